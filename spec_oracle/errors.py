@@ -1,0 +1,5 @@
+"""The project's errors; the base lives with `verifiers`, which imports nothing from here."""
+
+from verifiers.errors import InvalidInputError, SpecOracleError
+
+__all__ = ["InvalidInputError", "SpecOracleError"]

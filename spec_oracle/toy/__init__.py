@@ -1,0 +1,1 @@
+"""Toy models and instances: small vocabularies whose laws can be enumerated."""

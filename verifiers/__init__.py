@@ -1,0 +1,27 @@
+"""Verification rules for speculative decoding: batched, backend-neutral, free of hidden randomness.
+
+>>> import verifiers
+>>> verifiers.get("block")
+BlockVerifier()
+"""
+
+from verifiers.errors import InvalidInputError, SpecOracleError
+from verifiers.interface import DecisionSource, Drafting, Drafts, Verdict, Verifier, drafting_of
+from verifiers.registry import get, names
+from verifiers.sampling import SamplingDecisions, numpy_decisions, torch_decisions
+
+__all__ = [
+    "DecisionSource",
+    "Drafting",
+    "Drafts",
+    "InvalidInputError",
+    "SamplingDecisions",
+    "SpecOracleError",
+    "Verdict",
+    "Verifier",
+    "drafting_of",
+    "get",
+    "names",
+    "numpy_decisions",
+    "torch_decisions",
+]

@@ -1,0 +1,67 @@
+"""Array helpers that work alike on numpy floats, numpy object arrays of rationals, and torch tensors.
+
+Two traps shape this module. Object arrays must never meet a Python int as a *divisor's* partner (``0 / 1`` is
+a float, and one float makes every later rational a float), so constants are derived from the data they join.
+And low-precision inputs (float16, bfloat16) are computed in float32.
+"""
+
+from typing import Any, TypeAlias
+
+import array_api_compat
+
+Array: TypeAlias = Any  # numpy.ndarray (float or object) or torch.Tensor
+Namespace: TypeAlias = Any
+
+_LOW_PRECISION = ("float16", "bfloat16")
+
+
+def namespace(array: Array) -> Namespace:
+    """Return the array namespace that ``array`` belongs to."""
+    return array_api_compat.array_namespace(array)
+
+
+def in_working_precision(array: Array) -> Array:
+    """Return ``array`` in float32 if its type is float16 or bfloat16, else unchanged."""
+    if str(array.dtype).rpartition(".")[2] in _LOW_PRECISION:
+        xp = namespace(array)
+        return xp.astype(array, xp.float32)
+    return array
+
+
+def arange_like(array: Array, stop: int) -> Array:
+    """Return 0..stop-1 as integers on the device of ``array``."""
+    xp = namespace(array)
+    return xp.arange(stop, device=array_api_compat.device(array))
+
+
+def pick(rows: Array, index: Array) -> Array:
+    """Return ``rows[b, index[b]]`` for every request b: [B, N, ...] and int [B] give [...]-rows [B, ...]."""
+    return rows[arange_like(index, index.shape[0]), index]
+
+
+def positive_part(values: Array) -> Array:
+    """Return max(values, 0), elementwise."""
+    xp = namespace(values)
+    return xp.where(values > 0, values, values * 0)
+
+
+def minimum_one(values: Array) -> Array:
+    """Return min(values, 1), elementwise."""
+    xp = namespace(values)
+    return xp.where(values < 1, values, values * 0 + 1)
+
+
+def divide(numerator: Array, denominator: Array, *, otherwise: int) -> Array:
+    """Return ``numerator / denominator``, and ``otherwise`` where the denominator is not positive."""
+    xp = namespace(denominator)
+    usable = denominator > 0
+    one = denominator * 0 + 1
+    quotient = numerator / xp.where(usable, denominator, one)
+    return xp.where(usable, quotient, one * otherwise)
+
+
+def normalised(weights: Array) -> Array:
+    """Return ``weights`` divided by their sum over the last axis; rows of zeros stay zero."""
+    xp = namespace(weights)
+    total = xp.sum(weights, axis=-1, keepdims=True)
+    return divide(weights, total, otherwise=0)

@@ -1,0 +1,142 @@
+"""What a verifier is given, what it returns, and where its random decisions come from.
+
+A verifier is a pure function of its drafts and of the answers of a `DecisionSource`. That is what lets the
+same code be sampled in production, enumerated on toy models, and replayed from a script.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Protocol, runtime_checkable
+
+from verifiers.arrays import Array, arange_like, in_working_precision, namespace, pick
+from verifiers.errors import InvalidInputError
+
+
+class Drafting(Enum):
+    """The law by which K draft paths are drawn from q; a verifier is lossless under the one it declares."""
+
+    INDEPENDENT = "independent"
+    """K paths, independent and identically distributed."""
+
+    DISTINCT = "distinct"
+    """At every node the paths passing there, in their order, draw children without replacement from q;
+    when every token with q > 0 has been drawn there, the round starts anew."""
+
+    TOP_AND_SAMPLED = "top-and-sampled"
+    """At a node with m paths the first m - 1 take the most likely children (ties: smaller token first), the
+    last draws from q without those, or from q itself when nothing is left (see `verifiers.top_draft`)."""
+
+
+@dataclass(frozen=True)
+class Drafts:
+    """Draft paths and both models' probabilities along them, for B independent requests.
+
+    ``tokens`` int [B, K, L]; ``draft_probs`` [B, K, L, V], q(. | context of that position on that path);
+    ``target_probs`` [B, K, L+1, V]. Rows are probability mass and sum to one. Paths that share a prefix have
+    equal rows there. Raises `InvalidInputError` when the shapes disagree.
+    """
+
+    tokens: Array
+    draft_probs: Array
+    target_probs: Array
+
+    def __post_init__(self) -> None:
+        if len(self.tokens.shape) != 3:
+            raise InvalidInputError(f"tokens: expected shape [B, K, L], got {tuple(self.tokens.shape)}")
+        if len(self.draft_probs.shape) != 4:
+            raise InvalidInputError(
+                f"draft_probs: expected shape [B, K, L, V], got {tuple(self.draft_probs.shape)}"
+            )
+        batch, paths, length = self.tokens.shape
+        vocab = self.draft_probs.shape[-1]
+        if tuple(self.draft_probs.shape) != (batch, paths, length, vocab):
+            raise InvalidInputError(
+                f"draft_probs: expected shape {(batch, paths, length, vocab)} to match tokens, "
+                f"got {tuple(self.draft_probs.shape)}"
+            )
+        if tuple(self.target_probs.shape) != (batch, paths, length + 1, vocab):
+            raise InvalidInputError(
+                f"target_probs: expected shape {(batch, paths, length + 1, vocab)} to match tokens, "
+                f"got {tuple(self.target_probs.shape)}"
+            )
+
+    @property
+    def batch(self) -> int:
+        """Number of requests, B."""
+        return int(self.tokens.shape[0])
+
+    @property
+    def num_paths(self) -> int:
+        """Number of draft paths, K."""
+        return int(self.tokens.shape[1])
+
+    @property
+    def draft_length(self) -> int:
+        """Tokens per draft path, L."""
+        return int(self.tokens.shape[2])
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens, V."""
+        return int(self.draft_probs.shape[3])
+
+    def in_working_precision(self) -> "Drafts":
+        """Return the same drafts with float16 and bfloat16 rows widened to float32."""
+        return replace(
+            self,
+            draft_probs=in_working_precision(self.draft_probs),
+            target_probs=in_working_precision(self.target_probs),
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one verification step emits, for B requests.
+
+    ``num_accepted`` int [B], the accepted length tau in 0..L; ``path`` int [B], the path whose prefix was
+    accepted; ``next_token`` int [B], the correction or bonus token; ``draft_tokens`` int [B, K, L], the
+    drafts that were verified.
+    """
+
+    num_accepted: Array
+    path: Array
+    next_token: Array
+    draft_tokens: Array
+
+    @property
+    def emitted(self) -> Array:
+        """Emitted tokens, int [B, L+1]: the accepted prefix, then ``next_token``, padded with -1."""
+        xp = namespace(self.next_token)
+        accepted = pick(self.draft_tokens, self.path)
+        padded = xp.concat([accepted, accepted[:, :1] * 0 - 1], axis=1)
+        position = arange_like(padded, padded.shape[1])[None, :]
+        tau = self.num_accepted[:, None]
+        tail = xp.where(position == tau, self.next_token[:, None], padded * 0 - 1)
+        return xp.where(position < tau, padded, tail)
+
+
+class DecisionSource(Protocol):
+    """The only randomness a verifier may use. Each call is one fresh decision per element (or row)."""
+
+    def bernoulli(self, probability: Array) -> Array:
+        """Return bool, same shape: True with the given probability; values outside [0, 1] are clipped."""
+        ...
+
+    def categorical(self, weights: Array) -> Array:
+        """Return int, last axis reduced: index i with probability weights[i] / sum(weights)."""
+        ...
+
+
+@runtime_checkable
+class Verifier(Protocol):
+    """A verification rule. May also declare ``drafting`` (a `Drafting`; independent paths when absent)."""
+
+    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
+        """Verify a batch of drafts, taking every random decision from ``decisions``."""
+        ...
+
+
+def drafting_of(verifier: object) -> Drafting:
+    """Return the drafting law that ``verifier`` declares; independent paths when it declares none."""
+    drafting = getattr(verifier, "drafting", Drafting.INDEPENDENT)
+    return Drafting(drafting)

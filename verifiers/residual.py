@@ -1,0 +1,71 @@
+"""The pieces that single-path rules share: how far a path is accepted, and what is drawn after it."""
+
+from verifiers.arrays import Array, arange_like, divide, namespace, pick, positive_part
+from verifiers.interface import DecisionSource
+
+
+def residual(target: Array, draft: Array) -> Array:
+    """Return (target - draft)+ as unnormalised weights [..., V]; the target where nothing is left.
+
+    Nothing is left only where the two rows agree to rounding, and then the residual is drawn from with
+    probability zero to rounding; the target row keeps that draw inside the target's support.
+    """
+    xp = namespace(target)
+    left = positive_part(target - draft)
+    empty = xp.sum(left, axis=-1, keepdims=True) <= 0
+    return xp.where(empty, target, left)
+
+
+def along_path(rows: Array, tokens: Array) -> Array:
+    """Return the probability of each drafted token: rows [B, L, V] and tokens int [B, L] give [B, L]."""
+    batch, length = tokens.shape
+    request = arange_like(tokens, batch)[:, None]
+    position = arange_like(tokens, length)[None, :]
+    return rows[request, position, tokens]
+
+
+def acceptance_ratios(target_rows: Array, draft_rows: Array, tokens: Array) -> Array:
+    """Return p(x_i) / q(x_i) along a path, [B, L]; one where q(x_i) = 0, which no drafter can draw."""
+    length = tokens.shape[1]
+    return divide(along_path(target_rows[:, :length], tokens), along_path(draft_rows, tokens), otherwise=1)
+
+
+def first_failure(success: Array) -> Array:
+    """Weights [B, L+1] of the number of successes before the first failure, given success chances [B, L]."""
+    xp = namespace(success)
+    reached = success[:, :1] * 0 + 1
+    weights = []
+    for i in range(success.shape[1]):
+        chance = success[:, i : i + 1]
+        weights.append(reached * (1 - chance))
+        reached = reached * chance
+    return xp.concat([*weights, reached], axis=1)
+
+
+def last_success(success: Array) -> Array:
+    """Weights [B, N] of the largest index whose independent coin succeeds, given success chances [B, N]."""
+    xp = namespace(success)
+    reached = success[:, :1] * 0 + 1
+    weights = []
+    for i in reversed(range(success.shape[1])):
+        chance = success[:, i : i + 1]
+        weights.append(reached * chance)
+        reached = reached * (1 - chance)
+    return xp.concat(weights[::-1], axis=1)
+
+
+def draw_correction(
+    target_rows: Array, draft_rows: Array, tau: Array, scale: Array, decisions: DecisionSource
+) -> Array:
+    """Draw the token after an accepted prefix: from (scale p - q)+ inside the draft, from p after all of it.
+
+    target_rows [B, L+1, V], draft_rows [B, L, V], tau int [B], scale [B] (1 for the token rule, w_tau for
+    the block rule); returns int [B].
+    """
+    xp = namespace(target_rows)
+    length = draft_rows.shape[1]
+    target = pick(target_rows, tau)
+    bonus = (tau == length)[:, None]
+    draft = pick(draft_rows, xp.where(tau < length, tau, tau * 0 + length - 1))
+    weights = residual(scale[:, None] * target, draft)
+    return decisions.categorical(xp.where(bonus, target, weights))

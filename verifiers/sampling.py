@@ -1,0 +1,50 @@
+"""Decision sources that sample: the ones to use in production and in statistical tests."""
+
+from collections.abc import Callable
+
+from verifiers.arrays import Array, in_working_precision, namespace
+
+
+def invert_cdf(weights: Array, uniform: Array) -> Array:
+    """Return the index at which the normalised cumulative ``weights`` first exceed ``uniform``.
+
+    Shapes: weights [..., V], uniform [...] in [0, 1]; returns int [...]. An index of weight zero is never
+    returned while a positive weight exists, whatever the rounding and even for a uniform of exactly 0 or 1.
+    """
+    xp = namespace(weights)
+    cumulative = xp.cumulative_sum(xp.astype(in_working_precision(weights), xp.float64), axis=-1)
+    total = cumulative[..., -1:]
+    index = xp.sum(xp.astype(cumulative <= uniform[..., None] * total, xp.int64), axis=-1)
+    last_positive = xp.sum(xp.astype(cumulative < total, xp.int64), axis=-1)
+    return xp.minimum(index, last_positive)
+
+
+class SamplingDecisions:
+    """Decisions from fresh uniforms: ``uniform(like)`` returns values in [0, 1) in the shape of ``like``."""
+
+    def __init__(self, uniform: Callable[[Array], Array]) -> None:
+        self._uniform = uniform
+
+    def bernoulli(self, probability: Array) -> Array:
+        """Return True with the given probability: never at 0, always at 1 (the comparison is strict)."""
+        return self._uniform(probability) < probability
+
+    def categorical(self, weights: Array) -> Array:
+        """Draw an index in proportion to ``weights`` by inversion: one uniform per row."""
+        return invert_cdf(weights, self._uniform(weights[..., 0]))
+
+
+def numpy_decisions(generator: Array) -> SamplingDecisions:
+    """Sample with a ``numpy.random.Generator``."""
+    return SamplingDecisions(lambda like: generator.random(like.shape))
+
+
+def torch_decisions(generator: Array = None) -> SamplingDecisions:
+    """Sample with a ``torch.Generator`` (the global one by default), on the device of the probabilities."""
+    import torch
+
+    def uniform(like: Array) -> Array:
+        # float64: a float32 uniform is a multiple of 2^-24, too coarse for chances near 0 or 1.
+        return torch.rand(like.shape, dtype=torch.float64, device=like.device, generator=generator)
+
+    return SamplingDecisions(uniform)
