@@ -34,7 +34,7 @@ def parse_context(text: str) -> Context:
         raise InvalidInputError(f"context {text!r}: expected token numbers joined by commas") from None
 
 
-def _number(value: Any, where: str) -> Fraction | float:
+def _number(value: Any, where: str) -> Any:
     """Return ``value`` as an exact fraction where it is exact, else as a float."""
     if isinstance(value, bool):
         raise InvalidInputError(f"{where}: {value!r} is not a number")
@@ -49,7 +49,7 @@ def _number(value: Any, where: str) -> Fraction | float:
     return number
 
 
-def checked_row(row: Row, vocab_size: int, where: str) -> list[Fraction] | list[float]:
+def checked_row(row: Row, vocab_size: int, where: str) -> list[Any]:
     """Return ``row`` as numbers that sum to one; raise `InvalidInputError` naming ``where`` otherwise."""
     if isinstance(row, str) or not hasattr(row, "__len__"):
         raise InvalidInputError(f"{where}: expected a list of {vocab_size} probabilities, got {row!r}")
@@ -58,10 +58,10 @@ def checked_row(row: Row, vocab_size: int, where: str) -> list[Fraction] | list[
     numbers = [_number(value, f"{where}, token {token}") for token, value in enumerate(row)]
     if not all(isinstance(number, Fraction) for number in numbers):
         numbers = [float(number) for number in numbers]
-    total = sum(numbers)
+    total: Any = sum(numbers)
     if abs(total - 1) > SUM_TOLERANCE:
         raise InvalidInputError(f"{where}: row sums to {float(total):.12g}, expected 1")
-    return [number / total for number in numbers]  # type: ignore[return-value]  # all of one type
+    return [number / total for number in numbers]
 
 
 @dataclass(frozen=True)
