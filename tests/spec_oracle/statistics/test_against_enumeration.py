@@ -39,8 +39,7 @@ LEAST_POOLED = [
     (500, [0.1, 0.9]),
     (150, [1 / 3, 1 / 3, 1 / 3]),
     (300, [0.2, 0.3, 0.5]),
-    (1000, [0.05, 0.45, 0.5]),
-    (200, [0.25, 0.25, 0.25, 0.25]),
+    (500, [0.1, 0.4, 0.5]),
 ]
 """Laws and numbers of draws for which pooling leaves every outcome in a cell of its own."""
 
