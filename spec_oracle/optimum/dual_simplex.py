@@ -110,9 +110,8 @@ class CoveringProgram:
         basics = self._dictionary[:-1, :-1] @ chosen + self._dictionary[:-1, -1]
         if (basics < 0).any():
             return None
-        return self._values(self._nonbasic, chosen, 0, self._size) + self._values(
-            self._basic, basics, 0, self._size
-        )
+        outside = self._values(self._nonbasic, chosen, 0, self._size)
+        return np.asarray(outside + self._values(self._basic, basics, 0, self._size))
 
     def _pivot(self, leaving: int, entering: int) -> None:
         """Solve row ``leaving`` for the nonbasic variable ``entering`` and substitute it everywhere."""
