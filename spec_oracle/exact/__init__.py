@@ -1,0 +1,1 @@
+"""Exact laws: enumeration of our own verifiers, of unmodified foreign code, and of code that is handed its uniforms."""
