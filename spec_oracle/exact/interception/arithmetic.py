@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 import numpy as np
 
 from spec_oracle.exact.interception import maps
+from spec_oracle.exact.interception.products import Product, product
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Noise, Pending, Scalar, Symbol
 
@@ -81,9 +82,9 @@ def _multiply(left: Scalar, right: Scalar) -> Scalar:
     for value, other in ((left, right), (right, left)):
         if isinstance(value, Pending) and not isinstance(other, Symbol) and other in (0, 1):
             return value if other else 0
+    if isinstance(left, Noise | Product) and isinstance(right, Noise | Product):
+        return product(left, right)
     left, right = _resolved("multiplication", left, right)
-    if isinstance(left, Noise) and isinstance(right, Noise):
-        _stuck("multiplication", "two random numbers are multiplied")
     if isinstance(left, Noise):
         return _mapped("multiplication", left, 0.0, right)
     return _mapped("multiplication", right, 0.0, left) if isinstance(right, Noise) else left * right
@@ -129,14 +130,20 @@ def _exp(value: Scalar) -> Scalar:
 
 
 def _less(left: Scalar, right: Scalar) -> bool:
-    left, right = _resolved("comparison", left, right)
+    left, right = _comparable(left, right)
     if isinstance(left, Noise) and isinstance(right, Noise):
         return _noise_less(left, right)
-    if isinstance(left, Noise):
+    if isinstance(left, Symbol) and isinstance(right, Symbol):
+        _stuck("comparison", "two random numbers are compared")
+    if isinstance(left, Noise | Product):
         return not math.isnan(right) and left.is_below(right)
-    if isinstance(right, Noise):
+    if isinstance(right, Noise | Product):
         return not math.isnan(left) and not right.is_below(left)
     return bool(left < right)
+
+
+def _comparable(*values: Scalar) -> list[Scalar]:
+    return [value if isinstance(value, Product) else _resolved("comparison", value)[0] for value in values]
 
 
 def _noise_less(left: Noise, right: Noise) -> bool:
@@ -151,11 +158,11 @@ def _noise_less(left: Noise, right: Noise) -> bool:
 
 
 def _equal(left: Scalar, right: Scalar) -> bool:
-    left, right = _resolved("comparison", left, right)
+    left, right = _comparable(left, right)
     if isinstance(left, Noise) and isinstance(right, Noise):
         return left.draw is right.draw and left.chain == right.chain
-    if isinstance(left, Noise) or isinstance(right, Noise):
-        return False
+    if isinstance(left, Symbol) or isinstance(right, Symbol):
+        return left is right
     return bool(left == right)
 
 

@@ -84,7 +84,8 @@ def apply_ufunc(ufunc: Any, method: str, inputs: Any, options: Any) -> Any:
             f"numpy.{ufunc.__name__}", "random numbers would be written into an ordinary array"
         )
     options = {key: value for key, value in options.items() if key not in ("dtype", "casting", "subok")}
-    result = getattr(elementwise, method)(*(_objects(value) for value in inputs), **options)
+    with np.errstate(all="ignore"):
+        result = getattr(elementwise, method)(*(_objects(value) for value in inputs), **options)
     if ufunc.__name__ in COMPARISONS and isinstance(result, np.ndarray):
         return result.astype(bool)
     if outputs:
@@ -130,4 +131,13 @@ def _argmin(array: Any, axis: int | None = None, out: Any = None, *, keepdims: b
     return _races(array, axis, out, largest=False, keepdims=keepdims)
 
 
-_HANDLED = {np.argmax: _argmax, np.argmin: _argmin, np.clip: _clip}
+def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    """Search numbers for each noise on its own: numpy would compare the noises with each other."""
+    values = np.asarray(v)
+    found = np.empty(values.shape, dtype=np.int64)
+    for index in np.ndindex(values.shape):
+        found[index] = np.searchsorted(np.asarray(a), values[index], side, sorter)  # type: ignore[call-overload]
+    return found[()]
+
+
+_HANDLED = {np.argmax: _argmax, np.argmin: _argmin, np.clip: _clip, np.searchsorted: _searchsorted}

@@ -115,22 +115,28 @@ def _binary(name: str, left: Scalar, right: Scalar) -> Scalar:
 
 
 class Draw:
-    """One uniform number on (low, high), given the decisions so far; ``spent`` says what used it up."""
+    """One uniform number on (low, high), given the decisions so far.
 
-    __slots__ = ("high", "low", "spent")
+    ``spent`` says what used it up; ``ask`` answers comparisons instead when it leads a product of uniforms.
+    """
+
+    __slots__ = ("ask", "high", "low", "spent")
 
     def __init__(self) -> None:
         self.low = 0.0
         self.high = 1.0
         self.spent = ""
+        self.ask: Callable[[float], bool] | None = None
 
     @property
     def is_fresh(self) -> bool:
         """Whether nothing is known about it."""
-        return self.low == 0.0 and self.high == 1.0 and not self.spent
+        return self.low == 0.0 and self.high == 1.0 and not self.spent and self.ask is None
 
     def is_below(self, bound: float) -> bool:
         """Decide whether the uniform is below ``bound``, and narrow its interval accordingly."""
+        if self.ask is not None:
+            return self.ask(bound)
         share = (bound - self.low) / (self.high - self.low)
         if share <= NEGLIGIBLE:
             return False

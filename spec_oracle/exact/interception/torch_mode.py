@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+import torch._dynamo  # modes import it on first use, and what it imports draws from `random`: do it now
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -82,6 +83,13 @@ _ELEMENTWISE: Final[dict[str, Callable[..., Scalar]]] = {
     ).split()
 }
 
+_FOLDS: Final = {
+    "sum": (FUNCTIONS["add"], "reduce"),
+    "prod": (FUNCTIONS["multiply"], "reduce"),
+    "cumsum": (FUNCTIONS["add"], "accumulate"),
+    "cumprod": (FUNCTIONS["multiply"], "accumulate"),
+}
+
 _RACES: Final = {"argmax": True, "argmin": False, "max": True, "min": False}
 
 
@@ -119,8 +127,8 @@ def _on_boxes(func: Any, name: str, args: Any, kwargs: Any) -> Any:
         return _elementwise(func, _ELEMENTWISE[base], args, kwargs)
     if name in _RACES and (len(args) > 1 or name.startswith("arg")):
         return _race(func, name, args, kwargs)
-    if name == "sum":
-        return _sum(func, args, kwargs)
+    if name in _FOLDS:
+        return _fold(func, name, args, kwargs)
     if name in ("searchsorted", "bucketize"):
         return _search(func, name, args, kwargs)
     for value in (*args, *kwargs.values()):
@@ -238,12 +246,14 @@ def _race(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     return result
 
 
-def _sum(func: Any, args: Any, kwargs: Any) -> Any:
-    """Add up elements of which at most one per sum is random."""
+def _fold(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """Sum or multiply along an axis, one element after the other."""
+    function, method = _FOLDS[name]
+    axis = args[1] if len(args) > 1 and args[1] != [] else None
+    axis = tuple(axis) if isinstance(axis, list) else axis
     array, boxed = _objects(args[0]), boxed_positions(args[0])
-    axis = tuple(args[1]) if len(args) > 1 and args[1] else None
-    values = np.asarray(np.frompyfunc(FUNCTIONS["add"], 2, 1).reduce(array, axis=axis), dtype=object)
-    where = np.asarray(boxed.any(axis=axis))
+    values = np.asarray(getattr(np.frompyfunc(function, 2, 1), method)(array, axis=axis), dtype=object)
+    where = np.asarray(getattr(np.logical_or, method)(boxed, axis=axis))
     result = func(*args, **kwargs)
     where, values = where.reshape(tuple(result.shape)), values.reshape(tuple(result.shape))
     write(result, where, list(values[where]))
