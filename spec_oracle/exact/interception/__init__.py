@@ -8,14 +8,19 @@ numbers are followed is told in `symbols`, races in `races`, the torch side in `
 from spec_oracle.exact.interception.calls import call_law, enumerate_calls
 from spec_oracle.exact.interception.errors import CannotFollowError, TooManyBranchesError, UnrepeatableError
 from spec_oracle.exact.interception.numpy_random import EnumeratedGenerator
+from spec_oracle.exact.interception.plain_contract import CrossCheck, cross_check, emissions, verdict_law
 from spec_oracle.exact.interception.run import Branch
 
 __all__ = [
     "Branch",
     "CannotFollowError",
+    "CrossCheck",
     "EnumeratedGenerator",
     "TooManyBranchesError",
     "UnrepeatableError",
     "call_law",
+    "cross_check",
+    "emissions",
     "enumerate_calls",
+    "verdict_law",
 ]

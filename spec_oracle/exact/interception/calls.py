@@ -117,5 +117,3 @@ def _settled_array(array: Any) -> Any:
     if array.dtype != object:
         return array
     return np.array([_settled(element) for element in array.flat]).reshape(array.shape)
-
-

@@ -130,7 +130,10 @@ def enumerated_numpy() -> Iterator[None]:
     stand_in = EnumeratedRandomState()
     names = [name for name in np.random.__all__ if name[0].islower() and name not in _STATE_ACCESS]
     replacements = {name: getattr(stand_in, name, _refusal(f"numpy.random.{name}")) for name in names}
-    classes = {"default_rng": lambda *_: EnumeratedGenerator(), "RandomState": lambda *_: EnumeratedRandomState()}
+    classes = {
+        "default_rng": lambda *_: EnumeratedGenerator(),
+        "RandomState": lambda *_: EnumeratedRandomState(),
+    }
     with patched(np.random, replacements | classes):
         yield
 
@@ -174,5 +177,3 @@ def _probabilities(p: Any) -> list[float]:
     if abs(weights.sum() - 1) > math.sqrt(np.finfo(float).eps):
         raise ValueError("Probabilities do not sum to 1")  # as numpy does
     return [float(weight) for weight in weights]
-
-

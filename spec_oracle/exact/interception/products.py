@@ -62,8 +62,7 @@ class Sequence:
         law, now = [1.0] + [0.0] * top, 0.0
         for time, low, high in limits:
             law = [
-                chance if low <= count < high else 0.0
-                for count, chance in enumerate(_after(law, time - now))
+                chance if low <= count < high else 0.0 for count, chance in enumerate(_after(law, time - now))
             ]
             now = time
         return math.fsum(law)
@@ -98,7 +97,9 @@ def product(left: Noise | Product, right: Noise | Product) -> Product:
     if isinstance(left, Noise) and isinstance(right, Product):
         left, right = right, left
     if isinstance(right, Product) or right.chain != IDENTITY:
-        current_run().cannot_follow("multiplication", "two random numbers are multiplied that are not uniforms")
+        current_run().cannot_follow(
+            "multiplication", "two random numbers are multiplied that are not uniforms"
+        )
     if isinstance(left, Noise):
         if left.chain != IDENTITY or left.draw.spent or left.draw.ask or left.draw is right.draw:
             current_run().cannot_follow("multiplication", "two random numbers are multiplied")
@@ -107,5 +108,3 @@ def product(left: Noise | Product, right: Noise | Product) -> Product:
         current_run().cannot_follow("multiplication", "a product is continued in two ways")
     left.sequence.extend(right.draw)
     return Product(left.sequence, left.count + 1)
-
-

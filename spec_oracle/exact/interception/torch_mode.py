@@ -313,5 +313,3 @@ def enumerated_torch() -> Iterator[None]:
     """Enumerate torch's randomness, global or from generators, while the context is open."""
     with _Readers(), _Operators():
         yield
-
-

@@ -1,0 +1,1 @@
+"""Known-faulty verifiers, and tricky but lossless controls."""
