@@ -93,9 +93,9 @@ def typical_acceptance(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
 
 @specimen("epsilon")
 def epsilon_in_ratio(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
-    """Add 0.002 to the denominator of the ratio."""
+    """Add 0.0003 to the denominator of the ratio."""
     return _with_acceptance(
-        lambda x, q, p, i, rng: rng.random() < p[i, x[i]] / (q[i, x[i]] + 2e-3), x, q, p, rng
+        lambda x, q, p, i, rng: rng.random() < p[i, x[i]] / (q[i, x[i]] + 3e-4), x, q, p, rng
     )
 
 
