@@ -1,1 +1,1 @@
-"""Exact laws: enumeration of our own verifiers, of unmodified foreign code, and of code that is handed its uniforms."""
+"""Exact laws: of our own verifiers, of unmodified foreign code, and of code that is handed its uniforms."""

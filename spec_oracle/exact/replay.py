@@ -1,14 +1,16 @@
-"""The law of code that is handed its uniforms: integration over the cube by boxes that follow the breakpoints.
+"""The law of code that is handed its uniforms: boxes that follow the breakpoints fill their cube.
 
 What such code returns is constant on regions of the cube of its uniforms, and for verifiers the regions are
-mostly boxes: each comparison has one uniform on one side. A box whose corners and centre get the same label is
-taken as constant. Any other box is cut where the label changes along one of its edges (found by bisection), so
-box-shaped regions are found to the last digits, and oblique ones are approached from both sides.
+mostly boxes: each comparison has one uniform on one side. A box whose corners and centre get the same label
+is taken as constant. Any other box is cut where the label changes along one of its edges (found by
+bisection), so box-shaped regions are found to the last digits, and oblique ones are approached from both
+sides.
 
-Two errors remain, and both are reported. Boxes that were never settled have a volume, `unresolved`. A region
-that touches no corner and no centre could hide in a settled box; so settled boxes are probed at independent
-random points, and cut again where a probe disagrees, until a whole round agrees. A region of volume v escapes a
-round of n probes with probability (1 - v)^n, which gives `unseen` at confidence 1 - alpha.
+Two errors remain, and both are reported. Boxes that were never settled have a volume, `unresolved`. A
+region that touches no corner and no centre could hide in a settled box; so settled boxes are probed at
+independent random points, and cut again where a probe disagrees, until a whole round agrees. A region of
+volume v escapes a round of n probes with probability (1 - v)^n, which gives `unseen` at confidence 1 -
+alpha.
 """
 
 import itertools
@@ -40,8 +42,9 @@ _INITIAL_CELLS = 1024
 class ReplayedLaw:
     """Probability by label, with bounds on the error.
 
-    ``unresolved``: volume of the cube that was not assigned to regions with certainty; rigorous but for what
-    `unseen` covers. ``unseen``: with confidence 1 - ``alpha`` the regions that no probe met have no more volume.
+    ``unresolved``: volume of the cube that was not assigned to regions with certainty; rigorous but for
+    what `unseen` covers. ``unseen``: with confidence 1 - ``alpha`` the regions that no probe met have no
+    more volume.
     """
 
     probabilities: dict[Label, float]
@@ -58,8 +61,9 @@ class ReplayedLaw:
 
 @dataclass
 class _Cells:
-    """Boxes: corners [N, d], label (-1: mixed), an inside point [N, d], and whether it was `trimmed`: made by a
-    cut right beside a face.
+    """Boxes: corners [N, d], label (-1: mixed), a point inside [N, d].
+
+    ``trimmed``: made by a cut right beside a face.
     """
 
     low: Floats
@@ -69,7 +73,9 @@ class _Cells:
     trimmed: NDArray[np.bool_]
 
     def __getitem__(self, where: Any) -> "_Cells":
-        return _Cells(self.low[where], self.high[where], self.label[where], self.probe[where], self.trimmed[where])
+        return _Cells(
+            self.low[where], self.high[where], self.label[where], self.probe[where], self.trimmed[where]
+        )
 
     @property
     def volume(self) -> Floats:
@@ -110,7 +116,7 @@ def replayed_law(
             unseen = -math.log(alpha / (rounds * (rounds + 1))) / num_probes
             break
         mixed, settled = _joined(mixed, settled[suspicious]), settled[~suspicious]
-    return _law(subject, mixed, settled, unseen, alpha)
+    return _law(subject, settled, unseen, alpha)
 
 
 class _Subject:
@@ -229,10 +235,10 @@ def _breakpoint(
 
 
 def _changing_edge(cells: _Cells, labels: Integers) -> tuple[Floats, Integers]:
-    """Return, for each cell, the low end of a segment across it along whose axis the label changes, and the axis.
+    """Return a segment across each cell, as its low end and its axis, on which the label changes.
 
-    The segment is the edge on the axis with most changes. If no two corners differ, it runs through the probe,
-    on the longest axis, from the cell's lower face.
+    The segment is the edge on the axis with most changes. If no two corners differ, it runs through the
+    probe, on the longest axis, from the cell's lower face.
     """
     dimensions = cells.low.shape[1]
     corner = np.arange(2**dimensions)
@@ -264,7 +270,7 @@ def _probe(subject: _Subject, cells: _Cells, count: int, rng: np.random.Generato
     return contradicted
 
 
-def _law(subject: _Subject, mixed: _Cells, settled: _Cells, unseen: float, alpha: float) -> ReplayedLaw:
+def _law(subject: _Subject, settled: _Cells, unseen: float, alpha: float) -> ReplayedLaw:
     """Add up volumes; what is mixed, or lost in gaps, is shared out in proportion."""
     weights = np.bincount(settled.label, weights=settled.volume, minlength=len(subject.labels))
     assigned = float(weights.sum())

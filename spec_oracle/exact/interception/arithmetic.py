@@ -167,7 +167,7 @@ def _equal(left: Scalar, right: Scalar) -> bool:
 
 
 def _less_equal(left: Scalar, right: Scalar) -> bool:
-    return less(left, right) or equal(left, right)
+    return bool(less(left, right) or equal(left, right))
 
 
 def _minimum(left: Scalar, right: Scalar) -> Scalar:

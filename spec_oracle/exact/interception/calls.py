@@ -42,7 +42,8 @@ def enumerate_calls(function: Callable[[], T], *, max_branches: int = 100_000) -
     def settled_call() -> T:
         with torch_context():
             result = function()
-        return _settled(result)
+        settled: T = _settled(result)
+        return settled
 
     with _untouched_streams(), enumerated_numpy(), enumerated_python():
         return walk(settled_call, max_branches)
@@ -76,7 +77,7 @@ def _untouched_streams() -> Iterator[None]:
 
 
 def _streams() -> list[object]:
-    numpy_state = np.random.get_state(legacy=False)
+    numpy_state = np.random.get_state(legacy=False)  # noqa: NPY002
     assert isinstance(numpy_state, dict)
     states: list[object] = [
         random.getstate(),
@@ -88,7 +89,7 @@ def _streams() -> list[object]:
     return states
 
 
-def _settled(result: Any) -> Any:
+def _settled(result: Any) -> Any:  # noqa: PLR0911  (one line per kind of result)
     """Return ``result`` with pending integers decided; raises `CannotFollowError` for noise in it."""
     if result is None or isinstance(result, str | bytes | bool | int | float | np.generic):
         return result

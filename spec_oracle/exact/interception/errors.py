@@ -28,7 +28,7 @@ class TooManyBranchesError(SpecOracleError):
 
 
 class UnrepeatableError(SpecOracleError):
-    """The same decisions led the foreign code elsewhere: it keeps state or has randomness out of our reach."""
+    """Equal decisions led the foreign code elsewhere: it keeps state, or has randomness out of reach."""
 
 
 def foreign_location() -> str:

@@ -1,9 +1,9 @@
 """Strictly monotone functions of one uniform number, as chains of three elementary steps.
 
-A chain is a tuple of steps, applied from left to right to u in (0, 1). Affine maps, logarithm and exponential
-are enough: 1/y is exp(-log y), y**s is exp(s log y), log1p and expm1 are a step each with an affine one.
-Chains are kept in a normal form, so that equal functions built in different ways mostly have equal chains, and
-so that exponential and Gumbel noise can be recognised (`gumbel_form`).
+A chain is a tuple of steps, applied from left to right to u in (0, 1). Affine maps, logarithm and
+exponential are enough: 1/y is exp(-log y), y**s is exp(s log y), log1p and expm1 are a step each with an
+affine one. Chains are kept in a normal form, so that equal functions built in different ways mostly have
+equal chains, and so that exponential and Gumbel noise can be recognised (`gumbel_form`).
 """
 
 import math
@@ -42,7 +42,7 @@ def affine(chain: Chain, offset: float, slope: float) -> Chain:
 
 
 def log(chain: Chain) -> Chain:
-    """Return log(chain); log(d y) becomes log(y) + log(d), and log(exp(y)) becomes y."""
+    """Take the logarithm; that of d y becomes log y plus a constant, that of an exponential is undone."""
     last = chain[-1] if chain else None
     if isinstance(last, Exp):
         return chain[:-1]
@@ -53,7 +53,7 @@ def log(chain: Chain) -> Chain:
 
 
 def exp(chain: Chain) -> Chain:
-    """Return exp(chain); exp(log(y) + a) becomes e^a y."""
+    """Take the exponential; that of a logarithm plus a constant becomes a multiple."""
     if chain and isinstance(chain[-1], Log):
         return chain[:-1]
     match chain[-2:]:
@@ -87,7 +87,7 @@ def value_at(chain: Chain, uniform: float) -> float:
 
 
 def threshold(chain: Chain, bound: float) -> tuple[float, bool]:
-    """Return t and whether the chain increases: its value is below ``bound`` iff u < t (or u > t if it falls).
+    """Return t and whether the chain increases: it is below ``bound`` iff u < t (u > t if it falls).
 
     t may lie outside [0, 1], or be infinite: then the comparison has one outcome on the whole domain.
     """

@@ -15,28 +15,32 @@ from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Symbol
 
 _ELEMENTWISE = {
-    getattr(np, name): np.frompyfunc(function, function_arity, 1)
+    getattr(np, name): np.frompyfunc(function, getattr(np, name).nin, 1)
     for name, function in FUNCTIONS.items()
-    for function_arity in [getattr(np, name).nin if isinstance(getattr(np, name), np.ufunc) else 3]
+    if isinstance(getattr(np, name), np.ufunc)
 }
 
 
-class NoiseArray(np.ndarray[Any, Any]):
+_ArrayBase: Any = np.ndarray  # its generic signatures do not allow for what happens here
+
+
+class NoiseArray(_ArrayBase):  # type: ignore[misc]
     """An object array that computes on symbols. dtype requests are ignored: symbols have no precision."""
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:  # type: ignore[override]
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return apply_ufunc(ufunc, method, inputs, options)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if func in _HANDLED:
-            return _HANDLED[func](*args, **kwargs)
+            handler: Any = _HANDLED[func]
+            return handler(*args, **kwargs)
         return as_noise(super().__array_function__(func, types, args, kwargs))
 
-    def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:  # type: ignore[override]
+    def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
         """Run the race for the largest element of each row."""
         return _races(self, axis, out, largest=True, keepdims=keepdims)
 
-    def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:  # type: ignore[override]
+    def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
         """Run the race for the smallest element of each row."""
         return _races(self, axis, out, largest=False, keepdims=keepdims)
 
@@ -52,7 +56,7 @@ class NoiseArray(np.ndarray[Any, Any]):
 
 
 def as_noise(value: Any) -> Any:
-    """Return object arrays as `NoiseArray`, or as an ordinary array when no symbol is left; the rest unchanged."""
+    """Return object arrays as `NoiseArray`, ordinary arrays when no symbol is left; the rest as is."""
     if isinstance(value, tuple | list):
         return type(value)(as_noise(part) for part in value)
     if not isinstance(value, np.ndarray) or value.dtype != object:

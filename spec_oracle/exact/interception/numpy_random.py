@@ -1,4 +1,4 @@
-"""numpy's random functions as enumerated decisions: a generator to hand out, and the legacy module functions."""
+"""numpy's random functions as enumerated decisions: a generator to hand out, and the legacy functions."""
 
 import math
 from collections.abc import Iterator
@@ -12,8 +12,10 @@ from spec_oracle.exact.interception.patching import patched
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import categorical, distinct, exponential, gumbel, uniform
 
+_GeneratorBase: Any = np.random.Generator  # its overloads are not repeated here
 
-class EnumeratedGenerator(np.random.Generator):
+
+class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
     """A ``numpy.random.Generator`` whose draws are enumerated; it only works inside `enumerate_calls`.
 
     Integer draws are decided at once. Distributions that are not listed raise `CannotFollowError`.
@@ -22,7 +24,7 @@ class EnumeratedGenerator(np.random.Generator):
     def __init__(self) -> None:
         super().__init__(np.random.PCG64(0))
 
-    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:  # type: ignore[override]  # noqa: ARG002
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:  # noqa: ARG002
         """Uniform on (0, 1)."""
         _refuse_out(out)
         return symbols(size, uniform)
@@ -37,7 +39,7 @@ class EnumeratedGenerator(np.random.Generator):
         dtype: Any = np.float64,  # noqa: ARG002
         method: str = "zig",  # noqa: ARG002
         out: Any = None,
-    ) -> Any:  # type: ignore[override]
+    ) -> Any:
         """Exponential of rate one."""
         _refuse_out(out)
         return symbols(size, exponential)
@@ -57,13 +59,13 @@ class EnumeratedGenerator(np.random.Generator):
         size: Any = None,
         dtype: Any = np.int64,
         endpoint: bool = False,  # noqa: FBT001, FBT002  (numpy's signature)
-    ) -> Any:  # type: ignore[override]
+    ) -> Any:
         """Uniform integers from low (inclusive) to high."""
         first, last = (0, low) if high is None else (low, high)
         weights = [1.0] * (last - first + bool(endpoint))
         return _decided(size, lambda: first + categorical(weights).settled(), dtype)
 
-    def choice(
+    def choice(  # noqa: PLR0917  (numpy's signature)
         self,
         a: Any,
         size: Any = None,
@@ -71,7 +73,7 @@ class EnumeratedGenerator(np.random.Generator):
         p: Any = None,
         axis: int = 0,
         shuffle: bool = True,  # noqa: ARG002, FBT001, FBT002
-    ) -> Any:  # type: ignore[override]
+    ) -> Any:
         """Draw elements of ``a`` with probabilities ``p``."""
         population = np.arange(a) if np.ndim(a) == 0 else np.asarray(a)
         weights = [1.0] * population.shape[axis] if p is None else _probabilities(p)
@@ -83,7 +85,7 @@ class EnumeratedGenerator(np.random.Generator):
         return np.take(population, index, axis=axis)
 
     def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
-        """Counts of ``n`` draws from ``pvals``."""
+        """Count ``n`` draws from ``pvals``."""
         if np.ndim(pvals) != 1 or np.ndim(n) != 0:
             current_run().cannot_follow("numpy multinomial", "batched probabilities")
         weights = _probabilities(pvals)

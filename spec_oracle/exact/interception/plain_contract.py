@@ -59,7 +59,7 @@ def _emission(result: tuple[Any, Any]) -> Emission:
 
 
 def emissions(tokens: Any, num_accepted: Any) -> list[Emission]:
-    """Return the emitted tokens of each request, without padding; raises `InvalidInputError` if they disagree."""
+    """Return each request's emitted tokens; raises `InvalidInputError` if padding and count disagree."""
     rows = []
     for row, accepted in zip(np.asarray(tokens).tolist(), np.asarray(num_accepted).tolist(), strict=True):
         emitted = tuple(row[: accepted + 1])
@@ -71,7 +71,7 @@ def emissions(tokens: Any, num_accepted: Any) -> list[Emission]:
 
 @dataclass(frozen=True)
 class CrossCheck:
-    """Whether plain sampling agrees with an enumerated law: p-value of a chi-square test, impossible outcomes."""
+    """Whether plain sampling agrees with an enumerated law: chi-square p-value, impossible outcomes."""
 
     num_samples: int
     alpha: float

@@ -1,9 +1,10 @@
 """Products of uniforms, u_1 u_2 ... u_k, compared with numbers.
 
-T_k = -log(u_1 ... u_k) is the time of the k-th event of a Poisson process of rate one, and the product is below b
-iff fewer than k events happened until -log b. So any set of comparisons of u_1, u_1 u_2, u_1 u_2 u_3, ... with
-numbers fixes lower and upper limits of the process's counts at some times, and its probability is a walk over
-these times with independent Poisson increments. The law is exact; the factors are used up by their product.
+T_k = -log(u_1 ... u_k) is the time of the k-th event of a Poisson process of rate one, and the product is
+below b iff fewer than k events happened until -log b. So any set of comparisons of u_1, u_1 u_2, u_1 u_2
+u_3, ... with numbers fixes lower and upper limits of the process's counts at some times, and its
+probability is a walk over these times with independent Poisson increments. The law is exact; the factors
+are used up by their product.
 """
 
 import math
@@ -79,7 +80,7 @@ def _after(law: list[float], duration: float) -> list[float]:
 
 
 class Product(Symbol):
-    """The product of the first ``count`` uniforms of a sequence; it can be compared and multiplied further."""
+    """The product of the first ``count`` uniforms of a sequence: compared, or multiplied further."""
 
     __slots__ = ("count", "sequence")
 

@@ -25,11 +25,12 @@ def race(scores: Sequence[Scalar], *, largest: bool) -> Pending:
     """
     run = current_run()
     key = (largest, *((s.draw, s.chain) if isinstance(s, Noise) else s for s in scores))
-    if any(isinstance(part, Symbol) for part in key):
+    if any(isinstance(part, Symbol) or part != part for part in key):  # noqa: PLR0124  (not a number)
         run.cannot_follow("race", "a score is neither a number nor noise")
     if key not in run.races:
         run.races[key] = Pending(lambda: _winner(run, list(scores), largest=largest))
-    return run.races[key]
+    winner: Pending = run.races[key]
+    return winner
 
 
 def _winner(run: Run, scores: list[Scalar], *, largest: bool) -> int:
@@ -88,7 +89,7 @@ def _race_weights(chains: list[Chain], *, largest: bool) -> list[float] | None:
 
 
 def _gumbel_weights(forms: list[GumbelForm], *, largest: bool) -> list[float] | None:
-    """Weights of the race between location_i + scale * log(E_i): exp(location_i / |scale|) for the largest."""
+    """Return the weights of a race between location_i + scale * log(E_i): exp(-location_i / scale)."""
     if len({form._replace(location=0.0) for form in forms}) > 1:
         return None
     scale = forms[0].scale

@@ -49,8 +49,8 @@ class Run:
     def __init__(self, script: Sequence[Decision]) -> None:
         self._script = script
         self.decisions: list[Decision] = []
-        self.boxed: list[Any] = []
-        """Symbols that lie in tensors; the tensor element holds the position in this list."""
+        self.boxed: dict[int, Any] = {}
+        """Symbols that lie in tensors, by the number that the tensor element holds."""
         self.races: dict[Any, Any] = {}
         """The outcome of each race, so that the same race run twice has one winner."""
         self.failure: SpecOracleError | None = None
@@ -73,9 +73,7 @@ class Run:
         if len(self.decisions) < len(self._script):
             expected = self._script[len(self.decisions)]
             if expected.probabilities != probabilities:
-                raise self._failed(
-                    UnrepeatableError(f"a decision changed its law between two runs, at {foreign_location()}")
-                )
+                self.unrepeatable("a decision changed its law between two runs")
             outcome = expected.outcome
         self.decisions.append(Decision(probabilities, outcome))
         return outcome
@@ -83,6 +81,10 @@ class Run:
     def cannot_follow(self, operation: str, reason: str) -> NoReturn:
         """Raise `CannotFollowError`; the run stays failed even if the foreign code swallows the exception."""
         raise self._failed(CannotFollowError(operation, reason, foreign_location()))
+
+    def unrepeatable(self, reason: str) -> NoReturn:
+        """Raise `UnrepeatableError`; the run stays failed."""
+        raise self._failed(UnrepeatableError(f"{reason}, at {foreign_location()}"))
 
     def _failed(self, error: SpecOracleError) -> SpecOracleError:
         self.failure = self.failure or error
@@ -121,8 +123,8 @@ def _activated(run: Run) -> Iterator[None]:
 def walk(function: Callable[[], T], max_branches: int) -> list[Branch[T]]:
     """Run ``function`` once per leaf of its decision tree.
 
-    Raises `TooManyBranchesError` above ``max_branches`` leaves, `UnrepeatableError` when equal decisions do not
-    lead to equal decisions or the weights do not sum to one.
+    Raises `TooManyBranchesError` above ``max_branches`` leaves, `UnrepeatableError` when equal decisions do
+    not lead to equal decisions or the weights do not sum to one.
     """
     branches: list[Branch[T]] = []
     script: list[Decision] | None = []

@@ -1,10 +1,10 @@
 """Values that are not numbers yet: noise (a function of one uniform), and integers decided when first used.
 
-*Invariant.* Given the decisions of a run so far, its draws are independent, and each is uniform on its interval
-(`Draw.low`, `Draw.high`), save for draws that are spent. Comparing a noise with a number cuts the interval of
-its draw in two; the lengths of the parts are the probabilities of the outcomes, and either part keeps the
-invariant. So one draw that is used twice stays one draw. What would break the invariant spends the draws (a
-race) or raises `CannotFollowError`.
+*Invariant.* Given the decisions of a run so far, its draws are independent, and each is uniform on its
+interval (`Draw.low`, `Draw.high`), save for draws that are spent. Comparing a noise with a number cuts the
+interval of its draw in two; the lengths of the parts are the probabilities of the outcomes, and either part
+keeps the invariant. So one draw that is used twice stays one draw. What would break the invariant spends
+the draws (a race) or raises `CannotFollowError`.
 
 Uniforms are idealised: real numbers in (0, 1), not multiples of 2^-24 or 2^-53, so that events of probability
 zero under the ideal (u = 0, u equal to a threshold, ties) never happen.
@@ -12,6 +12,7 @@ zero under the ideal (u = 0, u equal to a threshold, ties) never happen.
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 from spec_oracle.exact.interception import maps
@@ -176,8 +177,8 @@ class Noise(Symbol):
 class Pending(Symbol):
     """An integer that is decided when first used; independent of all that is decided before.
 
-    Deferring is exact: the law of the outcome, given the past, is the same whenever it is asked for. A pending
-    integer that nothing ever uses has no influence, and costs no branches.
+    Deferring is exact: the law of the outcome, given the past, is the same whenever it is asked for. A
+    pending integer that nothing ever uses has no influence, and costs no branches.
     """
 
     __slots__ = ("_choose", "_value")
@@ -232,13 +233,13 @@ def categorical(weights: list[float]) -> Pending:
 
 
 def distinct(weights: list[float], count: int) -> list[Pending]:
-    """Draw ``count`` different indices one after the other, each in proportion to the weights that are left."""
+    """Draw ``count`` different indices one by one, each in proportion to the weights that are left."""
     drawn: list[Pending] = []
 
     def choose(earlier: list[Pending]) -> int:
         taken = {pending.settled() for pending in earlier}
         return current_run().decide([0.0 if i in taken else w for i, w in enumerate(weights)])
 
-    for _ in range(count):
-        drawn.append(Pending(lambda earlier=tuple(drawn): choose(list(earlier))))
+    for position in range(count):
+        drawn.append(Pending(partial(choose, drawn[:position])))
     return drawn

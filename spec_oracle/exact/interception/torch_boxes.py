@@ -1,11 +1,12 @@
 """Symbols inside ordinary torch tensors: boxes.
 
-A symbol in a float tensor is a NaN whose payload is a position in the run's list of symbols; a symbol in an
+A symbol in a float tensor is a NaN whose payload is a number in the run's table of symbols; a symbol in an
 integer tensor is a large negative number. So torch itself moves symbols about: views share memory, in-place
 writes land where they should, and conversions between float32 and float64, or int32 and int64, keep the box.
 No computed NaN has such a payload, and no token, index or count is near the integer boxes.
 """
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,14 @@ INTEGERS = (torch.int32, torch.int64)
 _CAPACITY = 1 << 20
 _FLOAT_BASE = 0xFFD00000  # float32: sign, exponent all ones, quiet bit, marker bit; the payload is below
 _INTEGER_BASE = -0x5A500000
+_KEPT = "a tensor holds a random number of an earlier run"
+
+_handles = itertools.count()  # one series for all runs, so that a box that outlives its run is noticed
 
 
 def boxed_positions(tensor: Any) -> Any:
     """Return a bool array of the tensor's shape: where its elements are boxes. None when there are none."""
-    if tensor.numel() == 0 or not current_run().boxed:
+    if tensor.numel() == 0:
         return None
     if tensor.dtype in FLOATS:
         array = _shared(tensor)
@@ -33,18 +37,21 @@ def boxed_positions(tensor: Any) -> Any:
             found &= _payloads(array) >= 0
     elif tensor.dtype in INTEGERS:
         array = _shared(tensor)
-        found = (array <= _INTEGER_BASE) & (array > _INTEGER_BASE - len(current_run().boxed))
+        found = (array <= _INTEGER_BASE) & (array > _INTEGER_BASE - _CAPACITY)
     else:
         return None
     return found if found.any() else None
 
 
 def symbols_at(tensor: Any, where: Any) -> list[Symbol]:
-    """Return the symbols in the boxes at the positions that are True in ``where``."""
+    """Return the symbols in the boxes at the positions that are True in ``where``.
+
+    Raises `UnrepeatableError` for a box of an earlier run: the foreign code kept a tensor.
+    """
     array = _shared(tensor)
     handles = _payloads(array) if tensor.dtype in FLOATS else _INTEGER_BASE - array
-    boxed = current_run().boxed
-    return [boxed[int(handle)] for handle in handles[where]]
+    run = current_run()
+    return [run.boxed.get(int(handle)) or run.unrepeatable(_KEPT) for handle in handles[where]]
 
 
 def write(tensor: Any, where: Any, values: list[Any]) -> None:
@@ -72,7 +79,7 @@ def write(tensor: Any, where: Any, values: list[Any]) -> None:
 
 
 def settle(tensor: Any, operation: str) -> None:
-    """Replace boxed integers by their decided values, in place; raises `CannotFollowError` for boxed noise."""
+    """Replace boxed integers by their values, in place; raises `CannotFollowError` for boxed noise."""
     where = boxed_positions(tensor)
     if where is not None:
         write(tensor, where, [symbol.settled(operation) for symbol in symbols_at(tensor, where)])
@@ -84,8 +91,9 @@ def _box(symbol: Symbol, dtype: Any) -> int:
         run.cannot_follow(f"conversion to {dtype}", "such a tensor cannot hold a followed random number")
     if len(run.boxed) == _CAPACITY:
         run.cannot_follow("tensor", f"more than {_CAPACITY} random numbers")
-    run.boxed.append(symbol)
-    return len(run.boxed) - 1
+    handle = next(_handles) % _CAPACITY
+    run.boxed[handle] = symbol
+    return handle
 
 
 def _shared(tensor: Any) -> Any:
@@ -110,5 +118,4 @@ def _payloads(array: Any) -> Any:
         narrow = (wide >> np.uint64(29)) & np.uint64(0x7FFFFF)
         bits = (narrow | np.uint64(0xFF800000)).astype(np.int64)
         bits[(wide >> np.uint64(52)) != np.uint64(0xFFF)] = 0
-    payload = bits - _FLOAT_BASE
-    return np.where(payload < len(current_run().boxed), payload, -1)
+    return bits - _FLOAT_BASE

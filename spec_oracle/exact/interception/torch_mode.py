@@ -1,9 +1,10 @@
-"""Run torch code on boxes: a dispatch mode that sees every operator, below all of torch's composite functions.
+"""Run torch code on boxes: a dispatch mode that sees every operator below torch's composite functions.
 
-Operators fall into four groups. *Moving* ones (views, indexing, concatenation, ``where``) run as they are: boxes
-are ordinary bits to them. *Elementwise* ones run as they are too, and then the elements that depend on a box
-are computed anew by `arithmetic.FUNCTIONS`. *Races* are argmax and its relatives. To all others, boxed integers
-are decided first, and boxed noise raises `CannotFollowError`: nothing ever computes on a box by mistake.
+Operators fall into four groups. *Moving* ones (views, indexing, concatenation, ``where``) run as they are:
+boxes are ordinary bits to them. *Elementwise* ones run as they are too, and then the elements that depend
+on a box are computed anew by `arithmetic.FUNCTIONS`. *Races* are argmax and its relatives. To all others,
+boxed integers are decided first, and boxed noise raises `CannotFollowError`: nothing ever computes on a box
+by mistake.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,19 +31,19 @@ from spec_oracle.exact.interception.torch_boxes import (
 )
 from spec_oracle.exact.interception.torch_random import RANDOM
 
-_VIEWS = (
-    "view _unsafe_view reshape expand slice select unsqueeze squeeze permute transpose t clone alias detach "
-    "lift_fresh contiguous index gather index_select masked_select flip roll repeat as_strided diagonal unfold "
-    "split split_with_sizes unbind constant_pad_nd empty_like zeros_like ones_like full_like new_empty new_zeros "
-    "new_ones new_full zero_ resize_ view_as movedim narrow select_backward"
+_CONVERSIONS: Final = frozenset({"_to_copy", "copy_"})
+_MOVES: Final = _CONVERSIONS | frozenset(
+    """
+    view _unsafe_view reshape expand slice select unsqueeze squeeze permute transpose t clone alias detach
+    lift_fresh contiguous index gather index_select masked_select flip roll repeat as_strided diagonal unfold
+    split split_with_sizes unbind constant_pad_nd cat stack where
+    empty_like zeros_like ones_like full_like new_empty new_zeros new_ones new_full zero_
+    fill_ masked_fill masked_fill_ index_put index_put_ _index_put_impl_ scatter scatter_ masked_scatter
+    masked_scatter_ index_fill_ index_copy_ slice_scatter select_scatter
+    """.split()  # noqa: SIM905  (a list of forty strings is harder to read)
 )
-_JOINS = "cat stack where"
-_CONVERSIONS = "_to_copy copy_"
-_WRITES = (
-    "fill_ masked_fill masked_fill_ index_put index_put_ _index_put_impl_ scatter scatter_ masked_scatter_ "
-    "index_fill_ index_copy_ slice_scatter select_scatter masked_scatter"
-)
-_MOVES: Final = frozenset(f"{_VIEWS} {_JOINS} {_CONVERSIONS} {_WRITES}".split())
+
+_PUTS: Final = frozenset({"index_put", "index_put_", "_index_put_impl_"})
 
 _INDEX_ARGUMENT: Final = {
     "index": 1,
@@ -57,6 +58,12 @@ _INDEX_ARGUMENT: Final = {
     "index_copy_": 2,
 }
 """Position of the argument that says where, not what."""
+
+
+def _clamp(value: Scalar, low: Scalar = None, high: Scalar = None) -> Scalar:
+    value = value if low is None else FUNCTIONS["maximum"](value, low)
+    return value if high is None else FUNCTIONS["minimum"](value, high)
+
 
 _ELEMENTWISE: Final[dict[str, Callable[..., Scalar]]] = {
     "add": FUNCTIONS["add"],
@@ -75,12 +82,20 @@ _ELEMENTWISE: Final[dict[str, Callable[..., Scalar]]] = {
     "ne": FUNCTIONS["not_equal"],
     "clamp_min": FUNCTIONS["maximum"],
     "clamp_max": FUNCTIONS["minimum"],
-    "clamp": lambda value, low=None, high=None: _clamp(value, low, high),
-} | {
-    name: FUNCTIONS[name]
-    for name in (
-        "log log1p exp expm1 sqrt reciprocal minimum maximum isnan isinf isfinite floor trunc"
-    ).split()
+    "clamp": _clamp,
+    "log": FUNCTIONS["log"],
+    "log1p": FUNCTIONS["log1p"],
+    "exp": FUNCTIONS["exp"],
+    "expm1": FUNCTIONS["expm1"],
+    "sqrt": FUNCTIONS["sqrt"],
+    "reciprocal": FUNCTIONS["reciprocal"],
+    "minimum": FUNCTIONS["minimum"],
+    "maximum": FUNCTIONS["maximum"],
+    "isnan": FUNCTIONS["isnan"],
+    "isinf": FUNCTIONS["isinf"],
+    "isfinite": FUNCTIONS["isfinite"],
+    "floor": FUNCTIONS["floor"],
+    "trunc": FUNCTIONS["trunc"],
 }
 
 _FOLDS: Final = {
@@ -93,21 +108,15 @@ _FOLDS: Final = {
 _RACES: Final = {"argmax": True, "argmin": False, "max": True, "min": False}
 
 
-def _clamp(value: Scalar, low: Scalar, high: Scalar) -> Scalar:
-    value = value if low is None else FUNCTIONS["maximum"](value, low)
-    return value if high is None else FUNCTIONS["minimum"](value, high)
-
-
 class _Operators(TorchDispatchMode):  # type: ignore[misc]
     """Answers every operator of torch while foreign code runs."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func.overloadpacket.__name__
-        run = current_run()
         if torch.Tag.nondeterministic_seeded in func.tags:
             return _random(func, name, args, kwargs)
-        if not run.boxed or not any(_has_box(value) for value in (*args, *kwargs.values())):
+        if not any(_has_box(value) for value in (*args, *kwargs.values())):
             return func(*args, **kwargs)
         return _on_boxes(func, name, args, kwargs)
 
@@ -121,11 +130,11 @@ def _random(func: Any, name: str, args: Any, kwargs: Any) -> Any:
 
 def _on_boxes(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     base = name[:-1] if name.endswith("_") and not name.endswith("__") else name
-    if name in _MOVES:
+    if name in _MOVES and not _reads_bits(func, name, args, kwargs):
         return _move(func, name, args, kwargs)
     if base in _ELEMENTWISE and not kwargs.keys() - {"alpha"} and kwargs.get("alpha", 1) == 1:
         return _elementwise(func, _ELEMENTWISE[base], args, kwargs)
-    if name in _RACES and (len(args) > 1 or name.startswith("arg")):
+    if _is_race(name, args):
         return _race(func, name, args, kwargs)
     if name in _FOLDS:
         return _fold(func, name, args, kwargs)
@@ -134,6 +143,19 @@ def _on_boxes(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     for value in (*args, *kwargs.values()):
         _settle_all(value, f"torch.{name}")
     return func(*args, **kwargs)
+
+
+def _reads_bits(func: Any, name: str, args: Any, kwargs: Any) -> bool:
+    """Whether this variant of a moving operator computes on its elements after all."""
+    accumulates = (
+        bool(kwargs.get("accumulate")) or "reduce" in kwargs or (name in _PUTS and True in args[3:4])
+    )
+    return accumulates or func._overloadname == "dtype" or (name == "where" and len(args) == 1)  # noqa: SLF001
+
+
+def _is_race(name: str, args: Any) -> bool:
+    along_axis = name.startswith("arg") or (len(args) > 1 and isinstance(args[1], int))
+    return name in _RACES and along_axis and args[0].dtype in FLOATS
 
 
 def _tensors(value: Any) -> Iterator[Any]:
@@ -157,12 +179,10 @@ def _move(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     """Move boxes as the bits they are, once everything that says where to is decided."""
     if name in _INDEX_ARGUMENT:
         _settle_all(args[_INDEX_ARGUMENT[name]], f"torch.{name}")
-    if name.startswith(("index_put", "_index_put")) and (kwargs.get("accumulate") or True in args[3:4]):
-        _settle_all(args, f"torch.{name}")
     target = _destination(name, args, kwargs)
     for tensor in _tensors((args, tuple(kwargs.values()))):
         fits = target in FLOATS if tensor.dtype in FLOATS else target in INTEGERS
-        if not fits and tensor.dtype in FLOATS and target in INTEGERS and name in _CONVERSIONS.split():
+        if not fits and tensor.dtype in FLOATS and target in INTEGERS and name in _CONVERSIONS:
             return _truncate(func, tensor, args, kwargs)
         if not fits:
             settle(tensor, f"torch.{name} to {target}")
@@ -300,7 +320,7 @@ _READERS: Final = frozenset(
 
 
 class _Readers(TorchFunctionMode):  # type: ignore[misc]
-    """Decides boxed integers, and refuses boxed noise, before a tensor's memory is read without an operator."""
+    """Decides boxed integers, and refuses boxed noise, before memory is read without an operator."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _READERS:

@@ -1,7 +1,7 @@
 """Verifiers in the manner of other people: plain contract, own randomness, no `DecisionSource`.
 
-Lossless controls and defects of the bug catalogue, each in a few lines, as a table by name. Importing this does
-not import torch; `torch_specimens` does.
+Lossless controls and defects of the bug catalogue, each in a few lines, as a table by name. Importing this
+does not import torch; `torch_specimens` does.
 """
 
 from spec_oracle.specimens.foreign import controls, defects

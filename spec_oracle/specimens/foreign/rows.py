@@ -1,7 +1,7 @@
 """The table of foreign specimens, and the steps that the numpy ones share.
 
-A numpy specimen verifies one request in a Python loop: ``rule(x, q, p, rng) -> emitted tokens`` with x int [L],
-q [L, V], p [L+1, V]; `per_request` lifts it to the plain contract.
+A numpy specimen verifies one request in a Python loop: ``rule(x, q, p, rng) -> emitted tokens`` with x int
+[L], q [L, V], p [L+1, V]; `per_request` lifts it to the plain contract.
 """
 
 from collections.abc import Callable
@@ -112,7 +112,9 @@ def last_success(chances: list[float], rng: Any) -> int:
     return max(successes, default=0)
 
 
-def after(x: Array, q: Array, p: Array, tau: int, scale: float, rng: Any) -> list[int]:
+def after(  # noqa: PLR0917
+    x: Array, q: Array, p: Array, tau: int, scale: float, rng: Any
+) -> list[int]:
     """Emit the accepted prefix and one token from (scale p - q)+, or from p after the whole draft."""
     weights = p[-1] if tau == len(x) else residual(scale * p[tau], q[tau])
     return [*x[:tau], draw(weights, rng)]

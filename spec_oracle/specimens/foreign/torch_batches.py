@@ -106,7 +106,7 @@ def distributions_loop(x: Array, q: Array, p: Array, generator: Any) -> tuple[Ar
 
 @_specimen("C3")
 def accept_uniform_inverts_residual(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
-    """The uniform of the accept test also inverts the residual."""
+    """Invert the residual at the uniform of the accept test."""
     u = torch.rand(x.shape, generator=generator, dtype=q.dtype)
     tau = _length(u < _ratios(x, q, p))
     cumulative = _row(_residuals(q, p), tau).cumsum(dim=-1)
@@ -116,7 +116,7 @@ def accept_uniform_inverts_residual(x: Array, q: Array, p: Array, generator: Any
 
 @_specimen("C8")
 def one_uniform_per_request(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
-    """The same uniform at all positions."""
+    """Use one uniform at all positions."""
     u = torch.rand(len(x), 1, generator=generator, dtype=q.dtype).expand(x.shape)
     tau = _length(u < _ratios(x, q, p))
     return _emit(x, tau, torch.multinomial(_row(_residuals(q, p), tau), 1)[:, 0])
@@ -124,14 +124,14 @@ def one_uniform_per_request(x: Array, q: Array, p: Array, generator: Any) -> tup
 
 @_specimen("B3")
 def floored_residual(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
-    """A floor of 1e-3 under the residual."""
+    """Put a floor of 1e-3 under the residual."""
     tau = _length(torch.rand(x.shape, generator=generator, dtype=q.dtype) < _ratios(x, q, p))
     return _emit(x, tau, torch.multinomial(_row(_residuals(q, p), tau).clamp(min=1e-3), 1)[:, 0])
 
 
 @_specimen("E4-row0")
 def correction_from_row_zero(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
-    """The first position's residual at every rejection."""
+    """Correct from the first position's residual at every rejection."""
     tau = _length(torch.rand(x.shape, generator=generator, dtype=q.dtype) < _ratios(x, q, p))
     weights = torch.where((tau == x.shape[1])[:, None], p[:, -1], _residuals(q, p)[:, 0])
     return _emit(x, tau, torch.multinomial(weights + 1e-300, 1)[:, 0])

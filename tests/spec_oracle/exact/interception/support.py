@@ -1,4 +1,4 @@
-"""Toy models for the tests of interception: rows that depend on the whole prefix, with zeros and equal rows."""
+"""Toy models for the tests of interception: rows depend on the whole prefix, some have zeros."""
 
 import itertools
 import math
@@ -41,7 +41,7 @@ def along(rows, path, stop):
 
 
 def sequence_law(target, vocab_size, length):
-    """The target's law on sequences."""
+    """Return the target's law on sequences."""
     return {
         s: math.prod(target[s[:i]][s[i]] for i in range(length))
         for s in itertools.product(range(vocab_size), repeat=length)
@@ -62,8 +62,8 @@ def total_variation(left, right):
     return sum(abs(left.get(key, 0.0) - right.get(key, 0.0)) for key in {*left, *right}) / 2
 
 
-def emission_law(verify, target, draft, vocab_size, draft_length, convert=np.asarray):
-    """The exact law of the emission of one call, drafts drawn from the draft model."""
+def emission_law(verify, target, draft, vocab_size, draft_length, *, convert=np.asarray):
+    """Return the exact law of the emission of one call, drafts drawn from the draft model."""
     law = defaultdict(float)
     for path, probability in drafts(draft, vocab_size, draft_length):
         inputs = (path, along(draft, path, draft_length), along(target, path, draft_length + 1))
@@ -75,7 +75,7 @@ def emission_law(verify, target, draft, vocab_size, draft_length, convert=np.asa
 def distance(verify, seed, vocab_size=3, draft_length=2, convert=np.asarray):
     """Total variation between the extended law of the verifier and the target's law."""
     target, draft = random_models(seed, vocab_size, draft_length)
-    law = emission_law(verify, target, draft, vocab_size, draft_length, convert)
+    law = emission_law(verify, target, draft, vocab_size, draft_length, convert=convert)
     length = draft_length + 1
     return total_variation(
         extended(law, target, vocab_size, length), sequence_law(target, vocab_size, length)
