@@ -105,10 +105,10 @@ def cross_check(
     if rest >= _MIN_EXPECTED:
         observed.append(num_samples - sum(observed))
         expected.append(rest)
-    scale = sum(observed) / sum(expected)
-    p_value = 1.0 if len(expected) < 2 else _chi_square(observed, [scale * value for value in expected])
+    p_value = _chi_square(observed, expected) if len(expected) > 1 else 1.0
     return CrossCheck(num_samples, alpha, p_value, impossible)
 
 
 def _chi_square(observed: list[float], expected: list[float]) -> float:
-    return float(stats.chisquare(observed, expected).pvalue)
+    scale = sum(observed) / sum(expected)
+    return float(stats.chisquare(observed, [scale * value for value in expected]).pvalue)

@@ -51,7 +51,10 @@ def symbols_at(tensor: Any, where: Any) -> list[Symbol]:
     array = _shared(tensor)
     handles = _payloads(array) if tensor.dtype in FLOATS else _INTEGER_BASE - array
     run = current_run()
-    return [run.boxed.get(int(handle)) or run.unrepeatable(_KEPT) for handle in handles[where]]
+    wanted = [int(handle) for handle in handles[where]]
+    if not run.boxed.keys() >= set(wanted):
+        run.unrepeatable(_KEPT)
+    return [run.boxed[handle] for handle in wanted]
 
 
 def write(tensor: Any, where: Any, values: list[Any]) -> None:
