@@ -68,23 +68,23 @@ class Symbol:
     def __abs__(self) -> Scalar:
         return _binary("maximum", self, -self)
 
-    def __lt__(self, other: Scalar) -> bool:
-        return bool(_binary("less", self, other))
+    def __lt__(self, other: Scalar) -> Any:
+        return _binary("less", self, other)
 
-    def __le__(self, other: Scalar) -> bool:
-        return bool(_binary("less_equal", self, other))
+    def __le__(self, other: Scalar) -> Any:
+        return _binary("less_equal", self, other)
 
-    def __gt__(self, other: Scalar) -> bool:
-        return bool(_binary("greater", self, other))
+    def __gt__(self, other: Scalar) -> Any:
+        return _binary("greater", self, other)
 
-    def __ge__(self, other: Scalar) -> bool:
-        return bool(_binary("greater_equal", self, other))
+    def __ge__(self, other: Scalar) -> Any:
+        return _binary("greater_equal", self, other)
 
-    def __eq__(self, other: object) -> bool:
-        return bool(_binary("equal", self, other))
+    def __eq__(self, other: object) -> Any:
+        return _binary("equal", self, other)
 
-    def __ne__(self, other: object) -> bool:
-        return bool(_binary("not_equal", self, other))
+    def __ne__(self, other: object) -> Any:
+        return _binary("not_equal", self, other)
 
     def __float__(self) -> float:
         return float(self.settled("float()"))

@@ -65,7 +65,7 @@ def write(tensor: Any, where: Any, values: list[Any]) -> None:
     """
     if tensor.dtype not in INTEGERS:
         values = [value.settled() if isinstance(value, Pending) else value for value in values]
-    array = _shared(tensor)
+    array, where = _shared(tensor), np.asarray(where)
     array[where] = [0 if isinstance(value, Symbol) else value for value in values]
     chosen = np.array([isinstance(value, Symbol) for value in values], dtype=bool)
     if not chosen.any():
@@ -119,6 +119,6 @@ def _payloads(array: Any) -> Any:
     else:
         wide = array.view(np.uint64)
         narrow = (wide >> np.uint64(29)) & np.uint64(0x7FFFFF)
-        bits = (narrow | np.uint64(0xFF800000)).astype(np.int64)
-        bits[(wide >> np.uint64(52)) != np.uint64(0xFFF)] = 0
+        is_negative_nan = (wide >> np.uint64(52)) == np.uint64(0xFFF)
+        bits = np.where(is_negative_nan, (narrow | np.uint64(0xFF800000)).astype(np.int64), 0)
     return bits - _FLOAT_BASE

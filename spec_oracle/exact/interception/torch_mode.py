@@ -118,7 +118,10 @@ class _Operators(TorchDispatchMode):  # type: ignore[misc]
             return _random(func, name, args, kwargs)
         if not any(_has_box(value) for value in (*args, *kwargs.values())):
             return func(*args, **kwargs)
-        return _on_boxes(func, name, args, kwargs)
+        try:
+            return _on_boxes(func, name, args, kwargs)
+        except TypeError as error:  # torch would take it for "not implemented", and == for "not equal"
+            current_run().cannot_follow(f"torch.{name}", str(error))
 
 
 def _random(func: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -218,12 +221,12 @@ def _objects(value: Any) -> Any:
     """Return a tensor as an object array of numbers and symbols; other values unchanged."""
     if not isinstance(value, torch.Tensor):
         return value
-    array = value.detach().numpy().astype(object)
+    array = np.asarray(value.detach().numpy()).astype(object)
     where = boxed_positions(value)
     if where is not None:
-        boxes = symbols_at(value, where)
-        for index, symbol in zip(zip(*np.nonzero(where), strict=True), boxes, strict=True):
-            array[index] = symbol
+        boxes = np.empty(int(where.sum()), dtype=object)
+        boxes[:] = symbols_at(value, where)
+        array[where] = boxes
     return array
 
 

@@ -14,7 +14,7 @@ RESIDUALS /= RESIDUALS.sum(axis=1, keepdims=True)
 
 
 def kernel(uniforms):
-    """The token rule in single precision, two accept uniforms and one for the token."""
+    """Run the token rule in single precision, two accept uniforms and one for the token."""
     u = uniforms.astype(np.float32)
     q = DRAFT[[0, 1], PATH].astype(np.float32)
     p = TARGET[[0, 1], PATH].astype(np.float32)

@@ -7,8 +7,7 @@ import pytest
 
 from spec_oracle.exact.interception import cross_check, emissions
 from spec_oracle.specimens.foreign import FOREIGN
-
-from .support import (
+from tests.spec_oracle.exact.interception.support import (
     along,
     distance,
     drafts,
@@ -21,11 +20,19 @@ from .support import (
 
 CONTROLS = [name for name, specimen in FOREIGN.items() if specimen.lossless]
 DEFECTS = [name for name, specimen in FOREIGN.items() if not specimen.lossless]
-FIRST_TOKEN_BLIND = (
-    "last_draft_unverified same_uniform_everywhere no_break bonus_argmax bonus_from_row_before "
-    "bonus_from_draft bonus_from_residual residual_of_row_zero residual_of_row_before weights_not_capped "
-    "token_residual_in_block"
-).split()
+FIRST_TOKEN_BLIND = [
+    "last_draft_unverified",
+    "same_uniform_everywhere",
+    "no_break",
+    "bonus_argmax",
+    "bonus_from_row_before",
+    "bonus_from_draft",
+    "bonus_from_residual",
+    "residual_of_row_zero",
+    "residual_of_row_before",
+    "weights_not_capped",
+    "token_residual_in_block",
+]
 
 
 @pytest.mark.parametrize("name", CONTROLS)
@@ -63,7 +70,7 @@ def reference_tv(rule):
 
 
 def token_walk(path, q, p, *, acceptance=None, correction=None, bonus=None):
-    """The token rule's exact emissions, with one ingredient replaced."""
+    """Yield the token rule's exact emissions, with one ingredient replaced."""
     accept = [min(1.0, p[i, x] / q[i, x]) for i, x in enumerate(path)] if acceptance is None else acceptance
     reached = 1.0
     for i in range(len(path)):
@@ -77,7 +84,7 @@ def token_walk(path, q, p, *, acceptance=None, correction=None, bonus=None):
 
 
 def one_uniform(path, q, p):
-    """Same uniform everywhere: after passing at c, the next test passes with min(1, r / c)."""
+    """Test with one uniform: after passing at c, the next test passes with min(1, r / c)."""
     ratios = np.minimum(1, [p[i, x] / q[i, x] for i, x in enumerate(path)])
     passed = np.minimum.accumulate([1.0, *ratios])
     conditional = [passed[i + 1] / passed[i] if passed[i] > 0 else 1.0 for i in range(len(path))]

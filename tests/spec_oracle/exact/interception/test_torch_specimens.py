@@ -2,11 +2,10 @@
 
 import pytest
 
+from spec_oracle.specimens.foreign import torch_specimens
+from tests.spec_oracle.exact.interception.support import distance
+
 torch = pytest.importorskip("torch")
-
-from spec_oracle.specimens.foreign import torch_specimens  # noqa: E402
-
-from .support import distance  # noqa: E402
 
 SPECIMENS = torch_specimens()
 CONTROLS = [name for name, specimen in SPECIMENS.items() if specimen.lossless]

@@ -1,15 +1,20 @@
 """Hugging Face's verifier, as installed, has exactly the target's law."""
 
+import numpy as np
 import pytest
+
+from spec_oracle.exact.interception import call_law, enumerate_calls
+from tests.spec_oracle.exact.interception.support import (
+    along,
+    drafts,
+    extended,
+    random_models,
+    sequence_law,
+    total_variation,
+)
 
 torch = pytest.importorskip("torch")
 generation = pytest.importorskip("transformers.generation.utils")
-
-import numpy as np  # noqa: E402
-
-from spec_oracle.exact.interception import call_law, enumerate_calls  # noqa: E402
-
-from .support import along, drafts, extended, random_models, sequence_law, total_variation  # noqa: E402
 
 
 def verify(path, draft_rows, target_rows, weight=None):
