@@ -1,1 +1,1 @@
-"""Known-faulty verifiers, and tricky but lossless controls."""
+"""Known-faulty verifiers, which the checks must find, and tricky but lossless controls."""

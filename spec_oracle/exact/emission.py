@@ -1,0 +1,140 @@
+"""The exact law of what one call of a verifier emits."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
+from spec_oracle.exact.call import (
+    DraftTable,
+    bound_to_instance,
+    call_verifier,
+    checked_emissions,
+    fresh_state,
+)
+from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
+from spec_oracle.exact.gap import Gap, largest_gap
+from spec_oracle.exact.text import decoded_law
+from spec_oracle.toy import Context, Instance
+from verifiers import AnyVerifier, StatefulVerifier, Verdict, drafting_of
+
+
+@dataclass(frozen=True)
+class EmissionLaw:
+    """The joint law of one emission, over drafts and decisions.
+
+    ``masses[n - 1]`` is the mass of each emission of n tokens, flat [V^n] in lexicographic order, n = 1..L+1.
+    ``decoded`` is the law of the first L+1 tokens over several calls, for verifiers that carry a state.
+    Numbers are float64, or `Fraction` where the law was computed in rationals.
+    """
+
+    instance: Instance
+    masses: tuple[NDArray[Any], ...]
+    decoded: NDArray[Any] | None = None
+
+    @cached_property
+    def probabilities(self) -> dict[Context, Any]:
+        """The probability of each emission that can occur."""
+        vocab = self.instance.vocab_size
+        return {
+            tuple(int(i) for i in np.unravel_index(index, (vocab,) * length)): mass[index]
+            for length, mass in enumerate(self.masses, start=1)
+            for index in np.flatnonzero(mass > 0)
+        }
+
+    @property
+    def accepted_length_pmf(self) -> tuple[Any, ...]:
+        """P(tau = 0), ..., P(tau = L)."""
+        return tuple(mass.sum() for mass in self.masses)
+
+    @property
+    def block_efficiency(self) -> Any:
+        """Expected tokens per call, E[tau + 1]."""
+        return sum(length * mass for length, mass in enumerate(self.accepted_length_pmf, start=1))
+
+    def extended(self) -> NDArray[Any]:
+        """Return the law of the first L+1 tokens, shape (V,) * (L+1).
+
+        Emissions are continued by the target; those of a verifier with state by its own next calls, since
+        they are owed a modified target.
+        """
+        return self._text.reshape((self.instance.vocab_size,) * len(self.masses))
+
+    @cached_property
+    def _text(self) -> NDArray[Any]:
+        if self.decoded is not None:
+            return self.decoded
+        law = self.masses[0]
+        for length, mass in enumerate(self.masses[1:], start=1):
+            law = (law[:, None] * self.instance.target.rows(length)).reshape(-1) + mass
+        return law
+
+    @cached_property
+    def _expected(self) -> NDArray[Any]:
+        return self.instance.target.joint(len(self.masses))
+
+    @cached_property
+    def total_variation(self) -> Any:
+        """Half the summed gaps between the extended law and the target; 0 means lossless."""
+        return abs(self._text - self._expected).sum() / 2
+
+    @property
+    def largest_gap(self) -> Gap:
+        """The sequence of L+1 tokens with the largest gap between the target and the extended law."""
+        return largest_gap(self._expected, self._text, (self.instance.vocab_size,) * len(self.masses))
+
+
+def emission_law(
+    verifier: AnyVerifier,
+    instance: Instance,
+    *,
+    exact: bool = False,
+    array: str = "numpy",
+    dtype: str = "float64",
+) -> EmissionLaw:
+    """Enumerate the emission law of ``verifier`` on ``instance``.
+
+    ``exact=True`` computes in rationals, where a lossless verifier's total variation is exactly 0. Otherwise
+    ``array`` ("numpy" or "torch") and ``dtype`` choose the arithmetic under test; masses are float64. Raises
+    `DecisionError` or `VerdictError` for code that cannot be a verifier.
+    """
+    chosen = arithmetic(exact=exact, array=array, dtype=dtype)
+    numbers = instance.exact if exact else instance.floats
+    bound = bound_to_instance(verifier, numbers, chosen)
+    table = DraftTable(numbers, drafting_of(verifier), chosen)
+
+    def run(rows: NDArray[np.int64], decisions: ScriptedDecisions) -> Verdict:
+        state = fresh_state(bound, len(rows))
+        verdict, _ = call_verifier(bound, table.drafts(rows), decisions, state)
+        return verdict
+
+    zero = table.law.probability.sum() * 0
+    masses = [np.full(numbers.vocab_size**length, zero) for length in range(1, numbers.draft_length + 2)]
+    for branches in enumerate_branches(
+        run,
+        table.law.probability,
+        max_rows=table.batch_rows,
+        to_numpy=chosen.to_numpy,
+        from_numpy=chosen.from_numpy,
+    ):
+        _add(masses, branches.result, branches.weight, numbers, chosen)
+    decoded = None
+    if isinstance(verifier, StatefulVerifier):
+        text = decoded_law(verifier, numbers, numbers.draft_length + 1, exact=exact, array=array, dtype=dtype)
+        decoded = text.law
+    return EmissionLaw(numbers, tuple(chosen.finish(mass) for mass in masses), decoded)
+
+
+def _add(
+    masses: list[NDArray[Any]], verdict: Verdict, weight: NDArray[Any], instance: Instance, chosen: Arithmetic
+) -> None:
+    """Add the ``weight`` [R] of every branch to the mass of what it emitted."""
+    tau, emitted = checked_emissions(verdict, instance, chosen)
+    index = np.zeros(len(tau), dtype=np.int64)
+    for position, mass in enumerate(masses):
+        index = index * instance.vocab_size + np.maximum(emitted[:, position], 0)
+        here = tau == position
+        np.add.at(mass, index[here], weight[here])
