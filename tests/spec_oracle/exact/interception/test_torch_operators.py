@@ -10,6 +10,7 @@ from spec_oracle.exact.interception import call_law
 torch = pytest.importorskip("torch")
 
 WEIGHTS = torch.tensor([0.2, 0.5, 0.3, 0.0], dtype=torch.float64)
+LIMITS = torch.tensor([0.5, 0.4], dtype=torch.float64)
 LAW = {0: 0.2, 1: 0.5, 2: 0.3}
 
 
@@ -131,7 +132,7 @@ def test_same_race_has_one_winner():
 
 
 def test_products_of_uniforms():
-    outcomes = law(lambda: torch.rand(2, dtype=torch.float64).cumprod(0) < torch.tensor([0.5, 0.4]))
+    outcomes = law(lambda: torch.rand(2, dtype=torch.float64).cumprod(0) < LIMITS)
     # P(u1 < a, u1 u2 < b) = b + b log(a / b) for b < a
     assert outcomes[True, True] == pytest.approx(0.4 + 0.4 * math.log(0.5 / 0.4), abs=1e-14)
     assert outcomes[True, False] == pytest.approx(0.1 - 0.4 * math.log(0.5 / 0.4), abs=1e-14)
