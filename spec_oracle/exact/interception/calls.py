@@ -37,15 +37,15 @@ def enumerate_calls(function: Callable[[], T], *, max_branches: int = 100_000) -
     ``max_branches``, `UnrepeatableError` for code that is no function of its decisions, and whatever
     ``function`` raises.
     """
-    torch_context = _torch_context()
+    torch_run, torch_session = _torch_contexts()
 
     def settled_call() -> T:
-        with torch_context():
+        with torch_run():
             result = function()
         settled: T = _settled(result)
         return settled
 
-    with _untouched_streams(), enumerated_numpy(), enumerated_python():
+    with _untouched_streams(), torch_session(), enumerated_numpy(), enumerated_python():
         return walk(settled_call, max_branches)
 
 
@@ -59,12 +59,13 @@ def call_law(
     return {outcome: math.fsum(parts) for outcome, parts in weights.items()}
 
 
-def _torch_context() -> Callable[[], Any]:
+def _torch_contexts() -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """Return the contexts for one run and for all runs; torch is left alone where nobody has imported it."""
     if "torch" not in sys.modules:
-        return nullcontext
-    from spec_oracle.exact.interception.torch_mode import enumerated_torch
+        return nullcontext, nullcontext
+    from spec_oracle.exact.interception.torch_mode import enumerated_torch, single_threaded
 
-    return enumerated_torch
+    return enumerated_torch, single_threaded
 
 
 @contextmanager

@@ -32,11 +32,13 @@ def boxed_positions(tensor: Any) -> Any:
         return None
     if tensor.dtype in FLOATS:
         array = _shared(tensor)
-        found = np.isnan(array)
-        if found.any():
-            found &= _payloads(array) >= 0
+        if not np.isnan(array).any():
+            return None
+        found = _payloads(array) >= 0
     elif tensor.dtype in INTEGERS:
         array = _shared(tensor)
+        if array.min() > _INTEGER_BASE:
+            return None
         found = (array <= _INTEGER_BASE) & (array > _INTEGER_BASE - _CAPACITY)
     else:
         return None
@@ -102,7 +104,7 @@ def _box(symbol: Symbol, dtype: Any) -> int:
 def _shared(tensor: Any) -> Any:
     if tensor.device.type != "cpu":
         current_run().cannot_follow("tensor", f"random numbers on device {tensor.device} are not followed")
-    return tensor.detach().numpy()
+    return tensor.detach().numpy() if tensor.requires_grad else tensor.numpy()
 
 
 def _widened(boxes: Any) -> Any:

@@ -137,7 +137,7 @@ def sampled(verify, target, draft, seed):
 def test_plain_sampling_agrees_with_the_enumerated_law(name):
     target, draft = random_models(1, 3, 2)
     law = dict(emission_law(FOREIGN[name].verify, target, draft, 3, 2))
-    check = cross_check(law, sampled(FOREIGN[name].verify, target, draft, 5), num_samples=5000, alpha=1e-6)
+    check = cross_check(law, sampled(FOREIGN[name].verify, target, draft, 5), num_samples=3000, alpha=1e-6)
     assert check.agrees
 
 
