@@ -156,12 +156,21 @@ class Block:
         for j, debt in enumerate(start.debts):
             given.append(row)
             if debt.remaining > depth:
-                row = normalised(row * self._unserved(ratios[:, j, None] * divide(law, row, otherwise=0)))
+                row = normalised(self._left(row, ratios[:, j, None] * divide(law, row, otherwise=0)))
         return _Level(tuple(given), row, law, ratios, p, q)
 
     def _unserved(self, ratio: NDArray[Any]) -> NDArray[Any]:
         """Return the share (1 - min(1, t))^K of a node's mass that is not passed."""
         return np.asarray((1 - minimum_one(ratio)) ** self._paths)
+
+    def _left(self, rows: NDArray[Any], ratio: NDArray[Any]) -> NDArray[Any]:
+        """Return the weights p(x|v) (1 - min(1, t_x))^K [..., V] of what is owed, from t_x [..., V].
+
+        Where nothing is owed the node is reached with mass zero but for rounding; the row itself then keeps
+        the draw in the target's support.
+        """
+        left = rows * self._unserved(ratio)
+        return np.where(left.sum(axis=-1, keepdims=True) > 0, left, rows)
 
     def passing(self, depth: int) -> NDArray[Any]:
         """Return w(v) of all nodes of one depth, [V^d]."""
@@ -208,10 +217,7 @@ class Block:
         return self._levels[len(node)], index
 
     def owed(self, node: Context) -> NDArray[Any]:
-        """Return the weights [V] of the token after ``node``: what is owed there; p after a whole path.
-
-        Where nothing is owed, stops have mass zero but for rounding; p then keeps the draw in the support.
-        """
+        """Return the weights [V] of the token after ``node``: what is owed there; p after a whole path."""
         level, index = self._find(node)
         row: NDArray[Any] = level.target[index]
         if len(node) == self._length:
@@ -219,8 +225,7 @@ class Block:
         start = index * self.vocab_size
         children = self._levels[len(node) + 1]
         part = slice(start, start + self.vocab_size)
-        left = row * self._unserved(divide(children.q[part], children.p[part], otherwise=0))
-        return left if left.sum() > 0 else row
+        return self._left(row, divide(children.q[part], children.p[part], otherwise=0))
 
     def after(self, node: Context, token: int) -> Position:
         """Return the position after ``node`` and ``token``, with the debts that are still open there."""
