@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from verifiers.arrays import Array, divide, minimum_one, normalised
+from verifiers.arrays import Array, divide, minimum_one, namespace, normalised
 from verifiers.errors import InvalidInputError
 from verifiers.interface import DecisionSource, Drafts, State, StatefulVerifier, Verdict
 from verifiers.multisets import multisets
@@ -88,28 +88,29 @@ class BoundBlockTransport:
         return self._blocks[key]
 
     def verify(self, drafts: Drafts, decisions: DecisionSource, state: State) -> tuple[Verdict, State]:
-        """Stop where the plan of each request's position says, given its draft tree (numpy only)."""
+        """Stop where the plan of each request's position says, given its draft tree."""
+        xp = namespace(drafts.tokens)
         positions = list(state[0])
         size = (drafts.draft_length, drafts.num_paths)
         blocks = [self.block(position, *size) for position in positions]
         laws = [block.stop_law(paths) for block, paths in zip(blocks, drafts.tokens.tolist(), strict=True)]
-        zero = drafts.target_probs[0, 0, 0, 0] * 0
+        zero = laws[0][1][0] * 0
         weights = np.full((drafts.batch, max(len(masses) for _, masses in laws)), zero)
         for row, (_, masses) in zip(weights, laws, strict=True):
             row[: len(masses)] = masses
-        chosen = decisions.categorical(weights)
+        chosen = decisions.categorical(xp.asarray(weights))
         stops = [nodes[choice] for (nodes, _), choice in zip(laws, chosen.tolist(), strict=True)]
         left = np.stack([block.owed(stop) for block, stop in zip(blocks, stops, strict=True)])
-        next_token = decisions.categorical(left)
+        next_token = decisions.categorical(xp.asarray(left))
         after = np.empty(drafts.batch, dtype=object)
         for b, (block, stop, token) in enumerate(zip(blocks, stops, next_token.tolist(), strict=True)):
             after[b] = block.after(stop, token)
-        tau = np.array([len(stop) for stop in stops])
+        tau = xp.asarray([len(stop) for stop in stops])
         path = [
             next(k for k, path in enumerate(paths) if tuple(path[: len(stop)]) == stop)
             for paths, stop in zip(drafts.tokens.tolist(), stops, strict=True)
         ]
-        return Verdict(tau, np.array(path), next_token, drafts.tokens), (after,)
+        return Verdict(tau, xp.asarray(path), next_token, drafts.tokens), (after,)
 
 
 @dataclass(frozen=True)
