@@ -39,6 +39,11 @@ def pick(rows: Array, index: Array) -> Array:
     return rows[arange_like(index, index.shape[0]), index]
 
 
+def pick_each(row: Array, index: Array) -> Array:
+    """Return ``row[b, index[b, k]]``, [B, K] from a row [B, V] and int [B, K]."""
+    return row[arange_like(index, index.shape[0])[:, None], index]
+
+
 def positive_part(values: Array) -> Array:
     """Return max(values, 0), elementwise."""
     xp = namespace(values)
@@ -65,3 +70,20 @@ def normalised(weights: Array) -> Array:
     xp = namespace(weights)
     total = xp.sum(weights, axis=-1, keepdims=True)
     return divide(weights, total, otherwise=0)
+
+
+def as_float64(values: Array) -> Array:
+    """Return ``values``, rationals or floats of any width, as float64."""
+    xp = namespace(values)
+    return xp.astype(values, xp.float64)
+
+
+def as_arithmetic_of(like: Array, values: Array) -> Array:
+    """Return float64 ``values`` in the number type of ``like``; exactly, where that type is rational."""
+    xp = namespace(like)
+    if str(like.dtype) != "object":
+        return xp.astype(values, like.dtype)
+    rational = type(like.reshape(-1)[0])
+    exact = xp.empty(values.shape, dtype=object)
+    exact.reshape(-1)[:] = [rational(float(value)) for value in values.reshape(-1)]
+    return exact

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verifiers import Drafting, InvalidInputError
+from verifiers.top_draft import child_law
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,8 @@ def _child_law(
         return rows
     if drafting is Drafting.DISTINCT:
         return _without_replacement(rows, drawn, here[:, :path])
-    from verifiers.top_draft import child_law
-
-    return child_law(rows, here[:, :path].sum(1), here.sum(1))
+    law: NDArray[Any] = child_law(rows, here[:, :path].sum(1), here.sum(1))
+    return law
 
 
 def _without_replacement(
@@ -82,4 +82,5 @@ def _without_replacement(
     possible = rows > 0
     fewest = np.where(possible, counts, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
     left = np.where(possible & (counts == fewest), rows, rows * 0)
-    return np.asarray(left / left.sum(axis=1, keepdims=True))
+    law: NDArray[Any] = left / left.sum(axis=1, keepdims=True)
+    return law

@@ -65,8 +65,9 @@ def _sparse(vocab: int, count: int, rng: np.random.Generator, concentration: flo
 
 def _thinned(rows: Rows, rng: np.random.Generator) -> Rows:
     dropped = (rng.random(rows.shape) < 0.3) & (rows < rows.max(1, keepdims=True))
-    kept: Rows = np.where(dropped, 0.0, rows)
-    return kept / kept.sum(1, keepdims=True)
+    kept = np.where(dropped, 0.0, rows)
+    thinned: Rows = kept / kept.sum(1, keepdims=True)
+    return thinned
 
 
 KINDS: dict[str, Kind] = {

@@ -34,7 +34,7 @@ def parse_context(text: str) -> Context:
         raise InvalidInputError(f"context {text!r}: expected token numbers joined by commas") from None
 
 
-def _number(value: Any, where: str) -> Fraction | float:
+def _number(value: Any, where: str) -> Any:
     """Return ``value`` as an exact fraction where it is exact, else as a float."""
     if isinstance(value, bool):
         raise InvalidInputError(f"{where}: {value!r} is not a number")
@@ -49,7 +49,7 @@ def _number(value: Any, where: str) -> Fraction | float:
     return number
 
 
-def checked_row(row: Row, vocab_size: int, where: str) -> list[Fraction] | list[float]:
+def checked_row(row: Row, vocab_size: int, where: str) -> list[Any]:
     """Return ``row`` as numbers that sum to one; raise `InvalidInputError` naming ``where`` otherwise."""
     if isinstance(row, str) or not hasattr(row, "__len__"):
         raise InvalidInputError(f"{where}: expected a list of {vocab_size} probabilities, got {row!r}")
@@ -58,10 +58,10 @@ def checked_row(row: Row, vocab_size: int, where: str) -> list[Fraction] | list[
     numbers = [_number(value, f"{where}, token {token}") for token, value in enumerate(row)]
     if not all(isinstance(number, Fraction) for number in numbers):
         numbers = [float(number) for number in numbers]
-    total = sum(numbers)
+    total: Any = sum(numbers)
     if abs(total - 1) > SUM_TOLERANCE:
         raise InvalidInputError(f"{where}: row sums to {float(total):.12g}, expected 1")
-    return [number / total for number in numbers]  # type: ignore[return-value]  # all of one type
+    return [number / total for number in numbers]
 
 
 @dataclass(frozen=True)
@@ -174,6 +174,12 @@ class ToyModel:
         alpha = np.full(vocab_size, concentration)
         return cls.from_levels([rng.dirichlet(alpha, size=vocab_size**length) for length in range(order + 1)])
 
+    def rounded(self, denominator: int) -> "ToyModel":
+        """Return the model with every probability a multiple of 1/denominator (largest remainders)."""
+        return ToyModel(
+            self.vocab_size, tuple(_rounded_rows(level, denominator) for level in self.floats.levels)
+        )
+
     def index(self, context: Sequence[int]) -> tuple[int, int]:
         """Return (d, i) such that ``levels[d][i]`` is the row of ``context``."""
         kept = tuple(context)[len(context) - min(len(context), self.order) :]
@@ -224,6 +230,15 @@ class ToyModel:
             block = self.vocab_size**length
             levels.append(self.levels[depth + length][start * block : (start + 1) * block])
         return ToyModel(self.vocab_size, tuple(levels))
+
+
+def _rounded_rows(rows: NDArray[np.float64], denominator: int) -> NDArray[Any]:
+    scaled = rows * denominator
+    units = np.floor(scaled).astype(int)
+    missing = denominator - units.sum(axis=1, keepdims=True)
+    units += np.argsort(np.argsort(units - scaled, axis=1, kind="stable"), axis=1) < missing
+    exact = np.frompyfunc(lambda unit: Fraction(int(unit), denominator), 1, 1)
+    return np.asarray(exact(units), dtype=object)
 
 
 def _level_array(rows: list[Any]) -> NDArray[Any]:
