@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact import DecodedLaw, EmissionLaw, decoded_law, emission_law
+from spec_oracle.exact import DecisionError, DecodedLaw, EmissionLaw, VerdictError, decoded_law, emission_law
 from spec_oracle.exact.call import call_verifier, fresh_state
 from spec_oracle.toy import Instance
 from verifiers import AnyVerifier, Drafts, ModelBound, drafting_of, replayed_decisions
@@ -52,7 +51,7 @@ def joint_findings(
     for name, instance in instances.items():
         try:
             laws[name] = emission_law(verifier, instance, exact=arithmetic.exact, array=arithmetic.array)
-        except SpecOracleError as error:
+        except (DecisionError, VerdictError) as error:
             return JointFindings(laws, f"{name}: {error}")
     return JointFindings(laws)
 
@@ -86,7 +85,7 @@ def calls(
             text = decoded_law(
                 verifier, instance, tokens, exact=arithmetic.exact, array=arithmetic.array, stop_token=stop
             )
-        except SpecOracleError as error:
+        except (DecisionError, VerdictError) as error:
             return CheckResult("calls", Status.FAILED, str(error)), None
         if law is None or text.total_variation > worst:
             worst, law = text.total_variation, text
