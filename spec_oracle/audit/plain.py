@@ -7,6 +7,7 @@ accepted prefix and one more token, padded with -1; ``num_accepted`` int [B]. Ar
 tensors; the generator is of the same library, and using the global one instead is allowed.
 """
 
+import random
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,7 @@ class Emissions:
 
 def make_generator(array: str, seed: int) -> Any:
     """Return a generator of the array library, and seed the global ones, which the function may use."""
+    random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002  # foreign code may use the legacy global generator
     if array == "torch":
         import torch

@@ -4,12 +4,13 @@ The verifiers are right: draft tokens do not follow the q that is reported, or p
 decoding. Only a system that drafts for itself shows it.
 """
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
 
-from spec_oracle.specimens.specimen import JOINT, Specimen
 from spec_oracle.specimens.sources import source_of
+from spec_oracle.specimens.specimen import JOINT, Specimen
 from spec_oracle.specimens.toy_system import (
     DEPTH,
     Call,
@@ -69,7 +70,7 @@ def with_target(instance: Instance, process: Process) -> Instance:
 
 def _with_rows(instance: Instance, rows: Floats) -> Instance:
     starts = [first_of_depth(instance.vocab_size, depth) for depth in range(DEPTH + 2)]
-    levels = tuple(rows[low:high] for low, high in zip(starts, starts[1:], strict=False))
+    levels = tuple(rows[low:high] for low, high in itertools.pairwise(starts))
     return Instance(
         ToyModel(instance.vocab_size, levels), instance.draft, instance.draft_length, instance.num_paths
     )

@@ -3,7 +3,7 @@
 The law of a single call is right in most of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
