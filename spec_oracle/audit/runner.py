@@ -129,11 +129,10 @@ def _audit_verifier(
         exact_checks.inputs_kept(verifier, first, options.seed),
     )
     best = block_transport_optimum if isinstance(verifier, StatefulVerifier) else multi_path_optimum
-    report = _exact_report(
-        subject, options, alpha, checks, findings, law_of, partial(best, drafting=drafting_of(verifier))
-    )
+    optimum = partial(best, drafting=drafting_of(verifier))
+    report = _exact_report(subject, options, checks, findings, law_of=law_of, optimum=optimum)
     worst = max(findings.total_variation, float(text.total_variation) if text else 0.0)
-    return replace(report, total_variation=worst, smallest_detectable_tv=arithmetic.tolerance)
+    return replace(report, alpha=alpha, total_variation=worst, smallest_detectable_tv=arithmetic.tolerance)
 
 
 def _audit_intercepted(subject: Subject, options: AuditOptions, alpha: float) -> SubjectReport:
@@ -145,16 +144,16 @@ def _audit_intercepted(subject: Subject, options: AuditOptions, alpha: float) ->
     for name, law in list(findings.laws.items())[:1]:
         sampled_checks.require_agreement(subject, name, law, alpha=rate, seed=options.seed)
     checks = (exact_checks.joint(findings, exact_checks.Arithmetic(), "intercepted and cross-checked"),)
-    report = _exact_report(subject, options, alpha, checks, findings, law_of, multi_path_optimum)
-    return replace(report, smallest_detectable_tv=exact_checks.LOSSLESS_TOLERANCE)
+    report = _exact_report(subject, options, checks, findings, law_of=law_of, optimum=multi_path_optimum)
+    return replace(report, alpha=alpha, smallest_detectable_tv=exact_checks.LOSSLESS_TOLERANCE)
 
 
 def _exact_report(
     subject: Subject,
     options: AuditOptions,
-    alpha: float,
     checks: tuple[CheckResult, ...],
     findings: exact_checks.JointFindings,
+    *,
     law_of: Callable[..., EmissionLaw],
     optimum: Callable[[Instance], Any],
 ) -> SubjectReport:
@@ -166,7 +165,7 @@ def _exact_report(
         verdict,
         Evidence.EXACT,
         checks,
-        alpha,
+        options.alpha,
         total_variation=findings.total_variation,
         block_efficiency=_mean(float(law.block_efficiency) for law in laws),
         optimum=_mean(float(optimum(law.instance).value) for law in laws),
