@@ -19,7 +19,7 @@ from verifiers.interface import (
     drafting_of,
 )
 from verifiers.registry import get, names
-from verifiers.sampling import SamplingDecisions, numpy_decisions, torch_decisions
+from verifiers.sampling import SamplingDecisions, numpy_decisions, replayed_decisions, torch_decisions
 
 __all__ = [
     "AnyVerifier",
@@ -38,5 +38,6 @@ __all__ = [
     "get",
     "names",
     "numpy_decisions",
+    "replayed_decisions",
     "torch_decisions",
 ]

@@ -1,6 +1,7 @@
 """Verifiers by name."""
 
 from verifiers.block import BlockVerifier
+from verifiers.block_transport import BlockTransportVerifier
 from verifiers.canonical import CanonicalVerifier
 from verifiers.errors import InvalidInputError
 from verifiers.greedy_block import GreedyBlockVerifier
@@ -32,6 +33,7 @@ _REGISTRY: dict[str, AnyVerifier] = {
     "greedy_multipath_block": GreedyMultipathBlockVerifier(),
     "greedy_block": GreedyBlockVerifier(),
     "greedy_multipath_carry": GreedyMultipathCarryVerifier(),
+    "block_transport": BlockTransportVerifier(),
 }
 
 
