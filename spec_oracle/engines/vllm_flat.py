@@ -22,8 +22,9 @@ def flat_verify(
 ) -> Verify:
     """Return the plain contract around ``rejection_sample``.
 
-    Requests are laid end to end: drafts int32 [B L], draft rows [B L, V] (None when the engine is not to read
-    them, as with n-gram drafts), target rows [B L, V] passed through ``target_argument``, bonus int32 [B, 1].
+    Requests are laid end to end, all rows float32: drafts int32 [B L], draft rows [B L, V] (None when the
+    engine is not to read them, as with n-gram drafts), target rows [B L, V] passed through
+    ``target_argument``, bonus int32 [B, 1].
     """
 
     def verify(tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None) -> Emission:
@@ -37,8 +38,8 @@ def flat_verify(
                 [length] * batch,
                 length,
                 torch.arange(1, batch + 1, dtype=torch.int32) * length,
-                draft.reshape(-1, vocab).contiguous() if reads_draft else None,
-                target_argument(target[:, :-1].reshape(-1, vocab)).contiguous(),
+                draft.to(torch.float32).reshape(-1, vocab).contiguous() if reads_draft else None,
+                target_argument(target[:, :-1].to(torch.float32).reshape(-1, vocab)).contiguous(),
                 draw_bonus(target).to(torch.int32),
                 metadata,
             )

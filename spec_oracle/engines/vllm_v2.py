@@ -1,6 +1,5 @@
 """vLLM, model runner V2: `rejection_sampler_utils.rejection_sample`, Triton kernels under the interpreter."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -16,13 +15,9 @@ def _triton_utils() -> dict[str, Any]:
     import triton
     from triton import language
 
-    @triton.jit
-    def log1p(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-        # The interpreter has no libdevice. Goldberg's identity keeps full float32 precision near zero.
-        shifted = 1.0 + value
-        return language.where(shifted == 1.0, value, language.log(shifted) * (value / (shifted - 1.0)))
+    from spec_oracle.engines import libdevice
 
-    return {"triton": triton, "tl": language, "tldevice": SimpleNamespace(log1p=log1p), "HAS_TRITON": True}
+    return {"triton": triton, "tl": language, "tldevice": libdevice, "HAS_TRITON": True}
 
 
 def load(*, block: bool, reads_draft: bool) -> Verify:
