@@ -16,7 +16,7 @@ from spec_oracle.engines.contract import (
     logits_of,
 )
 from spec_oracle.engines.stand_ins import Names, load_alone
-from spec_oracle.engines.triton_interpreter import require_interpreter
+from spec_oracle.engines.triton_interpreter import interpreted, require_interpreter
 from spec_oracle.engines.wheels import wheel
 
 _OPS = "sglang.kernels.ops.speculative"
@@ -123,4 +123,4 @@ def load_chain(*, block: bool) -> Chain:
     """Return the chain verifier with the token rule, or with block verification."""
     require_interpreter()
     module = load_alone(f"{_OPS}.reject_sampling", wheel("sglang", "0.5.23").fetched_folder(), {})
-    return Chain(module.chain_speculative_sampling_triton, block)
+    return Chain(interpreted(module.chain_speculative_sampling_triton), block)

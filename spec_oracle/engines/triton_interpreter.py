@@ -1,11 +1,19 @@
 """Triton kernels on CPU tensors, unmodified, through Triton's own interpreter."""
 
+import functools
 import os
 import sys
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import numpy as np
 
 from spec_oracle.engines.errors import EngineError
 
 _SWITCH = "TRITON_INTERPRET"
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def require_interpreter() -> None:
@@ -18,3 +26,14 @@ def require_interpreter() -> None:
         import triton  # noqa: F401
     except ImportError:
         raise EngineError("triton is not installed; pip install triton==3.9.0") from None
+
+
+def interpreted(launch: Callable[P, R]) -> Callable[P, R]:
+    """Return ``launch`` without numpy's warnings about lanes that kernels compute and then mask out."""
+
+    @functools.wraps(launch)
+    def quiet(*arguments: P.args, **options: P.kwargs) -> R:
+        with np.errstate(all="ignore"):
+            return launch(*arguments, **options)
+
+    return quiet

