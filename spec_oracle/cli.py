@@ -153,12 +153,8 @@ def _add_audit(commands: Any) -> None:
         metavar="FOLDER",
         help="where instances of lossy subjects are saved, default: counterexamples",
     )
-    command.add_argument(
-        "--engines", action="store_true", help="audit every third-party engine available here"
-    )
-    command.add_argument(
-        "--list", action="store_true", help="list what can be audited by name, and what is missing"
-    )
+    command.add_argument("--engines", action="store_true", help="audit every engine available here")
+    command.add_argument("--list", action="store_true", help="list the subjects by name")
 
 
 def _audit(options: Any) -> int:

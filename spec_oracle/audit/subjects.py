@@ -63,10 +63,9 @@ def subject_list() -> str:
     """Return what can be audited by name, one line each, and how to get the engines that are missing."""
     available, missing = engine_availability()
     versions = [f"{name} {engines.installed_version(name)}" for name in available]
-    parts = [("verifiers", verifiers.names()), ("engines", versions), ("engines not available here", missing)]
+    parts = {"verifiers": verifiers.names(), "engines": versions, "engines not available here": missing}
     return "\n".join(
-        "\n".join([f"{title}:", *(f"  {line}" for line in lines or ["none"])]) + "\n"
-        for title, lines in parts
+        f"{title}:\n" + "".join(f"  {line}\n" for line in lines) for title, lines in parts.items()
     )
 
 
