@@ -28,11 +28,13 @@ UNDECLARED = CheckResult("length", Status.NOT_RUN, "no rule is declared")
 def length_of_function(
     subject: Subject, instances: Mapping[str, Instance], *, alpha: float, seed: int
 ) -> CheckResult:
-    """Judge the accepted lengths of a function against its ``rule``, on every instance."""
-    if subject.rule is None:
+    """Judge the accepted lengths of a function against the declared rule, on every instance."""
+    if subject.rule_at is None:
         return UNDECLARED
-    rule = verifiers.get(subject.rule)
-    laws = [emission_law(rule, instance).accepted_length_pmf for instance in instances.values()]
+    laws = [
+        emission_law(verifiers.get(subject.rule_at(instance.draft_length)), instance).accepted_length_pmf
+        for instance in instances.values()
+    ]
     samples = [Sample.of(instance) for instance in instances.values()]
     sampler = Sampler(subject, seed)
 
@@ -46,7 +48,7 @@ def length_of_function(
                 for sample, old in zip(samples, before, strict=True)
             ]
 
-    return watched("length", f"accepted length of {subject.rule}", laws, rounds(), alpha=alpha)
+    return watched("length", "accepted length of the declared rule", laws, rounds(), alpha=alpha)
 
 
 def length_of_system(

@@ -7,7 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.plain import ContractError
-from spec_oracle.toy.contexts import Contexts, after_tokens, child, cut_to_depth, first_of_depth, rows_by_context
+from spec_oracle.toy.contexts import (
+    Contexts,
+    after_tokens,
+    child,
+    cut_to_depth,
+    first_of_depth,
+    rows_by_context,
+)
 from spec_oracle.toy.system import Session, Step, System
 
 

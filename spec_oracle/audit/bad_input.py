@@ -1,0 +1,128 @@
+"""`bad-input`: what comes of extreme uniforms and of input that is no law?
+
+Valid input with any uniforms must give emissions inside the target's support. Broken input may be refused
+with an exception; what is returned instead must still be emissions, and inside the support of every healthy
+target row. Nothing here is sampled against a law, so one failure is proof.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.audit.edge_uniforms import edge_uniforms
+from spec_oracle.audit.plain import ContractError, Emissions, SubjectRaisedError, call_plain, make_generator
+from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.subjects import Subject
+from spec_oracle.toy import Instance
+from verifiers import Drafts
+
+REQUESTS = 64
+EDGE_ROUNDS = 8
+
+Spoil: TypeAlias = Callable[[NDArray[np.float64]], None]
+
+
+def bad_input_of_function(subject: Subject, instance: Instance, *, seed: int) -> CheckResult:
+    """Judge a function on extreme uniforms and broken input; ``instance`` should have zeros in both models."""
+    healthy = _with_impossible_drafts(sampled_drafts(instance, REQUESTS, np.random.default_rng(seed)))
+    draws = 0
+    for name, drafts in _cases(healthy):
+        draws += REQUESTS
+        complaint = _complaint(subject, drafts, make_generator(subject.array, seed), may_refuse=True)
+        if complaint is not None:
+            return CheckResult("bad-input", Status.FAILED, f"{name}: {complaint}", draws=draws)
+    for number in range(EDGE_ROUNDS):
+        draws += REQUESTS
+        with edge_uniforms(subject.array, seed + number) as generator:
+            complaint = _complaint(subject, healthy, generator, may_refuse=False)
+        if complaint is not None:
+            return CheckResult("bad-input", Status.FAILED, f"uniforms of 0 and 1-: {complaint}", draws=draws)
+    return CheckResult("bad-input", Status.PASSED, "refused, or emissions inside the support", draws=draws)
+
+
+def _with_impossible_drafts(drafts: Drafts) -> Drafts:
+    """Strike the last draft of every other request out of its target row: p(x) = 0 < q(x)."""
+    target = drafts.target_probs.copy()
+    rows, last = target[::2, 0, -2], drafts.tokens[::2, 0, -1]
+    struck = np.where(np.arange(drafts.vocab_size) == last[:, None], 0.0, rows)
+    possible = struck.sum(axis=1) > 0
+    rows[possible] = struck[possible] / struck[possible].sum(axis=1, keepdims=True)
+    return replace(drafts, target_probs=target)
+
+
+def _set(value: float) -> Spoil:
+    def spoil(row: NDArray[np.float64]) -> None:
+        row[...] = value
+
+    return spoil
+
+
+def _negative(row: NDArray[np.float64]) -> None:
+    row[..., 0] -= 1.0
+
+
+def _unnormalised(row: NDArray[np.float64]) -> None:
+    row[...] *= 3.0
+
+
+SPOILT: Mapping[str, Spoil] = {
+    "NaN": _set(np.nan),
+    "infinite": _set(np.inf),
+    "zero": _set(0.0),
+    "negative": _negative,
+    "unnormalised": _unnormalised,
+}
+
+
+def _cases(healthy: Drafts) -> Iterator[tuple[str, Drafts]]:
+    """Yield the broken inputs: in each, every fourth request has one broken row (or id)."""
+    for kind, spoil in SPOILT.items():
+        for name, field in (("draft", "draft_probs"), ("target", "target_probs")):
+            spoilt = getattr(healthy, field).copy()
+            spoil(spoilt[::4, :, 0])
+            yield f"{kind} {name} row", replace(healthy, **{field: spoilt})
+    tokens = healthy.tokens.copy()
+    tokens[::4, :, 0] = healthy.vocab_size
+    yield "draft id V", replace(healthy, tokens=tokens)
+
+
+def _complaint(subject: Subject, drafts: Drafts, generator: Any, *, may_refuse: bool) -> str | None:
+    """Return what is wrong with the emissions, None if nothing is."""
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            emissions = call_plain(subject, drafts, generator)
+    except SubjectRaisedError as error:
+        return None if may_refuse else str(error)
+    except ContractError as error:
+        return str(error)
+    return _outside_support(drafts, emissions)
+
+
+def _outside_support(drafts: Drafts, emissions: Emissions) -> str | None:
+    """Name the first emitted token that its target row, if that is a law, gives no probability.
+
+    The last token of an emission is judged by the row of its position: rows are those along the drafts, and
+    everything before the last token is a draft.
+    """
+    rows = drafts.target_probs[:, 0]
+    laws = np.isfinite(rows).all(axis=-1) & (rows >= 0).all(axis=-1) & (abs(rows.sum(axis=-1) - 1) < 1e-9)
+    position = np.arange(rows.shape[1])
+    emitted = position < emissions.lengths[:, None]
+    mass = np.take_along_axis(rows, np.maximum(emissions.tokens, 0)[:, :, None], axis=2)[:, :, 0]
+    on_path = np.cumprod(
+        np.pad(drafts.tokens[:, 0] == emissions.tokens[:, :-1], ((0, 0), (1, 0)), constant_values=True),
+        axis=1,
+    )
+    wrong = emitted & laws & (mass == 0) & (on_path > 0)
+    if not wrong.any():
+        return None
+    request, where = (int(i) for i in np.argwhere(wrong)[0])
+    return (
+        f"token {emissions.tokens[request, where]} of probability 0 at position {where} of request {request}"
+    )
