@@ -1,4 +1,4 @@
-"""`bad-input`: what comes of extreme uniforms and of input that is no law?
+"""The check `bad-input`: what comes of extreme uniforms and of input that is no law.
 
 Valid input with any uniforms must give emissions inside the target's support. Broken input may be refused
 with an exception; what is returned instead must still be emissions, and inside the support of every healthy

@@ -1,4 +1,4 @@
-"""`calls` for functions: does a call remember the one before, or repeat its random numbers?"""
+"""The check `calls` for functions: no call remembers the one before, or repeats its random numbers."""
 
 import numpy as np
 from numpy.typing import NDArray

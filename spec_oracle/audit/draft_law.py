@@ -1,4 +1,4 @@
-"""`draft-law`: does the drafter draw from the q it reports?"""
+"""The check `draft-law`: the drafter draws from the q it reports."""
 
 from collections.abc import Mapping
 

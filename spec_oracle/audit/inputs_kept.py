@@ -1,4 +1,4 @@
-"""`inputs-kept` for functions: are the arrays that were handed over unchanged after the call?"""
+"""The check `inputs-kept` for functions: the arrays handed over are unchanged after the call."""
 
 import numpy as np
 

@@ -1,6 +1,7 @@
 """Draws watched by an e-process, round by round, until the evidence or the rounds run out."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -54,13 +55,19 @@ def judged(check: str, what: str, process: EProcess, alpha: float) -> CheckResul
 
 
 def first_failure(check: str, *parts: Callable[[], CheckResult]) -> CheckResult:
-    """Run the parts of a check in order; return the first that does not pass, else the last, draws added up."""
-    draws, result = 0, None
+    """Run the parts of a check in order; return the first that does not pass, else the last, draws added up.
+
+    Contract violations fail; exceptions of the subject are inconclusive.
+    """
+    draws, result = 0, CheckResult(check, Status.NOT_RUN, "nothing to run")
     for part in parts:
-        result = part()
+        try:
+            result = part()
+        except ContractError as error:
+            result = CheckResult(check, Status.FAILED, str(error))
+        except SubjectRaisedError as error:
+            result = CheckResult(check, Status.INCONCLUSIVE, str(error))
         draws += result.draws
         if result.status is not Status.PASSED:
             break
-    if result is None:
-        return CheckResult(check, Status.NOT_RUN, "nothing to run")
-    return CheckResult(check, result.status, result.detail, result.alpha, draws, result.total_variation)
+    return replace(result, draws=draws)

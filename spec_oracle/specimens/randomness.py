@@ -48,8 +48,8 @@ def _call_not_counted(seeds: Ints, call: int, use: Use, shape: tuple[int, int]) 
     return keyed_noise(seeds, 0, use, shape)
 
 
-def _recovery_not_counted(seeds: Ints, call: int, use: Use, shape: tuple[int, int]) -> Floats:
-    return keyed_noise(seeds, 0 if use is Use.CORRECT else call, use, shape)
+def _accept_not_counted(seeds: Ints, call: int, use: Use, shape: tuple[int, int]) -> Floats:
+    return keyed_noise(seeds, 0 if use is Use.ACCEPT else call, use, shape)
 
 
 def _neighbours_seed(seeds: Ints, call: int, use: Use, shape: tuple[int, int]) -> Floats:
@@ -150,11 +150,11 @@ _ALL: tuple[tuple[str, str, str, tuple[str, ...], Build], ...] = (
         _noisy(_call_not_counted),
     ),
     (
-        "C9-recovery",
-        "recovery-replays",
-        "the offset of the recovery noise is not advanced between calls",
+        "C9-accept",
+        "accept-replays",
+        "the offset of the accept uniforms is not advanced between calls",
         ("calls",),
-        _noisy(_recovery_not_counted),
+        _noisy(_accept_not_counted),
     ),
     (
         "C10",

@@ -1,4 +1,4 @@
-"""Do two samples follow one law, whatever it is?"""
+"""Whether two samples follow one law, whatever it is."""
 
 import numpy as np
 import numpy.typing as npt
