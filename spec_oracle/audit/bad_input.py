@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
 from spec_oracle.audit.edge_uniforms import edge_uniforms
 from spec_oracle.audit.plain import ContractError, Emissions, SubjectRaisedError, call_plain, make_generator
 from spec_oracle.audit.results import CheckResult, Status
@@ -28,8 +28,8 @@ Spoil: TypeAlias = Callable[[NDArray[np.float64]], None]
 
 
 def bad_input_of_function(subject: Subject, instance: Instance, *, seed: int) -> CheckResult:
-    """Judge a function on extreme uniforms and broken input; ``instance`` should have zeros in both models."""
-    healthy = _with_impossible_drafts(sampled_drafts(instance, REQUESTS, np.random.default_rng(seed)))
+    """Judge a function on extreme uniforms and broken input; ``instance`` should have zeros."""
+    healthy = _with_impossible_drafts(sampled_drafts(instance, REQUESTS, checks_own_rng(seed)))
     draws = 0
     for name, drafts in _cases(healthy):
         draws += REQUESTS

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
 from spec_oracle.audit.pairs import PairToy, pairs_over
 from spec_oracle.audit.plain import call_plain, make_generator
 from spec_oracle.audit.results import CheckResult, Status
@@ -49,7 +49,7 @@ def batch_of_function(
 
 
 def _alone_and_among_mates(subject: Subject, instance: Instance, alpha: float, seed: int) -> CheckResult:
-    request = sampled_drafts(instance, 1, np.random.default_rng(seed))
+    request = sampled_drafts(instance, 1, checks_own_rng(seed))
     mates = _with_odd_mates(request)
     generator = make_generator(subject.array, seed)
     alone = _emissions(subject, request, instance, 0, generator)
@@ -124,7 +124,7 @@ def _independent_beside_seeded(
     factory: SystemFactory, instance: Instance, alpha: float, seed: int
 ) -> CheckResult:
     """Pair neighbouring requests without seed, in batches where every third request has one."""
-    system, rng = factory(instance, seed), np.random.default_rng(seed)
+    system, rng = factory(instance, seed), checks_own_rng(seed)
     texts = PlainTexts.of(system, 2)
     law = np.outer(texts.law, texts.law).reshape(-1)
 

@@ -42,7 +42,7 @@ def edge_uniforms(array: str, seed: int) -> Iterator[Any]:
         mock.patch.object(np.random, "rand", lambda *shape: edge.random(shape or None)),
         mock.patch.object(np.random, "random", edge.random),
         mock.patch.object(np.random, "random_sample", edge.random),
-        mock.patch.object(random, "random", lambda: float(edge.random())),
+        mock.patch.object(random, "random", lambda: float(edge.random())),  # noqa: PT008
     ]
     with contextlib.ExitStack() as stack:
         for patch in patches:

@@ -7,7 +7,7 @@ system itself.
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
 from spec_oracle.audit.plain import ContractError, SubjectRaisedError, call_plain, make_generator
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.subjects import Subject
@@ -21,7 +21,7 @@ DRAWS = 5000
 
 def first_token_of_function(subject: Subject, instance: Instance, *, alpha: float, seed: int) -> CheckResult:
     """Test the first token of a function."""
-    drafts = sampled_drafts(instance, DRAWS, np.random.default_rng(seed))
+    drafts = sampled_drafts(instance, DRAWS, checks_own_rng(seed))
     try:
         tokens = call_plain(subject, drafts, make_generator(subject.array, seed)).tokens[:, 0]
     except ContractError as error:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
 from spec_oracle.audit.plain import make_generator, to_library
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.subjects import Subject
@@ -14,7 +14,7 @@ REQUESTS = 64
 def inputs_kept_by_function(subject: Subject, instance: Instance, *, seed: int) -> CheckResult:
     """Judge whether tokens and probabilities are as before; no error rate, one change proves it."""
     assert subject.function is not None
-    drafts = sampled_drafts(instance, REQUESTS, np.random.default_rng(seed))
+    drafts = sampled_drafts(instance, REQUESTS, checks_own_rng(seed))
     before = [array[:, 0] for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)]
     handed = [to_library(array, subject.array) for array in before]
     try:

@@ -64,7 +64,7 @@ class MatrixOptions:
 
     alpha: float = DEFAULT_ALPHA
     seed: int = 0
-    budget: float = 60.0
+    budget: float = 5.0
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit.draws import extended_cells, sampled_drafts
+from spec_oracle.audit.draws import checks_own_rng, extended_cells, sampled_drafts
 from spec_oracle.audit.plain import call_plain
 from spec_oracle.audit.subjects import Subject
 from spec_oracle.toy import Instance
@@ -22,7 +22,7 @@ class PairToy:
 
     def __init__(self, instance: Instance, seed: int) -> None:
         self.instance = instance.floats
-        self._rng = np.random.default_rng(seed)
+        self._rng = checks_own_rng(seed)
 
     @cached_property
     def single(self) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.audit.draws import checks_own_rng
 from spec_oracle.audit.plain import call_plain, make_generator
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.subjects import Subject
@@ -48,7 +49,7 @@ def _every_id(subject: Subject, seed: int) -> CheckResult:
 
 def _large_vocabulary(subject: Subject, alpha: float, seed: int) -> CheckResult:
     """Test the first token of one draft on Zipf-like rows, tokens grouped by how p compares with q."""
-    rng, generator = np.random.default_rng(seed), make_generator(subject.array, seed)
+    rng, generator = checks_own_rng(seed), make_generator(subject.array, seed)
     target, draft = (_zipf_row(rng) for _ in range(2))
     cell_of = _cells_by_ratio(target, draft)
     rows_p = np.broadcast_to(target, (REQUESTS, 1, 2, LARGE_VOCABULARY))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
 from spec_oracle.audit.pairs import PairToy, pairs_over
 from spec_oracle.audit.plain import call_plain, make_generator
 from spec_oracle.audit.results import CheckResult, Status
@@ -25,7 +25,7 @@ FRESH_SESSIONS = 100
 def streams_of_function(subject: Subject, instance: Instance, *, alpha: float, seed: int) -> CheckResult:
     """Judge whether a function repeats itself on the same seed, and on no other."""
     toy = PairToy(instance, seed)
-    seeds = np.random.default_rng(seed).integers(2**31, size=ROUNDS * SEEDS_A_ROUND)
+    seeds = checks_own_rng(seed).integers(2**31, size=ROUNDS * SEEDS_A_ROUND)
 
     def neighbours(number: int) -> NDArray[np.int64]:
         chosen = seeds[number * SEEDS_A_ROUND : (number + 1) * SEEDS_A_ROUND]
@@ -43,7 +43,7 @@ def streams_of_function(subject: Subject, instance: Instance, *, alpha: float, s
 
 
 def _function_repeats(subject: Subject, instance: Instance, seed: int) -> CheckResult:
-    drafts = sampled_drafts(instance, 64, np.random.default_rng(seed))
+    drafts = sampled_drafts(instance, 64, checks_own_rng(seed))
     runs = [call_plain(subject, drafts, make_generator(subject.array, seed)) for _ in range(2)]
     same = np.array_equal(runs[0].tokens, runs[1].tokens)
     return CheckResult(
@@ -87,7 +87,7 @@ Sessions = Callable[[System], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
 def _neighbouring_seeds(seed: int) -> Sessions:
-    rng = np.random.default_rng(seed)
+    rng = checks_own_rng(seed)
 
     def sessions(system: System) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         seeds = rng.integers(2**31, size=REQUESTS)
@@ -106,7 +106,7 @@ def _one_by_one(system: System) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _pairs_of_sessions(system: System, what: str, sessions: Sessions, alpha: float, seed: int) -> CheckResult:
-    texts, rng = PlainTexts.of(system, 2), np.random.default_rng(seed)
+    texts, rng = PlainTexts.of(system, 2), checks_own_rng(seed)
     law = np.outer(texts.law, texts.law).reshape(-1)
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.audit.draws import checks_own_rng
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.texts import PlainTexts, decoded, unseeded
 from spec_oracle.audit.watch import watched
@@ -34,7 +35,7 @@ def joint_of_system(
 def calls_of_system(
     factory: SystemFactory, instances: Mapping[str, Instance], *, alpha: float, seed: int
 ) -> CheckResult:
-    """Judge whether text over several calls has the target's law; state and random streams are carried over."""
+    """Judge whether text over several calls has the target's law; state and streams are carried over."""
     systems = [factory(instance, seed) for instance in instances.values()]
     texts = [PlainTexts.of(system, TOKENS_OF_CALLS) for system in systems]
     return _law_of_texts("calls", "the law of two calls", systems, texts, steps=2, alpha=alpha, seed=seed)
@@ -50,7 +51,7 @@ def _law_of_texts(
     alpha: float,
     seed: int,
 ) -> CheckResult:
-    rng = np.random.default_rng(seed)
+    rng = checks_own_rng(seed)
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
         for _ in range(ROUNDS):

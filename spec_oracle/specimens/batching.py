@@ -84,13 +84,13 @@ def _overlapping_uniforms(x: Array, q: Array, p: Array, generator: Any) -> tuple
 
 def _certain_draft_switches_all(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """One request with a point-mass q turns the whole batch to the point-mass rule."""
-    certain = np.eye(q.shape[-1])[x]
+    certain = 1.0 * (np.arange(q.shape[-1]) == x[..., None])
     return token_by_request(x, certain if (q.max(axis=-1) == 1).any() else q, p, generator)
 
 
 def _greedy_mate(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """One request at temperature 0 (a point-mass p) makes the whole batch greedy."""
-    best = np.eye(p.shape[-1])[p.argmax(axis=-1)]
+    best = 1.0 * (np.arange(p.shape[-1]) == p.argmax(axis=-1)[..., None])
     return token_by_request(x, q, best if (p.max(axis=-1) == 1).any() else p, generator)
 
 

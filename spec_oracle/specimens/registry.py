@@ -42,7 +42,9 @@ def _all() -> Iterable[Specimen]:
     yield from _of_chain()
     yield from (_of_foreign(name, foreign) for name, foreign in FOREIGN.items())
     if find_spec("torch") is not None:
-        yield from (_of_foreign(f"torch-{name}", foreign) for name, foreign in torch_specimens().items())
+        # One of them reads every decision in a Python loop: too slow to be sampled.
+        fast = {name: s for name, s in torch_specimens().items() if name != "distributions_loop"}
+        yield from (_of_foreign(f"torch-{name}", foreign) for name, foreign in fast.items())
     for family in (INPUTS, BATCHING, DRAFTING, RANDOMNESS, POSITIONS, CONTROLS):
         yield from family
 
