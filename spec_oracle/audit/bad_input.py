@@ -24,6 +24,7 @@ from verifiers import Drafts
 REQUESTS = 64
 EDGE_ROUNDS = 8
 
+Rows: TypeAlias = NDArray[np.bool_] | slice
 Spoil: TypeAlias = Callable[[NDArray[np.float64]], None]
 
 
@@ -31,15 +32,16 @@ def bad_input_of_function(subject: Subject, instance: Instance, *, seed: int) ->
     """Judge a function on extreme uniforms and broken input; ``instance`` should have zeros."""
     healthy = _with_impossible_drafts(sampled_drafts(instance, REQUESTS, checks_own_rng(seed)))
     draws = 0
-    for name, drafts in _cases(healthy):
+    for name, drafts, answerable in _cases(healthy):
         draws += REQUESTS
-        complaint = _complaint(subject, drafts, make_generator(subject.array, seed), may_refuse=True)
+        generator = make_generator(subject.array, seed)
+        complaint = _complaint(subject, drafts, generator, answerable, may_refuse=True)
         if complaint is not None:
             return CheckResult("bad-input", Status.FAILED, f"{name}: {complaint}", draws=draws)
     for number in range(EDGE_ROUNDS):
         draws += REQUESTS
         with edge_uniforms(subject.array, seed + number) as generator:
-            complaint = _complaint(subject, healthy, generator, may_refuse=False)
+            complaint = _complaint(subject, healthy, generator, slice(None), may_refuse=False)
         if complaint is not None:
             return CheckResult("bad-input", Status.FAILED, f"uniforms of 0 and 1-: {complaint}", draws=draws)
     return CheckResult("bad-input", Status.PASSED, "refused, or emissions inside the support", draws=draws)
@@ -79,19 +81,27 @@ SPOILT: Mapping[str, Spoil] = {
 }
 
 
-def _cases(healthy: Drafts) -> Iterator[tuple[str, Drafts]]:
-    """Yield the broken inputs: in each, every fourth request has one broken row (or id)."""
+def _cases(healthy: Drafts) -> Iterator[tuple[str, Drafts, Rows]]:
+    """Yield broken inputs, and the requests that must stay inside the target's support all the same.
+
+    In each, every fourth request has one broken row (or id). A q that is off must not harm other requests;
+    one that is NaN tells nothing, and then the target alone must decide.
+    """
+    sound = np.arange(healthy.batch) % 4 != 0
     for kind, spoil in SPOILT.items():
         for name, field in (("draft", "draft_probs"), ("target", "target_probs")):
             spoilt = getattr(healthy, field).copy()
             spoil(spoilt[::4, :, 0])
-            yield f"{kind} {name} row", replace(healthy, **{field: spoilt})
+            answerable = slice(None) if (kind, name) == ("NaN", "draft") else sound
+            yield f"{kind} {name} row", replace(healthy, **{field: spoilt}), answerable
     tokens = healthy.tokens.copy()
     tokens[::4, :, 0] = healthy.vocab_size
-    yield "draft id V", replace(healthy, tokens=tokens)
+    yield "draft id V", replace(healthy, tokens=tokens), sound
 
 
-def _complaint(subject: Subject, drafts: Drafts, generator: Any, *, may_refuse: bool) -> str | None:
+def _complaint(
+    subject: Subject, drafts: Drafts, generator: Any, answerable: Rows, *, may_refuse: bool
+) -> str | None:
     """Return what is wrong with the emissions, None if nothing is."""
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -101,10 +111,10 @@ def _complaint(subject: Subject, drafts: Drafts, generator: Any, *, may_refuse: 
         return None if may_refuse else str(error)
     except ContractError as error:
         return str(error)
-    return _outside_support(drafts, emissions)
+    return _outside_support(drafts, emissions, answerable)
 
 
-def _outside_support(drafts: Drafts, emissions: Emissions) -> str | None:
+def _outside_support(drafts: Drafts, emissions: Emissions, answerable: Rows) -> str | None:
     """Name the first emitted token that its target row, if that is a law, gives no probability.
 
     The last token of an emission is judged by the row of its position: rows are those along the drafts, and
@@ -120,6 +130,9 @@ def _outside_support(drafts: Drafts, emissions: Emissions) -> str | None:
         axis=1,
     )
     wrong = emitted & laws & (mass == 0) & (on_path > 0)
+    judged = np.zeros(drafts.batch, dtype=bool)
+    judged[answerable] = True
+    wrong &= judged[:, None]
     if not wrong.any():
         return None
     request, where = (int(i) for i in np.argwhere(wrong)[0])

@@ -51,7 +51,7 @@ COLUMNS = (
     YARDSTICK,
 )
 
-EXACT_INSTANCES = ("reversed", "good-draft", "zeros")
+EXACT_INSTANCES = ("flat", "peaked", "zeros")
 SYSTEM_INSTANCES = ("flat", "good-draft", "reversed", "zeros")
 LENGTH_INSTANCES = ("flat", "good-draft", "reversed")
 
@@ -235,7 +235,7 @@ def _system_checks(specimen: Specimen, options: MatrixOptions, budget: ErrorBudg
 
 
 def _exact(law_of: Callable[[Instance], EmissionLaw], seed: int) -> CheckResult:
-    """Prove or disprove the law of one call; the first instance that disproves it settles the matter."""
+    """Prove or disprove the law of one call; the largest total variation over the instances is reported."""
     toys, worst = panel(3, 3, 1, seed), 0.0
     for name in EXACT_INSTANCES:
         try:
@@ -246,11 +246,5 @@ def _exact(law_of: Callable[[Instance], EmissionLaw], seed: int) -> CheckResult:
         except SpecOracleError as error:
             return CheckResult(EXACT, Status.FAILED, str(error))
         worst = max(worst, float(law.total_variation))
-        if worst > exact_checks.Arithmetic().tolerance:
-            return CheckResult(
-                EXACT,
-                Status.FAILED,
-                f"total variation {worst:.3g} on instance {name!r}",
-                total_variation=worst,
-            )
-    return CheckResult(EXACT, Status.PASSED, f"total variation at most {worst:.1e}", total_variation=worst)
+    status = Status.PASSED if worst <= exact_checks.Arithmetic().tolerance else Status.FAILED
+    return CheckResult(EXACT, status, f"total variation {worst:.3g}", total_variation=worst)

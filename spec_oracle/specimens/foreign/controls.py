@@ -36,7 +36,9 @@ def recycled_uniform(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """One uniform for everything, rescaled to (0, 1) after each test."""
     u = rng.random()
     for i, token in enumerate(x):
-        ratio = min(1, p[i, token] / q[i, token])
+        ratio = min(p[i, token] / q[i, token], 1.0)
+        if np.isnan(ratio):
+            raise ValueError("draft_probs: NaN")
         if u >= ratio:
             return [*x[:i], invert(residual(p[i], q[i]), (u - ratio) / (1 - ratio))]
         u = u / ratio
