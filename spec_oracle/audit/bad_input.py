@@ -48,13 +48,21 @@ def bad_input_of_function(subject: Subject, instance: Instance, *, seed: int) ->
 
 
 def _with_impossible_drafts(drafts: Drafts) -> Drafts:
-    """Strike the last draft of every other request out of its target row: p(x) = 0 < q(x)."""
+    """Strike tokens out of target rows: the last draft of every other request, token 0 at every first row.
+
+    So there are drafts with p(x) = 0 < q(x), and the id that code falls back to is impossible, too.
+    """
     target = drafts.target_probs.copy()
-    rows, last = target[::2, 0, -2], drafts.tokens[::2, 0, -1]
-    struck = np.where(np.arange(drafts.vocab_size) == last[:, None], 0.0, rows)
+    _strike(target[::2, 0, -2], drafts.tokens[::2, 0, -1])
+    _strike(target[:, 0, 0], np.zeros(drafts.batch, dtype=np.int64))
+    return replace(drafts, target_probs=target)
+
+
+def _strike(rows: NDArray[np.float64], tokens: NDArray[np.int64]) -> None:
+    """Take the tokens [B] out of rows [B, V], in place, except where nothing else is possible."""
+    struck = np.where(np.arange(rows.shape[1]) == tokens[:, None], 0.0, rows)
     possible = struck.sum(axis=1) > 0
     rows[possible] = struck[possible] / struck[possible].sum(axis=1, keepdims=True)
-    return replace(drafts, target_probs=target)
 
 
 def _set(value: float) -> Spoil:
