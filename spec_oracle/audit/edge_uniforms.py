@@ -38,7 +38,7 @@ def _edged(uniforms: NDArray[np.float64], kind: NDArray[np.int64]) -> NDArray[np
 def edge_uniforms(array: str, seed: int) -> Iterator[Any]:
     """Yield a generator of edge uniforms for the library, while the global ones draw them, too."""
     edge = EdgeGenerator(np.random.PCG64(seed))
-    patches = [
+    patches: list[Any] = [
         mock.patch.object(np.random, "rand", lambda *shape: edge.random(shape or None)),
         mock.patch.object(np.random, "random", edge.random),
         mock.patch.object(np.random, "random_sample", edge.random),
@@ -61,7 +61,7 @@ def _torch_edges(edge: EdgeGenerator) -> Any:
 
     uniform = {torch.rand, torch.rand_like, torch.Tensor.uniform_}
 
-    class Edges(TorchFunctionMode):
+    class Edges(TorchFunctionMode):  # type: ignore[misc]  # torch has no types here
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             drawn = func(*args, **(kwargs or {}))
             if func in uniform:

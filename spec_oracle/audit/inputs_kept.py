@@ -18,7 +18,7 @@ def inputs_kept_by_function(subject: Subject, instance: Instance, *, seed: int) 
     before = [array[:, 0] for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)]
     handed = [to_library(array, subject.array) for array in before]
     try:
-        subject.function(*handed, make_generator(subject.array, seed))
+        subject.function(handed[0], handed[1], handed[2], make_generator(subject.array, seed))
     except Exception as error:  # noqa: BLE001  # the subject is anybody's code
         return CheckResult("inputs-kept", Status.INCONCLUSIVE, f"raised {type(error).__name__}: {error}")
     for name, old, new in zip(("draft_tokens", "draft_probs", "target_probs"), before, handed, strict=True):

@@ -74,7 +74,7 @@ def _system_repeats(factory: SystemFactory, instance: Instance, seed: int) -> Ch
     for entropy in (seed, seed + 1):
         system = factory(instance, entropy)
         texts.append(decoded(system, system.start(seeds), len(seeds), 2)[0])
-    same = np.array_equal(*texts)
+    same = np.array_equal(texts[0], texts[1])
     return CheckResult(
         "streams",
         Status.PASSED if same else Status.FAILED,

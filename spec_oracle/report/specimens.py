@@ -5,7 +5,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
-from spec_oracle.audit.kill_matrix import COLUMNS, YARDSTICK, KillMatrix, MatrixRow
+from spec_oracle.audit.kill_matrix import COLUMNS, KillMatrix, MatrixRow
 from spec_oracle.audit.results import Status
 from spec_oracle.report.audit_json import header
 from spec_oracle.report.numbers import plain, short
@@ -29,8 +29,7 @@ def summary(matrix: KillMatrix) -> str:
     controls = [row for row in matrix.rows if row.specimen.is_control]
     return "\n".join(
         [
-            f"{len(faulty)} faulty specimens, {len(faulty) - len(matrix.survivors)} killed; "
-            f"survivors: {_names(matrix.survivors)}",
+            f"{len(faulty)} faulty specimens; survivors: {_names(matrix.survivors)}",
             f"{len(controls)} lossless controls; killed: {_names(matrix.killed_controls)}",
             f"the naive first-token test misses {len(matrix.missed_by_yardstick)} of {len(faulty)}",
             f"alpha {matrix.options.alpha:g} for the whole matrix, seed {matrix.options.seed}",
@@ -119,9 +118,8 @@ def to_html(matrix: KillMatrix) -> str:
 
 def _html_row(row: MatrixRow) -> str:
     cells = "".join(
-        f'<td class="{result.status.value}" title="{escape(result.detail)}">'
-        f"{_MARKS[result.status]}{' (yardstick)' * (column == YARDSTICK and result.status is Status.FAILED)}</td>"
-        for column, result in row.results.items()
+        f'<td class="{result.status.value}" title="{escape(result.detail)}">{_MARKS[result.status]}</td>'
+        for result in row.results.values()
     )
     return (
         f'<tr class="{"right" if row.as_expected else "wrong"}">'

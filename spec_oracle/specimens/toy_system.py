@@ -95,20 +95,20 @@ def keyed_noise(seeds: Ints, call: int, use: Use, shape: tuple[int, int]) -> Flo
     key = _mixed(seeds.astype(np.uint64))[:, None]
     key = _mixed(key + np.uint64(1 + 4 * call + use))
     bits = _mixed(key + element) >> np.uint64(11)
-    return ((bits + 0.5) * 2.0**-53).reshape(len(seeds), *shape)
+    return np.asarray((bits + 0.5) * 2.0**-53, dtype=np.float64).reshape(len(seeds), *shape)
 
 
 def _mixed(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
     key = (key + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return key ^ (key >> np.uint64(31))
+    return np.asarray(key ^ (key >> np.uint64(31)), dtype=np.uint64)
 
 
 def race(weights: Floats, uniforms: Floats) -> Ints:
     """Draw an index of weights [..., V] by an exponential race."""
     clocks = np.where(weights > 0, -np.log(uniforms) / np.where(weights > 0, weights, 1.0), np.inf)
-    return np.argmin(clocks, axis=-1)
+    return np.asarray(np.argmin(clocks, axis=-1), dtype=np.int64)
 
 
 def sampled_proposal(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
@@ -123,12 +123,12 @@ def plain_rows(rows: Floats, contexts: Ints) -> Floats:
 
 def along(rows: Floats, tokens: Ints) -> Floats:
     """Return the probability of every draft, [B, L]."""
-    return np.take_along_axis(rows[:, : tokens.shape[1]], tokens[:, :, None], axis=2)[:, :, 0]
+    return np.asarray(np.take_along_axis(rows[:, : tokens.shape[1]], tokens[:, :, None], axis=2)[:, :, 0])
 
 
 def accepted_prefix(passed: NDArray[np.bool_]) -> Ints:
     """Return how many leading drafts passed, int [B] from bool [B, L]."""
-    return np.cumprod(passed, axis=1).sum(axis=1).astype(np.int64)
+    return np.asarray(np.cumprod(passed, axis=1).sum(axis=1), dtype=np.int64)
 
 
 def residuals(target: Floats, draft: Floats) -> Floats:
