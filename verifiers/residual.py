@@ -12,7 +12,7 @@ def residual(target: Array, draft: Array) -> Array:
     """
     xp = namespace(target)
     left = positive_part(target - draft)
-    empty = xp.sum(left, axis=-1, keepdims=True) <= 0
+    empty = ~(xp.sum(left, axis=-1, keepdims=True) > 0)  # a NaN row is empty, too
     return xp.where(empty, target, left)
 
 

@@ -29,8 +29,10 @@ def _length(accepted: Array) -> Array:
 
 
 def _residuals(q: Array, p: Array) -> Array:
-    """Return (p - q)+ at the drafts and p at the bonus, [B, L+1, V]."""
-    return torch.cat([(p[:, :-1] - q).clamp(min=0), p[:, -1:]], dim=1)
+    """Return (p - q)+ at the drafts, p where nothing is left (or q is NaN), p at the bonus, [B, L+1, V]."""
+    left = (p[:, :-1] - q).clamp(min=0)
+    left = torch.where(left.sum(dim=-1, keepdim=True) > 0, left, p[:, :-1])
+    return torch.cat([left, p[:, -1:]], dim=1)
 
 
 def _emit(x: Array, tau: Array, extra: Array) -> tuple[Array, Array]:
