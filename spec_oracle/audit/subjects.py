@@ -64,9 +64,8 @@ def subject_list() -> str:
     available, missing = engine_availability()
     versions = [f"{name} {engines.installed_version(name)}" for name in available]
     parts = {"verifiers": verifiers.names(), "engines": versions, "engines not available here": missing}
-    return "\n".join(
-        f"{title}:\n" + "".join(f"  {line}\n" for line in lines) for title, lines in parts.items()
-    )
+    sections = (f"{title}:\n" + "".join(f"  {line}\n" for line in lines) for title, lines in parts.items())
+    return "\n".join(sections)
 
 
 def of_engine(name: str) -> Subject:

@@ -1,6 +1,6 @@
 """An audit for people: a table, then what is wrong and how to see it."""
 
-from spec_oracle.audit import AuditReport, CheckResult, Counterexample, Status
+from spec_oracle.audit import AuditReport, CheckResult, Counterexample, Status, SubjectReport
 from spec_oracle.report.numbers import short
 from spec_oracle.report.table import markdown_table, text_table
 from spec_oracle.toy import Instance, ToyModel, context_text
@@ -13,8 +13,7 @@ def audit_rows(report: AuditReport) -> list[tuple[str, ...]]:
     """Return the cells of the table, one row a subject."""
     return [
         (
-            subject.subject
-            + (f" {subject.version}" if subject.version and "@" not in subject.subject else ""),
+            _title(subject),
             subject.verdict.value,
             subject.evidence.value,
             short(subject.total_variation, 2),
@@ -25,6 +24,12 @@ def audit_rows(report: AuditReport) -> list[tuple[str, ...]]:
         )
         for subject in report.subjects
     ]
+
+
+def _title(subject: SubjectReport) -> str:
+    if subject.version is None or "@" in subject.subject:
+        return subject.subject
+    return f"{subject.subject} {subject.version}"
 
 
 def audit_to_text(report: AuditReport) -> str:

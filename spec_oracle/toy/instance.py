@@ -16,7 +16,7 @@ from spec_oracle.toy.model import Row, ToyModel, context_text
 _KEYS = {"vocab_size", "draft_length", "num_paths", "target", "draft"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Instance:
     """A verification problem: who is to be imitated, who drafts, and how much.
 
