@@ -39,6 +39,22 @@ def pick(rows: Array, index: Array) -> Array:
     return rows[arange_like(index, index.shape[0]), index]
 
 
+def take_along_rows(rows: Array, index: Array) -> Array:
+    """Return ``rows[b, index[b, n]]``: [B, M] and int [B, N] give [B, N]."""
+    return rows[arange_like(index, index.shape[0])[:, None], index]
+
+
+def is_exact(array: Array) -> bool:
+    """Whether ``array`` is an object array, that is, one of exact rationals."""
+    return str(array.dtype) == "object"
+
+
+def as_float64(array: Array) -> Array:
+    """Return ``array``, of floats or of rationals, in float64."""
+    xp = namespace(array)
+    return xp.astype(array, xp.float64)
+
+
 def positive_part(values: Array) -> Array:
     """Return max(values, 0), elementwise."""
     xp = namespace(values)

@@ -1,0 +1,130 @@
+"""Sort a vocabulary by p/q and reduce it to a few *levels* of p/q, without giving up exactness.
+
+Balanced selection treats tokens of equal p/q alike, so what it has to know of a vocabulary is the mass on each
+value of p/q. A small vocabulary has one level a token. A large one gets a grid of levels, and a draft of a
+token whose ratio r lies between two of them, r_j >= r >= r_{j+1}, counts by a coin as one of level j + 1 with
+chance ``share`` = (r_j - r) / (r_j - r_{j+1}), else as one of level j. Selection sees only levels, hence
+
+    s(x) = q(x) [(1 - share) F_j + share F_{j+1}],   F = selection probability per unit of draft mass,
+
+a linear interpolation of F, known exactly. In the ideal F_j = slope r_j, and then s(x) = slope p(x) with no
+discretisation error at all. What the grid costs is only that the coins spread the ratios: the concave curve
+Q -> max p(T) over q(T) <= Q is replaced by the polygon of its tangents at the levels. That is a second-order
+error, and irrelevant except near the edge of the set S of theory.md section 2; so levels crowd there.
+"""
+
+from dataclasses import dataclass
+
+from verifiers.arrays import Array, arange_like, divide, is_exact, minimum_one, namespace, positive_part, take_along_rows
+
+_QUANTILES = 72  # levels at equal steps of mass
+_HALVINGS = 26  # levels at distances 2^-1, ..., 2^-26 of mass from the edge of S, on both sides
+MAX_LEVELS = _QUANTILES + 2 * _HALVINGS + 4
+_LARGEST_RATIO = 1e30
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Tokens as levels of p/q, highest first; all probability mass, B requests, V tokens, G levels.
+
+    ``level`` int [B, V]; ``share`` [B, V], the chance that a draft of the token counts as one of the next
+    level; ``target_mass`` and ``draft_mass`` [B, G]; ``optimum`` [B], the best acceptance any rule reaches.
+    """
+
+    level: Array
+    share: Array
+    target_mass: Array
+    draft_mass: Array
+    optimum: Array
+
+
+def ratio_key(target: Array, draft: Array) -> Array:
+    """Return q/(p+q), increasing where p/q decreases, in [0, 1] even for q = 0; one where p = q = 0."""
+    return divide(draft, target + draft, otherwise=1)
+
+
+def optimal_acceptance_sorted(target: Array, draft: Array, count: Array) -> tuple[Array, Array]:
+    """Return alpha* [B] and the size of its minimiser S, int [B], for rows sorted by p/q, highest first.
+
+    alpha* = min over prefixes S of 1 - p(S) + 1 - (1 - q(S))^n (arXiv 2502.18779; theory.md section 2).
+    ``count`` int [B] is n. The empty prefix comes first, so an exact tie gives S = {}.
+    """
+    xp = namespace(target)
+    none = target[:, :1] * 0
+    reached = xp.concat([none, xp.cumulative_sum(target, axis=-1)], axis=-1)
+    missed = 1 - xp.concat([none, xp.cumulative_sum(draft, axis=-1)], axis=-1)
+    accepted = (1 - reached) + (1 - positive_part(missed) ** count[:, None])
+    size = xp.argmin(accepted, axis=-1)
+    return take_along_rows(accepted, size[:, None])[:, 0], size
+
+
+def make_levels(target: Array, draft: Array, count: Array, max_levels: int = MAX_LEVELS) -> Levels:
+    """Return the levels of rows p, q [B, V], each of mass one, at nodes with ``count`` int [B] drafts.
+
+    One level a token up to ``max_levels`` tokens, and always for exact rationals; beyond, `MAX_LEVELS` levels.
+    """
+    xp = namespace(target)
+    order = xp.argsort(ratio_key(target, draft), axis=-1, stable=False)
+    p, q = take_along_rows(target, order), take_along_rows(draft, order)
+    optimum, size = optimal_acceptance_sorted(p, q, count)
+    if target.shape[1] <= max_levels or is_exact(target):
+        level = order * 0 + arange_like(order, order.shape[1])
+        share, target_mass, draft_mass = q * 0, p, q
+    else:
+        level, share, target_mass, draft_mass = _grid(p, q, size)
+    return Levels(_undo(order, level), _undo(order, share), target_mass, draft_mass, optimum)
+
+
+def _undo(order: Array, values: Array) -> Array:
+    """Return ``values`` [B, V] in token order, given ``order`` int [B, V] that sorted the tokens."""
+    xp = namespace(values)
+    restored = xp.empty_like(values)
+    restored[arange_like(order, order.shape[0])[:, None], order] = values
+    return restored
+
+
+def _grid(p: Array, q: Array, size: Array) -> tuple[Array, Array, Array, Array]:
+    """Return ``level``, ``share`` [B, V] and both masses [B, G] of sorted rows, for levels at chosen tokens."""
+    xp = namespace(p)
+    knots = _knots(p, q, size)
+    position = arange_like(p, p.shape[1])
+    level = xp.stack([xp.searchsorted(row, position, side="right") - 1 for row in knots])
+    key = ratio_key(p, q)
+    # p/q from the key: no overflow when q is tiny.
+    ratio = divide(p, p + q, otherwise=0) / xp.where(key * _LARGEST_RATIO > 1, key, key * 0 + 1 / _LARGEST_RATIO)
+    high = take_along_rows(ratio, knots)
+    low = xp.concat([high[:, 1:], high[:, -1:]], axis=1)
+    upper, lower = take_along_rows(high, level), take_along_rows(low, level)
+    share = minimum_one(positive_part(divide(upper - ratio, upper - lower, otherwise=0)))
+    draft_mass = _mass_from(knots, q * (1 - share))
+    passed_on = _mass_from(knots, q * share)[:, :-1]
+    draft_mass = draft_mass + xp.concat([draft_mass[:, :1] * 0, passed_on], axis=1)
+    return level, share, draft_mass * high, draft_mass
+
+
+def _mass_from(knots: Array, mass: Array) -> Array:
+    """Return the mass [B, G] between each knot (included) and the next (excluded); the first knot is 0."""
+    xp = namespace(mass)
+    cumulative = xp.concat([mass[:, :1] * 0, xp.cumulative_sum(mass, axis=-1)], axis=1)
+    end = xp.concat([knots[:, 1:], knots[:, -1:] * 0 + mass.shape[1]], axis=1)
+    return positive_part(take_along_rows(cumulative, end) - take_along_rows(cumulative, knots))
+
+
+def _knots(p: Array, q: Array, size: Array) -> Array:
+    """Return the sorted positions int [B, G] of the tokens whose ratios become levels; repeats do no harm.
+
+    Both ends, both sides of the edge of S, quantiles of (p + q)/2, and quantiles ever closer to the edge.
+    Heavy tokens cover a quantile and so become levels themselves.
+    """
+    xp = namespace(p)
+    last = p.shape[1] - 1
+    passed = xp.cumulative_sum((p + q) / 2, axis=-1)
+    edge = xp.where(size < last, size, size * 0 + last)[:, None]
+    before = xp.where(edge > 0, edge - 1, edge)
+    centre = take_along_rows(passed, edge)
+    steps = xp.astype(arange_like(p, _QUANTILES) + 1, p.dtype) / (_QUANTILES + 1)
+    halvings = 0.5 ** xp.astype(arange_like(p, _HALVINGS) + 1, p.dtype)
+    wanted = xp.concat([centre * 0 + steps[None, :], centre + halvings, centre - halvings], axis=1)
+    found = xp.stack([xp.searchsorted(row, value) for row, value in zip(passed, wanted, strict=True)])
+    found = xp.where(found < last, found, found * 0 + last)
+    return xp.sort(xp.concat([edge * 0, before, edge, found, edge * 0 + last], axis=1), axis=-1)
