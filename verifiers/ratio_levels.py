@@ -10,16 +10,27 @@ chance ``share`` = (r_j - r) / (r_j - r_{j+1}), else as one of level j. Selectio
 a linear interpolation of F, known exactly. In the ideal F_j = slope r_j, and then s(x) = slope p(x) with no
 discretisation error at all. What the grid costs is only that the coins spread the ratios: the concave curve
 Q -> max p(T) over q(T) <= Q is replaced by the polygon of its tangents at the levels. That is a second-order
-error, and irrelevant except near the edge of the set S of theory.md section 2; so levels crowd there.
+error, second in the mass b of an interval between levels, and does no harm unless it exceeds the *slack*: by
+how much 1 - p(T) + 1 - (1 - q(T))^n exceeds alpha* for the prefix T that ends there (theory.md section 2). So half of the
+levels are spread with b in proportion to the square root of the slack, which crowds them where it vanishes.
 """
 
 from dataclasses import dataclass
 
-from verifiers.arrays import Array, arange_like, divide, is_exact, minimum_one, namespace, positive_part, take_along_rows
+from verifiers.arrays import (
+    Array,
+    arange_like,
+    divide,
+    is_exact,
+    minimum_one,
+    namespace,
+    normalised,
+    positive_part,
+    take_along_rows,
+)
 
-_QUANTILES = 72  # levels at equal steps of mass
-_HALVINGS = 26  # levels at distances 2^-1, ..., 2^-26 of mass from the edge of S, on both sides
-MAX_LEVELS = _QUANTILES + 2 * _HALVINGS + 4
+MAX_LEVELS = 80
+_SMALLEST_SLACK = 1e-12
 _LARGEST_RATIO = 1e30
 
 
@@ -43,19 +54,16 @@ def ratio_key(target: Array, draft: Array) -> Array:
     return divide(draft, target + draft, otherwise=1)
 
 
-def optimal_acceptance_sorted(target: Array, draft: Array, count: Array) -> tuple[Array, Array]:
-    """Return alpha* [B] and the size of its minimiser S, int [B], for rows sorted by p/q, highest first.
+def prefix_bounds(target: Array, draft: Array, count: Array) -> Array:
+    """Return 1 - p(T) + 1 - (1 - q(T))^n, [B, V+1], for the prefixes T of rows sorted by p/q, highest first.
 
-    alpha* = min over prefixes S of 1 - p(S) + 1 - (1 - q(S))^n (arXiv 2502.18779; theory.md section 2).
-    ``count`` int [B] is n. The empty prefix comes first, so an exact tie gives S = {}.
+    The least of them is alpha* (arXiv 2502.18779; theory.md section 2). ``count`` int [B] is n.
     """
     xp = namespace(target)
     none = target[:, :1] * 0
     reached = xp.concat([none, xp.cumulative_sum(target, axis=-1)], axis=-1)
     missed = 1 - xp.concat([none, xp.cumulative_sum(draft, axis=-1)], axis=-1)
-    accepted = (1 - reached) + (1 - positive_part(missed) ** count[:, None])
-    size = xp.argmin(accepted, axis=-1)
-    return take_along_rows(accepted, size[:, None])[:, 0], size
+    return (1 - reached) + (1 - positive_part(missed) ** count[:, None])
 
 
 def make_levels(target: Array, draft: Array, count: Array, max_levels: int = MAX_LEVELS) -> Levels:
@@ -66,12 +74,13 @@ def make_levels(target: Array, draft: Array, count: Array, max_levels: int = MAX
     xp = namespace(target)
     order = xp.argsort(ratio_key(target, draft), axis=-1, stable=False)
     p, q = take_along_rows(target, order), take_along_rows(draft, order)
-    optimum, size = optimal_acceptance_sorted(p, q, count)
+    bounds = prefix_bounds(p, q, count)
+    optimum = xp.min(bounds, axis=-1)
     if target.shape[1] <= max_levels or is_exact(target):
         level = order * 0 + arange_like(order, order.shape[1])
         share, target_mass, draft_mass = q * 0, p, q
     else:
-        level, share, target_mass, draft_mass = _grid(p, q, size)
+        level, share, target_mass, draft_mass = _grid(p, q, bounds - optimum[:, None])
     return Levels(_undo(order, level), _undo(order, share), target_mass, draft_mass, optimum)
 
 
@@ -83,10 +92,10 @@ def _undo(order: Array, values: Array) -> Array:
     return restored
 
 
-def _grid(p: Array, q: Array, size: Array) -> tuple[Array, Array, Array, Array]:
+def _grid(p: Array, q: Array, slack: Array) -> tuple[Array, Array, Array, Array]:
     """Return ``level``, ``share`` [B, V] and both masses [B, G] of sorted rows, for levels at chosen tokens."""
     xp = namespace(p)
-    knots = _knots(p, q, size)
+    knots = _knots(p, q, slack)
     position = arange_like(p, p.shape[1])
     level = xp.stack([xp.searchsorted(row, position, side="right") - 1 for row in knots])
     key = ratio_key(p, q)
@@ -110,21 +119,22 @@ def _mass_from(knots: Array, mass: Array) -> Array:
     return positive_part(take_along_rows(cumulative, end) - take_along_rows(cumulative, knots))
 
 
-def _knots(p: Array, q: Array, size: Array) -> Array:
+def _knots(p: Array, q: Array, slack: Array) -> Array:
     """Return the sorted positions int [B, G] of the tokens whose ratios become levels; repeats do no harm.
 
-    Both ends, both sides of the edge of S, quantiles of (p + q)/2, and quantiles ever closer to the edge.
-    Heavy tokens cover a quantile and so become levels themselves.
+    Both ends, both sides of the edge of S, and quantiles of two measures in equal parts: (p + q)/2, and the same
+    divided by the square root of the slack [B, V+1]. Heavy tokens cover a quantile and so become levels themselves.
     """
     xp = namespace(p)
     last = p.shape[1] - 1
-    passed = xp.cumulative_sum((p + q) / 2, axis=-1)
-    edge = xp.where(size < last, size, size * 0 + last)[:, None]
+    size = xp.argmin(slack, axis=-1)[:, None]
+    edge = xp.where(size < last, size, size * 0 + last)
     before = xp.where(edge > 0, edge - 1, edge)
-    centre = take_along_rows(passed, edge)
-    steps = xp.astype(arange_like(p, _QUANTILES) + 1, p.dtype) / (_QUANTILES + 1)
-    halvings = 0.5 ** xp.astype(arange_like(p, _HALVINGS) + 1, p.dtype)
-    wanted = xp.concat([centre * 0 + steps[None, :], centre + halvings, centre - halvings], axis=1)
-    found = xp.stack([xp.searchsorted(row, value) for row, value in zip(passed, wanted, strict=True)])
+    mass = (p + q) / 2
+    nearest = xp.minimum(slack[:, :-1], slack[:, 1:])
+    crowded = normalised(mass / (mass + (nearest + _SMALLEST_SLACK) ** 0.5))
+    passed = xp.cumulative_sum(mass + crowded, axis=-1)
+    steps = xp.astype(arange_like(p, MAX_LEVELS - 4) + 1, p.dtype) * (2 / (MAX_LEVELS - 3))
+    found = xp.stack([xp.searchsorted(row, steps) for row in passed])
     found = xp.where(found < last, found, found * 0 + last)
     return xp.sort(xp.concat([edge * 0, before, edge, found, edge * 0 + last], axis=1), axis=-1)
