@@ -39,20 +39,9 @@ def pick(rows: Array, index: Array) -> Array:
     return rows[arange_like(index, index.shape[0]), index]
 
 
-def take_along_rows(rows: Array, index: Array) -> Array:
-    """Return ``rows[b, index[b, n]]``: [B, M] and int [B, N] give [B, N]."""
-    return rows[arange_like(index, index.shape[0])[:, None], index]
-
-
-def is_exact(array: Array) -> bool:
-    """Whether ``array`` is an object array, that is, one of exact rationals."""
-    return str(array.dtype) == "object"
-
-
-def as_float64(array: Array) -> Array:
-    """Return ``array``, of floats or of rationals, in float64."""
-    xp = namespace(array)
-    return xp.astype(array, xp.float64)
+def pick_each(row: Array, index: Array) -> Array:
+    """Return ``row[b, index[b, k]]``, [B, K] from a row [B, V] and int [B, K]."""
+    return row[arange_like(index, index.shape[0])[:, None], index]
 
 
 def positive_part(values: Array) -> Array:
@@ -81,3 +70,25 @@ def normalised(weights: Array) -> Array:
     xp = namespace(weights)
     total = xp.sum(weights, axis=-1, keepdims=True)
     return divide(weights, total, otherwise=0)
+
+
+def is_exact(values: Array) -> bool:
+    """Whether ``values`` are exact rationals, that is, an object array."""
+    return str(values.dtype) == "object"
+
+
+def as_float64(values: Array) -> Array:
+    """Return ``values``, rationals or floats of any width, as float64."""
+    xp = namespace(values)
+    return xp.astype(values, xp.float64)
+
+
+def as_arithmetic_of(like: Array, values: Array) -> Array:
+    """Return float64 ``values`` in the number type of ``like``; exactly, where that type is rational."""
+    xp = namespace(like)
+    if not is_exact(like):
+        return xp.astype(values, like.dtype)
+    rational = type(like.reshape(-1)[0])
+    exact = xp.empty(values.shape, dtype=object)
+    exact.reshape(-1)[:] = [rational(float(value)) for value in values.reshape(-1)]
+    return exact

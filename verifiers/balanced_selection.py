@@ -10,12 +10,13 @@ from dataclasses import dataclass, fields
 from verifiers.arrays import (
     Array,
     arange_like,
+    as_arithmetic_of,
     as_float64,
     is_exact,
     namespace,
     normalised,
     positive_part,
-    take_along_rows,
+    pick_each,
 )
 from verifiers.attraction_fit import fit_attractions, law_by_enumeration, whole_number_attractions
 from verifiers.convex_minorant import Blocks, make_blocks
@@ -52,7 +53,7 @@ def balanced_plan(target: Array, draft: Array, count: Array, tolerance: float = 
     exact rationals the law is exact; attractions are then whole numbers, so it is the ideal law only where
     blocks need none (one distinct p/q a block, or one draft). Equal rows are planned once.
     """
-    p, q = _working(target), _working(draft)
+    p, q = working_rows(target), working_rows(draft)
     chosen, copy = _distinct(p, q, count)
     plan = _plan(p[chosen], q[chosen], count[chosen], tolerance)
     return BalancedPlan(*(getattr(plan, field.name)[copy] for field in fields(plan)))
@@ -67,17 +68,17 @@ def select(plan: BalancedPlan, tokens: Array, present: Array, decisions: Decisio
     xp = namespace(plan.share)
     first = arange_like(tokens, tokens.shape[1])[None, :] == 0
     present = present | (first & ~xp.any(present, axis=-1, keepdims=True))
-    share = take_along_rows(plan.share, tokens)
+    share = pick_each(plan.share, tokens)
     moved = decisions.bernoulli(xp.where(present, share, share * 0))
-    level = take_along_rows(plan.level, tokens) + xp.astype(moved, tokens.dtype)
-    block = take_along_rows(plan.block, level)
+    level = pick_each(plan.level, tokens) + xp.astype(moved, tokens.dtype)
+    block = pick_each(plan.block, level)
     block = xp.where(present, block, block * 0 + plan.block.shape[1])
-    attraction = take_along_rows(plan.attraction, level)
+    attraction = pick_each(plan.attraction, level)
     wins = block == xp.min(block, axis=-1, keepdims=True)
     return decisions.categorical(xp.where(wins, attraction, attraction * 0))
 
 
-def _working(rows: Array) -> Array:
+def working_rows(rows: Array) -> Array:
     """Return ``rows`` normalised: in float64, or as they are if they are exact rationals."""
     return normalised(rows if is_exact(rows) else as_float64(rows))
 
@@ -109,8 +110,8 @@ def _plan(p: Array, q: Array, count: Array, tolerance: float) -> BalancedPlan:
     attraction, per_mass = _attractions(levels.draft_mass, blocks, count, tolerance)
     following = levels.level + xp.astype(levels.share > 0, levels.level.dtype)
     law = q * (
-        (1 - levels.share) * take_along_rows(per_mass, levels.level)
-        + levels.share * take_along_rows(per_mass, following)
+        (1 - levels.share) * pick_each(per_mass, levels.level)
+        + levels.share * pick_each(per_mass, following)
     )
     accepted = xp.sum(xp.where(p < law, p, law), axis=-1)
     shortfall = positive_part(levels.optimum - accepted)
@@ -125,9 +126,7 @@ def _attractions(draft_mass: Array, blocks: Blocks, count: Array, tolerance: flo
         return fit_attractions(draft_mass, blocks, count, tolerance)
     rough = Blocks(*(_rough(getattr(blocks, field.name)) for field in fields(blocks)))
     fitted, _ = fit_attractions(as_float64(draft_mass), rough, count, tolerance)
-    whole = whole_number_attractions(fitted, blocks.same)
-    one = draft_mass * 0 + 1
-    attraction = one * whole.astype(int)
+    attraction = as_arithmetic_of(draft_mass, whole_number_attractions(fitted, blocks.same))
     return attraction, law_by_enumeration(draft_mass, attraction, blocks.block, count)
 
 

@@ -26,7 +26,7 @@ from verifiers.arrays import (
     namespace,
     normalised,
     positive_part,
-    take_along_rows,
+    pick_each,
 )
 
 MAX_LEVELS = 80
@@ -73,7 +73,7 @@ def make_levels(target: Array, draft: Array, count: Array, max_levels: int = MAX
     """
     xp = namespace(target)
     order = xp.argsort(ratio_key(target, draft), axis=-1, stable=False)
-    p, q = take_along_rows(target, order), take_along_rows(draft, order)
+    p, q = pick_each(target, order), pick_each(draft, order)
     bounds = prefix_bounds(p, q, count)
     optimum = xp.min(bounds, axis=-1)
     if target.shape[1] <= max_levels or is_exact(target):
@@ -101,9 +101,9 @@ def _grid(p: Array, q: Array, slack: Array) -> tuple[Array, Array, Array, Array]
     key = ratio_key(p, q)
     # p/q from the key: no overflow when q is tiny.
     ratio = divide(p, p + q, otherwise=0) / xp.where(key * _LARGEST_RATIO > 1, key, key * 0 + 1 / _LARGEST_RATIO)
-    high = take_along_rows(ratio, knots)
+    high = pick_each(ratio, knots)
     low = xp.concat([high[:, 1:], high[:, -1:]], axis=1)
-    upper, lower = take_along_rows(high, level), take_along_rows(low, level)
+    upper, lower = pick_each(high, level), pick_each(low, level)
     share = minimum_one(positive_part(divide(upper - ratio, upper - lower, otherwise=0)))
     draft_mass = _mass_from(knots, q * (1 - share))
     passed_on = _mass_from(knots, q * share)[:, :-1]
@@ -116,7 +116,7 @@ def _mass_from(knots: Array, mass: Array) -> Array:
     xp = namespace(mass)
     cumulative = xp.concat([mass[:, :1] * 0, xp.cumulative_sum(mass, axis=-1)], axis=1)
     end = xp.concat([knots[:, 1:], knots[:, -1:] * 0 + mass.shape[1]], axis=1)
-    return positive_part(take_along_rows(cumulative, end) - take_along_rows(cumulative, knots))
+    return positive_part(pick_each(cumulative, end) - pick_each(cumulative, knots))
 
 
 def _knots(p: Array, q: Array, slack: Array) -> Array:

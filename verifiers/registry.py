@@ -1,13 +1,37 @@
 """Verifiers by name."""
 
+from verifiers.balanced_multipath_block import BalancedMultipathBlockVerifier
 from verifiers.block import BlockVerifier
+from verifiers.canonical import CanonicalVerifier
 from verifiers.errors import InvalidInputError
+from verifiers.global_resolution import GlobalResolutionVerifier
+from verifiers.greedy_multipath import GreedyMultipathBlockVerifier
 from verifiers.interface import Verifier
+from verifiers.k_seq import KSeqVerifier
+from verifiers.naive import NaiveVerifier
+from verifiers.nss import NssVerifier
+from verifiers.recursive_rejection import RecursiveRejectionVerifier
+from verifiers.recursive_rejection_distinct import RecursiveRejectionDistinctVerifier
+from verifiers.sample_and_match import SampleAndMatchVerifier
 from verifiers.token import TokenVerifier
+from verifiers.top_draft import TopDraftVerifier
+from verifiers.traversal import TraversalVerifier
 
 _REGISTRY: dict[str, Verifier] = {
     "token": TokenVerifier(),
     "block": BlockVerifier(),
+    "sample_and_match": SampleAndMatchVerifier(),
+    "nss": NssVerifier(),
+    "naive": NaiveVerifier(),
+    "recursive_rejection": RecursiveRejectionVerifier(),
+    "recursive_rejection_distinct": RecursiveRejectionDistinctVerifier(),
+    "k_seq": KSeqVerifier(),
+    "canonical": CanonicalVerifier(),
+    "top_draft": TopDraftVerifier(),
+    "traversal": TraversalVerifier(),
+    "greedy_multipath_block": GreedyMultipathBlockVerifier(),
+    "global_resolution": GlobalResolutionVerifier(),
+    "balanced_multipath_block": BalancedMultipathBlockVerifier(),
 }
 
 

@@ -32,26 +32,25 @@ def acceptance_ratios(target_rows: Array, draft_rows: Array, tokens: Array) -> A
 
 def first_failure(success: Array) -> Array:
     """Weights [B, L+1] of the number of successes before the first failure, given success chances [B, L]."""
+    return first_success(1 - success)
+
+
+def first_success(success: Array) -> Array:
+    """Weights [B, N+1] of the first index whose independent coin succeeds, N for none; chances [B, N]."""
     xp = namespace(success)
-    reached = success[:, :1] * 0 + 1
+    missed = success[:, :1] * 0 + 1
     weights = []
     for i in range(success.shape[1]):
         chance = success[:, i : i + 1]
-        weights.append(reached * (1 - chance))
-        reached = reached * chance
-    return xp.concat([*weights, reached], axis=1)
+        weights.append(missed * chance)
+        missed = missed * (1 - chance)
+    return xp.concat([*weights, missed], axis=1)
 
 
 def last_success(success: Array) -> Array:
     """Weights [B, N] of the largest index whose independent coin succeeds, given success chances [B, N]."""
     xp = namespace(success)
-    reached = success[:, :1] * 0 + 1
-    weights = []
-    for i in reversed(range(success.shape[1])):
-        chance = success[:, i : i + 1]
-        weights.append(reached * chance)
-        reached = reached * (1 - chance)
-    return xp.concat(weights[::-1], axis=1)
+    return xp.flip(first_success(xp.flip(success, axis=1))[:, :-1], axis=1)
 
 
 def draw_correction(

@@ -1,0 +1,75 @@
+"""The three arithmetics in which a verifier can be enumerated: numpy floats, rationals, torch tensors."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact.rationals import to_fractions, to_internal
+
+Array = Any
+
+
+def _unchanged(values: Array) -> Array:
+    return values
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How probabilities travel to the code under test and back.
+
+    ``prepare`` turns the instance's numbers into those that draft laws and weights are computed in;
+    ``from_numpy`` and ``to_numpy`` translate arrays of any type; ``probabilities`` translates rows, in the
+    precision under test; ``finish`` turns summed weights into what results show.
+    """
+
+    prepare: Callable[[NDArray[Any]], NDArray[Any]] = _unchanged
+    probabilities: Callable[[NDArray[Any]], Array] = _unchanged
+    from_numpy: Callable[[NDArray[Any]], Array] = _unchanged
+    to_numpy: Callable[[Array], NDArray[Any]] = np.asarray
+    finish: Callable[[NDArray[Any]], NDArray[Any]] = _unchanged
+
+
+def arithmetic(*, exact: bool = False, array: str = "numpy", dtype: str = "float64") -> Arithmetic:
+    """Choose an arithmetic; raises `InvalidInputError` for a combination that does not exist."""
+    if array not in ("numpy", "torch"):
+        raise InvalidInputError(f"array: expected 'numpy' or 'torch', got {array!r}")
+    if exact:
+        if array != "numpy" or dtype != "float64":
+            raise InvalidInputError(f"exact: rationals need array='numpy', got {array!r} and dtype {dtype!r}")
+        return Arithmetic(prepare=to_internal, finish=to_fractions)
+    if array == "torch":
+        return _torch(dtype)
+    if dtype not in ("float64", "float32"):
+        raise InvalidInputError(f"dtype: numpy has float64 and float32, got {dtype!r}")
+    return Arithmetic(probabilities=lambda rows: rows.astype(dtype), to_numpy=_widened)
+
+
+def _widened(values: Array) -> NDArray[Any]:
+    """Chances are multiplied in float64 whatever the precision under test."""
+    array = np.asarray(values)
+    return array.astype(np.float64) if array.dtype == np.float32 else array
+
+
+def _torch(dtype: str) -> Arithmetic:
+    import torch
+
+    if dtype not in ("float64", "float32", "bfloat16", "float16"):
+        raise InvalidInputError(
+            f"dtype: torch has float64, float32, bfloat16 and float16 here, got {dtype!r}"
+        )
+    precision = getattr(torch, dtype)
+
+    def to_numpy(values: Array) -> NDArray[Any]:
+        wide = values.double() if values.is_floating_point() else values
+        array: NDArray[Any] = wide.cpu().numpy()
+        return array
+
+    return Arithmetic(
+        probabilities=lambda rows: torch.from_numpy(rows).to(precision),
+        from_numpy=torch.as_tensor,
+        to_numpy=to_numpy,
+    )

@@ -1,0 +1,86 @@
+"""The law of the draft paths: every tuple of K paths with its probability."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verifiers import Drafting, InvalidInputError
+from verifiers.top_draft import child_law
+
+
+@dataclass(frozen=True)
+class DraftLaw:
+    """All draft tuples of positive probability.
+
+    ``tokens`` int [T, K, L]; ``contexts`` int [T, K, L+1], the lexicographic index among V^d of each path's
+    first d tokens; ``probability`` [T], summing to one, in the arithmetic of the draft rows.
+    """
+
+    tokens: NDArray[np.int64]
+    contexts: NDArray[np.int64]
+    probability: NDArray[Any]
+
+
+def draft_law(
+    levels: Sequence[NDArray[Any]], num_paths: int, drafting: Drafting, *, max_tuples: int = 5_000_000
+) -> DraftLaw:
+    """Enumerate the tuples of ``num_paths`` paths that ``drafting`` yields.
+
+    ``levels[d]`` [V^d, V] are the draft rows after d tokens, d = 0..L-1. Grows all paths by one token at a
+    time, path after path, since the law of a child may depend on the siblings already drawn there. Raises
+    `InvalidInputError` past ``max_tuples`` tuples.
+    """
+    vocab = levels[0].shape[1]
+    tokens = np.zeros((1, num_paths, 0), dtype=np.int64)
+    contexts = np.zeros((1, num_paths, 1), dtype=np.int64)
+    probability = levels[0][:1, 0] * 0 + 1
+    for level in levels:
+        drawn = np.zeros((len(tokens), 0), dtype=np.int64)
+        for path in range(num_paths):
+            node = contexts[:, :, -1]
+            here = node == node[:, path : path + 1]
+            law = _child_law(drafting, level[node[:, path]], drawn, here, path)
+            parent, token = np.nonzero(law > 0)
+            if len(parent) > max_tuples:
+                raise InvalidInputError(
+                    f"instance: more than {max_tuples} draft tuples "
+                    f"(vocab_size {vocab}, draft_length {len(levels)}, num_paths {num_paths})"
+                )
+            probability = probability[parent] * law[parent, token]
+            drawn = np.concatenate([drawn[parent], token[:, None]], axis=1)
+            tokens, contexts = tokens[parent], contexts[parent]
+        tokens = np.concatenate([tokens, drawn[:, :, None]], axis=2)
+        contexts = np.concatenate([contexts, contexts[:, :, -1:] * vocab + drawn[:, :, None]], axis=2)
+    return DraftLaw(tokens, contexts, probability)
+
+
+def _child_law(
+    drafting: Drafting, rows: NDArray[Any], drawn: NDArray[np.int64], here: NDArray[np.bool_], path: int
+) -> NDArray[Any]:
+    """Return the law [T, V] of the next token of ``path`` given its node's row and earlier siblings.
+
+    ``drawn`` int [T, path] are the tokens that earlier paths took at this position; ``here`` bool [T, K]
+    marks the paths that pass this node.
+    """
+    if drafting is Drafting.INDEPENDENT:
+        return rows
+    if drafting is Drafting.DISTINCT:
+        return _without_replacement(rows, drawn, here[:, :path])
+    law: NDArray[Any] = child_law(rows, here[:, :path].sum(1), here.sum(1))
+    return law
+
+
+def _without_replacement(
+    rows: NDArray[Any], drawn: NDArray[np.int64], sibling: NDArray[np.bool_]
+) -> NDArray[Any]:
+    """Return q restricted to the tokens that this round has not drawn yet, renormalised."""
+    vocab = rows.shape[1]
+    counts = ((drawn[:, :, None] == np.arange(vocab)) & sibling[:, :, None]).sum(axis=1)
+    possible = rows > 0
+    fewest = np.where(possible, counts, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
+    left = np.where(possible & (counts == fewest), rows, rows * 0)
+    law: NDArray[Any] = left / left.sum(axis=1, keepdims=True)
+    return law

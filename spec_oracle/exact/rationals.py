@@ -1,0 +1,27 @@
+"""Rationals for the exact mode: `gmpy2.mpq` inside when installed, `fractions.Fraction` outside always."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+try:
+    from gmpy2 import mpq as _rational
+except ImportError:
+    _rational = Fraction
+
+_to_internal = np.frompyfunc(_rational, 1, 1)
+_to_fraction = np.frompyfunc(lambda value: Fraction(int(value.numerator), int(value.denominator)), 1, 1)
+
+
+def to_internal(values: NDArray[Any]) -> NDArray[Any]:
+    """Return an object array of the fastest rational type at hand."""
+    result: NDArray[Any] = np.asarray(_to_internal(values), dtype=object)
+    return result
+
+
+def to_fractions(values: NDArray[Any]) -> NDArray[Any]:
+    """Return an object array of `Fraction`."""
+    result: NDArray[Any] = np.asarray(_to_fraction(values), dtype=object)
+    return result

@@ -1,0 +1,240 @@
+"""Toy language models: a table of next-token rows, small enough for every text to be enumerated."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from numbers import Rational
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.errors import InvalidInputError
+
+Context: TypeAlias = tuple[int, ...]
+Row: TypeAlias = Sequence[Any]
+
+SUM_TOLERANCE = 1e-9
+"""How far a row may be from one before it is refused; what is nearer is rescaled (exactly, for rationals)."""
+
+
+def context_text(context: Context) -> str:
+    """Return the file notation of a context: its tokens joined by commas, "" for the empty one."""
+    return ",".join(map(str, context))
+
+
+def parse_context(text: str) -> Context:
+    """Return the context that `context_text` wrote; raises `InvalidInputError` on anything else."""
+    if not text:
+        return ()
+    try:
+        return tuple(int(token) for token in text.split(","))
+    except ValueError:
+        raise InvalidInputError(f"context {text!r}: expected token numbers joined by commas") from None
+
+
+def _number(value: Any, where: str) -> Any:
+    """Return ``value`` as an exact fraction where it is exact, else as a float."""
+    if isinstance(value, bool):
+        raise InvalidInputError(f"{where}: {value!r} is not a number")
+    try:
+        number: Any = Fraction(value) if isinstance(value, str | Rational) else float(value)
+    except (ValueError, TypeError, ZeroDivisionError):
+        raise InvalidInputError(f"{where}: {value!r} is not a number") from None
+    if isinstance(number, float) and not np.isfinite(number):
+        raise InvalidInputError(f"{where}: {value!r} is not finite")
+    if number < 0:
+        raise InvalidInputError(f"{where}: {value!r} is negative")
+    return number
+
+
+def checked_row(row: Row, vocab_size: int, where: str) -> list[Any]:
+    """Return ``row`` as numbers that sum to one; raise `InvalidInputError` naming ``where`` otherwise."""
+    if isinstance(row, str) or not hasattr(row, "__len__"):
+        raise InvalidInputError(f"{where}: expected a list of {vocab_size} probabilities, got {row!r}")
+    if len(row) != vocab_size:
+        raise InvalidInputError(f"{where}: has {len(row)} entries, expected {vocab_size}")
+    numbers = [_number(value, f"{where}, token {token}") for token, value in enumerate(row)]
+    if not all(isinstance(number, Fraction) for number in numbers):
+        numbers = [float(number) for number in numbers]
+    total: Any = sum(numbers)
+    if abs(total - 1) > SUM_TOLERANCE:
+        raise InvalidInputError(f"{where}: row sums to {float(total):.12g}, expected 1")
+    return [number / total for number in numbers]
+
+
+@dataclass(frozen=True)
+class ToyModel:
+    """A Markov model of order ``order`` over ``vocab_size`` tokens.
+
+    ``levels[d]`` holds the rows of all contexts of d tokens, [V^d, V], in lexicographic order; d = 0..order.
+    A longer context is cut to its last ``order`` tokens. Entries are float64, or `Fraction` in object arrays.
+    """
+
+    vocab_size: int
+    levels: tuple[NDArray[Any], ...]
+
+    @property
+    def order(self) -> int:
+        """Length in tokens of the longest context that has rows of its own."""
+        return len(self.levels) - 1
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the probabilities are rationals."""
+        return all(level.dtype == object for level in self.levels)
+
+    @cached_property
+    def exact(self) -> "ToyModel":
+        """The same model in rationals: floats become the binary fractions they are, rescaled to sum one."""
+        if self.is_exact:
+            return self
+        return ToyModel(self.vocab_size, tuple(_exact_level(level) for level in self.levels))
+
+    @cached_property
+    def floats(self) -> "ToyModel":
+        """The same model in float64."""
+        if all(level.dtype != object for level in self.levels):
+            return self
+        return ToyModel(self.vocab_size, tuple(level.astype(np.float64) for level in self.levels))
+
+    @classmethod
+    def from_conditionals(
+        cls,
+        conditionals: Mapping[Context, Row] | Mapping[str, Row],
+        *,
+        order: int | None = None,
+        name: str = "model",
+    ) -> "ToyModel":
+        """Build from rows by context (tuples, or file notation such as "0,2").
+
+        The vocabulary size is the length of the row of the empty context. ``order`` defaults to the longest
+        context given. Raises `InvalidInputError` naming ``name``, the context and the value for a missing or
+        superfluous context, and for rows that are not probabilities.
+        """
+        rows = {parse_context(key) if isinstance(key, str) else key: row for key, row in conditionals.items()}
+        if () not in rows:
+            raise InvalidInputError(f'{name}: context "" is missing')
+        root = rows[()]
+        if isinstance(root, str) or not hasattr(root, "__len__") or len(root) < 1:
+            raise InvalidInputError(f'{name}, context "": expected a list of probabilities, got {root!r}')
+        vocab = len(root)
+        depth = max(map(len, rows)) if order is None else order
+        levels = []
+        for length in range(depth + 1):
+            level = []
+            for context in np.ndindex(*(vocab,) * length):
+                where = f'{name}, context "{context_text(context)}"'
+                if context not in rows:
+                    raise InvalidInputError(f"{where}: is missing")
+                level.append(checked_row(rows[context], vocab, where))
+            levels.append(level)
+        for context in rows:
+            where = f'{name}, context "{context_text(context)}"'
+            if len(context) > depth:
+                raise InvalidInputError(f"{where}: longer than {depth} tokens")
+            if not all(0 <= token < vocab for token in context):
+                raise InvalidInputError(f"{where}: token outside 0..{vocab - 1}")
+        return cls(vocab, tuple(map(_level_array, levels)))
+
+    @classmethod
+    def from_levels(cls, levels: Sequence[NDArray[np.float64]], *, name: str = "model") -> "ToyModel":
+        """Build from float rows per context length, ``levels[d]`` [V^d, V]; rows are rescaled to sum one."""
+        vocab = levels[0].shape[-1]
+        for length, level in enumerate(levels):
+            if level.shape != (vocab**length, vocab):
+                raise InvalidInputError(
+                    f"{name}, contexts of {length} tokens: expected shape {(vocab**length, vocab)}, "
+                    f"got {level.shape}"
+                )
+            totals = level.sum(axis=1)
+            bad = ~(np.isfinite(level).all(axis=1) & (level >= 0).all(axis=1))
+            bad |= ~(np.abs(totals - 1) <= SUM_TOLERANCE)
+            if bad.any():
+                index = int(np.argmax(bad))
+                context = tuple(int(i) for i in np.unravel_index(index, (vocab,) * length)) if length else ()
+                checked_row(level[index].tolist(), vocab, f'{name}, context "{context_text(context)}"')
+        return cls(vocab, tuple(level / level.sum(axis=1, keepdims=True) for level in levels))
+
+    @classmethod
+    def context_free(cls, row: Row, *, order: int = 0, name: str = "model") -> "ToyModel":
+        """Build the model that draws every token from the same ``row``."""
+        checked = checked_row(row, len(row), f'{name}, context ""')
+        return cls(
+            len(row), tuple(_level_array([checked] * len(row) ** length) for length in range(order + 1))
+        )
+
+    @classmethod
+    def random(
+        cls, vocab_size: int, order: int, *, seed: int | np.random.Generator = 0, concentration: float = 1.0
+    ) -> "ToyModel":
+        """Draw every row from a symmetric Dirichlet law with the given concentration."""
+        rng = np.random.default_rng(seed)
+        alpha = np.full(vocab_size, concentration)
+        return cls.from_levels([rng.dirichlet(alpha, size=vocab_size**length) for length in range(order + 1)])
+
+    def index(self, context: Sequence[int]) -> tuple[int, int]:
+        """Return (d, i) such that ``levels[d][i]`` is the row of ``context``."""
+        kept = tuple(context)[len(context) - min(len(context), self.order) :]
+        position = 0
+        for token in kept:
+            if not 0 <= token < self.vocab_size:
+                raise InvalidInputError(f"context: token {token} outside 0..{self.vocab_size - 1}")
+            position = position * self.vocab_size + int(token)
+        return len(kept), position
+
+    def conditional(self, context: Sequence[int]) -> NDArray[Any]:
+        """Return the next-token row after ``context``, [V]."""
+        length, position = self.index(context)
+        row: NDArray[Any] = self.levels[length][position]
+        return row
+
+    def probability(self, sequence: Sequence[int]) -> Any:
+        """Return the joint probability of ``sequence`` from the empty context."""
+        mass: Any = self.levels[0][0, 0] * 0 + 1
+        for i, token in enumerate(sequence):
+            mass = mass * self.conditional(sequence[:i])[token]
+        return mass
+
+    def rows(self, length: int) -> NDArray[Any]:
+        """Return the rows of all contexts of ``length`` tokens, [V^length, V], beyond the order too."""
+        if length <= self.order:
+            return self.levels[length]
+        repeated: NDArray[Any] = np.tile(
+            self.levels[self.order], (self.vocab_size ** (length - self.order), 1)
+        )
+        return repeated
+
+    def joint(self, length: int) -> NDArray[Any]:
+        """Return the law of the first ``length`` tokens, flat [V^length] in lexicographic order."""
+        law = self.levels[0][:1, 0] * 0 + 1
+        for d in range(length):
+            law = (law[:, None] * self.rows(d)).reshape(-1)
+        return law
+
+    def after(self, context: Sequence[int]) -> "ToyModel":
+        """Return the model of what follows ``context``."""
+        if not len(context):
+            return self
+        levels = []
+        for length in range(self.order + 1):
+            kept = tuple(context)[len(context) - min(len(context), max(self.order - length, 0)) :]
+            depth, start = self.index(kept)
+            block = self.vocab_size**length
+            levels.append(self.levels[depth + length][start * block : (start + 1) * block])
+        return ToyModel(self.vocab_size, tuple(levels))
+
+
+def _level_array(rows: list[Any]) -> NDArray[Any]:
+    exact = all(isinstance(number, Fraction) for row in rows for number in row)
+    return np.array(rows, dtype=object if exact else np.float64)
+
+
+def _exact_level(level: NDArray[Any]) -> NDArray[Any]:
+    exact = np.empty(level.shape, dtype=object)
+    for i, row in enumerate(level):
+        numbers = [Fraction(float(value)) if not isinstance(value, Fraction) else value for value in row]
+        total = sum(numbers)
+        exact[i] = [number / total for number in numbers]
+    return exact
