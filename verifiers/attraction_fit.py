@@ -74,7 +74,8 @@ def fit_attractions(draft_mass: Array, blocks: Blocks, count: Array, tolerance: 
     drafts = xp.astype(count, draft_mass.dtype)[:, None]
     lowest = xp.log(drafts / _RANGE)
     uneven = xp.any(blocks.same & (blocks.wanted != blocks.even)[:, None, :], axis=-1)
-    free = uneven & (draft_mass > 0) & (drafts > 1)
+    uneven = uneven & (drafts > 1)
+    free = uneven & (draft_mass > 0)
     exponent = _scaled(_first_guess(blocks, drafts), free, blocks.same, lowest)
     for _ in range(_MAX_STEPS):
         kernel = _kernel(draft_mass, blocks, exponent, drafts)

@@ -59,11 +59,21 @@ def prefix_bounds(target: Array, draft: Array, count: Array) -> Array:
 
     The least of them is alpha* (arXiv 2502.18779; theory.md section 2). ``count`` int [B] is n.
     """
-    xp = namespace(target)
-    none = target[:, :1] * 0
-    reached = xp.concat([none, xp.cumulative_sum(target, axis=-1)], axis=-1)
-    missed = 1 - xp.concat([none, xp.cumulative_sum(draft, axis=-1)], axis=-1)
-    return (1 - reached) + (1 - positive_part(missed) ** count[:, None])
+    missed = positive_part(1 - running_sum(draft))
+    return (1 - running_sum(target)) + (1 - missed ** count[:, None])
+
+
+def running_sum(mass: Array) -> Array:
+    """Return the sums of the first 0, 1, ..., V entries, [B, V+1] from [B, V], each to a few roundings.
+
+    A plain cumulative sum of V equal terms is off by up to V roundings, all of one sign; what each of its steps has
+    lost can be read off from the step, and is added back.
+    """
+    xp = namespace(mass)
+    none = mass[:, :1] * 0
+    rough = xp.concat([none, xp.cumulative_sum(mass, axis=-1)], axis=-1)
+    lost = mass - (rough[:, 1:] - rough[:, :-1])
+    return rough + xp.concat([none, xp.cumulative_sum(lost, axis=-1)], axis=-1)
 
 
 def make_levels(target: Array, draft: Array, count: Array, max_levels: int = MAX_LEVELS) -> Levels:
@@ -114,7 +124,7 @@ def _grid(p: Array, q: Array, slack: Array) -> tuple[Array, Array, Array, Array]
 def _mass_from(knots: Array, mass: Array) -> Array:
     """Return the mass [B, G] between each knot (included) and the next (excluded); the first knot is 0."""
     xp = namespace(mass)
-    cumulative = xp.concat([mass[:, :1] * 0, xp.cumulative_sum(mass, axis=-1)], axis=1)
+    cumulative = running_sum(mass)
     end = xp.concat([knots[:, 1:], knots[:, -1:] * 0 + mass.shape[1]], axis=1)
     return positive_part(pick_each(cumulative, end) - pick_each(cumulative, knots))
 
