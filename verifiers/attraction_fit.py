@@ -120,7 +120,9 @@ def _kernel(draft_mass: Array, blocks: Blocks, exponent: Array, drafts: Array) -
     same = xp.astype(blocks.same, draft_mass.dtype)
     psi = blocks.below[:, :, None] + xp.matmul(same, draft_mass[:, :, None] * decay)
     # ψ^(m-2) by logarithms, several times faster than a power; ψ may underflow where the integrand is negligible.
-    power = xp.exp(xp.where(drafts > 2, drafts - 2, drafts * 0)[:, :, None] * xp.log(xp.clip(psi, _TINY, None)))
+    power = xp.exp(
+        xp.where(drafts > 2, drafts - 2, drafts * 0)[:, :, None] * xp.log(xp.clip(psi, _TINY, None))
+    )
     weight = _STEP * (1 + xp.exp(-y)) * time
     return _Kernel(drafts, draft_mass * attraction, attraction, time, weight, decay, psi, power)
 
@@ -157,7 +159,9 @@ def _newton_step(links: Array, same: Array, excess: Array) -> Array:
     matrix = matrix + (1 + _RIDGE) * xp.eye(degree.shape[-1], dtype=degree.dtype, device=device(degree))
     change = -inverse * xp.linalg.solve(matrix, (inverse * excess)[:, :, None])[:, :, 0]
     spread = _over_block(xp.max, change, same, -inf) - _over_block(xp.min, change, same, inf)
-    return change * xp.where(spread > 0, xp.log1p(spread) / xp.where(spread > 0, spread, spread + 1), spread + 1)
+    return change * xp.where(
+        spread > 0, xp.log1p(spread) / xp.where(spread > 0, spread, spread + 1), spread + 1
+    )
 
 
 def whole_number_attractions(attraction: Array, same: Array) -> Array:

@@ -110,14 +110,11 @@ def _plan(p: Array, q: Array, count: Array, tolerance: float) -> BalancedPlan:
     attraction, per_mass = _attractions(levels.draft_mass, blocks, count, tolerance)
     following = levels.level + xp.astype(levels.share > 0, levels.level.dtype)
     law = q * (
-        (1 - levels.share) * pick_each(per_mass, levels.level)
-        + levels.share * pick_each(per_mass, following)
+        (1 - levels.share) * pick_each(per_mass, levels.level) + levels.share * pick_each(per_mass, following)
     )
     accepted = xp.sum(xp.where(p < law, p, law), axis=-1)
     shortfall = positive_part(levels.optimum - accepted)
-    return BalancedPlan(
-        levels.level, levels.share, blocks.block, attraction, law, levels.optimum, shortfall
-    )
+    return BalancedPlan(levels.level, levels.share, blocks.block, attraction, law, levels.optimum, shortfall)
 
 
 def _attractions(draft_mass: Array, blocks: Blocks, count: Array, tolerance: float) -> tuple[Array, Array]:

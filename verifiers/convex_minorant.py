@@ -32,7 +32,8 @@ def vertices(target_mass: Array, draft_mass: Array, count: Array) -> Array:
 
     Point j is a vertex iff no chord from an earlier to a later point passes below it, that is, iff the
     steepest slope that arrives at j is at most the flattest that leaves it. Slopes dH/dP are compared as
-    dH/(dH + dP), so that vertical ones are ordinary; pairs of equal points have none and are left out.
+    dH/(dH + dP), so that vertical ones are ordinary; pairs of equal points have none and are left out. Collinear
+    points are vertices, but for those of the last, vertical segment, p = 0.
     """
     xp = namespace(target_mass)
     none = target_mass[:, :1] * 0
@@ -41,7 +42,8 @@ def vertices(target_mass: Array, draft_mass: Array, count: Array) -> Array:
     run, rise = reached[:, None, :] - reached[:, :, None], hit[:, None, :] - hit[:, :, None]
     slope = divide(rise, rise + run, otherwise=-1)
     is_vertex = xp.max(slope, axis=1) <= xp.min(xp.where(slope < 0, slope * 0 + 2, slope), axis=2)
-    return xp.concat([is_vertex[:, :1] & ~is_vertex[:, :1], is_vertex[:, 1:-1]], axis=1)
+    inner = is_vertex[:, 1:-1] & (target_mass[:, :-1] > 0)
+    return xp.concat([target_mass[:, :1] < 0, inner], axis=1)
 
 
 def _tail(mass: Array) -> Array:
@@ -61,7 +63,10 @@ def make_blocks(target_mass: Array, draft_mass: Array, count: Array) -> Blocks:
     below = xp.sum(xp.where(block[:, :, None] < block[:, None, :], draft_mass[:, None, :], none), axis=-1)
     target_of_block = xp.sum(xp.where(same, target_mass[:, None, :], none), axis=-1)
     even = _even(mass + below, below, count)
-    target_share, draft_share = divide(target_mass, target_of_block, otherwise=1), divide(draft_mass, mass, otherwise=1)
+    target_share, draft_share = (
+        divide(target_mass, target_of_block, otherwise=1),
+        divide(draft_mass, mass, otherwise=1),
+    )
     # No feasible share ratio exceeds m; the cap keeps a division by a denormal from overflowing.
     ratio = divide(target_share, xp.maximum(draft_share, target_share / 2**40), otherwise=1)
     wanted = xp.where((target_of_block > 0) & (draft_mass > 0), even * ratio, even)

@@ -29,7 +29,7 @@ from verifiers.arrays import (
     pick_each,
 )
 
-MAX_LEVELS = 80
+MAX_LEVELS = 64
 _SMALLEST_SLACK = 1e-12
 _LARGEST_RATIO = 1e30
 
@@ -85,7 +85,7 @@ def make_levels(target: Array, draft: Array, count: Array, max_levels: int = MAX
     order = xp.argsort(ratio_key(target, draft), axis=-1, stable=False)
     p, q = pick_each(target, order), pick_each(draft, order)
     bounds = prefix_bounds(p, q, count)
-    optimum = xp.min(bounds, axis=-1)
+    optimum = positive_part(xp.min(bounds, axis=-1))
     if target.shape[1] <= max_levels or is_exact(target):
         level = order * 0 + arange_like(order, order.shape[1])
         share, target_mass, draft_mass = q * 0, p, q
@@ -110,7 +110,9 @@ def _grid(p: Array, q: Array, slack: Array) -> tuple[Array, Array, Array, Array]
     level = xp.stack([xp.searchsorted(row, position, side="right") - 1 for row in knots])
     key = ratio_key(p, q)
     # p/q from the key: no overflow when q is tiny.
-    ratio = divide(p, p + q, otherwise=0) / xp.where(key * _LARGEST_RATIO > 1, key, key * 0 + 1 / _LARGEST_RATIO)
+    ratio = divide(p, p + q, otherwise=0) / xp.where(
+        key * _LARGEST_RATIO > 1, key, key * 0 + 1 / _LARGEST_RATIO
+    )
     high = pick_each(ratio, knots)
     low = xp.concat([high[:, 1:], high[:, -1:]], axis=1)
     upper, lower = pick_each(high, level), pick_each(low, level)
