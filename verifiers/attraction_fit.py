@@ -1,30 +1,30 @@
 """Attractions λ inside the blocks of balanced selection: their law by quadrature, and their fit.
 
-A block with hits among m drafts is resolved by choosing draft i with probability λ(X_i) / Σ λ(X_j over its hits).
-With B the draft mass below the block and ψ(t) = B + Σ_{levels of the block} q e^{-tλ}, the selection
+A block with hits among m drafts is resolved by choosing draft i with probability λ(X_i) / Σ λ(X_j over its
+hits). With B the draft mass below the block and ψ(t) = B + Σ_{levels of the block} q e^{-tλ}, the selection
 probability per unit of draft mass of a level is (theory.md section 4, "Global resolution")
 
     F = m ∫_0^∞ λ e^{-tλ} ψ(t)^{m-1} dt.                                                                  (1)
 
 **Quadrature.** λ is scaled to [m/R, 1] in its block, `_RANGE` = R, and t = exp(y - e^{-y}) / m. The trapezoid
 rule with step h in y errs by at most 2N / (e^{2πd/h} - 1), N the integral of |integrand| along Im y = ±d, if
-the integrand is analytic up to there (Trefethen & Weideman, SIAM Review 56 (2014), theorem 5.1). With A = ψ(0)
-and τ = mt, |ψ| <= A e^{max(0, -Re τ)/m} and |e^{-tλ}| alike, so the integrand is at most
-m A^{m-1} |λ dt/dy| e^{-λ max(0, Re t)} e^{max(0, -Re τ)}, whose integral at d = 1.5 is below 40 m A^{m-1} for
-every λ in (0, 1]. So h = 0.24 errs by at most 7e-16 m A^{m-1}; the tails that are cut off, where λt < 1e-17
-or λt > 40, carry as little. The law is exact to rounding *whatever λ is*: clipping λ to its range and stopping
-the fit early cost acceptance only.
+the integrand is analytic up to there (Trefethen & Weideman, SIAM Review 56 (2014), theorem 5.1). With
+A = ψ(0) and τ = mt, both |ψ/A|^m and |e^{-tλ}|^m are at most e^{max(0, -Re τ)}, so the integrand is at most
+m A^{m-1} λ |dt/dy| e^{-λ max(0, Re t)} e^{max(0, -Re τ)}, whose integral at d = 1.5, found numerically, is
+below 40 m A^{m-1} for every λ in (0, 1]. So h = 0.24 errs by at most 7e-16 m A^{m-1}; the tails that are cut
+off, where λt < 1e-17 or λt > 40, carry less. The law is exact to rounding *whatever λ is*: clipping λ to its
+range and stopping the fit early cost acceptance only.
 
-**Fit.** F of the wanted law is the stationary point, in θ = log λ, of the convex function
-E[log Σ_{hits} e^θ] - Σ s θ (the first term has gradient P(level is selected)). Its Hessian is the Laplacian
-D - W of a weighted graph on the levels of a block,
+**Fit.** The λ of the wanted law s minimises, over θ = log λ, the convex function E[log Σ_{hits} e^θ] - Σ s θ:
+the gradient of its first term is the probability that a level is selected, q F. The Hessian is the Laplacian
+D - W of a weighted graph on the levels of a block, with D the row sums of W since θ + const changes nothing:
 
-    W_gh = m (m-1) q_g λ_g q_h λ_h ∫_0^∞ t e^{-t(λ_g+λ_h)} ψ(t)^{m-2} dt,   D = row sums of W,               (2)
+    W_gh = m (m-1) q_g λ_g q_h λ_h ∫_0^∞ t e^{-t(λ_g+λ_h)} ψ(t)^{m-2} dt.                                  (2)
 
-since θ + const changes nothing. log Σ e^θ is a cumulant generating function, so along a direction Δ of range
-R = max Δ - min Δ its third derivative is at most R times the second; the slope after a Newton step of length s is
-thus at most N (e^{Rs} - 1)/R - N, N the Newton decrement, and s = log(1 + R)/R descends for certain. No line search,
-no divergence, and s -> 1 as R -> 0: quadratic convergence.
+log Σ e^θ is a cumulant generating function, so along a direction Δ of range R = max Δ - min Δ its third
+derivative is at most R times the second. The slope at s along a Newton step is therefore at most
+N (e^{Rs} - 1)/R - N, N the squared Newton decrement, and s = log(1 + R)/R descends for certain: no line
+search, no divergence, and quadratic convergence, as s -> 1 when R -> 0.
 """
 
 from collections.abc import Callable
@@ -98,7 +98,7 @@ def _first_guess(blocks: Blocks, drafts: Array) -> Array:
 
 
 def _scaled(exponent: Array, free: Array, same: Array, lowest: Array) -> Array:
-    """Return θ [B, G] shifted to maximum 0 in every block and clipped below; 0 for levels that are not free."""
+    """Return θ [B, G] shifted to maximum 0 in every block and clipped below; 0 for all that is not free."""
     xp = namespace(exponent)
     top = _over_block(xp.max, xp.where(free, exponent, xp.full_like(exponent, -inf)), same, -inf)
     return xp.where(free, xp.maximum(exponent - xp.where(free, top, exponent * 0), lowest), exponent * 0)
@@ -119,7 +119,7 @@ def _kernel(draft_mass: Array, blocks: Blocks, exponent: Array, drafts: Array) -
     decay = xp.exp(-attraction[:, :, None] * time)
     same = xp.astype(blocks.same, draft_mass.dtype)
     psi = blocks.below[:, :, None] + xp.matmul(same, draft_mass[:, :, None] * decay)
-    # ψ^(m-2) by logarithms, several times faster than a power; ψ may underflow where the integrand is negligible.
+    # By logarithms, several times faster than a power. ψ underflows only where the integrand is negligible.
     power = xp.exp(
         xp.where(drafts > 2, drafts - 2, drafts * 0)[:, :, None] * xp.log(xp.clip(psi, _TINY, None))
     )

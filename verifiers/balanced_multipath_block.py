@@ -12,8 +12,9 @@ from verifiers.interface import DecisionSource, Drafts, Verdict
 class BalancedMultipathBlockVerifier:
     """Block verification with the rows s^(m) of balanced selection in place of q (ours; theory.md section 4).
 
-    m is the number of paths that pass the node. Proof of losslessness: docs/verifiers/balanced_multipath_block.md.
-    The law is the target's whatever ``tolerance``, the distance at which the fit of a selection stops.
+    m is the number of paths that pass the node. Proof of losslessness:
+    docs/verifiers/balanced_multipath_block.md. The law is the target's whatever ``tolerance``, the distance
+    at which the fit of a selection stops.
     """
 
     tolerance: float = TOLERANCE

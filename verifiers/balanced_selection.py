@@ -1,8 +1,9 @@
 """Balanced selection: choose one of m i.i.d. drafts at a node so that its law s is as near p as can be.
 
-theory.md section 4. The plan is computed in float64 (or in exact rationals) and carries the law that it *really*
-has: `BalancedPlan.law` is exact to rounding however roughly the attractions are fitted, so a rule that accepts
-and corrects against it is lossless at every tolerance. Tolerance costs acceptance, by ``shortfall``.
+theory.md section 4. The plan is computed in float64 (or in exact rationals) and carries the law that it
+*really* has: `BalancedPlan.law` is exact to rounding however roughly the attractions are fitted, so a rule
+that accepts and corrects against it is lossless at every tolerance. Tolerance costs acceptance, by
+``shortfall``.
 """
 
 from dataclasses import dataclass, fields
@@ -15,8 +16,8 @@ from verifiers.arrays import (
     is_exact,
     namespace,
     normalised,
-    positive_part,
     pick_each,
+    positive_part,
 )
 from verifiers.attraction_fit import fit_attractions, law_by_enumeration, whole_number_attractions
 from verifiers.convex_minorant import Blocks, make_blocks
@@ -30,11 +31,11 @@ TOLERANCE = 1e-9
 class BalancedPlan:
     """A way to select one of the drafts at a node; B requests, V tokens, G levels of p/q.
 
-    ``level`` int [B, V] and ``share`` [B, V]: a draft of token x counts as of level ``level``, or, with chance
-    ``share``, of the next one. ``block`` int [B, G]: drafts of the smallest block win. ``attraction`` [B, G]:
-    among them, each is chosen in proportion to its level's attraction. ``law`` [B, V]: the probability mass with
-    which each token is then selected. ``optimum`` and ``shortfall`` [B]: the largest acceptance that any
-    one-step rule reaches, and how far sum min(p, law) falls short of it.
+    ``level`` int [B, V] and ``share`` [B, V]: a draft of token x counts as of level ``level``, or, with
+    chance ``share``, of the next one. ``block`` int [B, G]: drafts of the smallest block win. ``attraction``
+    [B, G]: among them, each is chosen in proportion to its level's attraction. ``law`` [B, V]: the
+    probability mass with which each token is then selected. ``optimum`` and ``shortfall`` [B]: the largest
+    acceptance that any one-step rule reaches, and how far sum min(p, law) falls short of it.
     """
 
     level: Array
@@ -62,8 +63,8 @@ def balanced_plan(target: Array, draft: Array, count: Array, tolerance: float = 
 def select(plan: BalancedPlan, tokens: Array, present: Array, decisions: DecisionSource) -> Array:
     """Select one draft of every request; returns its index, int [B].
 
-    ``tokens`` int [B, K] and ``present`` bool [B, K]: the drafts at the node, ``count`` of them present in every
-    row that matters. Rows without any select index 0. Two decisions: levels, then the draft.
+    ``tokens`` int [B, K] and ``present`` bool [B, K]: the drafts at the node, ``count`` of them present in
+    every row that matters. Rows without any select index 0. Two decisions: levels, then the draft.
     """
     xp = namespace(plan.share)
     first = arange_like(tokens, tokens.shape[1])[None, :] == 0
@@ -86,11 +87,13 @@ def working_rows(rows: Array) -> Array:
 def _distinct(target: Array, draft: Array, count: Array) -> tuple[Array, Array]:
     """Return the requests to plan, int [D], and for each request its place among them, int [B].
 
-    Requests are compared by one number and then, for safety, in full: an enumeration or a batch of drafts from
-    one context repeats a few rows many times.
+    Requests are compared by one number and then, for safety, in full: an enumeration or a batch of drafts
+    from one context repeats a few rows many times.
     """
     xp = namespace(target)
     every = arange_like(target, target.shape[0])
+    if target.shape[0] == 1:
+        return every, every
     spread = xp.astype(arange_like(target, target.shape[1]) + 1, xp.float64) * 0.6180339887498949
     sketch = xp.sum((as_float64(target) + as_float64(draft) * 2**0.5) * (spread - xp.floor(spread)), axis=-1)
     _, copy = xp.unique_inverse(sketch + count)

@@ -1,7 +1,8 @@
 """Blocks of balanced selection: the greatest convex minorant of the points (p-mass, hit probability).
 
-theory.md section 4, "Balanced selection". With the levels sorted by p/q, highest first, and P_k, Q_k the masses of the first
-k, the points are (P_k, 1 - (1 - Q_k)^m). A segment of the minorant is a block; s(x) = p(x) times its slope.
+theory.md section 4, "Balanced selection". With the levels sorted by p/q, highest first, and P_k, Q_k the
+masses of the first k, the points are (P_k, 1 - (1 - Q_k)^m). A segment of the minorant is a block; s(x) =
+p(x) times its slope.
 """
 
 from dataclasses import dataclass
@@ -32,8 +33,8 @@ def vertices(target_mass: Array, draft_mass: Array, count: Array) -> Array:
 
     Point j is a vertex iff no chord from an earlier to a later point passes below it, that is, iff the
     steepest slope that arrives at j is at most the flattest that leaves it. Slopes dH/dP are compared as
-    dH/(dH + dP), so that vertical ones are ordinary; pairs of equal points have none and are left out. Collinear
-    points are vertices, but for those of the last, vertical segment, p = 0.
+    dH/(dH + dP), so that vertical ones are ordinary; pairs of equal points have none and are left out.
+    Collinear points are vertices, but for those of the last, vertical segment, p = 0.
     """
     xp = namespace(target_mass)
     none = target_mass[:, :1] * 0
@@ -63,10 +64,8 @@ def make_blocks(target_mass: Array, draft_mass: Array, count: Array) -> Blocks:
     below = xp.sum(xp.where(block[:, :, None] < block[:, None, :], draft_mass[:, None, :], none), axis=-1)
     target_of_block = xp.sum(xp.where(same, target_mass[:, None, :], none), axis=-1)
     even = _even(mass + below, below, count)
-    target_share, draft_share = (
-        divide(target_mass, target_of_block, otherwise=1),
-        divide(draft_mass, mass, otherwise=1),
-    )
+    target_share = divide(target_mass, target_of_block, otherwise=1)
+    draft_share = divide(draft_mass, mass, otherwise=1)
     # No feasible share ratio exceeds m; the cap keeps a division by a denormal from overflowing.
     ratio = divide(target_share, xp.maximum(draft_share, target_share / 2**40), otherwise=1)
     wanted = xp.where((target_of_block > 0) & (draft_mass > 0), even * ratio, even)

@@ -1,18 +1,19 @@
 """Sort a vocabulary by p/q and reduce it to a few *levels* of p/q, without giving up exactness.
 
-Balanced selection treats tokens of equal p/q alike, so what it has to know of a vocabulary is the mass on each
-value of p/q. A small vocabulary has one level a token. A large one gets a grid of levels, and a draft of a
-token whose ratio r lies between two of them, r_j >= r >= r_{j+1}, counts by a coin as one of level j + 1 with
-chance ``share`` = (r_j - r) / (r_j - r_{j+1}), else as one of level j. Selection sees only levels, hence
+Balanced selection treats tokens of equal p/q alike, so what it has to know of a vocabulary is the mass on
+each value of p/q. A small vocabulary has one level a token. A large one gets a grid of levels, and a draft of
+a token whose ratio r lies between two of them, r_j >= r >= r_{j+1}, counts by a coin as one of level j + 1
+with chance ``share`` = (r_j - r) / (r_j - r_{j+1}), else as one of level j. Selection sees only levels, hence
 
     s(x) = q(x) [(1 - share) F_j + share F_{j+1}],   F = selection probability per unit of draft mass,
 
 a linear interpolation of F, known exactly. In the ideal F_j = slope r_j, and then s(x) = slope p(x) with no
-discretisation error at all. What the grid costs is only that the coins spread the ratios: the concave curve
-Q -> max p(T) over q(T) <= Q is replaced by the polygon of its tangents at the levels. That is a second-order
+discretisation error at all. What the grid costs is only that the coins spread the ratios: the concave curve Q
+-> max p(T) over q(T) <= Q is replaced by the polygon of its tangents at the levels. That is a second-order
 error, second in the mass b of an interval between levels, and does no harm unless it exceeds the *slack*: by
-how much 1 - p(T) + 1 - (1 - q(T))^n exceeds alpha* for the prefix T that ends there (theory.md section 2). So half of the
-levels are spread with b in proportion to the square root of the slack, which crowds them where it vanishes.
+how much 1 - p(T) + 1 - (1 - q(T))^n exceeds alpha* for the prefix T that ends there (theory.md section 2). So
+half of the levels are spread with b in proportion to the square root of the slack, which crowds them where it
+vanishes.
 """
 
 from dataclasses import dataclass
@@ -25,13 +26,13 @@ from verifiers.arrays import (
     minimum_one,
     namespace,
     normalised,
-    positive_part,
     pick_each,
+    positive_part,
 )
 
 MAX_LEVELS = 64
 _SMALLEST_SLACK = 1e-12
-_LARGEST_RATIO = 1e30
+_SMALLEST_KEY = 1e-30
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ def prefix_bounds(target: Array, draft: Array, count: Array) -> Array:
 def running_sum(mass: Array) -> Array:
     """Return the sums of the first 0, 1, ..., V entries, [B, V+1] from [B, V], each to a few roundings.
 
-    A plain cumulative sum of V equal terms is off by up to V roundings, all of one sign; what each of its steps has
-    lost can be read off from the step, and is added back.
+    A plain cumulative sum of V equal terms is off by up to V roundings, all of one sign; what each of its
+    steps has lost can be read off from the step, and is added back.
     """
     xp = namespace(mass)
     none = mass[:, :1] * 0
@@ -76,21 +77,22 @@ def running_sum(mass: Array) -> Array:
     return rough + xp.concat([none, xp.cumulative_sum(lost, axis=-1)], axis=-1)
 
 
-def make_levels(target: Array, draft: Array, count: Array, max_levels: int = MAX_LEVELS) -> Levels:
+def make_levels(target: Array, draft: Array, count: Array) -> Levels:
     """Return the levels of rows p, q [B, V], each of mass one, at nodes with ``count`` int [B] drafts.
 
-    One level a token up to ``max_levels`` tokens, and always for exact rationals; beyond, `MAX_LEVELS` levels.
+    One level a token up to `MAX_LEVELS` tokens, and always for exact rationals; else a grid of that many.
     """
     xp = namespace(target)
-    order = xp.argsort(ratio_key(target, draft), axis=-1, stable=False)
+    key = ratio_key(target, draft)
+    order = xp.argsort(key, axis=-1, stable=False)
     p, q = pick_each(target, order), pick_each(draft, order)
     bounds = prefix_bounds(p, q, count)
     optimum = positive_part(xp.min(bounds, axis=-1))
-    if target.shape[1] <= max_levels or is_exact(target):
+    if target.shape[1] <= MAX_LEVELS or is_exact(target):
         level = order * 0 + arange_like(order, order.shape[1])
         share, target_mass, draft_mass = q * 0, p, q
     else:
-        level, share, target_mass, draft_mass = _grid(p, q, bounds - optimum[:, None])
+        level, share, target_mass, draft_mass = _grid(p, q, pick_each(key, order), bounds - optimum[:, None])
     return Levels(_undo(order, level), _undo(order, share), target_mass, draft_mass, optimum)
 
 
@@ -102,17 +104,16 @@ def _undo(order: Array, values: Array) -> Array:
     return restored
 
 
-def _grid(p: Array, q: Array, slack: Array) -> tuple[Array, Array, Array, Array]:
-    """Return ``level``, ``share`` [B, V] and both masses [B, G] of sorted rows, for levels at chosen tokens."""
+def _grid(p: Array, q: Array, key: Array, slack: Array) -> tuple[Array, Array, Array, Array]:
+    """Return ``level``, ``share`` [B, V] and both masses [B, G], for a grid of levels.
+
+    Rows p, q and key [B, V] are sorted by `ratio_key`; ``slack`` [B, V+1] belongs to their prefixes.
+    """
     xp = namespace(p)
     knots = _knots(p, q, slack)
     position = arange_like(p, p.shape[1])
     level = xp.stack([xp.searchsorted(row, position, side="right") - 1 for row in knots])
-    key = ratio_key(p, q)
-    # p/q from the key: no overflow when q is tiny.
-    ratio = divide(p, p + q, otherwise=0) / xp.where(
-        key * _LARGEST_RATIO > 1, key, key * 0 + 1 / _LARGEST_RATIO
-    )
+    ratio = (1 - key) / xp.clip(key, _SMALLEST_KEY, 1.0)
     high = pick_each(ratio, knots)
     low = xp.concat([high[:, 1:], high[:, -1:]], axis=1)
     upper, lower = pick_each(high, level), pick_each(low, level)
@@ -134,8 +135,9 @@ def _mass_from(knots: Array, mass: Array) -> Array:
 def _knots(p: Array, q: Array, slack: Array) -> Array:
     """Return the sorted positions int [B, G] of the tokens whose ratios become levels; repeats do no harm.
 
-    Both ends, both sides of the edge of S, and quantiles of two measures in equal parts: (p + q)/2, and the same
-    divided by the square root of the slack [B, V+1]. Heavy tokens cover a quantile and so become levels themselves.
+    Both ends, both sides of the edge of S, and quantiles of two measures in equal parts: mass = (p + q)/2,
+    and mass / (mass + sqrt(slack)), in which no single token outweighs the rest. Heavy tokens cover a
+    quantile and so become levels themselves.
     """
     xp = namespace(p)
     last = p.shape[1] - 1

