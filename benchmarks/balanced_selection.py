@@ -2,10 +2,10 @@
 
     OMP_NUM_THREADS=1 python benchmarks/balanced_selection.py [--vocab-sizes 1000 50257 151936] > table.md
 
-Rows are Zipf-like pairs: target logits -1.1 log(rank) plus noise, draft logits the same plus more noise, both at a
-temperature and cut to their own top k. Times are CPU milliseconds of one call for one request on one core, the least of
-five. Acceptance is the probability that a draft is accepted by the rule's own test. LP is the transport from
-multisets of drafts to tokens, solved by HiGHS, where there are at most 6,000 multisets.
+Rows are Zipf-like pairs: target logits -1.1 log(rank) plus noise, draft logits the same plus more noise, both
+at a temperature and cut to their own top k. Times are CPU milliseconds of one call for one request on one core,
+the least of five. Acceptance is the probability that a draft is accepted by the rule's own test. LP is the
+transport from multisets of drafts to tokens, solved by HiGHS, where there are at most 6,000 multisets.
 """
 
 import argparse
@@ -113,7 +113,7 @@ def line(p: Row, q: Row, n: int, label: str) -> str:
     """Measure every rule on one pair of rows."""
     count = np.array([n])
     spent, plan = timed(lambda: balanced_plan(p[None], q[None], count))
-    cells = [label, f"{plan.optimum[0]:.6f}", f"{spent:.1f}", f"{plan.shortfall[0]:.0e}"]
+    cells = [label, f"{plan.optimum[0]:.6f}", f"{spent:.1f}", f"{abs(plan.shortfall[0]):.0e}"]
     support = np.count_nonzero(q)
     if comb(support + n - 1, n) <= MAX_MULTISETS:
         spent, value = timed(lambda: linear_program_acceptance(p, q, n), 1)
