@@ -3,9 +3,9 @@
     OMP_NUM_THREADS=1 python benchmarks/balanced_selection.py [--vocab-sizes 1000 50257 151936] > table.md
 
 Rows are Zipf-like pairs: target logits -1.1 log(rank) plus noise, draft logits the same plus more noise, both
-at a temperature and cut to their own top k. Times are CPU milliseconds of one call for one request on one core,
-the least of five. Acceptance is the probability that a draft is accepted by the rule's own test. LP is the
-transport from multisets of drafts to tokens, solved by HiGHS, where there are at most 6,000 multisets.
+at a temperature and cut to their own top k. Times are CPU milliseconds of one call for one request on one
+core, the least of five. Acceptance is the probability that a draft is accepted by the rule's own test. LP is
+the transport from multisets of drafts to tokens, solved by HiGHS, for up to 6,000 multisets.
 """
 
 import argparse

@@ -6,22 +6,38 @@ BlockVerifier()
 """
 
 from verifiers.errors import InvalidInputError, SpecOracleError
-from verifiers.interface import DecisionSource, Drafting, Drafts, Verdict, Verifier, drafting_of
+from verifiers.interface import (
+    AnyVerifier,
+    DecisionSource,
+    Drafting,
+    Drafts,
+    ModelBound,
+    State,
+    StatefulVerifier,
+    Verdict,
+    Verifier,
+    drafting_of,
+)
 from verifiers.registry import get, names
-from verifiers.sampling import SamplingDecisions, numpy_decisions, torch_decisions
+from verifiers.sampling import SamplingDecisions, numpy_decisions, replayed_decisions, torch_decisions
 
 __all__ = [
+    "AnyVerifier",
     "DecisionSource",
     "Drafting",
     "Drafts",
     "InvalidInputError",
+    "ModelBound",
     "SamplingDecisions",
     "SpecOracleError",
+    "State",
+    "StatefulVerifier",
     "Verdict",
     "Verifier",
     "drafting_of",
     "get",
     "names",
     "numpy_decisions",
+    "replayed_decisions",
     "torch_decisions",
 ]

@@ -43,7 +43,6 @@ _NODES = round((_LAST - _FIRST) / _STEP) + 1
 _MAX_STEPS = 60
 _RIDGE = 1e-12
 _TINY = 1e-300
-_WHOLE_NUMBERS = 2**12
 
 
 @dataclass(frozen=True)
@@ -162,13 +161,6 @@ def _newton_step(links: Array, same: Array, excess: Array) -> Array:
     return change * xp.where(
         spread > 0, xp.log1p(spread) / xp.where(spread > 0, spread, spread + 1), spread + 1
     )
-
-
-def whole_number_attractions(attraction: Array, same: Array) -> Array:
-    """Return λ [B, G] as whole numbers, at most 4096 in every block, for exact arithmetic."""
-    xp = namespace(attraction)
-    top = _over_block(xp.max, attraction, same, 0)
-    return xp.clip(xp.round(attraction / top * _WHOLE_NUMBERS), 1, _WHOLE_NUMBERS)
 
 
 def law_by_enumeration(draft_mass: Array, attraction: Array, block: Array, count: Array) -> Array:

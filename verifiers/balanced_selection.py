@@ -19,7 +19,7 @@ from verifiers.arrays import (
     pick_each,
     positive_part,
 )
-from verifiers.attraction_fit import fit_attractions, law_by_enumeration, whole_number_attractions
+from verifiers.attraction_fit import fit_attractions, law_by_enumeration
 from verifiers.convex_minorant import Blocks, make_blocks
 from verifiers.interface import DecisionSource
 from verifiers.ratio_levels import make_levels
@@ -50,9 +50,9 @@ class BalancedPlan:
 def balanced_plan(target: Array, draft: Array, count: Array, tolerance: float = TOLERANCE) -> BalancedPlan:
     """Plan the selection for target and draft rows [B, V] at nodes with ``count`` int [B] >= 1 drafts.
 
-    Rows are probability mass and are normalised. The fit stops once Σ |law - ideal law| <= ``tolerance``. On
-    exact rationals the law is exact; attractions are then whole numbers, so it is the ideal law only where
-    blocks need none (one distinct p/q a block, or one draft). Equal rows are planned once.
+    Rows are probability mass and are normalised. The fit stops once Σ |law - ideal law| <= ``tolerance``, or
+    after 60 steps. On exact rationals attractions are still floats, but the law they lead to is computed
+    exactly, by enumeration: V^(count - 1) terms a token. Equal rows are planned once.
     """
     p, q = working_rows(target), working_rows(draft)
     chosen, copy = _distinct(p, q, count)
@@ -121,12 +121,12 @@ def _plan(p: Array, q: Array, count: Array, tolerance: float) -> BalancedPlan:
 
 
 def _attractions(draft_mass: Array, blocks: Blocks, count: Array, tolerance: float) -> tuple[Array, Array]:
-    """Return λ and F, [B, G]: fitted, or, for rationals, rounded to whole numbers with F exact."""
+    """Return λ and F, [B, G]; for rationals λ is fitted in float64, and F is exact for that λ."""
     if not is_exact(draft_mass):
         return fit_attractions(draft_mass, blocks, count, tolerance)
     rough = Blocks(*(_rough(getattr(blocks, field.name)) for field in fields(blocks)))
     fitted, _ = fit_attractions(as_float64(draft_mass), rough, count, tolerance)
-    attraction = as_arithmetic_of(draft_mass, whole_number_attractions(fitted, blocks.same))
+    attraction = as_arithmetic_of(draft_mass, fitted)
     return attraction, law_by_enumeration(draft_mass, attraction, blocks.block, count)
 
 

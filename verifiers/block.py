@@ -46,6 +46,8 @@ def verify_path(tokens: Array, target: Array, draft: Array, decisions: DecisionS
 class BlockVerifier:
     """Sun et al. (arXiv 2403.10444, algorithm 2). Verifies the first path; further paths are ignored."""
 
+    single_path: bool = True
+
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""
         wide = drafts.in_working_precision()

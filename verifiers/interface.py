@@ -4,9 +4,10 @@ A verifier is a pure function of its drafts and of the answers of a `DecisionSou
 same code be sampled in production, enumerated on toy models, and replayed from a script.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from verifiers.arrays import Array, arange_like, in_working_precision, namespace, pick
 from verifiers.errors import InvalidInputError
@@ -127,13 +128,48 @@ class DecisionSource(Protocol):
         ...
 
 
+State = tuple[Array, ...]
+"""What a stateful verifier hands to its next call: arrays whose first axis is the request; () is fresh."""
+
+
 @runtime_checkable
 class Verifier(Protocol):
-    """A verification rule. May also declare ``drafting`` (a `Drafting`; independent paths when absent)."""
+    """A verification rule.
+
+    May also declare ``drafting`` (a `Drafting`; independent paths when absent) and ``single_path`` (true
+    where all paths but the first are ignored).
+    """
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify a batch of drafts, taking every random decision from ``decisions``."""
         ...
+
+
+@runtime_checkable
+class StatefulVerifier(Protocol):
+    """A rule that owes part of the target to later calls: lossless over the text, not call by call."""
+
+    def initial_state(self, batch: int) -> State:
+        """Return the state of ``batch`` fresh requests."""
+        ...
+
+    def verify(self, drafts: Drafts, decisions: DecisionSource, state: State) -> tuple[Verdict, State]:
+        """Verify a batch, given the state of the last call; return the state of the next one."""
+        ...
+
+
+@runtime_checkable
+class ModelBound(Protocol):
+    """A rule for toy models only: it needs both models as a whole, not just their rows along the drafts."""
+
+    def bound_to(
+        self, target: Callable[[tuple[int, ...]], Array], draft: Callable[[tuple[int, ...]], Array]
+    ) -> StatefulVerifier:
+        """Return the rule for these models, each given as the row [V] after any context."""
+        ...
+
+
+AnyVerifier: TypeAlias = Verifier | StatefulVerifier
 
 
 def drafting_of(verifier: object) -> Drafting:

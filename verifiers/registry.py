@@ -5,8 +5,10 @@ from verifiers.block import BlockVerifier
 from verifiers.canonical import CanonicalVerifier
 from verifiers.errors import InvalidInputError
 from verifiers.global_resolution import GlobalResolutionVerifier
+from verifiers.greedy_block import GreedyBlockVerifier
 from verifiers.greedy_multipath import GreedyMultipathBlockVerifier
-from verifiers.interface import Verifier
+from verifiers.greedy_multipath_carry import GreedyMultipathCarryVerifier
+from verifiers.interface import AnyVerifier
 from verifiers.k_seq import KSeqVerifier
 from verifiers.naive import NaiveVerifier
 from verifiers.nss import NssVerifier
@@ -17,7 +19,7 @@ from verifiers.token import TokenVerifier
 from verifiers.top_draft import TopDraftVerifier
 from verifiers.traversal import TraversalVerifier
 
-_REGISTRY: dict[str, Verifier] = {
+_REGISTRY: dict[str, AnyVerifier] = {
     "token": TokenVerifier(),
     "block": BlockVerifier(),
     "sample_and_match": SampleAndMatchVerifier(),
@@ -32,6 +34,8 @@ _REGISTRY: dict[str, Verifier] = {
     "greedy_multipath_block": GreedyMultipathBlockVerifier(),
     "global_resolution": GlobalResolutionVerifier(),
     "balanced_multipath_block": BalancedMultipathBlockVerifier(),
+    "greedy_block": GreedyBlockVerifier(),
+    "greedy_multipath_carry": GreedyMultipathCarryVerifier(),
 }
 
 
@@ -40,7 +44,7 @@ def names() -> tuple[str, ...]:
     return tuple(_REGISTRY)
 
 
-def get(name: str) -> Verifier:
+def get(name: str) -> AnyVerifier:
     """Return the verifier called ``name``; raises `InvalidInputError` for an unknown one."""
     try:
         return _REGISTRY[name]

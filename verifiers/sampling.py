@@ -1,8 +1,10 @@
 """Decision sources that sample: the ones to use in production and in statistical tests."""
 
 from collections.abc import Callable
+from math import prod
 
 from verifiers.arrays import Array, in_working_precision, namespace
+from verifiers.errors import InvalidInputError
 
 
 def invert_cdf(weights: Array, uniform: Array) -> Array:
@@ -32,6 +34,27 @@ class SamplingDecisions:
     def categorical(self, weights: Array) -> Array:
         """Draw an index in proportion to ``weights`` by inversion: one uniform per row."""
         return invert_cdf(weights, self._uniform(weights[..., 0]))
+
+
+def replayed_decisions(uniforms: Array) -> SamplingDecisions:
+    """Decide from given ``uniforms`` [B, N]: each call takes as many columns as it needs, left to right.
+
+    Request b is decided by row b alone, so the same row gives the same verdict in any batch.
+    """
+    position = 0
+
+    def take(like: Array) -> Array:
+        nonlocal position
+        count = prod(like.shape[1:])
+        if position + count > uniforms.shape[1]:
+            raise InvalidInputError(
+                f"uniforms: {uniforms.shape[1]} columns, but more decisions were asked for"
+            )
+        taken = uniforms[:, position : position + count]
+        position += count
+        return taken.reshape(like.shape)
+
+    return SamplingDecisions(take)
 
 
 def numpy_decisions(generator: Array) -> SamplingDecisions:

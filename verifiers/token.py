@@ -15,6 +15,8 @@ class TokenVerifier:
     first path; further paths are ignored.
     """
 
+    single_path: bool = True
+
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""
         wide = drafts.in_working_precision()

@@ -1,14 +1,19 @@
 """Exact laws: enumerate every outcome of every decision that code under test makes."""
 
-from spec_oracle.exact.emission import EmissionLaw, Gap, VerdictError, emission_law
+from spec_oracle.exact.call import VerdictError
+from spec_oracle.exact.emission import EmissionLaw, emission_law
 from spec_oracle.exact.enumeration import DecisionError, ScriptedDecisions, enumerate_branches
+from spec_oracle.exact.gap import Gap
+from spec_oracle.exact.text import DecodedLaw, decoded_law
 
 __all__ = [
     "DecisionError",
+    "DecodedLaw",
     "EmissionLaw",
     "Gap",
     "ScriptedDecisions",
     "VerdictError",
+    "decoded_law",
     "emission_law",
     "enumerate_branches",
 ]

@@ -2,32 +2,24 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
-from spec_oracle.exact.drafting import draft_law
+from spec_oracle.exact.call import (
+    DraftTable,
+    bound_to_instance,
+    call_verifier,
+    checked_emissions,
+    fresh_state,
+)
 from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
+from spec_oracle.exact.gap import Gap, largest_gap
+from spec_oracle.exact.text import decoded_law
 from spec_oracle.toy import Context, Instance
-from verifiers import Drafting, Drafts, Verdict, Verifier, drafting_of
-
-BATCH_BYTES = 1 << 25
-"""About how much memory one enumerated batch of rows may take for the probabilities it is handed."""
-
-
-class VerdictError(SpecOracleError):
-    """A verifier returned something that is no emission: a token, path or length out of range."""
-
-
-class Gap(NamedTuple):
-    """The sequence whose probability is furthest from the target's."""
-
-    sequence: Context
-    expected: Any
-    actual: Any
+from verifiers import AnyVerifier, StatefulVerifier, Verdict, drafting_of
 
 
 @dataclass(frozen=True)
@@ -35,11 +27,13 @@ class EmissionLaw:
     """The joint law of one emission, over drafts and decisions.
 
     ``masses[n - 1]`` is the mass of each emission of n tokens, flat [V^n] in lexicographic order, n = 1..L+1.
+    ``decoded`` is the law of the first L+1 tokens over several calls, for verifiers that carry a state.
     Numbers are float64, or `Fraction` where the law was computed in rationals.
     """
 
     instance: Instance
     masses: tuple[NDArray[Any], ...]
+    decoded: NDArray[Any] | None = None
 
     @cached_property
     def probabilities(self) -> dict[Context, Any]:
@@ -62,34 +56,39 @@ class EmissionLaw:
         return sum(length * mass for length, mass in enumerate(self.accepted_length_pmf, start=1))
 
     def extended(self) -> NDArray[Any]:
-        """Return the law of the first L+1 tokens, emissions continued by the target; shape (V,) * (L+1)."""
+        """Return the law of the first L+1 tokens, shape (V,) * (L+1).
+
+        Emissions are continued by the target; those of a verifier with state by its own next calls, since
+        they are owed a modified target.
+        """
+        return self._text.reshape((self.instance.vocab_size,) * len(self.masses))
+
+    @cached_property
+    def _text(self) -> NDArray[Any]:
+        if self.decoded is not None:
+            return self.decoded
         law = self.masses[0]
         for length, mass in enumerate(self.masses[1:], start=1):
             law = (law[:, None] * self.instance.target.rows(length)).reshape(-1) + mass
-        return law.reshape((self.instance.vocab_size,) * len(self.masses))
+        return law
 
     @cached_property
-    def _gaps(self) -> NDArray[Any]:
-        gaps: NDArray[Any] = self.extended().reshape(-1) - self.instance.target.joint(len(self.masses))
-        return gaps
+    def _expected(self) -> NDArray[Any]:
+        return self.instance.target.joint(len(self.masses))
 
-    @property
+    @cached_property
     def total_variation(self) -> Any:
         """Half the summed gaps between the extended law and the target; 0 means lossless."""
-        return abs(self._gaps).sum() / 2
+        return abs(self._text - self._expected).sum() / 2
 
     @property
     def largest_gap(self) -> Gap:
         """The sequence of L+1 tokens with the largest gap between the target and the extended law."""
-        index = int(np.argmax(abs(self._gaps)))
-        shape = (self.instance.vocab_size,) * len(self.masses)
-        expected = self.instance.target.joint(len(self.masses))[index]
-        sequence = tuple(int(i) for i in np.unravel_index(index, shape))
-        return Gap(sequence, expected, expected + self._gaps[index])
+        return largest_gap(self._expected, self._text, (self.instance.vocab_size,) * len(self.masses))
 
 
 def emission_law(
-    verifier: Verifier,
+    verifier: AnyVerifier,
     instance: Instance,
     *,
     exact: bool = False,
@@ -104,12 +103,16 @@ def emission_law(
     """
     chosen = arithmetic(exact=exact, array=array, dtype=dtype)
     numbers = instance.exact if exact else instance.floats
+    bound = bound_to_instance(verifier, numbers, chosen)
     table = DraftTable(numbers, drafting_of(verifier), chosen)
 
     def run(rows: NDArray[np.int64], decisions: ScriptedDecisions) -> Verdict:
-        return verifier.verify(table.drafts(rows), decisions)
+        state = fresh_state(bound, len(rows))
+        verdict, _ = call_verifier(bound, table.drafts(rows), decisions, state)
+        return verdict
 
-    masses = _EmissionMasses(numbers, table.law.probability.sum() * 0)
+    zero = table.law.probability.sum() * 0
+    masses = [np.full(numbers.vocab_size**length, zero) for length in range(1, numbers.draft_length + 2)]
     for branches in enumerate_branches(
         run,
         table.law.probability,
@@ -117,62 +120,21 @@ def emission_law(
         to_numpy=chosen.to_numpy,
         from_numpy=chosen.from_numpy,
     ):
-        masses.add(branches.result, branches.weight, chosen)
-    return EmissionLaw(numbers, tuple(chosen.finish(mass) for mass in masses.by_length))
+        _add(masses, branches.result, branches.weight, numbers, chosen)
+    decoded = None
+    if isinstance(verifier, StatefulVerifier):
+        text = decoded_law(verifier, numbers, numbers.draft_length + 1, exact=exact, array=array, dtype=dtype)
+        decoded = text.law
+    return EmissionLaw(numbers, tuple(chosen.finish(mass) for mass in masses), decoded)
 
 
-class DraftTable:
-    """Every draft tuple of an instance, and the model rows along it, ready to be handed over in batches."""
-
-    def __init__(self, instance: Instance, drafting: Drafting, chosen: Arithmetic) -> None:
-        target = [chosen.prepare(instance.target.rows(d)) for d in range(instance.draft_length + 1)]
-        draft = [chosen.prepare(instance.draft.rows(d)) for d in range(instance.draft_length)]
-        self.law = draft_law(draft, instance.num_paths, drafting)
-        self._target, self._draft, self._chosen = target, draft, chosen
-        paths, length, vocab = instance.num_paths, instance.draft_length, instance.vocab_size
-        number_bytes = 100 if target[0].dtype == object else 8
-        self.batch_rows = max(64, BATCH_BYTES // (paths * (2 * length + 1) * vocab * number_bytes))
-
-    def drafts(self, rows: NDArray[np.int64]) -> Drafts:
-        """Return the draft tuples numbered ``rows`` [R] as one batch."""
-        contexts = self.law.contexts[rows]
-        return Drafts(
-            self._chosen.from_numpy(self.law.tokens[rows]),
-            self._chosen.probabilities(_gathered(self._draft, contexts)),
-            self._chosen.probabilities(_gathered(self._target, contexts)),
-        )
-
-
-def _gathered(levels: list[NDArray[Any]], contexts: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the rows of each path's contexts: [R, K, positions, V]."""
-    return np.stack([level[contexts[:, :, d]] for d, level in enumerate(levels)], axis=2)
-
-
-class _EmissionMasses:
-    """Sums branch weights by what was emitted, after checking that it can be an emission."""
-
-    def __init__(self, instance: Instance, zero: Any) -> None:
-        self._vocab, self._paths = instance.vocab_size, instance.num_paths
-        self.by_length = [
-            np.full(instance.vocab_size**length, zero) for length in range(1, instance.draft_length + 2)
-        ]
-
-    def add(self, verdict: Verdict, weight: NDArray[Any], chosen: Arithmetic) -> None:
-        """Add the emissions of one batch of branches, ``weight`` [R]."""
-        tau = self._checked("num_accepted", chosen.to_numpy(verdict.num_accepted), len(self.by_length))
-        self._checked("path", chosen.to_numpy(verdict.path), self._paths)
-        self._checked("next_token", chosen.to_numpy(verdict.next_token), self._vocab)
-        emitted = chosen.to_numpy(verdict.emitted)
-        index = np.zeros(len(tau), dtype=np.int64)
-        for position, masses in enumerate(self.by_length):
-            index = index * self._vocab + np.maximum(emitted[:, position], 0)
-            here = tau == position
-            np.add.at(masses, index[here], weight[here])
-
-    def _checked(self, name: str, values: NDArray[Any], stop: int) -> NDArray[np.int64]:
-        wrong = ~((values >= 0) & (values < stop))
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise VerdictError(f"{name}: {values[row]} at row {row}, expected 0..{stop - 1}")
-        checked: NDArray[np.int64] = values.astype(np.int64)
-        return checked
+def _add(
+    masses: list[NDArray[Any]], verdict: Verdict, weight: NDArray[Any], instance: Instance, chosen: Arithmetic
+) -> None:
+    """Add the ``weight`` [R] of every branch to the mass of what it emitted."""
+    tau, emitted = checked_emissions(verdict, instance, chosen)
+    index = np.zeros(len(tau), dtype=np.int64)
+    for position, mass in enumerate(masses):
+        index = index * instance.vocab_size + np.maximum(emitted[:, position], 0)
+        here = tau == position
+        np.add.at(mass, index[here], weight[here])

@@ -11,8 +11,14 @@ try:
 except ImportError:
     _rational = Fraction
 
+
+def to_fraction(value: Any) -> Fraction:
+    """Return a rational of either type as a `Fraction`."""
+    return Fraction(int(value.numerator), int(value.denominator))
+
+
 _to_internal = np.frompyfunc(_rational, 1, 1)
-_to_fraction = np.frompyfunc(lambda value: Fraction(int(value.numerator), int(value.denominator)), 1, 1)
+_to_fraction = np.frompyfunc(to_fraction, 1, 1)
 
 
 def to_internal(values: NDArray[Any]) -> NDArray[Any]:

@@ -64,6 +64,15 @@ class Instance:
         """Return the same models with another number of draft paths."""
         return Instance(self.target, self.draft, self.draft_length, num_paths)
 
+    def rounded(self, denominator: int) -> "Instance":
+        """Return the instance with every probability a multiple of 1/denominator (largest remainders)."""
+        return Instance(
+            self.target.rounded(denominator),
+            self.draft.rounded(denominator),
+            self.draft_length,
+            self.num_paths,
+        )
+
     @classmethod
     def context_free(cls, target: Row, draft: Row, *, draft_length: int, num_paths: int = 1) -> "Instance":
         """Build an instance whose rows are the same after every context."""

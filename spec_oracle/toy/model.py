@@ -174,6 +174,12 @@ class ToyModel:
         alpha = np.full(vocab_size, concentration)
         return cls.from_levels([rng.dirichlet(alpha, size=vocab_size**length) for length in range(order + 1)])
 
+    def rounded(self, denominator: int) -> "ToyModel":
+        """Return the model with every probability a multiple of 1/denominator (largest remainders)."""
+        return ToyModel(
+            self.vocab_size, tuple(_rounded_rows(level, denominator) for level in self.floats.levels)
+        )
+
     def index(self, context: Sequence[int]) -> tuple[int, int]:
         """Return (d, i) such that ``levels[d][i]`` is the row of ``context``."""
         kept = tuple(context)[len(context) - min(len(context), self.order) :]
@@ -224,6 +230,15 @@ class ToyModel:
             block = self.vocab_size**length
             levels.append(self.levels[depth + length][start * block : (start + 1) * block])
         return ToyModel(self.vocab_size, tuple(levels))
+
+
+def _rounded_rows(rows: NDArray[np.float64], denominator: int) -> NDArray[Any]:
+    scaled = rows * denominator
+    units = np.floor(scaled).astype(int)
+    missing = denominator - units.sum(axis=1, keepdims=True)
+    units += np.argsort(np.argsort(units - scaled, axis=1, kind="stable"), axis=1) < missing
+    exact = np.frompyfunc(lambda unit: Fraction(int(unit), denominator), 1, 1)
+    return np.asarray(exact(units), dtype=object)
 
 
 def _level_array(rows: list[Any]) -> NDArray[Any]:

@@ -1,0 +1,64 @@
+"""The smallest instance on which a subject is lossy, found and shrunk by Hypothesis."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from hypothesis import HealthCheck, Phase, find, settings
+from hypothesis.errors import NoSuchExample
+
+from spec_oracle.audit.results import Counterexample
+from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact import DecodedLaw, EmissionLaw
+from spec_oracle.toy import Instance
+from spec_oracle.toy.strategies import instances
+
+Law = EmissionLaw | DecodedLaw
+
+DEFECT = 1e-9
+"""A total variation that no rounding explains."""
+
+
+def smallest_counterexample(
+    law_of: Callable[[Instance], Law], *, max_paths: int, max_examples: int = 300
+) -> Instance | None:
+    """Return the smallest instance on which the law has a total variation above `DEFECT`, if one is found.
+
+    Deterministic: Hypothesis is derandomised. ``max_paths`` bounds the number of draft paths.
+    """
+
+    def is_lossy(instance: Instance) -> bool:
+        try:
+            return float(law_of(instance).total_variation) > DEFECT
+        except SpecOracleError:
+            return False
+
+    try:
+        return find(
+            instances(vocab_sizes=(2, 3), draft_lengths=(1, 3), num_paths=(1, max_paths), max_tuples=100),
+            is_lossy,
+            settings=settings(
+                max_examples=max_examples,
+                derandomize=True,
+                deadline=None,
+                database=None,
+                phases=[Phase.generate, Phase.shrink],
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+    except NoSuchExample:
+        return None
+
+
+def describe(
+    subject: str, instance: Instance, law: Law, folder: Path | None, options: str = ""
+) -> Counterexample:
+    """Save the instance under ``folder`` (unless None) and say how to reproduce the gap."""
+    file = None
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', subject)}.json"
+        instance.save(path)
+        file = str(path)
+    reproduce = f"spec-oracle audit {subject} --instance {file or 'FILE'}{options}"
+    return Counterexample(instance, law.largest_gap, law.total_variation, file, reproduce)

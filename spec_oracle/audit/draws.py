@@ -1,0 +1,38 @@
+"""Random drafts of an instance, and the text that follows an emission."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.exact.arithmetic import arithmetic
+from spec_oracle.exact.call import DraftTable
+from spec_oracle.toy import Instance
+from verifiers import Drafting, Drafts
+
+
+def sampled_drafts(
+    instance: Instance, batch: int, rng: np.random.Generator, drafting: Drafting = Drafting.INDEPENDENT
+) -> Drafts:
+    """Draw ``batch`` requests' drafts from an instance, as float64 arrays."""
+    table = DraftTable(instance.floats, drafting, arithmetic())
+    probability = table.law.probability / table.law.probability.sum()
+    return table.drafts(rng.choice(len(probability), size=batch, p=probability))
+
+
+def extended_cells(
+    instance: Instance, tokens: NDArray[np.int64], lengths: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Continue emissions by the target to L+1 tokens; return each text's index among V^(L+1), int [B].
+
+    ``tokens`` int [B, L+1], of which the first ``lengths`` [B] count.
+    """
+    vocab = instance.vocab_size
+    index = np.zeros(len(tokens), dtype=np.int64)
+    for position in range(instance.draft_length + 1):
+        rows = instance.target.rows(position)[index]
+        cumulative = np.cumsum(rows, axis=1)
+        threshold = rng.random(len(tokens))[:, None] * cumulative[:, -1:]
+        drawn = np.minimum(
+            (cumulative <= threshold).sum(axis=1), (cumulative < cumulative[:, -1:]).sum(axis=1)
+        )
+        index = index * vocab + np.where(position < lengths, tokens[:, position], drawn)
+    return index

@@ -1,0 +1,142 @@
+"""Checks of verifiers that can be enumerated: proof on every instance tried."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact import DecodedLaw, EmissionLaw, decoded_law, emission_law
+from spec_oracle.exact.call import call_verifier, fresh_state
+from spec_oracle.toy import Instance
+from verifiers import AnyVerifier, Drafts, ModelBound, drafting_of, replayed_decisions
+
+LOSSLESS_TOLERANCE = 1e-12
+"""Largest total variation that float64 rounding may cause in an audit; rationals cause none."""
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Which arithmetic an exact check runs in."""
+
+    exact: bool = False
+    array: str = "numpy"
+
+    @property
+    def tolerance(self) -> float:
+        """Largest total variation that still counts as none."""
+        return 0.0 if self.exact else LOSSLESS_TOLERANCE
+
+
+@dataclass(frozen=True)
+class JointFindings:
+    """Emission laws by instance; ``failure`` is set where the subject cannot be a verifier at all."""
+
+    laws: Mapping[str, EmissionLaw]
+    failure: str | None = None
+
+    @property
+    def total_variation(self) -> float:
+        """The largest over the instances."""
+        return max((float(law.total_variation) for law in self.laws.values()), default=0.0)
+
+
+def joint_findings(
+    verifier: AnyVerifier, instances: Mapping[str, Instance], arithmetic: Arithmetic
+) -> JointFindings:
+    """Enumerate the emission law on every instance."""
+    laws: dict[str, EmissionLaw] = {}
+    for name, instance in instances.items():
+        try:
+            laws[name] = emission_law(verifier, instance, exact=arithmetic.exact, array=arithmetic.array)
+        except SpecOracleError as error:
+            return JointFindings(laws, f"{name}: {error}")
+    return JointFindings(laws)
+
+
+def joint(findings: JointFindings, arithmetic: Arithmetic) -> CheckResult:
+    """Judge whether the extended law of one call is the target's, on every instance."""
+    if findings.failure is not None:
+        return CheckResult("joint", Status.FAILED, findings.failure)
+    worst = findings.total_variation
+    count = len(findings.laws)
+    if worst > arithmetic.tolerance:
+        name = max(findings.laws, key=lambda key: float(findings.laws[key].total_variation))
+        return CheckResult("joint", Status.FAILED, f"total variation {worst:.3g} on instance {name!r}")
+    lengths = [law.accepted_length_pmf for law in findings.laws.values()]
+    if not any(pmf[-1] > 0 for pmf in lengths):
+        return CheckResult("joint", Status.INCONCLUSIVE, "never accepted a whole draft, so no bonus token")
+    if not any(sum(pmf[:-1]) > 0 for pmf in lengths):
+        return CheckResult("joint", Status.INCONCLUSIVE, "never rejected a draft")
+    how = "exactly 0" if arithmetic.exact else f"at most {worst:.1e}"
+    return CheckResult("joint", Status.PASSED, f"total variation {how} on {count} instances, all enumerated")
+
+
+def calls(
+    verifier: AnyVerifier, instance: Instance, arithmetic: Arithmetic
+) -> tuple[CheckResult, DecodedLaw | None]:
+    """Judge whether the text of several calls is the target's, carried state and a stop token included."""
+    tokens = 2 * instance.draft_length + 1
+    worst, law = 0.0, None
+    for stop in (None, 0):
+        try:
+            text = decoded_law(
+                verifier, instance, tokens, exact=arithmetic.exact, array=arithmetic.array, stop_token=stop
+            )
+        except SpecOracleError as error:
+            return CheckResult("calls", Status.FAILED, str(error)), None
+        if law is None or text.total_variation > worst:
+            worst, law = text.total_variation, text
+    if worst > arithmetic.tolerance:
+        return CheckResult(
+            "calls", Status.FAILED, f"total variation {float(worst):.3g} of {tokens} tokens"
+        ), law
+    how = "exactly 0" if arithmetic.exact else f"at most {float(worst):.1e}"
+    return (
+        CheckResult("calls", Status.PASSED, f"total variation of the first {tokens} tokens {how}"),
+        law,
+    )
+
+
+def batch(verifier: AnyVerifier, instance: Instance, seed: int) -> CheckResult:
+    """Judge whether requests get the same verdict alone and among others, given the same uniforms."""
+    if isinstance(verifier, ModelBound):
+        return CheckResult("batch", Status.NOT_RUN, "rule for toy models, never batched in service")
+    drafts = sampled_drafts(instance, 64, np.random.default_rng(seed), drafting_of(verifier))
+    uniforms = np.random.default_rng(seed).random((drafts.batch, 64))
+    together = _verdicts(verifier, drafts, uniforms)
+    for row in range(drafts.batch):
+        alone = _verdicts(verifier, _rows(drafts, slice(row, row + 1)), uniforms[row : row + 1])
+        if not np.array_equal(together[row : row + 1], alone):
+            return CheckResult(
+                "batch", Status.FAILED, f"request {row} of {drafts.batch} is decided otherwise alone"
+            )
+    return CheckResult("batch", Status.PASSED, f"{drafts.batch} requests decided alike alone and together")
+
+
+def inputs_kept(verifier: AnyVerifier, instance: Instance, seed: int) -> CheckResult:
+    """Judge whether the drafts are unchanged after the call."""
+    if isinstance(verifier, ModelBound):
+        return CheckResult("inputs-kept", Status.NOT_RUN, "rule for toy models, never batched in service")
+    drafts = sampled_drafts(instance, 64, np.random.default_rng(seed), drafting_of(verifier))
+    before = [array.copy() for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)]
+    _verdicts(verifier, drafts, np.random.default_rng(seed).random((drafts.batch, 64)))
+    after = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
+    for name, old, new in zip(("tokens", "draft_probs", "target_probs"), before, after, strict=True):
+        if not np.array_equal(old, new):
+            return CheckResult("inputs-kept", Status.FAILED, f"{name} changed during the call")
+    return CheckResult("inputs-kept", Status.PASSED, "inputs unchanged")
+
+
+def _rows(drafts: Drafts, rows: slice) -> Drafts:
+    return Drafts(drafts.tokens[rows], drafts.draft_probs[rows], drafts.target_probs[rows])
+
+
+def _verdicts(verifier: AnyVerifier, drafts: Drafts, uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return (tau, path, next token) of every request, int [B, 3], decided by its row of ``uniforms``."""
+    state = fresh_state(verifier, drafts.batch)
+    verdict, _ = call_verifier(verifier, drafts, replayed_decisions(uniforms), state)
+    return np.stack([verdict.num_accepted, verdict.path, verdict.next_token], axis=1)

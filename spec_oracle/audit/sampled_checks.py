@@ -1,0 +1,178 @@
+"""Checks of code that can only be run: draws against exact laws, at stated error rates.
+
+Many instances with few draws come first, watched by one e-process that may stop at any look: large defects
+are found there within seconds. Then one instance after another is drawn often enough for Pearson's test to
+find any defect of total variation `TARGET_TV`. Both share the rate of the check evenly.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit.draws import extended_cells, sampled_drafts
+from spec_oracle.audit.plain import ContractError, SubjectRaisedError, call_plain, make_generator
+from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.subjects import Subject
+from spec_oracle.statistics import (
+    EProcess,
+    GoodnessOfFit,
+    draws_needed_by_chi_square,
+    goodness_of_fit_by_chi_square,
+    total_variation_interval,
+)
+from spec_oracle.toy import Instance
+
+TARGET_TV = 0.02
+"""Total variation that a sampled audit must be able to find before it may call a subject lossless."""
+
+SCREENING_DRAWS = 2000
+BATCH = 1000
+MAIN_INSTANCES = ("good-draft", "reversed")
+
+
+@dataclass
+class Sample:
+    """What was drawn of one instance: counts of extended texts, and of accepted lengths."""
+
+    instance: Instance
+    law: NDArray[np.float64]
+    cells: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, instance: Instance) -> "Sample":
+        """Return the empty sample of an instance."""
+        floats = instance.floats
+        law = floats.target.joint(floats.draft_length + 1)
+        return cls(floats, law, np.zeros(len(law), np.int64), np.zeros(floats.draft_length + 1, np.int64))
+
+    @property
+    def draws(self) -> int:
+        """Calls drawn so far."""
+        return int(self.cells.sum())
+
+    @property
+    def block_efficiency(self) -> float:
+        """Mean emission length, tokens per call."""
+        return float(self.lengths @ np.arange(1, len(self.lengths) + 1) / max(self.draws, 1))
+
+
+@dataclass
+class Sampler:
+    """Draws from a subject; every call advances its own random streams."""
+
+    subject: Subject
+    seed: int
+    seconds: float = field(default=0.0, init=False)
+    draws: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._rng = np.random.default_rng(self.seed)
+        self._generator = make_generator(self.subject.array, self.seed)
+
+    @property
+    def pace(self) -> float:
+        """Draws per second of the subject's own time."""
+        return self.draws / max(self.seconds, 1e-9)
+
+    def draw(self, sample: Sample, count: int) -> NDArray[np.int64]:
+        """Add ``count`` draws to the sample; return the counts of their extended texts alone."""
+        drafts = sampled_drafts(sample.instance, count, self._rng)
+        started = time.perf_counter()
+        emissions = call_plain(self.subject, drafts, self._generator)
+        self.seconds += time.perf_counter() - started
+        self.draws += count
+        cells = extended_cells(sample.instance, emissions.tokens, emissions.lengths, self._rng)
+        counts = np.bincount(cells, minlength=len(sample.law))
+        sample.cells += counts
+        sample.lengths += np.bincount(emissions.lengths - 1, minlength=len(sample.lengths))
+        return counts
+
+
+@dataclass(frozen=True)
+class SampledFindings:
+    """Outcome of a sampled joint check, with the samples behind it."""
+
+    check: CheckResult
+    samples: Mapping[str, Sample]
+    smallest_detectable_tv: float
+    worst: str | None
+
+    @property
+    def total_variation(self) -> float:
+        """Lower confidence bound of the total variation, the largest over the samples; 0 where none shows."""
+        return max(
+            (
+                total_variation_interval(s.cells, s.law, alpha=1e-6).lower
+                for s in self.samples.values()
+                if s.draws
+            ),
+            default=0.0,
+        )
+
+
+def joint(
+    subject: Subject, instances: Mapping[str, Instance], *, alpha: float, budget: float, seed: int
+) -> SampledFindings:
+    """Sample the extended law of one call on every instance; ``budget`` in seconds of the subject's time."""
+    sampler = Sampler(subject, seed)
+    samples = {name: Sample.of(instance) for name, instance in instances.items()}
+    process = EProcess.against([sample.law for sample in samples.values()])
+    try:
+        for number, (name, sample) in enumerate(samples.items()):
+            for _ in range(SCREENING_DRAWS // BATCH):
+                process = process.observe(sampler.draw(sample, BATCH), number)
+                if process.p_value <= alpha / 2:
+                    return _lossy(
+                        samples, name, f"e-process p-value {process.p_value:.1e} after {process.draws} draws"
+                    )
+        fits: dict[str, GoodnessOfFit] = {}
+        for name in MAIN_INSTANCES:
+            sample = samples[name]
+            rate = alpha / 2 / len(MAIN_INSTANCES)
+            needed = draws_needed_by_chi_square(TARGET_TV, sample.law, alpha=rate)
+            affordable = int((budget - sampler.seconds) * sampler.pace)
+            # Pearson's test takes fresh draws: those of the screening were looked at already.
+            fresh = Sample.of(instances[name])
+            while fresh.draws < min(needed, max(affordable, BATCH)):
+                sampler.draw(fresh, min(10 * BATCH, needed - fresh.draws))
+            fits[name] = goodness_of_fit_by_chi_square(fresh.cells, fresh.law, alpha=rate)
+            samples[name] = fresh
+            if not fits[name].passed:
+                return _lossy(samples, name, str(fits[name]))
+    except ContractError as error:
+        return SampledFindings(CheckResult("joint", Status.FAILED, str(error)), samples, np.inf, None)
+    except SubjectRaisedError as error:
+        return SampledFindings(CheckResult("joint", Status.INCONCLUSIVE, str(error)), samples, np.inf, None)
+    return _stands(samples, fits, sampler)
+
+
+def _lossy(samples: Mapping[str, Sample], name: str, detail: str) -> SampledFindings:
+    check = CheckResult("joint", Status.FAILED, f"instance {name!r}: {detail}")
+    return SampledFindings(check, samples, np.inf, name)
+
+
+def _stands(
+    samples: Mapping[str, Sample], fits: Mapping[str, GoodnessOfFit], sampler: Sampler
+) -> SampledFindings:
+    detectable = max(fit.smallest_detectable_tv for fit in fits.values())
+    draws = sum(sample.draws for sample in samples.values())
+    lengths = np.sum([sample.lengths for sample in samples.values()], axis=0)
+    if not lengths[-1] or not lengths[:-1].sum():
+        what = "never accepted a whole draft" if not lengths[-1] else "never rejected a draft"
+        check = CheckResult("joint", Status.INCONCLUSIVE, what)
+    elif detectable > TARGET_TV:
+        check = CheckResult(
+            "joint",
+            Status.INCONCLUSIVE,
+            f"{draws} draws find a total variation of {detectable:.3g}, not {TARGET_TV}; "
+            f"{sampler.pace:.0f} draws/s, raise --budget",
+        )
+    else:
+        check = CheckResult(
+            "joint", Status.PASSED, f"no defect in {draws} draws; finds total variation {detectable:.3g}"
+        )
+    return SampledFindings(check, samples, detectable, None)

@@ -1,0 +1,102 @@
+"""One call of a verifier, as the exact laws run it: drafts in, checked emissions out."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact.arithmetic import Arithmetic
+from spec_oracle.exact.drafting import draft_law
+from spec_oracle.toy import Context, Instance
+from verifiers import (
+    AnyVerifier,
+    DecisionSource,
+    Drafting,
+    Drafts,
+    ModelBound,
+    State,
+    StatefulVerifier,
+    Verdict,
+)
+
+BATCH_BYTES = 1 << 25
+"""About how much memory one enumerated batch of rows may take for the probabilities it is handed."""
+
+
+class VerdictError(SpecOracleError):
+    """A verifier returned something that is no emission: a token, path or length out of range."""
+
+
+class DraftTable:
+    """Every draft tuple of an instance, and the model rows along it, ready to be handed over in batches."""
+
+    def __init__(self, instance: Instance, drafting: Drafting, chosen: Arithmetic) -> None:
+        target = [chosen.prepare(instance.target.rows(d)) for d in range(instance.draft_length + 1)]
+        draft = [chosen.prepare(instance.draft.rows(d)) for d in range(instance.draft_length)]
+        self.law = draft_law(draft, instance.num_paths, drafting)
+        self._target, self._draft, self._chosen = target, draft, chosen
+        paths, length, vocab = instance.num_paths, instance.draft_length, instance.vocab_size
+        number_bytes = 100 if target[0].dtype == object else 8
+        self.batch_rows = max(64, BATCH_BYTES // (paths * (2 * length + 1) * vocab * number_bytes))
+
+    def drafts(self, rows: NDArray[np.int64]) -> Drafts:
+        """Return the draft tuples numbered ``rows`` [R] as one batch."""
+        contexts = self.law.contexts[rows]
+        return Drafts(
+            self._chosen.from_numpy(self.law.tokens[rows]),
+            self._chosen.probabilities(_gathered(self._draft, contexts)),
+            self._chosen.probabilities(_gathered(self._target, contexts)),
+        )
+
+
+def _gathered(levels: list[NDArray[Any]], contexts: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the rows of each path's contexts: [R, K, positions, V]."""
+    return np.stack([level[contexts[:, :, d]] for d, level in enumerate(levels)], axis=2)
+
+
+def bound_to_instance(verifier: AnyVerifier, instance: Instance, chosen: Arithmetic) -> AnyVerifier:
+    """Hand the models to a verifier that asks for them (`ModelBound`); return any other as it is."""
+    if not isinstance(verifier, ModelBound):
+        return verifier
+
+    def target(context: Context) -> Any:
+        return chosen.prepare(instance.target.conditional(context))
+
+    def draft(context: Context) -> Any:
+        return chosen.prepare(instance.draft.conditional(context))
+
+    return verifier.bound_to(target, draft)
+
+
+def fresh_state(verifier: AnyVerifier, batch: int) -> State:
+    """Return the state of requests that were never verified; () for a verifier without state."""
+    return verifier.initial_state(batch) if isinstance(verifier, StatefulVerifier) else ()
+
+
+def call_verifier(
+    verifier: AnyVerifier, drafts: Drafts, decisions: DecisionSource, state: State
+) -> tuple[Verdict, State]:
+    """Run one call, whether or not the verifier keeps a state."""
+    if isinstance(verifier, StatefulVerifier):
+        return verifier.verify(drafts, decisions, state)
+    return verifier.verify(drafts, decisions), ()
+
+
+def checked_emissions(
+    verdict: Verdict, instance: Instance, chosen: Arithmetic
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return tau [R] and the emitted tokens [R, L+1]; raise `VerdictError` where they are no emission."""
+    tau = _within("num_accepted", chosen.to_numpy(verdict.num_accepted), instance.draft_length + 1)
+    _within("path", chosen.to_numpy(verdict.path), instance.num_paths)
+    _within("next_token", chosen.to_numpy(verdict.next_token), instance.vocab_size)
+    return tau, chosen.to_numpy(verdict.emitted)
+
+
+def _within(name: str, values: NDArray[Any], stop: int) -> NDArray[np.int64]:
+    wrong = ~((values >= 0) & (values < stop))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise VerdictError(f"{name}: {values[row]} at row {row}, expected 0..{stop - 1}")
+    checked: NDArray[np.int64] = values.astype(np.int64)
+    return checked

@@ -1,0 +1,198 @@
+"""The exact law of the text that several calls of a verifier decode, carried state included."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
+from spec_oracle.exact.call import (
+    DraftTable,
+    bound_to_instance,
+    call_verifier,
+    checked_emissions,
+    fresh_state,
+)
+from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
+from spec_oracle.exact.gap import Gap, largest_gap
+from spec_oracle.toy import Context, Instance
+from verifiers import AnyVerifier, Drafts, State, Verdict, drafting_of
+
+Mass: TypeAlias = Any
+_Key: TypeAlias = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class DecodedLaw:
+    """The law of the first ``num_tokens`` tokens of the text.
+
+    ``law`` and ``expected``, both flat [V^num_tokens] in lexicographic order: as decoded, and the target's.
+    With a stop token, text ends there; what would follow is written as more stop tokens in both.
+    """
+
+    vocab_size: int
+    num_tokens: int
+    law: NDArray[Any]
+    expected: NDArray[Any]
+
+    @cached_property
+    def total_variation(self) -> Any:
+        """Half the summed gaps; 0 means that the text is the target's."""
+        return abs(self.law - self.expected).sum() / 2
+
+    @property
+    def largest_gap(self) -> Gap:
+        """The text with the largest gap, its probability under the target and as decoded."""
+        return largest_gap(self.expected, self.law, (self.vocab_size,) * self.num_tokens)
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A text that is not long enough yet: its mass and the state in which the next call finds it."""
+
+    text: Context
+    state: State
+    mass: Mass
+
+
+def decoded_law(
+    verifier: AnyVerifier,
+    instance: Instance,
+    num_tokens: int,
+    *,
+    exact: bool = False,
+    array: str = "numpy",
+    dtype: str = "float64",
+    stop_token: int | None = None,
+) -> DecodedLaw:
+    """Enumerate the text of as many calls as it takes to decode ``num_tokens`` tokens.
+
+    Every call drafts afresh from the context reached so far and is handed the state of the call before. A
+    ``stop_token`` ends the text wherever it stands in an emission. Arithmetic as for `emission_law`.
+    """
+    if num_tokens < 1:
+        raise InvalidInputError(f"num_tokens: expected at least 1, got {num_tokens}")
+    vocab = instance.vocab_size
+    if stop_token is not None and not 0 <= stop_token < vocab:
+        raise InvalidInputError(f"stop_token: {stop_token} outside 0..{vocab - 1}")
+    chosen = arithmetic(exact=exact, array=array, dtype=dtype)
+    numbers = instance.exact if exact else instance.floats
+    calls = _Calls(bound_to_instance(verifier, numbers, chosen), numbers, chosen)
+    law = np.full(vocab**num_tokens, calls.zero)
+    pending = [_Pending((), fresh_state(verifier, 1), calls.zero + 1)]
+    while pending:
+        shortest = min(len(item.text) for item in pending)
+        now = [item for item in pending if len(item.text) == shortest]
+        pending = [item for item in pending if len(item.text) > shortest]
+        for text, items in _by_text(now):
+            for item in calls.continued(text, items):
+                whole = _cut(item.text, num_tokens, stop_token)
+                if whole is None:
+                    pending.append(item)
+                else:
+                    law[np.ravel_multi_index(whole, (vocab,) * num_tokens)] += item.mass
+        pending = _merged(pending)
+    expected = _expected(numbers, num_tokens, stop_token)
+    return DecodedLaw(vocab, num_tokens, chosen.finish(law), expected)
+
+
+def _cut(text: Context, num_tokens: int, stop_token: int | None) -> Context | None:
+    """Return the first ``num_tokens`` tokens, padded after a stop token; None while the text goes on."""
+    if stop_token is not None and stop_token in text[:num_tokens]:
+        return (*text[: text.index(stop_token)], *[stop_token] * num_tokens)[:num_tokens]
+    return text[:num_tokens] if len(text) >= num_tokens else None
+
+
+def _expected(instance: Instance, num_tokens: int, stop_token: int | None) -> NDArray[Any]:
+    """Return the target's law of the text, in which a stop token is followed by stop tokens only."""
+    law = instance.target.levels[0][:1, 0] * 0 + 1
+    stopped = np.zeros(1, dtype=bool)
+    for length in range(num_tokens):
+        rows = instance.target.rows(length)
+        if stop_token is not None:
+            rows = rows.copy()
+            rows[stopped] = np.arange(instance.vocab_size) == stop_token
+            stopped = np.repeat(stopped, instance.vocab_size)
+            stopped[stop_token :: instance.vocab_size] = True
+        law = (law[:, None] * rows).reshape(-1)
+    return law
+
+
+def _by_text(items: Sequence[_Pending]) -> Iterator[tuple[Context, list[_Pending]]]:
+    groups: dict[Context, list[_Pending]] = defaultdict(list)
+    for item in items:
+        groups[item.text].append(item)
+    yield from groups.items()
+
+
+def _merged(items: Sequence[_Pending]) -> list[_Pending]:
+    """Add up the masses of equal texts in equal states."""
+    groups: dict[_Key, list[_Pending]] = defaultdict(list)
+    for item in items:
+        groups[item.text, *_state_key(item.state)].append(item)
+    return [
+        _Pending(same[0].text, same[0].state, sum(item.mass for item in same)) for same in groups.values()
+    ]
+
+
+def _state_key(state: State) -> _Key:
+    """Return a hashable form of a one-request state; floats that differ by rounding only are one."""
+    return tuple(
+        tuple(round(x, 12) if isinstance(x, float) else x for x in array.reshape(-1).tolist())
+        for array in state
+    )
+
+
+class _Calls:
+    """Runs one more call for all texts that share their last tokens."""
+
+    def __init__(self, verifier: AnyVerifier, instance: Instance, chosen: Arithmetic) -> None:
+        self._verifier, self._instance, self._chosen = verifier, instance, chosen
+        self._tables: dict[tuple[int, int], DraftTable] = {}
+        self.zero = chosen.prepare(instance.target.levels[0][:1, 0])[0] * 0
+
+    def _table(self, text: Context) -> DraftTable:
+        key = self._instance.target.index(text)
+        if key not in self._tables:
+            after = self._instance.after(text)
+            self._tables[key] = DraftTable(after, drafting_of(self._verifier), self._chosen)
+        return self._tables[key]
+
+    def continued(self, text: Context, items: list[_Pending]) -> list[_Pending]:
+        """Return every continuation of ``text`` by one call from each of the states in ``items``."""
+        table = self._table(text)
+        tuples = len(table.law.probability)
+        states = _stacked([item.state for item in items])
+
+        def run(rows: NDArray[np.int64], decisions: ScriptedDecisions) -> tuple[Verdict, State]:
+            drafts: Drafts = table.drafts(rows % tuples)
+            state = tuple(self._chosen.from_numpy(array[rows // tuples]) for array in states)
+            return call_verifier(self._verifier, drafts, decisions, state)
+
+        probability = np.concatenate([table.law.probability * item.mass for item in items])
+        continuations = []
+        for branches in enumerate_branches(
+            run,
+            probability,
+            max_rows=table.batch_rows,
+            to_numpy=self._chosen.to_numpy,
+            from_numpy=self._chosen.from_numpy,
+        ):
+            verdict, state = branches.result
+            tau, emitted = checked_emissions(verdict, self._instance, self._chosen)
+            after = [self._chosen.to_numpy(array) for array in state]
+            for row, mass in enumerate(branches.weight):
+                tokens = tuple(emitted[row, : tau[row] + 1].tolist())
+                one = tuple(array[row : row + 1] for array in after)
+                continuations.append(_Pending(text + tokens, one, mass))
+        return _merged(continuations)
+
+
+def _stacked(states: Sequence[State]) -> list[NDArray[Any]]:
+    """Join one-request states into one batch; all are fresh, or none is."""
+    return [np.concatenate(arrays) for arrays in zip(*states, strict=True)]

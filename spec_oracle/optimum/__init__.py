@@ -1,0 +1,25 @@
+"""What any verifier could reach: optima in rationals, each with a certificate and a checker for it."""
+
+from spec_oracle.optimum.acceptance import optimal_acceptance
+from spec_oracle.optimum.certificates import (
+    AcceptanceCertificate,
+    Optimum,
+    SinglePathCertificate,
+    TransportCertificate,
+)
+from spec_oracle.optimum.check import CertificateError, check_certificate
+from spec_oracle.optimum.multi_path import block_transport_optimum, multi_path_optimum
+from spec_oracle.optimum.single_path import single_path_optimum
+
+__all__ = [
+    "AcceptanceCertificate",
+    "CertificateError",
+    "Optimum",
+    "SinglePathCertificate",
+    "TransportCertificate",
+    "block_transport_optimum",
+    "check_certificate",
+    "multi_path_optimum",
+    "optimal_acceptance",
+    "single_path_optimum",
+]

@@ -1,0 +1,69 @@
+"""Optima and the certificates that prove them: data only; `spec_oracle.optimum.check` checks them."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Generic, TypeAlias, TypeVar
+
+from spec_oracle.toy import Context
+from verifiers import Drafting
+
+C = TypeVar("C")
+Paths: TypeAlias = tuple[Context, ...]
+
+
+@dataclass(frozen=True)
+class Optimum(Generic[C]):
+    """What no lossless verifier exceeds and some verifier attains.
+
+    ``value`` is in tokens (block efficiency) or probability (acceptance): float, or `Fraction` when asked for
+    with ``exact=True``. ``gap`` is how far the proven bound lies above it.
+    """
+
+    value: float | Fraction
+    gap: Fraction
+    certificate: C
+
+
+@dataclass(frozen=True)
+class SinglePathCertificate:
+    """Proof of the best block efficiency with one draft path.
+
+    ``budgets``: c(v) for every context of up to L tokens, which attain ``value``. ``bottlenecks``: for every
+    v the prefix u of v (v itself included) that limits it: v is passed with mass at most
+    p(v) q(u)/p(u); these limits sum to ``bound``.
+    """
+
+    value: Fraction
+    bound: Fraction
+    budgets: dict[Context, Fraction]
+    bottlenecks: dict[Context, Context]
+
+
+@dataclass(frozen=True)
+class TransportCertificate:
+    """Proof of the best block efficiency over the draft trees that ``drafting`` yields.
+
+    ``carry_over``: whether the verifier may modify the target of the rest of the block. ``budgets``: c(v) for
+    every context of up to L tokens. ``stops``: for every draft tree, named by its distinct paths in
+    lexicographic order, the mass that stops at each of its nodes; together they attain ``value``.
+    ``potentials``: mu(v), any numbers; they prove ``bound`` as `spec_oracle.optimum.check` explains.
+    """
+
+    drafting: Drafting
+    carry_over: bool
+    value: Fraction
+    bound: Fraction
+    budgets: dict[Context, Fraction]
+    stops: dict[Paths, dict[Context, Fraction]]
+    potentials: dict[Context, Fraction]
+
+
+@dataclass(frozen=True)
+class AcceptanceCertificate:
+    """Proof that no one-step rule accepts more: ``subset`` S with bound 1 - p(S) + 1 - (1 - q(S))^n.
+
+    A draft set without a token of S can be accepted only outside S, where the target has mass 1 - p(S); one
+    with a token of S occurs with probability 1 - (1 - q(S))^n.
+    """
+
+    subset: tuple[int, ...]

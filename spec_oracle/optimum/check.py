@@ -1,0 +1,174 @@
+"""Checks certificates of optima from the instance alone: no solver, no flow, nothing of how they were found.
+
+What is trusted: the instance, the enumeration of draft tuples, and rational arithmetic.
+"""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact.drafting import draft_law
+from spec_oracle.exact.rationals import to_internal
+from spec_oracle.optimum.certificates import Paths, SinglePathCertificate, TransportCertificate
+from spec_oracle.toy import Context, Instance, ToyModel
+from verifiers import Drafting
+
+
+class CertificateError(SpecOracleError):
+    """A certificate does not prove what it says; the message names the field, the index and the value."""
+
+
+def check_certificate(
+    instance: Instance, certificate: SinglePathCertificate | TransportCertificate
+) -> Fraction:
+    """Confirm that ``certificate`` proves its value attained and its bound valid; return their gap.
+
+    Everything is recomputed in rationals from ``instance``. Raises `CertificateError` at the first thing that
+    fails.
+    """
+    if isinstance(certificate, SinglePathCertificate):
+        _check_single_path(instance.exact, certificate)
+    else:
+        _check_transport(instance.exact, certificate)
+    return certificate.bound - certificate.value
+
+
+def _check_single_path(instance: Instance, certificate: SinglePathCertificate) -> None:
+    """Attained: budgets fall along every path and p(v) c(v) <= q(v), all that one path demands.
+
+    Bound: p(v) c(v) <= p(v) c(u) <= p(v) q(u)/p(u) for every prefix u of v with p(u) > 0.
+    """
+    target, draft = _joint(instance, instance.target), _joint(instance, instance.draft)
+    _check_budgets(target, certificate.budgets, carry_over=False)
+    for v, budget in certificate.budgets.items():
+        _demand(target[v] * budget <= draft[v], "budgets", v, budget, "more than the draft reaches")
+    _check_value(target, certificate.budgets, certificate.value)
+    _check_keys("bottlenecks", certificate.bottlenecks, target)
+    bound = Fraction(0)
+    for v, u in certificate.bottlenecks.items():
+        _demand(v[: len(u)] == u, "bottlenecks", v, u, "not a prefix")
+        if target[v]:
+            bound += target[v] * draft[u] / target[u]
+    _check_bound(bound, certificate.bound)
+
+
+def _check_transport(instance: Instance, certificate: TransportCertificate) -> None:
+    target = _joint(instance, instance.target)
+    trees = _trees(instance, certificate.drafting)
+    _check_budgets(target, certificate.budgets, carry_over=certificate.carry_over)
+    _check_stops(target, trees, certificate)
+    _check_value(target, certificate.budgets, certificate.value)
+    _check_keys("potentials", certificate.potentials, target)
+    bound = _potential_bound(target, trees, certificate.potentials, carry_over=certificate.carry_over)
+    _check_bound(bound, certificate.bound)
+
+
+def _joint(instance: Instance, model: ToyModel) -> dict[Context, Any]:
+    """Return the joint probability of every context of up to L tokens, parents before children."""
+    mass: dict[Context, Any] = {(): Fraction(1)}
+    for length in range(instance.draft_length):
+        for v in product(range(instance.vocab_size), repeat=length):
+            for token, chance in enumerate(to_internal(model.conditional(v))):
+                mass[*v, token] = mass[v] * chance
+    return mass
+
+
+def _trees(instance: Instance, drafting: Drafting) -> dict[Paths, Any]:
+    """Return the mass of every draft tree, named by its distinct paths."""
+    rows = [to_internal(instance.draft.rows(length)) for length in range(instance.draft_length)]
+    law = draft_law(rows, instance.num_paths, drafting)
+    trees: dict[Paths, Any] = {}
+    for paths, mass in zip(law.tokens.tolist(), law.probability, strict=True):
+        name = tuple(sorted({tuple(path) for path in paths}))
+        trees[name] = trees.get(name, 0) + mass
+    return trees
+
+
+def _nodes(paths: Paths) -> set[Context]:
+    return {path[:length] for path in paths for length in range(len(path) + 1)}
+
+
+def _ceiling(v: Context, *, carry_over: bool) -> Context:
+    """Return the context whose budget limits that of ``v``: its parent, or with carry-over the root."""
+    return () if carry_over else v[:-1]
+
+
+def _check_budgets(
+    target: Mapping[Context, Any], budgets: Mapping[Context, Any], *, carry_over: bool
+) -> None:
+    _check_keys("budgets", budgets, target)
+    _demand(budgets[()] == 1, "budgets", (), budgets[()], "expected 1 at the root")
+    for v, budget in budgets.items():
+        ceiling = budgets[_ceiling(v, carry_over=carry_over)]
+        _demand(0 <= budget <= ceiling, "budgets", v, budget, f"expected 0..{ceiling}")
+
+
+def _check_stops(
+    target: Mapping[Context, Any], trees: Mapping[Paths, Any], certificate: TransportCertificate
+) -> None:
+    """Every tree's mass is split over its own nodes, and every node receives its stop mass e(v)."""
+    _check_keys("stops", certificate.stops, trees)
+    received = dict.fromkeys(target, Fraction(0))
+    for paths, stops in certificate.stops.items():
+        nodes = _nodes(paths)
+        for v, mass in stops.items():
+            _demand(v in nodes and mass >= 0, "stops", (paths, v), mass, "off the tree or negative")
+            received[v] += mass
+        total = sum(stops.values())
+        _demand(total == trees[paths], "stops", paths, total, f"expected the tree's mass {trees[paths]}")
+    wanted = {v: target[v] * budget for v, budget in certificate.budgets.items()}
+    for v in certificate.budgets:
+        if v:
+            wanted[v[:-1]] -= target[v] * certificate.budgets[v]
+    for v, mass in wanted.items():
+        _demand(received[v] == mass, "stops", v, received[v], f"expected the stop mass {mass}")
+
+
+def _potential_bound(
+    target: Mapping[Context, Any],
+    trees: Mapping[Paths, Any],
+    potentials: Mapping[Context, Any],
+    *,
+    carry_over: bool,
+) -> Any:
+    """Return the bound on the block efficiency that potentials mu prove; any mu proves one.
+
+    If the trees carry stop masses e, then sum_v mu(v) e(v) <= sum over trees of P(tree) max of mu on it, for
+    each tree's mass stops on the tree. With e(v) = p(v) c(v) - sum over children of p c,
+
+        sum_v p(v) c(v) = sum_v mu(v) e(v) + sum_v g(v) c(v),   g(v) = p(v) (1 - mu(v) + mu(parent of v))
+
+    (the root has no parent term). The largest sum of g c over feasible budgets follows from the leaves of the
+    order of ceilings upward: c(v) equals its ceiling's budget where that pays, and is 0 where it does not.
+    """
+    bound = sum(mass * max(potentials[v] for v in _nodes(paths)) for paths, mass in trees.items())
+    gain = {v: mass * (1 - potentials[v] + (potentials[v[:-1]] if v else 0)) for v, mass in target.items()}
+    for v in sorted(gain, key=len, reverse=True):
+        if v:
+            gain[_ceiling(v, carry_over=carry_over)] += max(gain[v], 0)
+    return bound + gain[()]
+
+
+def _check_value(target: Mapping[Context, Any], budgets: Mapping[Context, Any], value: Fraction) -> None:
+    attained = sum(mass * budgets[v] for v, mass in target.items())
+    if attained != value:
+        raise CertificateError(f"value: {value} claimed, but the budgets attain {attained}")
+
+
+def _check_bound(proven: Any, bound: Fraction) -> None:
+    if proven > bound:
+        raise CertificateError(f"bound: {bound} claimed, but only {proven} is proven")
+
+
+def _check_keys(field: str, actual: Mapping[Any, Any], expected: Mapping[Any, Any]) -> None:
+    for key in expected.keys() ^ actual.keys():
+        raise CertificateError(
+            f"{field}: {key} is {'missing' if key in expected else 'not of this instance'}"
+        )
+
+
+def _demand(holds: bool, field: str, index: Any, value: Any, expected: str) -> None:  # noqa: FBT001
+    if not holds:
+        raise CertificateError(f"{field}[{index}]: {value}, {expected}")

@@ -1,0 +1,87 @@
+"""Exact linear programs whose rows arrive one by one: the dual simplex method in rationals."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class CoveringProgram:
+    """Minimise cost . x over x >= 0 subject to rows a . x >= b that are added as they are found violated.
+
+    ``cost`` [n] is nonnegative, so x = 0 is optimal without rows and every later program starts from a dual
+    feasible basis. Numbers are exact rationals in object arrays; the rows must have a common solution.
+
+    The state is a dictionary (Chvátal, Linear Programming, chapter 2): each basic variable, and in the last
+    row the objective, as an affine function of the nonbasic ones, the constant in the last column. Variables
+    0..n-1 are x, n.. the slacks a . x - b of the rows in order of arrival. Bland's rule (the smallest index,
+    entering and leaving) excludes cycles.
+    """
+
+    def __init__(self, cost: NDArray[Any]) -> None:
+        self._size = len(cost)
+        self._zero = cost.sum() * 0
+        self._dictionary = np.append(cost, self._zero)[None, :]
+        self._basic: list[int] = []
+        self._nonbasic = list(range(self._size))
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows added so far."""
+        return len(self._basic) + len(self._nonbasic) - self._size
+
+    @property
+    def solution(self) -> NDArray[Any]:
+        """The current x, [n]; optimal after `solve`."""
+        return self._values(self._basic, self._dictionary[:-1, -1], 0, self._size)
+
+    @property
+    def multipliers(self) -> NDArray[Any]:
+        """The dual multiplier of each row, nonnegative: the objective's coefficient of its slack."""
+        return self._values(self._nonbasic, self._dictionary[-1, :-1], self._size, self.num_rows)
+
+    def _values(self, names: list[int], values: NDArray[Any], first: int, count: int) -> NDArray[Any]:
+        """Spread ``values`` of the variables ``names`` over those numbered first..first+count-1, else 0."""
+        spread = np.full(count, self._zero)
+        for name, value in zip(names, values, strict=True):
+            if first <= name < first + count:
+                spread[name - first] = value
+        return spread
+
+    def add(self, coefficients: NDArray[Any], bound: Any) -> None:
+        """Demand ``coefficients`` . x >= ``bound`` too; ``coefficients`` [n]."""
+        row = np.full(self._size + 1, self._zero)
+        row[-1] = -bound
+        for position, name in enumerate(self._nonbasic):
+            if name < self._size:
+                row[position] += coefficients[name]
+        for position, name in enumerate(self._basic):
+            if name < self._size and coefficients[name]:
+                row += coefficients[name] * self._dictionary[position]
+        self._basic.append(self._size + self.num_rows)
+        self._dictionary = np.insert(self._dictionary, -1, row, axis=0)
+
+    def solve(self) -> None:
+        """Pivot until no variable is negative: x is then optimal."""
+        while True:
+            violated = np.flatnonzero(self._dictionary[:-1, -1] < 0).tolist()
+            if not violated:
+                return
+            leaving = min(violated, key=lambda row: self._basic[row])
+            row, objective = self._dictionary[leaving], self._dictionary[-1]
+            entering = min(
+                np.flatnonzero(row[:-1] > 0).tolist(),
+                key=lambda column: (objective[column] / row[column], self._nonbasic[column]),
+            )
+            self._pivot(leaving, entering)
+
+    def _pivot(self, leaving: int, entering: int) -> None:
+        """Solve row ``leaving`` for the nonbasic variable ``entering`` and substitute it everywhere."""
+        column = self._dictionary[:, entering].copy()
+        solved = -self._dictionary[leaving] / column[leaving]
+        solved[entering] = 1 / column[leaving]
+        self._dictionary[:, entering] = self._zero
+        touched = np.flatnonzero(column)
+        self._dictionary[touched] += column[touched, None] * solved
+        self._dictionary[leaving] = solved
+        self._basic[leaving], self._nonbasic[entering] = self._nonbasic[entering], self._basic[leaving]

@@ -1,0 +1,113 @@
+"""Nodes and draft trees of an instance: what the optima are computed on."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.exact.drafting import draft_law
+from spec_oracle.exact.rationals import to_fractions, to_internal
+from spec_oracle.toy import Context, Instance, ToyModel
+from verifiers import Drafting
+
+
+@dataclass(frozen=True)
+class PrefixTree:
+    """All contexts of up to ``depth`` tokens, numbered by length, then lexicographically from the root, 0."""
+
+    vocab_size: int
+    depth: int
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Number of the first node of each length, int [depth + 2]; the last entry is the number of nodes."""
+        return np.cumsum([0, *(self.vocab_size**length for length in range(self.depth + 1))])
+
+    @cached_property
+    def contexts(self) -> tuple[Context, ...]:
+        """The context of each node."""
+        tokens = range(self.vocab_size)
+        return tuple(node for length in range(self.depth + 1) for node in product(tokens, repeat=length))
+
+    @cached_property
+    def parent(self) -> NDArray[np.int64]:
+        """The parent of each node, int [N]; the root is its own."""
+        levels = [
+            self.starts[length - 1] + np.arange(self.vocab_size**length) // self.vocab_size
+            for length in range(1, self.depth + 1)
+        ]
+        return np.concatenate([[0], *levels])
+
+    def table(self, values: NDArray[Any]) -> dict[Context, Fraction]:
+        """Return rational ``values`` [N] by context."""
+        return dict(zip(self.contexts, to_fractions(values), strict=True))
+
+    def joint(self, model: ToyModel) -> NDArray[Any]:
+        """Return the joint probability of each node, [N], in fast rationals (see `exact.rationals`)."""
+        return to_internal(np.concatenate([model.joint(length) for length in range(self.depth + 1)]))
+
+
+@dataclass(frozen=True)
+class DraftTrees:
+    """The draft trees that can occur; draws that give the same set of prefixes are one tree.
+
+    ``paths[t]`` are the distinct paths of tree t in lexicographic order, ``nodes[t]`` int [n_t] its nodes in
+    ascending order, ``probability`` [T] its mass in fast rationals.
+    """
+
+    paths: tuple[tuple[Context, ...], ...]
+    nodes: tuple[NDArray[np.int64], ...]
+    probability: NDArray[Any]
+    num_nodes: int
+
+    @cached_property
+    def _touches(self) -> NDArray[np.bool_]:
+        touches = np.zeros((len(self.nodes), self.num_nodes), dtype=bool)
+        for tree, nodes in zip(touches, self.nodes, strict=True):
+            tree[nodes] = True
+        return touches
+
+    def mass_touching(self, chosen: NDArray[np.bool_]) -> Any:
+        """Return the mass of the trees with at least one of the ``chosen`` bool [N] nodes on them."""
+        return self.probability[self._touches[:, chosen].any(axis=1)].sum()
+
+
+def draft_trees(instance: Instance, drafting: Drafting) -> DraftTrees:
+    """Enumerate the draft trees of an exact ``instance`` under ``drafting``."""
+    length, vocab = instance.draft_length, instance.vocab_size
+    law = draft_law(
+        [to_internal(instance.draft.rows(d)) for d in range(length)], instance.num_paths, drafting
+    )
+    leaves, tree = np.unique(_as_sets(law.contexts[:, :, -1]), axis=0, return_inverse=True)
+    probability = np.full(len(leaves), law.probability[0] * 0)
+    np.add.at(probability, tree.reshape(-1), law.probability)
+    prefixes = PrefixTree(vocab, length)
+    distinct = [np.unique(row) for row in leaves]
+    return DraftTrees(
+        paths=tuple(
+            tuple(prefixes.contexts[prefixes.starts[length] + leaf] for leaf in row) for row in distinct
+        ),
+        nodes=tuple(
+            np.concatenate(
+                [
+                    start + np.unique(row // vocab ** (length - d))
+                    for d, start in enumerate(prefixes.starts[:-1])
+                ]
+            )
+            for row in distinct
+        ),
+        probability=probability,
+        num_nodes=len(prefixes.contexts),
+    )
+
+
+def _as_sets(leaves: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bring rows [T, K] that hold the same set to the same form: sorted, repeats replaced by the smallest."""
+    ordered = np.sort(leaves, axis=1)
+    repeated = np.zeros(ordered.shape, dtype=bool)
+    repeated[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+    return np.sort(np.where(repeated, ordered[:, :1], ordered), axis=1)

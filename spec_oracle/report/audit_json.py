@@ -1,0 +1,58 @@
+"""An audit as JSON; the schema is docs/json-schema.md."""
+
+from typing import Any
+
+from spec_oracle.audit import AuditReport, Counterexample, SubjectReport
+from spec_oracle.audit.results import SCHEMA_VERSION
+from spec_oracle.report.numbers import plain
+from spec_oracle.version import tool_version
+
+
+def header(seed: int | None = None) -> dict[str, Any]:
+    """Return the fields that every JSON result begins with."""
+    return {"schema_version": SCHEMA_VERSION, "tool_version": tool_version(), "seed": seed}
+
+
+def audit_to_json(report: AuditReport) -> dict[str, Any]:
+    """Return the audit as JSON data."""
+    return {
+        **header(report.seed),
+        "alpha": report.alpha,
+        "exit_code": report.exit_code,
+        "subjects": [_subject(subject) for subject in report.subjects],
+    }
+
+
+def _subject(report: SubjectReport) -> dict[str, Any]:
+    return {
+        "subject": report.subject,
+        "version": report.version,
+        "verdict": report.verdict.value,
+        "evidence": report.evidence.value,
+        "total_variation": plain(report.total_variation),
+        "smallest_detectable_tv": plain(report.smallest_detectable_tv),
+        "alpha": report.alpha,
+        "block_efficiency": plain(report.block_efficiency),
+        "optimum": plain(report.optimum),
+        "headroom": plain(report.headroom),
+        "checks": [
+            {"name": check.name, "status": check.status.value, "detail": check.detail}
+            for check in report.checks
+        ],
+        "counterexample": _counterexample(report.counterexample),
+        "notes": list(report.notes),
+    }
+
+
+def _counterexample(found: Counterexample | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "instance": found.instance.to_json(),
+        "sequence": list(found.gap.sequence),
+        "expected": plain(found.gap.expected),
+        "actual": plain(found.gap.actual),
+        "total_variation": plain(found.total_variation),
+        "file": found.file,
+        "reproduce": found.reproduce,
+    }

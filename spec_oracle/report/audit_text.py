@@ -1,0 +1,103 @@
+"""An audit for people: a table, then what is wrong and how to see it."""
+
+from spec_oracle.audit import AuditReport, CheckResult, Counterexample, Status
+from spec_oracle.report.numbers import short
+from spec_oracle.report.table import markdown_table, text_table
+from spec_oracle.toy import Instance, ToyModel, context_text
+
+HEAD = ("subject", "verdict", "evidence", "TV", "finds TV", "tokens/call", "optimum", "headroom")
+_SHOWN_CONTEXTS = 13
+
+
+def audit_rows(report: AuditReport) -> list[tuple[str, ...]]:
+    """Return the cells of the table, one row a subject."""
+    return [
+        (
+            subject.subject + (f" {subject.version}" if subject.version else ""),
+            subject.verdict.value,
+            subject.evidence.value,
+            short(subject.total_variation, 2),
+            short(subject.smallest_detectable_tv, 2),
+            short(subject.block_efficiency),
+            short(subject.optimum),
+            "-" if subject.headroom is None else f"{100 * subject.headroom:.1f} %",
+        )
+        for subject in report.subjects
+    ]
+
+
+def audit_to_text(report: AuditReport) -> str:
+    """Return the report for a terminal."""
+    parts = [text_table(HEAD, audit_rows(report), right=(3, 4, 5, 6, 7))]
+    for subject in report.subjects:
+        told = [_check_line(check) for check in subject.checks if check.status is not Status.PASSED]
+        told += [f"  note: {note}" for note in subject.notes]
+        if subject.counterexample is not None:
+            told.append(_counterexample(subject.counterexample))
+        if told:
+            parts.append("\n".join([f"{subject.subject}: {subject.verdict.value}", *told]))
+    parts.append(_summary(report))
+    return "\n\n".join(parts) + "\n"
+
+
+def audit_to_markdown(report: AuditReport) -> str:
+    """Return the report for a CI step summary."""
+    parts = ["# spec-oracle audit", markdown_table(HEAD, audit_rows(report))]
+    parts += [
+        f"## {subject.subject}\n\n```\n{_counterexample(subject.counterexample)}\n```"
+        for subject in report.subjects
+        if subject.counterexample is not None
+    ]
+    parts.append(_summary(report))
+    return "\n\n".join(parts) + "\n"
+
+
+def _check_line(check: CheckResult) -> str:
+    return f"  {check.name}: {check.status.value}, {check.detail}"
+
+
+def _summary(report: AuditReport) -> str:
+    counts: dict[str, int] = {}
+    for subject in report.subjects:
+        counts[subject.verdict.value] = counts.get(subject.verdict.value, 0) + 1
+    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "nothing tested"
+    statistical = any(subject.evidence.value == "statistical" for subject in report.subjects)
+    alarm = f"; chance of any false alarm at most {report.alpha:g}" if statistical else ""
+    return f"{told}{alarm}; seed {report.seed}"
+
+
+def _counterexample(found: Counterexample) -> str:
+    instance, gap = found.instance, found.gap
+    size = (
+        f"{instance.vocab_size} tokens, draft length {instance.draft_length}, "
+        f"{instance.num_paths} path{'s' * (instance.num_paths > 1)}"
+    )
+    lines = [
+        f"  smallest counterexample: {size}; total variation {short(found.total_variation)}",
+        *instance_lines(instance),
+        f"  text {context_text(gap.sequence)}: expected {short(gap.expected)}, actual {short(gap.actual)}",
+        f"  reproduce: {found.reproduce}",
+    ]
+    return "\n".join(lines)
+
+
+def instance_lines(instance: Instance) -> list[str]:
+    """Return the rows of both models, indented, contexts with equal rows together."""
+    return [*_model_lines("target", instance.target), *_model_lines("draft ", instance.draft)]
+
+
+def _model_lines(name: str, model: ToyModel) -> list[str]:
+    import numpy as np
+
+    rows = {
+        context: tuple(short(number) for number in row)
+        for length, level in enumerate(model.levels)
+        for context, row in zip(np.ndindex(*(model.vocab_size,) * length), level, strict=True)
+    }
+    if len(set(rows.values())) == 1:
+        return [f"  {name}  after every context: ({', '.join(rows[()])})"]
+    shown = list(rows.items())[:_SHOWN_CONTEXTS]
+    lines = [f"  {name}  after [{context_text(context)}]: ({', '.join(row)})" for context, row in shown]
+    if len(rows) > len(shown):
+        lines.append(f"  {name}  ... {len(rows) - len(shown)} more contexts, see the instance file")
+    return lines

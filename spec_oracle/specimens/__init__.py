@@ -1,0 +1,1 @@
+"""Known-faulty verifiers, which the checks must find, and tricky but lossless controls."""

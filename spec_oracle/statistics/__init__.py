@@ -1,0 +1,90 @@
+"""Goodness of fit for what cannot be enumerated: tests, their power, and one error budget for a run.
+
+The functions come in families, one member for each test, named after what they say:
+
+* ``goodness_of_fit_by_<test>``: does this sample follow this law? Returns a `GoodnessOfFit`;
+* ``assert_law_by_<test>``: the same as an assertion that refuses to pass when it could not have failed;
+* ``smallest_detectable_tv_by_<test>`` and ``draws_needed_by_<test>``: the power, each the other's inverse;
+
+with ``<test>`` one of ``chi_square``, ``g``, ``finite_sample_g``, ``total_variation``, ``e_process``. Rates
+are probabilities: ``alpha`` of a false alarm, ``miss`` of none. Total variation (TV) is probability mass.
+"""
+
+from spec_oracle.statistics.assertions import (
+    LawRejectedError,
+    assert_law_by_chi_square,
+    assert_law_by_e_process,
+    assert_law_by_finite_sample_g,
+    assert_law_by_g,
+    assert_law_by_total_variation,
+)
+from spec_oracle.statistics.cells import Cells, pooled_cells, support_cells
+from spec_oracle.statistics.e_process import EProcess, log_e_value
+from spec_oracle.statistics.error_budget import CHECK_SHARES, DEFAULT_ALPHA, ErrorBudget
+from spec_oracle.statistics.goodness_of_fit import (
+    GoodnessOfFit,
+    goodness_of_fit_by_chi_square,
+    goodness_of_fit_by_e_process,
+    goodness_of_fit_by_finite_sample_g,
+    goodness_of_fit_by_g,
+    goodness_of_fit_by_total_variation,
+)
+from spec_oracle.statistics.multiplicity import holm
+from spec_oracle.statistics.offending_cells import OffendingCell, offending_cells
+from spec_oracle.statistics.power import (
+    DEFAULT_MISS,
+    draws_needed_by_chi_square,
+    draws_needed_by_e_process,
+    draws_needed_by_finite_sample_g,
+    draws_needed_by_g,
+    draws_needed_by_joint_e_process,
+    draws_needed_by_total_variation,
+    smallest_detectable_tv_by_chi_square,
+    smallest_detectable_tv_by_e_process,
+    smallest_detectable_tv_by_finite_sample_g,
+    smallest_detectable_tv_by_g,
+    smallest_detectable_tv_by_joint_e_process,
+    smallest_detectable_tv_by_total_variation,
+)
+from spec_oracle.statistics.total_variation import TotalVariationInterval, total_variation_interval
+
+__all__ = [
+    "CHECK_SHARES",
+    "DEFAULT_ALPHA",
+    "DEFAULT_MISS",
+    "Cells",
+    "EProcess",
+    "ErrorBudget",
+    "GoodnessOfFit",
+    "LawRejectedError",
+    "OffendingCell",
+    "TotalVariationInterval",
+    "assert_law_by_chi_square",
+    "assert_law_by_e_process",
+    "assert_law_by_finite_sample_g",
+    "assert_law_by_g",
+    "assert_law_by_total_variation",
+    "draws_needed_by_chi_square",
+    "draws_needed_by_e_process",
+    "draws_needed_by_finite_sample_g",
+    "draws_needed_by_g",
+    "draws_needed_by_joint_e_process",
+    "draws_needed_by_total_variation",
+    "goodness_of_fit_by_chi_square",
+    "goodness_of_fit_by_e_process",
+    "goodness_of_fit_by_finite_sample_g",
+    "goodness_of_fit_by_g",
+    "goodness_of_fit_by_total_variation",
+    "holm",
+    "log_e_value",
+    "offending_cells",
+    "pooled_cells",
+    "smallest_detectable_tv_by_chi_square",
+    "smallest_detectable_tv_by_e_process",
+    "smallest_detectable_tv_by_finite_sample_g",
+    "smallest_detectable_tv_by_g",
+    "smallest_detectable_tv_by_joint_e_process",
+    "smallest_detectable_tv_by_total_variation",
+    "support_cells",
+    "total_variation_interval",
+]

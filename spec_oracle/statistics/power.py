@@ -1,0 +1,282 @@
+"""What each test can find: the smallest detectable total variation, and the draws needed for a given one.
+
+Two error rates belong to every test. ``alpha`` is the chance of a false alarm when the law is right;
+``miss`` is the chance of no alarm when the law is off by the total variation in question, *in the least
+favourable way*. The functions come in pairs, named after the test they speak of:
+
+* ``smallest_detectable_tv_by_<test>(draws, probabilities, alpha=, miss=)``: every law at least that far from
+  ``probabilities`` raises an alarm with probability 1 - miss or more; `math.inf` when none is sure to.
+* ``draws_needed_by_<test>(tv, probabilities, alpha=, miss=)``: draws for which the above is at most ``tv``.
+
+The second inverts the first by bisection, so the two agree for every pair of rates. Both raise
+`InvalidInputError` for bad laws, rates, numbers of draws and total variations.
+
+The least favourable defect
+---------------------------
+Let the law p' differ from p by total variation d, and let S be the outcomes whose mass grew, by d in total.
+The chi-square distance sum (p'_i - p_i)^2 / p_i splits over S and its complement, and in each part the
+Cauchy-Schwarz inequality (sum |p'_i - p_i|)^2 <= sum (p'_i - p_i)^2 / p_i * sum p_i gives at least
+d^2 / p(S) and d^2 / (1 - p(S)). Together
+
+    sum (p'_i - p_i)^2 / p_i >= d^2 / (p(S) (1 - p(S))) >= 4 d^2,
+
+with equality when all of S grows by one factor, all of the rest shrinks by another, and p(S) = 1/2. If one
+outcome has mass h > 1/2, no set has mass between 1 - h and h, and the bound rises to d^2 / (h (1 - h)).
+Twice the KL divergence is at least 4 d^2 as well (Pinsker), and G and the e-process follow that distance.
+Mass e moved off the support takes at most e off d but adds n e to the log of 1 / miss; beyond a few dozen
+draws that is a bargain for the test. Where the law has a single outcome it is the only defect there is.
+
+Chi-square, G and the e-process's evidence have limit laws, and their power is the limit's: the non-central
+chi-square with n times the distance above. The other tests are finite-sample tests and their
+power is a finite-sample guarantee: whatever p' is, the observed frequency of S falls short of p'(S) by more
+than `frequency_shortfall` only with probability ``miss``, and both TV and KL of the observed frequencies are
+bounded below by the discrepancy on S alone (data processing; Pinsker).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+from scipy.special import logsumexp
+from scipy.stats import chi2, ncx2
+
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.statistics.cells import Cells, pooled_cells, support_cells
+from spec_oracle.statistics.e_process import DEFECT_SIZES, concentrations
+from spec_oracle.statistics.finite_sample import (
+    divergence_threshold,
+    frequency_shortfall,
+    total_variation_radius,
+)
+from spec_oracle.statistics.validation import FloatArray, require_draws, require_rate
+
+DEFAULT_MISS = 1e-3
+"""Chance of missing a defect of the stated size, unless told otherwise."""
+
+MOST_DRAWS = 2**50
+"""Where the search for a sufficient number of draws gives up."""
+
+
+def smallest_detectable_tv_by_chi_square(
+    draws: int, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
+) -> float:
+    """Smallest TV that Pearson's test finds, over the cells it pools; what pooling can hide is added."""
+    cells = pooled_cells(probabilities, draws)
+    largest = max(0.5, float(cells.probabilities.max()))
+    return _found_by_limit_law(draws, cells, alpha=alpha, miss=miss, variance=largest * (1 - largest))
+
+
+def smallest_detectable_tv_by_g(
+    draws: int, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
+) -> float:
+    """Smallest TV that the G test finds, over the cells it pools; what pooling can hide is added."""
+    cells = pooled_cells(probabilities, draws)
+    return _found_by_limit_law(draws, cells, alpha=alpha, miss=miss, variance=0.25)
+
+
+def smallest_detectable_tv_by_finite_sample_g(
+    draws: int, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
+) -> float:
+    """Smallest TV that the finite-sample G test finds; a guarantee for every number of draws.
+
+    An alarm needs n KL >= x; n KL >= 2 n (d - shortfall)^2.
+    """
+    _require_rates(alpha, miss)
+    cells = support_cells(probabilities)
+    if len(cells) == 1:
+        return _leak_found(draws, miss)
+    threshold = divergence_threshold(alpha, len(cells))
+    return _attainable(math.sqrt(threshold / (2 * require_draws(draws))) + frequency_shortfall(miss, draws))
+
+
+def smallest_detectable_tv_by_total_variation(
+    draws: int, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
+) -> float:
+    """Smallest TV that the observed TV reveals; a guarantee for every number of draws."""
+    _require_rates(alpha, miss)
+    cells = support_cells(probabilities)
+    if len(cells) == 1:
+        return _leak_found(draws, miss)
+    radius = total_variation_radius(alpha, require_draws(draws), len(cells))
+    return _attainable(radius + frequency_shortfall(miss, draws))
+
+
+def smallest_detectable_tv_by_e_process(
+    draws: int, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
+) -> float:
+    """Smallest TV for which the e-process has reached 1 / alpha after ``draws`` draws, or before."""
+    return smallest_detectable_tv_by_joint_e_process([draws], [probabilities], alpha=alpha, miss=miss)
+
+
+def smallest_detectable_tv_by_joint_e_process(
+    draws: Sequence[int],
+    laws: Sequence[npt.ArrayLike],
+    *,
+    alpha: float,
+    miss: float = DEFAULT_MISS,
+) -> float:
+    """Smallest TV that an e-process finds when *each* of I samples is off by that much.
+
+    ``draws`` I numbers, ``laws`` I arrays [V_i]. Samples follow their laws independently of each other.
+
+    In the limit of many draws the log e-value of a prior with concentration a is a function of Pearson's
+    statistic X^2: the observed deviations are Gaussian with covariance (diag p - p p') / n, the prior adds
+    the same covariance over a, and the ratio of the two densities gives
+
+        log e = X^2/2 * n / (n + a) - (C - 1)/2 * log(1 + n / a).
+
+    Over several samples the statistics and the degrees of freedom add up; the smallest of their factors
+    n / (n + a) is used for all, which can only understate the evidence. The statistic at which the average
+    over the ladder of priors reaches 1 / alpha then plays the part of a chi-square threshold. Earlier looks
+    can only add to the chance of an alarm.
+    """
+    _require_rates(alpha, miss)
+    drawn = [require_draws(n) for n in draws]
+    cells = [support_cells(law) for law in laws]
+    freedom = sum(len(c) - 1 for c in cells)
+    if freedom == 0:
+        return _leak_found(sum(drawn), miss)
+    threshold = _statistic_reaching(alpha, drawn, cells)
+    noncentrality = _noncentrality_found(threshold, freedom, miss)
+    informative = sum(n for n, c in zip(drawn, cells, strict=True) if len(c) > 1)
+    return _attainable(math.sqrt(noncentrality / (4 * informative)))
+
+
+def draws_needed_by_chi_square(
+    tv: float, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
+) -> int:
+    """Draws with which Pearson's test finds every defect of total variation ``tv`` or more."""
+    return _draws_needed(
+        lambda n: smallest_detectable_tv_by_chi_square(n, probabilities, alpha=alpha, miss=miss), tv
+    )
+
+
+def draws_needed_by_g(
+    tv: float, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
+) -> int:
+    """Draws with which the G test finds every defect of total variation ``tv`` or more."""
+    return _draws_needed(lambda n: smallest_detectable_tv_by_g(n, probabilities, alpha=alpha, miss=miss), tv)
+
+
+def draws_needed_by_finite_sample_g(
+    tv: float, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
+) -> int:
+    """Draws with which the finite-sample G test finds every defect of total variation ``tv`` or more."""
+    return _draws_needed(
+        lambda n: smallest_detectable_tv_by_finite_sample_g(n, probabilities, alpha=alpha, miss=miss), tv
+    )
+
+
+def draws_needed_by_total_variation(
+    tv: float, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
+) -> int:
+    """Draws with which the observed TV reveals every defect of total variation ``tv`` or more."""
+    return _draws_needed(
+        lambda n: smallest_detectable_tv_by_total_variation(n, probabilities, alpha=alpha, miss=miss), tv
+    )
+
+
+def draws_needed_by_e_process(
+    tv: float, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
+) -> int:
+    """Draws by which the e-process has found every defect of total variation ``tv`` or more.
+
+    This is the draw number at which the chance of no alarm is down to ``miss``; the average is far less.
+    """
+    return _draws_needed(
+        lambda n: smallest_detectable_tv_by_e_process(n, probabilities, alpha=alpha, miss=miss), tv
+    )
+
+
+def draws_needed_by_joint_e_process(
+    tv: float, laws: Sequence[npt.ArrayLike], *, alpha: float, miss: float = DEFAULT_MISS
+) -> int:
+    """Draws *per sample* by which an e-process has found a TV of ``tv`` or more in each of the samples."""
+    return _draws_needed(
+        lambda n: smallest_detectable_tv_by_joint_e_process([n] * len(laws), laws, alpha=alpha, miss=miss), tv
+    )
+
+
+def _require_rates(alpha: float, miss: float) -> None:
+    require_rate(alpha, "alpha")
+    require_rate(miss, "miss")
+
+
+def _attainable(tv: float) -> float:
+    """Return a total variation, or infinity when no law is that far from another."""
+    return tv if tv <= 1 else math.inf
+
+
+def _leak_found(draws: int, miss: float) -> float:
+    """Mass off the support that shows at least once, but for a chance ``miss``: (1 - tv)^n = miss."""
+    return -math.expm1(math.log(miss) / require_draws(draws))
+
+
+def _found_by_limit_law(draws: int, cells: Cells, *, alpha: float, miss: float, variance: float) -> float:
+    """Smallest TV d found when the distance of a law over the cells is at least d^2 / ``variance``."""
+    _require_rates(alpha, miss)
+    freedom = len(cells) - 1
+    if freedom == 0:
+        return _attainable(cells.hidden_mass + _leak_found(draws, miss))
+    noncentrality = _noncentrality_found(float(chi2.isf(alpha, freedom)), freedom, miss)
+    return _attainable(cells.hidden_mass + math.sqrt(noncentrality * variance / draws))
+
+
+def _noncentrality_found(threshold: float, freedom: int, miss: float) -> float:
+    """Non-centrality at which a chi-square variable stays below ``threshold`` with probability ``miss``."""
+
+    def excess_miss(noncentrality: float) -> float:
+        return float(ncx2.cdf(threshold, freedom, noncentrality)) - miss
+
+    if excess_miss(0.0) <= 0:
+        return 0.0
+    upper = threshold
+    while excess_miss(upper) > 0:
+        upper *= 2
+    return float(brentq(excess_miss, 0.0, upper, rtol=1e-12))
+
+
+def _statistic_reaching(alpha: float, draws: Sequence[int], cells: Sequence[Cells]) -> float:
+    """Pearson statistic, summed over the samples, at which the e-process's limit reaches 1 / alpha."""
+    weight, price = _limit_of_log_e(draws, cells)
+
+    def shortfall(statistic: float) -> float:
+        average = float(logsumexp(weight * statistic - price)) - math.log(len(DEFECT_SIZES))
+        return average + math.log(alpha)
+
+    # The average lies between the best prior's e-value over J and the best prior's e-value.
+    lower = float(((price - math.log(alpha)) / weight).min())
+    upper = float(((price - math.log(alpha) + math.log(len(DEFECT_SIZES))) / weight).min())
+    return float(brentq(shortfall, lower, upper, rtol=1e-12))
+
+
+def _limit_of_log_e(draws: Sequence[int], cells: Sequence[Cells]) -> tuple[FloatArray, FloatArray]:
+    """Weight and price, [J] each: log e of a prior is weight * X^2 - price in the limit of many draws."""
+    weights, prices = [], []
+    for n, cell in zip(draws, cells, strict=True):
+        if len(cell) > 1:
+            a = concentrations(len(cell))
+            weights.append(0.5 * n / (n + a))
+            prices.append(0.5 * (len(cell) - 1) * np.log1p(n / a))
+    return np.min(weights, axis=0), np.sum(prices, axis=0)
+
+
+def _draws_needed(smallest_tv: Callable[[int], float], tv: float) -> int:
+    """Bisect for the number of draws at which ``smallest_tv``, falling with draws, comes down to ``tv``."""
+    if not 0 < tv <= 1:
+        raise InvalidInputError(f"tv: expected a total variation in (0, 1], got {tv!r}")
+    enough = 1
+    while smallest_tv(enough) > tv:
+        enough *= 2
+        if enough > MOST_DRAWS:
+            raise InvalidInputError(f"tv: {tv!r} is too small to be found with {MOST_DRAWS} draws")
+    too_few = enough // 2
+    while enough - too_few > 1:
+        middle = (enough + too_few) // 2
+        if smallest_tv(middle) > tv:
+            too_few = middle
+        else:
+            enough = middle
+    return enough

@@ -1,0 +1,155 @@
+"""The optima over several paths: special cases in closed form, an independent solver, certificates, order."""
+
+import time
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from spec_oracle.exact.drafting import draft_law
+from spec_oracle.optimum import (
+    block_transport_optimum,
+    check_certificate,
+    multi_path_optimum,
+    optimal_acceptance,
+    single_path_optimum,
+)
+from spec_oracle.optimum.trees import PrefixTree, draft_trees
+from spec_oracle.toy import Instance
+from verifiers import Drafting
+
+OPTIMA = {"multi_path": multi_path_optimum, "block_transport": block_transport_optimum}
+both = pytest.mark.parametrize("optimum", OPTIMA.values(), ids=OPTIMA.keys())
+
+
+def joint(instance, model):
+    return np.concatenate([getattr(instance.exact, model).joint(d) for d in range(instance.draft_length + 1)])
+
+
+@both
+def test_certificates_are_proofs_without_gap(optimum, random_instance):
+    found = optimum(random_instance, exact=True)
+    assert check_certificate(random_instance, found.certificate) == found.gap == 0
+    assert optimum(random_instance).value == pytest.approx(float(found.value), abs=0)
+
+
+@both
+@pytest.mark.parametrize("drafting", Drafting)
+def test_certificates_are_proofs_under_every_drafting_law(optimum, drafting, special_instance):
+    found = optimum(special_instance, drafting=drafting)
+    assert found.certificate.drafting is drafting
+    assert check_certificate(special_instance, found.certificate) == found.gap == 0
+
+
+def test_one_path_gives_the_closed_forms(random_instance):
+    instance = random_instance.with_paths(1)
+    closed = single_path_optimum(instance, exact=True).value
+    assert multi_path_optimum(instance, exact=True).value == closed
+    # With carry-over w(v) = min(p(v), q(v)) meets every upper limit at once and leaves stop masses >= 0.
+    shared = np.minimum(joint(instance, "target"), joint(instance, "draft")).sum()
+    assert block_transport_optimum(instance, exact=True).value == shared
+
+
+def test_carry_over_reaches_the_ideal_of_the_worked_example(worked_example):
+    one_path = worked_example.with_paths(1)
+    assert block_transport_optimum(one_path, exact=True).value == 1 + Fraction(12, 9)
+
+
+@both
+@pytest.mark.parametrize("kind", ["dirichlet", "sparse", "reversed", "disjoint", "equal", "point-mass"])
+def test_one_token_gives_one_plus_the_optimal_acceptance(optimum, kind):
+    instance = Instance.random(4, 1, num_paths=3, kind=kind, seed=3)
+    target, draft = instance.exact.target.rows(0)[0], instance.exact.draft.rows(0)[0]
+    acceptance = optimal_acceptance(target, draft, 3, exact=True).value
+    assert optimum(instance, exact=True).value == 1 + acceptance
+
+
+@pytest.mark.parametrize("drafting", Drafting)
+def test_one_token_is_the_smallest_cut_under_every_drafting_law(drafting):
+    instance = Instance.random(4, 1, num_paths=2, seed=5).exact
+    law = draft_law([instance.draft.rows(0)], 2, drafting)
+    target = instance.target.rows(0)[0]
+    cuts = [
+        1 - target[list(chosen)].sum() + law.probability[np.isin(law.tokens, chosen).any(axis=(1, 2))].sum()
+        for size in range(5)
+        for chosen in combinations(range(4), size)
+    ]
+    assert multi_path_optimum(instance, drafting=drafting, exact=True).value == 1 + min(cuts)
+
+
+def flow_program(instance, ceiling):
+    """Return the optimum of theory.md's linear program over budgets and flows, by HiGHS."""
+    trees = draft_trees(instance.exact, Drafting.INDEPENDENT)
+    parent = PrefixTree(instance.vocab_size, instance.draft_length).parent
+    target, nodes = joint(instance, "target").astype(float), len(parent)
+    arcs = [(t, node) for t, tree in enumerate(trees.nodes) for node in tree]
+    carried = np.zeros((len(trees.nodes), nodes + len(arcs)))
+    received = np.zeros((nodes, nodes + len(arcs)))
+    for arc, (t, node) in enumerate(arcs):
+        carried[t, nodes + arc] = received[node, nodes + arc] = 1
+    for node in range(nodes):
+        received[node, node] -= target[node]
+        if node:
+            received[parent[node], node] += target[node]
+    falling = np.zeros((nodes - 1, nodes + len(arcs)))
+    for node in range(1, nodes):
+        falling[node - 1, node], falling[node - 1, ceiling[node]] = 1, -1
+    solved = linprog(
+        np.concatenate([-target, np.zeros(len(arcs))]),
+        A_ub=falling,
+        b_ub=np.zeros(nodes - 1),
+        A_eq=np.concatenate([carried, received]),
+        b_eq=np.concatenate([trees.probability.astype(float), np.zeros(nodes)]),
+        bounds=[(1, 1)] + [(0, None)] * (nodes - 1 + len(arcs)),
+        method="highs",
+    )
+    assert solved.success, solved.message
+    return -solved.fun
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("shape", [(2, 2, 2), (3, 2, 2), (2, 3, 2), (2, 2, 3)], ids=str)
+def test_an_independent_solver_of_the_whole_program_agrees(shape, seed):
+    vocab, length, paths = shape
+    instance = Instance.random(vocab, length, num_paths=paths, seed=seed, agreement=0.2)
+    parent = PrefixTree(vocab, length).parent
+    assert multi_path_optimum(instance).value == pytest.approx(flow_program(instance, parent), abs=1e-9)
+    carried_over = flow_program(instance, np.zeros_like(parent))
+    assert block_transport_optimum(instance).value == pytest.approx(carried_over, abs=1e-9)
+
+
+def test_more_freedom_is_never_worse(random_instance):
+    values = [multi_path_optimum(random_instance.with_paths(n), exact=True).value for n in (1, 2, 3)]
+    assert values == sorted(values)
+    free = block_transport_optimum(random_instance.with_paths(2), exact=True).value
+    assert values[1] <= free <= random_instance.draft_length + 1
+
+
+def test_published_carry_over_masses_stay_below_the_optimum(random_instance):
+    target, draft = joint(random_instance, "target"), joint(random_instance, "draft")
+    ratio = np.array(
+        [min(Fraction(1), q / p) if p else Fraction(0) for p, q in zip(target, draft, strict=True)]
+    )
+    published = (target * (1 - (1 - ratio) ** random_instance.num_paths)).sum()
+    assert published <= block_transport_optimum(random_instance, exact=True).value
+
+
+def test_equal_models_accept_everything():
+    instance = Instance.random(3, 2, num_paths=2, kind="equal")
+    assert multi_path_optimum(instance, exact=True).value == 3
+
+
+def test_drawing_every_token_without_replacement_accepts_the_first_token():
+    instance = Instance.random(3, 1, num_paths=3, seed=1)
+    assert multi_path_optimum(instance, drafting=Drafting.DISTINCT, exact=True).value == 2
+
+
+def test_thousands_of_draft_trees_are_solved_within_seconds():
+    instance = Instance.random(3, 3, num_paths=3, agreement=0.3)
+    start = time.perf_counter()
+    optimum = multi_path_optimum(instance)
+    assert time.perf_counter() - start < 10
+    assert len(optimum.certificate.stops) == 3303
+    assert optimum.gap == 0

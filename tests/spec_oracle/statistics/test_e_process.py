@@ -1,0 +1,83 @@
+"""The e-process over time: null runs rarely alarm, whatever the stopping rule; several samples add up."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.statistics import EProcess, goodness_of_fit_by_e_process, log_e_value
+
+LAW = np.array([0.4, 0.3, 0.2, 0.07, 0.03])
+
+
+@pytest.mark.parametrize("alpha", [0.2, 0.05, 0.01])
+def test_null_runs_cross_one_over_alpha_in_no_more_than_alpha_of_cases(alpha):
+    """2,000 runs, each looked at 120 times, at ever longer intervals. False alarm: 1e-9."""
+    runs = 2000
+    looks = np.unique(np.geomspace(1, 20_000, 150).astype(int))
+    increments = np.diff(looks, prepend=0)
+    counts = (
+        np.random.default_rng(0).multinomial(increments[:, None], LAW, size=(looks.size, runs)).cumsum(axis=0)
+    )
+    crossed = (log_e_value(counts, LAW) >= -np.log(alpha)).any(axis=0).sum()
+    assert crossed <= binom.isf(1e-9, runs, alpha)
+
+
+def test_evidence_does_not_depend_on_how_draws_are_batched():
+    first, second = np.array([4, 1, 0, 3, 0]), np.array([0, 2, 2, 0, 1])
+    one_by_one = EProcess.against([LAW]).observe(first).observe(second)
+    at_once = EProcess.against([LAW]).observe(first + second)
+    assert one_by_one.log_e == at_once.log_e == pytest.approx(float(log_e_value(first + second, LAW)))
+    assert one_by_one.draws == 13
+
+
+def test_the_p_value_remembers_the_strongest_evidence():
+    process = EProcess.against([LAW]).observe([0, 0, 0, 0, 30])
+    strongest = process.p_value
+    assert strongest < 1e-9
+    for _ in range(50):
+        process = process.observe((LAW * 10_000).astype(int))
+    assert process.p_value == strongest
+    assert process.log_e < -np.log(strongest)
+
+
+def test_the_product_of_samples_has_expectation_one():
+    # All pairs of outcomes of two samples with one and two draws.
+    laws = [np.array([0.3, 0.7]), LAW]
+    start = EProcess.against(laws)
+    expectation = 0.0
+    for i, p in enumerate(laws[0]):
+        for j, q in enumerate(laws[1]):
+            for k, r in enumerate(laws[1]):
+                seen = start.observe(np.eye(2, dtype=int)[i], 0).observe(
+                    np.eye(5, dtype=int)[[j, k]].sum(axis=0), 1
+                )
+                expectation += p * q * r * np.exp(seen.log_e)
+    assert expectation == pytest.approx(1, abs=1e-12)
+
+
+def test_a_right_sample_costs_a_wrong_one_little():
+    wrong = (np.array([0.3, 0.4, 0.2, 0.07, 0.03]) * 1000).astype(int)
+    alone = EProcess.against([LAW]).observe(wrong)
+    with_a_right_one = EProcess.against([LAW, LAW]).observe(wrong, 0).observe((LAW * 1000).astype(int), 1)
+    assert 0.5 * alone.log_e < with_a_right_one.log_e < alone.log_e
+
+
+def test_off_support_draws_are_named_with_their_sample():
+    process = EProcess.against([[1.0, 0.0], [0.5, 0.5]]).observe([3, 2], 0).observe([3, 3], 1)
+    result = goodness_of_fit_by_e_process(process, alpha=0.01)
+    assert result.off_support == ((0, 1),)
+    assert not result.passed
+
+
+def test_bad_input_is_named():
+    with pytest.raises(InvalidInputError, match="laws"):
+        EProcess.against([])
+    with pytest.raises(InvalidInputError, match=r"laws\[1\]\[0\].*-1"):
+        EProcess.against([[1.0], [-1.0, 2.0]])
+    with pytest.raises(InvalidInputError, match=r"sample.*below 1, got 1"):
+        EProcess.against([[0.5, 0.5]]).observe([1, 1], 1)
+    with pytest.raises(InvalidInputError, match=r"new_counts\[0\]"):
+        EProcess.against([[0.5, 0.5]]).observe([-1, 1])
+    with pytest.raises(InvalidInputError, match="at least one draw"):
+        goodness_of_fit_by_e_process(EProcess.against([[0.5, 0.5]]), alpha=0.01)

@@ -1,0 +1,84 @@
+"""A request's verdict does not depend on its batch, on the array library, or on how deep the path is."""
+
+import numpy as np
+import pytest
+import torch
+
+import verifiers
+from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.exact.call import call_verifier, fresh_state
+from spec_oracle.toy import Instance
+from verifiers import Drafts, ModelBound, drafting_of, replayed_decisions
+
+
+def verdicts(verifier, drafts, uniforms):
+    state = fresh_state(verifier, drafts.batch)
+    verdict, _ = call_verifier(verifier, drafts, replayed_decisions(uniforms), state)
+    parts = (verdict.num_accepted, verdict.path, verdict.next_token)
+    return np.stack([np.asarray(part) for part in parts], axis=1)
+
+
+def some_drafts(verifier, batch, seed=0):
+    instance = Instance.random(4, 3, num_paths=3, seed=seed, agreement=0.5)
+    rng = np.random.default_rng(seed)
+    return sampled_drafts(instance, batch, rng, drafting_of(verifier)), rng.random((batch, 64))
+
+
+def rows(drafts, part):
+    return Drafts(drafts.tokens[part], drafts.draft_probs[part], drafts.target_probs[part])
+
+
+def in_torch(drafts):
+    return Drafts(
+        *(torch.from_numpy(array) for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs))
+    )
+
+
+def test_a_thousand_requests_together_are_a_thousand_alone(verifier):
+    if isinstance(verifier, ModelBound):
+        return  # judged on whole models only; see test_block_transport.py
+    drafts, uniforms = some_drafts(verifier, 1000)
+    together = verdicts(verifier, drafts, uniforms)
+    alone = [
+        verdicts(verifier, rows(drafts, slice(b, b + 1)), uniforms[b : b + 1])[0] for b in range(drafts.batch)
+    ]
+    assert together.tolist() == np.array(alone).tolist()
+    assert len(np.unique(together, axis=0)) > 5
+
+
+def test_torch_decides_as_numpy_does(verifier):
+    if isinstance(verifier, ModelBound):
+        return  # numpy only, for toy models
+    drafts, uniforms = some_drafts(verifier, 2000, seed=1)
+    expected = verdicts(verifier, drafts, uniforms)
+    assert verdicts(verifier, in_torch(drafts), torch.from_numpy(uniforms)).tolist() == expected.tolist()
+
+
+def test_inputs_are_not_changed(verifier):
+    if isinstance(verifier, ModelBound):
+        return  # reads its models, not arrays
+    drafts, uniforms = some_drafts(verifier, 100)
+    before = [array.copy() for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)]
+    verdicts(verifier, drafts, uniforms)
+    for old, new in zip(before, (drafts.tokens, drafts.draft_probs, drafts.target_probs), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_long_drafts_of_many_paths_stay_finite_in_low_precision(verifier, dtype):
+    if isinstance(verifier, ModelBound) or verifier == verifiers.get("canonical"):
+        return  # both enumerate, and are for toys
+    batch, paths, length, vocab = 8, 8, 16, 50
+    rng = np.random.default_rng(7)
+    target = torch.from_numpy(rng.dirichlet(np.full(vocab, 0.1), size=(batch, 1, length + 1))).to(dtype)
+    draft = torch.from_numpy(rng.dirichlet(np.full(vocab, 0.1), size=(batch, 1, length))).to(dtype)
+    tokens = torch.multinomial(draft.float().reshape(-1, vocab), paths, replacement=True)
+    tokens = tokens.reshape(batch, length, paths).transpose(1, 2).contiguous()
+    # Rows depend on the position only, so paths that share a prefix do share their rows.
+    drafts = Drafts(tokens, draft.expand(-1, paths, -1, -1), target.expand(-1, paths, -1, -1))
+    for seed in range(5):
+        uniforms = torch.from_numpy(np.random.default_rng(seed).random((batch, 400)))
+        found = verdicts(verifier, drafts, uniforms)
+        assert (found[:, 0] >= 0).all()
+        assert (found[:, 0] <= length).all()
+        assert ((found[:, 2] >= 0) & (found[:, 2] < vocab)).all()

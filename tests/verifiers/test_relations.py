@@ -1,0 +1,116 @@
+"""How the verifiers relate: special cases that coincide, and closed forms that they must attain."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import verifiers
+from spec_oracle.exact import emission_law
+from spec_oracle.optimum import optimal_acceptance
+from tests.strategies import instances
+from verifiers.k_seq import smallest_rho
+
+ONE_PATH = instances(vocab_sizes=(2, 4), draft_lengths=(1, 3), max_tuples=100)
+ONE_STEP = instances(vocab_sizes=(2, 4), draft_lengths=(1, 1), num_paths=(1, 3), max_tuples=100)
+TREES = instances(vocab_sizes=(2, 3), draft_lengths=(1, 2), num_paths=(2, 3), max_tuples=100)
+TIGHT = 1e-12
+
+
+def law(name, instance, **options):
+    return emission_law(verifiers.get(name), instance, **options)
+
+
+def same_law(one, other, *, tolerance=0):
+    for mine, theirs in zip(one.masses, other.masses, strict=True):
+        assert (abs(mine - theirs) <= tolerance).all()
+
+
+@pytest.mark.parametrize("rule", ["greedy_multipath_block", "traversal"])
+@given(instance=ONE_PATH)
+@settings(max_examples=40)
+def test_with_one_path_these_are_block_verification(rule, instance):
+    same_law(law(rule, instance, exact=True), law("block", instance, exact=True))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ["naive", "recursive_rejection", "recursive_rejection_distinct", "k_seq", "canonical", "top_draft"],
+)
+@given(instance=ONE_PATH)
+@settings(max_examples=40)
+def test_with_one_path_these_are_token_verification(rule, instance):
+    same_law(law(rule, instance), law("token", instance), tolerance=TIGHT)
+
+
+@given(instance=ONE_PATH)
+@settings(max_examples=40)
+def test_with_one_path_greedy_carry_is_greedy_block(instance):
+    same_law(law("greedy_multipath_carry", instance, exact=True), law("greedy_block", instance, exact=True))
+
+
+@given(instance=ONE_PATH)
+@settings(max_examples=60)
+def test_greedy_block_accepts_the_smaller_of_the_joint_masses(instance):
+    lengths = range(instance.draft_length + 1)
+    masses = [np.minimum(instance.target.joint(n), instance.draft.joint(n)).sum() for n in lengths]
+    assert law("greedy_block", instance, exact=True).block_efficiency == sum(masses)
+
+
+def rows(instance):
+    exact = instance.exact
+    return exact.target.levels[0][0], exact.draft.levels[0][0], exact.num_paths
+
+
+def acceptance(name, instance, **options):
+    return law(name, instance, **options).accepted_length_pmf[1]
+
+
+@given(instance=ONE_STEP)
+@settings(max_examples=60)
+def test_one_step_closed_forms(instance):
+    p, q, n = rows(instance)
+    assert acceptance("nss", instance, exact=True) == (p * (1 - (1 - q) ** n)).sum()
+    overlap = np.minimum(p, q).sum()
+    residual = np.maximum(p - q, 0)
+    lands = 0 if residual.sum() == 0 else (residual * (1 - (1 - q) ** (n - 1))).sum()
+    # A rejected first draft lies where p < q, so it never hides a residual token from the other drafts.
+    assert acceptance("naive", instance, exact=True) == overlap + lands
+    left = p
+    rejected = 1
+    for _ in range(n):
+        rejected *= np.maximum(left - q, 0).sum()
+        if rejected == 0:
+            break
+        left = np.maximum(left - q, 0) / np.maximum(left - q, 0).sum()
+    assert acceptance("recursive_rejection", instance, exact=True) >= 1 - rejected
+
+
+@given(instance=ONE_STEP)
+@settings(max_examples=60)
+def test_k_seq_accepts_rho_beta(instance):
+    p, q, n = (np.asarray(row, dtype=float) for row in rows(instance))
+    count = int(n)
+    rho = smallest_rho(p[None], q[None], np.array([count]), count)[0]
+    beta = np.minimum(p / rho, q).sum()
+    drafted = 1 - (1 - beta) ** count
+    left = np.maximum(p - np.minimum(p / rho, q) * (drafted / beta if beta else count), 0)
+    # A residual token may have been drafted and refused, which still counts as accepted in the walk.
+    assert acceptance("k_seq", instance) >= drafted - TIGHT
+    assert drafted == pytest.approx(1 - left.sum(), abs=1e-9)
+
+
+@given(instance=ONE_STEP)
+@settings(max_examples=60)
+def test_no_walk_accepts_more_than_the_subset_rule_allows(name, instance):
+    p, q, n = rows(instance)
+    if verifiers.drafting_of(verifiers.get(name)) is verifiers.Drafting.INDEPENDENT:
+        best = optimal_acceptance(p, q, n, exact=True).value
+        assert acceptance(name, instance) <= float(best) + TIGHT
+
+
+@given(instance=TREES)
+@settings(max_examples=30)
+def test_distinct_rejection_is_lossless_for_independent_drafts_too(instance):
+    rule = verifiers.get("recursive_rejection_distinct")
+    independent = type(rule)(drafting=verifiers.Drafting.INDEPENDENT)
+    assert emission_law(independent, instance, exact=True).total_variation == 0
