@@ -13,11 +13,15 @@ Array: TypeAlias = Any  # numpy.ndarray (float or object) or torch.Tensor
 Namespace: TypeAlias = Any
 
 _LOW_PRECISION = ("float16", "bfloat16")
+_NAMESPACES: dict[type, Namespace] = {}  # looked up a hundred times a call, and slow to find
 
 
 def namespace(array: Array) -> Namespace:
     """Return the array namespace that ``array`` belongs to."""
-    return array_api_compat.array_namespace(array)
+    kind = type(array)
+    if kind not in _NAMESPACES:
+        _NAMESPACES[kind] = array_api_compat.array_namespace(array)
+    return _NAMESPACES[kind]
 
 
 def in_working_precision(array: Array) -> Array:
