@@ -5,12 +5,18 @@ a float, and one float makes every later rational a float), so constants are der
 And low-precision inputs (float16, bfloat16) are computed in float32.
 """
 
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import array_api_compat
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 Array: TypeAlias = Any  # numpy.ndarray (float or object) or torch.Tensor
 Namespace: TypeAlias = Any
+Record = TypeVar("Record", bound="DataclassInstance")
 
 _LOW_PRECISION = ("float16", "bfloat16")
 _NAMESPACES: dict[type, Namespace] = {}  # looked up a hundred times a call, and slow to find
@@ -74,6 +80,11 @@ def normalised(weights: Array) -> Array:
     xp = namespace(weights)
     total = xp.sum(weights, axis=-1, keepdims=True)
     return divide(weights, total, otherwise=0)
+
+
+def map_fields(function: Callable[[Array], Array], record: Record) -> Record:
+    """Return a dataclass like ``record`` with ``function`` applied to every field."""
+    return type(record)(*(function(getattr(record, field.name)) for field in fields(record)))
 
 
 def is_exact(values: Array) -> bool:

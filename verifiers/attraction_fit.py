@@ -28,12 +28,12 @@ search, no divergence, and quadratic convergence, as s -> 1 when R -> 0.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, log
 
 from array_api_compat import device
 
-from verifiers.arrays import Array, arange_like, divide, namespace
+from verifiers.arrays import Array, Record, arange_like, divide, map_fields, namespace
 from verifiers.convex_minorant import Blocks
 
 _RANGE = 1e11
@@ -63,6 +63,27 @@ class _Kernel:
     power: Array
 
 
+@dataclass(frozen=True)
+class _Fit:
+    """Fits in progress, B of them: ``request`` int [B] says whose; the rest as in `Blocks`, or as below.
+
+    ``drafts`` [B, 1], m; ``lowest`` [B, 1], the least θ; ``uneven`` bool [B, G], whether the level's block
+    needs a fit; ``free`` bool [B, G], whether the level's θ takes part in it; ``exponent`` [B, G], θ.
+    """
+
+    request: Array
+    draft_mass: Array
+    drafts: Array
+    lowest: Array
+    same: Array
+    below: Array
+    even: Array
+    wanted: Array
+    uneven: Array
+    free: Array
+    exponent: Array
+
+
 def fit_attractions(draft_mass: Array, blocks: Blocks, count: Array, tolerance: float) -> tuple[Array, Array]:
     """Return λ and the realised F, both [B, G], for levels of draft mass [B, G] and ``count`` int [B] drafts.
 
@@ -70,22 +91,48 @@ def fit_attractions(draft_mass: Array, blocks: Blocks, count: Array, tolerance: 
     result does not depend on the others. float64 only.
     """
     xp = namespace(draft_mass)
-    drafts = xp.astype(count, draft_mass.dtype)[:, None]
-    lowest = xp.log(drafts / _RANGE)
-    uneven = xp.any(blocks.same & (blocks.wanted != blocks.even)[:, None, :], axis=-1)
-    uneven = uneven & (drafts > 1)
-    free = uneven & (draft_mass > 0)
-    exponent = _scaled(_first_guess(blocks, drafts), free, blocks.same, lowest)
+    fit = _start(draft_mass, blocks, count)
+    attraction, law = xp.empty_like(draft_mass), xp.empty_like(draft_mass)
     for _ in range(_MAX_STEPS):
-        kernel = _kernel(draft_mass, blocks, exponent, drafts)
-        law = xp.where(uneven, _law(kernel), blocks.even)
-        excess = xp.where(free, draft_mass * (law - blocks.wanted), law * 0)
-        unsettled = xp.sum(xp.abs(excess), axis=-1, keepdims=True) > tolerance
+        kernel = _kernel(fit.draft_mass, fit.same, fit.below, fit.exponent, fit.drafts)
+        reached = xp.where(fit.uneven, _law(kernel), fit.even)
+        attraction[fit.request], law[fit.request] = kernel.attraction, reached
+        excess = xp.where(fit.free, fit.draft_mass * (reached - fit.wanted), reached * 0)
+        unsettled = xp.sum(xp.abs(excess), axis=-1) > tolerance
         if not xp.any(unsettled):
             break
-        moved = exponent + _newton_step(_links(kernel, blocks.same), blocks.same, excess)
-        exponent = xp.where(unsettled, _scaled(moved, free, blocks.same, lowest), exponent)
-    return kernel.attraction, law
+        fit, kernel, excess = _only(unsettled, fit), _only(unsettled, kernel), excess[unsettled]
+        moved = fit.exponent + _newton_step(_links(kernel, fit.same), fit.same, excess)
+        fit = replace(fit, exponent=_scaled(moved, fit.free, fit.same, fit.lowest))
+    return attraction, law
+
+
+def _start(draft_mass: Array, blocks: Blocks, count: Array) -> _Fit:
+    """Return the fits at their first guess."""
+    xp = namespace(draft_mass)
+    drafts = xp.astype(count, draft_mass.dtype)[:, None]
+    lowest = xp.log(drafts / _RANGE)
+    uneven = xp.any(blocks.same & (blocks.wanted != blocks.even)[:, None, :], axis=-1) & (drafts > 1)
+    free = uneven & (draft_mass > 0)
+    exponent = _scaled(_first_guess(blocks, drafts), free, blocks.same, lowest)
+    return _Fit(
+        request=arange_like(draft_mass, draft_mass.shape[0]),
+        draft_mass=draft_mass,
+        drafts=drafts,
+        lowest=lowest,
+        same=blocks.same,
+        below=blocks.below,
+        even=blocks.even,
+        wanted=blocks.wanted,
+        uneven=uneven,
+        free=free,
+        exponent=exponent,
+    )
+
+
+def _only(kept: Array, record: Record) -> Record:
+    """Return ``record``, whose fields are all arrays of B requests, for those that are ``kept``, bool [B]."""
+    return map_fields(lambda values: values[kept], record)
 
 
 def _first_guess(blocks: Blocks, drafts: Array) -> Array:
@@ -109,15 +156,15 @@ def _over_block(reduce: Callable[..., Array], values: Array, same: Array, neutra
     return reduce(xp.where(same, values[:, None, :], xp.full_like(values[:, None, :], neutral)), axis=-1)
 
 
-def _kernel(draft_mass: Array, blocks: Blocks, exponent: Array, drafts: Array) -> _Kernel:
+def _kernel(draft_mass: Array, same: Array, below: Array, exponent: Array, drafts: Array) -> _Kernel:
     """Return the integrands' common factors at λ = e^``exponent``."""
     xp = namespace(draft_mass)
     y = _FIRST + _STEP * xp.astype(arange_like(draft_mass, _NODES), draft_mass.dtype)
     time = (xp.exp(y - xp.exp(-y)) / drafts)[:, None, :]
     attraction = xp.exp(exponent)
     decay = xp.exp(-attraction[:, :, None] * time)
-    same = xp.astype(blocks.same, draft_mass.dtype)
-    psi = blocks.below[:, :, None] + xp.matmul(same, draft_mass[:, :, None] * decay)
+    in_block = xp.matmul(xp.astype(same, draft_mass.dtype), draft_mass[:, :, None] * decay)
+    psi = below[:, :, None] + in_block
     # By logarithms, several times faster than a power. ψ underflows only where the integrand is negligible.
     power = xp.exp(
         xp.where(drafts > 2, drafts - 2, drafts * 0)[:, :, None] * xp.log(xp.clip(psi, _TINY, None))

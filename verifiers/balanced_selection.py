@@ -6,7 +6,7 @@ that accepts and corrects against it is lossless at every tolerance. Tolerance c
 ``shortfall``.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from verifiers.arrays import (
     Array,
@@ -14,6 +14,7 @@ from verifiers.arrays import (
     as_arithmetic_of,
     as_float64,
     is_exact,
+    map_fields,
     namespace,
     normalised,
     pick_each,
@@ -57,7 +58,7 @@ def balanced_plan(target: Array, draft: Array, count: Array, tolerance: float = 
     p, q = working_rows(target), working_rows(draft)
     chosen, copy = _distinct(p, q, count)
     plan = _plan(p[chosen], q[chosen], count[chosen], tolerance)
-    return BalancedPlan(*(getattr(plan, field.name)[copy] for field in fields(plan)))
+    return map_fields(lambda values: values[copy], plan)
 
 
 def select(plan: BalancedPlan, tokens: Array, present: Array, decisions: DecisionSource) -> Array:
@@ -124,12 +125,7 @@ def _attractions(draft_mass: Array, blocks: Blocks, count: Array, tolerance: flo
     """Return λ and F, [B, G]; for rationals λ is fitted in float64, and F is exact for that λ."""
     if not is_exact(draft_mass):
         return fit_attractions(draft_mass, blocks, count, tolerance)
-    rough = Blocks(*(_rough(getattr(blocks, field.name)) for field in fields(blocks)))
+    rough = map_fields(lambda values: as_float64(values) if is_exact(values) else values, blocks)
     fitted, _ = fit_attractions(as_float64(draft_mass), rough, count, tolerance)
     attraction = as_arithmetic_of(draft_mass, fitted)
     return attraction, law_by_enumeration(draft_mass, attraction, blocks.block, count)
-
-
-def _rough(array: Array) -> Array:
-    """Return ``array`` in float64 if it holds rationals, else as it is."""
-    return as_float64(array) if is_exact(array) else array

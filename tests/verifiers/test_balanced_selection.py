@@ -13,7 +13,6 @@ from tests.strategies import instances
 from tests.verifiers import balanced_reference as reference
 from verifiers.attraction_fit import _kernel, _law, law_by_enumeration
 from verifiers.balanced_selection import BalancedPlan, balanced_plan, select
-from verifiers.convex_minorant import Blocks
 from verifiers.ratio_levels import MAX_LEVELS, make_levels, running_sum
 
 FIELDS = tuple(BalancedPlan.__dataclass_fields__)
@@ -231,13 +230,5 @@ def test_levels_keep_the_draft_mass_and_name_every_heavy_token():
 
 def realised_law(masses, attractions, below, m):
     """Return F of a block of two levels by quadrature at given attractions."""
-    even = np.zeros((1, 2))
-    blocks = Blocks(
-        block=np.zeros((1, 2), dtype=np.int64),
-        same=np.ones((1, 2, 2), dtype=bool),
-        mass=np.full((1, 2), sum(masses)),
-        below=np.full((1, 2), below),
-        even=even,
-        wanted=even,
-    )
-    return _law(_kernel(np.array([masses]), blocks, np.log([attractions]), np.array([[float(m)]])))[0]
+    same, beneath, drafts = np.ones((1, 2, 2), dtype=bool), np.full((1, 2), below), np.array([[float(m)]])
+    return _law(_kernel(np.array([masses]), same, beneath, np.log([attractions]), drafts))[0]
