@@ -10,23 +10,16 @@ any arithmetic, at a cost of C(V+n-2, n-1) terms a token. That is for toys; at f
 `global_resolution`, whose selection is better and whose law is known in closed form.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
-from math import comb, factorial, prod
+from math import comb
 
 from verifiers.arrays import Array, arange_like, divide, namespace, pick, pick_each
 from verifiers.errors import InvalidInputError
 from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.multisets import multisets
 from verifiers.walk import Node, accept_or_redraw, first_true, walk
 
 MAX_MULTISETS = 200_000
-
-
-def multisets(vocab_size: int, size: int) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Yield every multiset of ``size`` tokens, sorted, with the number of orders in which it can be drawn."""
-    for tokens in combinations_with_replacement(range(vocab_size), size):
-        yield tokens, factorial(size) // prod(factorial(tokens.count(token)) for token in set(tokens))
 
 
 def importance(target: Array, draft: Array) -> Array:

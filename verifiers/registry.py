@@ -2,6 +2,7 @@
 
 from verifiers.balanced_multipath_block import BalancedMultipathBlockVerifier
 from verifiers.block import BlockVerifier
+from verifiers.block_transport import BlockTransportVerifier
 from verifiers.canonical import CanonicalVerifier
 from verifiers.errors import InvalidInputError
 from verifiers.global_resolution import GlobalResolutionVerifier
@@ -36,6 +37,7 @@ _REGISTRY: dict[str, AnyVerifier] = {
     "balanced_multipath_block": BalancedMultipathBlockVerifier(),
     "greedy_block": GreedyBlockVerifier(),
     "greedy_multipath_carry": GreedyMultipathCarryVerifier(),
+    "block_transport": BlockTransportVerifier(),
 }
 
 

@@ -1,7 +1,7 @@
 """Checks of code that can only be run: draws against exact laws, at stated error rates.
 
 Many instances with few draws come first, watched by one e-process that may stop at any look: large defects
-are found there within seconds. Then one instance after another is drawn often enough for Pearson's test to
+are found there within seconds. Then one instance after another is drawn often enough for the G test to
 find any defect of total variation `TARGET_TV`. Both share the rate of the check evenly.
 """
 
@@ -19,8 +19,8 @@ from spec_oracle.audit.subjects import Subject
 from spec_oracle.statistics import (
     EProcess,
     GoodnessOfFit,
-    draws_needed_by_chi_square,
-    goodness_of_fit_by_chi_square,
+    draws_needed_by_g,
+    goodness_of_fit_by_g,
     total_variation_interval,
 )
 from spec_oracle.toy import Instance
@@ -133,13 +133,13 @@ def joint(
         for name in MAIN_INSTANCES:
             sample = samples[name]
             rate = alpha / 2 / len(MAIN_INSTANCES)
-            needed = draws_needed_by_chi_square(TARGET_TV, sample.law, alpha=rate)
+            needed = draws_needed_by_g(TARGET_TV, sample.law, alpha=rate)
             affordable = int((budget - sampler.seconds) * sampler.pace)
-            # Pearson's test takes fresh draws: those of the screening were looked at already.
+            # The G test takes fresh draws: those of the screening were looked at already.
             fresh = Sample.of(instances[name])
             while fresh.draws < min(needed, max(affordable, BATCH)):
                 sampler.draw(fresh, min(10 * BATCH, needed - fresh.draws))
-            fits[name] = goodness_of_fit_by_chi_square(fresh.cells, fresh.law, alpha=rate)
+            fits[name] = goodness_of_fit_by_g(fresh.cells, fresh.law, alpha=rate)
             samples[name] = fresh
             if not fits[name].passed:
                 return _lossy(samples, name, str(fits[name]))

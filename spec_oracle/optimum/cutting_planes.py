@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.optimum.dual_simplex import CoveringProgram
+from spec_oracle.optimum.flow_program import FloatOptimum, float_optimum
 from spec_oracle.optimum.trees import DraftTrees
 from verifiers.transport_plan import InfeasibleTransportError, transport_plan
 
@@ -47,10 +48,11 @@ def best_budgets(
     ``target`` [N] is p in exact rationals, of nodes numbered so that parents and ceilings, int [N], come
     first; the root is node 0 and its own parent and ceiling.
     """
+    guess = float_optimum(target, parent, ceiling, trees)
     program = _BudgetProgram(target, parent, ceiling, trees)
-    program.add_sets(_subtrees(parent)[1:])
+    program.add_sets({*_subtrees(parent)[1:], *(guess.sets if guess else ())})
     while True:
-        budgets = program.solve()
+        budgets = program.solve(guess)
         stop = stop_masses(target * budgets, parent)
         violated = _negative(stop) or program.new_sets(_overfull_in_floats(stop, trees))
         if not violated:
@@ -103,9 +105,10 @@ class _BudgetProgram:
         ceiling: NDArray[np.int64],
         trees: DraftTrees,
     ) -> None:
-        self._target, self._parent, self._trees = target, parent, trees
+        self._target, self._parent, self._ceiling, self._trees = target, parent, ceiling, trees
         # c(v) = 1 - the drops on the way from the root to v; a node that the target never reaches has none.
-        self._drops = _ways(ceiling)[:, 1:][:, target[1:] > 0]
+        self._active = 1 + np.flatnonzero(target[1:] > 0)
+        self._drops = _ways(ceiling)[:, self._active]
         self._program = CoveringProgram(target @ self._drops)
         self._sets: dict[NodeSet, NDArray[np.bool_]] = {}
 
@@ -127,11 +130,19 @@ class _BudgetProgram:
             self._program.add(signed @ self._drops, signed.sum() - self._trees.mass_touching(chosen))
             self._sets[nodes] = chosen
 
-    def solve(self) -> NDArray[Any]:
-        """Return the best budgets [N] under the rows so far."""
+    def solve(self, guess: FloatOptimum | None) -> NDArray[Any]:
+        """Return the best budgets [N] under the rows so far, of several such the one nearest the guess."""
         self._program.solve()
-        budgets: NDArray[Any] = self._target[0] - self._drops @ self._program.solution
+        drops = self._near(guess) if guess else None
+        if drops is None:
+            self._program.solve()
+            drops = self._program.solution
+        budgets: NDArray[Any] = self._target[0] - self._drops @ drops
         return budgets
+
+    def _near(self, guess: FloatOptimum) -> NDArray[Any] | None:
+        drops = guess.budgets[self._ceiling] - guess.budgets
+        return self._program.solution_near(drops[self._active])
 
     def potentials(self) -> NDArray[Any]:
         """Return mu [N] from the multipliers of the rows."""

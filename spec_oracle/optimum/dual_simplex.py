@@ -5,6 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.exact.rationals import to_internal
+
+ROUNDING = 1e-9
+"""What is smaller than this in a float solution is taken for 0."""
+
 
 class CoveringProgram:
     """Minimise cost . x over x >= 0 subject to rows a . x >= b that are added as they are found violated.
@@ -22,13 +27,14 @@ class CoveringProgram:
         self._size = len(cost)
         self._zero = cost.sum() * 0
         self._dictionary = np.append(cost, self._zero)[None, :]
+        self._rows: list[tuple[NDArray[Any], Any]] = []
         self._basic: list[int] = []
         self._nonbasic = list(range(self._size))
 
     @property
     def num_rows(self) -> int:
         """Number of rows added so far."""
-        return len(self._basic) + len(self._nonbasic) - self._size
+        return len(self._rows)
 
     @property
     def solution(self) -> NDArray[Any]:
@@ -59,6 +65,7 @@ class CoveringProgram:
             if name < self._size and coefficients[name]:
                 row += coefficients[name] * self._dictionary[position]
         self._basic.append(self._size + self.num_rows)
+        self._rows.append((coefficients, bound))
         self._dictionary = np.insert(self._dictionary, -1, row, axis=0)
 
     def solve(self) -> None:
@@ -74,6 +81,37 @@ class CoveringProgram:
                 key=lambda column: (objective[column] / row[column], self._nonbasic[column]),
             )
             self._pivot(leaving, entering)
+
+    def solution_near(self, guess: NDArray[np.float64]) -> NDArray[Any] | None:
+        """Return an optimal x near ``guess`` [n], an optimal x in floats; None where there is none.
+
+        Call after `solve`. Among several optimal x a vertex is rarely the one that is wanted. Nonbasic
+        variables that cost nothing may take any value: they take the guess's, exactly 0 where that is 0 to
+        rounding. To have all those that are 0 among the nonbasic, pivot on columns that cost nothing, which
+        keeps the multipliers (and may leave the vertex of this basis infeasible: `solve` puts that right).
+        """
+        slacks = [
+            coefficients.astype(np.float64) @ guess - float(bound) for coefficients, bound in self._rows
+        ]
+        values = np.append(guess, slacks)
+        values[values < ROUNDING] = 0
+        for row, name in enumerate(self._basic):
+            if values[name] == 0:
+                entries, cost = self._dictionary[row], self._dictionary[-1]
+                movable = [
+                    column
+                    for column, other in enumerate(self._nonbasic)
+                    if values[other] > 0 and cost[column] == 0 and entries[column] != 0
+                ]
+                if movable:
+                    self._pivot(row, max(movable, key=lambda column: abs(entries[column])))
+        free = self._dictionary[-1, :-1] == 0
+        chosen = to_internal(np.where(free, values[self._nonbasic], 0.0))
+        basics = self._dictionary[:-1, :-1] @ chosen + self._dictionary[:-1, -1]
+        if (basics < 0).any():
+            return None
+        outside = self._values(self._nonbasic, chosen, 0, self._size)
+        return np.asarray(outside + self._values(self._basic, basics, 0, self._size))
 
     def _pivot(self, leaving: int, entering: int) -> None:
         """Solve row ``leaving`` for the nonbasic variable ``entering`` and substitute it everywhere."""

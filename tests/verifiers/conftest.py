@@ -1,16 +1,12 @@
 """What the tests of every verifier share."""
 
-import pytest
-
 import verifiers
 
 
 def pytest_generate_tests(metafunc):
-    """Run tests that take ``name`` on every verifier of the registry."""
+    """Run tests that take ``verifier`` or ``name`` on every verifier of the registry."""
+    names = verifiers.names()
+    if "verifier" in metafunc.fixturenames:
+        metafunc.parametrize("verifier", [verifiers.get(name) for name in names], ids=names)
     if "name" in metafunc.fixturenames:
-        metafunc.parametrize("name", verifiers.names())
-
-
-@pytest.fixture
-def verifier(name):
-    return verifiers.get(name)
+        metafunc.parametrize("name", names)
