@@ -7,7 +7,9 @@ p(x) times its slope.
 
 from dataclasses import dataclass
 
-from verifiers.arrays import Array, divide, namespace
+from verifiers.arrays import Array, arange_like, divide, is_exact, namespace
+
+_NEAR = 1e-11
 
 
 @dataclass(frozen=True)
@@ -54,15 +56,48 @@ def _tail(mass: Array) -> Array:
     return xp.concat([from_end[:, 1:], from_end[:, :1] * 0], axis=1)
 
 
+def nearly_vertices(target_mass: Array, draft_mass: Array, count: Array, block: Array) -> Array:
+    """Return bool [B, G]: whether the point before level k lies above the minorant, but by less than 1e-11.
+
+    ``block`` int [B, G]: the blocks between the `vertices`. A selection that keeps so close to the limit of a
+    prefix needs attractions 1e11 apart, and below 1e-15 the distance is rounding, so that there may be none.
+    Making the point a vertex moves the ideal law by no more than the distance.
+    """
+    position = arange_like(block, block.shape[1])
+    same = block[:, :, None] == block[:, None, :]
+    later = block[:, :, None] < block[:, None, :]
+    power = count[:, None]
+    top, bottom = _sum_over(same | later, draft_mass) ** power, _sum_over(later, draft_mass) ** power
+    here = (_tail(draft_mass) + draft_mass) ** power
+    whole = _sum_over(same, target_mass)
+    passed = _sum_over(same & (position[None, None, :] < position[None, :, None]), target_mass)
+    height = (top - here) - (top - bottom) * divide(passed, whole, otherwise=0)
+    return (height <= _NEAR) & (whole > 0) & (position > 0)[None, :]
+
+
+def _sum_over(mask: Array, mass: Array) -> Array:
+    """Return for every level the mass [B, G] of the levels that ``mask`` bool [B, G, G] marks for it."""
+    xp = namespace(mass)
+    return xp.sum(xp.where(mask, mass[:, None, :], mass[:, None, :] * 0), axis=-1)
+
+
+def _numbered(starts: Array) -> Array:
+    """Return the index of each level's block, int [B, G], given where blocks start, bool [B, G]."""
+    xp = namespace(starts)
+    return xp.cumulative_sum(xp.astype(starts, xp.int64), axis=-1)
+
+
 def make_blocks(target_mass: Array, draft_mass: Array, count: Array) -> Blocks:
     """Return the blocks of levels with masses p, q [B, G], at nodes with ``count`` int [B] drafts."""
     xp = namespace(target_mass)
-    block = xp.cumulative_sum(xp.astype(vertices(target_mass, draft_mass, count), xp.int64), axis=-1)
+    starts = vertices(target_mass, draft_mass, count)
+    if not is_exact(draft_mass):
+        starts = starts | nearly_vertices(target_mass, draft_mass, count, _numbered(starts))
+    block = _numbered(starts)
     same = block[:, :, None] == block[:, None, :]
-    none = draft_mass[:, None, :] * 0
-    mass = xp.sum(xp.where(same, draft_mass[:, None, :], none), axis=-1)
-    below = xp.sum(xp.where(block[:, :, None] < block[:, None, :], draft_mass[:, None, :], none), axis=-1)
-    target_of_block = xp.sum(xp.where(same, target_mass[:, None, :], none), axis=-1)
+    mass = _sum_over(same, draft_mass)
+    below = _sum_over(block[:, :, None] < block[:, None, :], draft_mass)
+    target_of_block = _sum_over(same, target_mass)
     even = _even(mass + below, below, count)
     target_share = divide(target_mass, target_of_block, otherwise=1)
     draft_share = divide(draft_mass, mass, otherwise=1)
