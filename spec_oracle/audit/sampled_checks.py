@@ -16,6 +16,9 @@ from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.plain import ContractError, SubjectRaisedError, call_plain, make_generator
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.subjects import Subject
+from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact import EmissionLaw, Gap
+from spec_oracle.exact.gap import largest_gap
 from spec_oracle.statistics import (
     EProcess,
     GoodnessOfFit,
@@ -53,6 +56,17 @@ class Sample:
     def draws(self) -> int:
         """Calls drawn so far."""
         return int(self.cells.sum())
+
+    @property
+    def total_variation(self) -> float:
+        """Total variation as drawn; noise included."""
+        return float(abs(self.cells / self.draws - self.law).sum() / 2)
+
+    @property
+    def largest_gap(self) -> Gap:
+        """The text with the largest gap, as drawn."""
+        shape = (self.instance.vocab_size,) * len(self.lengths)
+        return largest_gap(self.law, self.cells / self.draws, shape)
 
     @property
     def block_efficiency(self) -> float:
@@ -112,6 +126,19 @@ class SampledFindings:
             ),
             default=0.0,
         )
+
+
+class CrossCheckError(SpecOracleError):
+    """Plain sampling contradicts an intercepted law: the interception missed something."""
+
+
+def require_agreement(subject: Subject, name: str, law: EmissionLaw, *, alpha: float, seed: int) -> None:
+    """Raise `CrossCheckError` when `SCREENING_DRAWS` calls of the untouched code contradict its law."""
+    sample = Sample.of(law.instance)
+    Sampler(subject, seed).draw(sample, SCREENING_DRAWS)
+    fit = goodness_of_fit_by_g(sample.cells, law.extended().reshape(-1), alpha=alpha)
+    if not fit.passed:
+        raise CrossCheckError(f"instance {name!r}: {fit}")
 
 
 def joint(

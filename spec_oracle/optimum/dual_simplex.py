@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from spec_oracle.exact.rationals import to_internal
 
 ROUNDING = 1e-9
-"""What is smaller than this in a float solution is taken for 0."""
+"""What is smaller in a float solution is taken for 0."""
 
 
 class CoveringProgram:
@@ -47,7 +47,7 @@ class CoveringProgram:
         return self._values(self._nonbasic, self._dictionary[-1, :-1], self._size, self.num_rows)
 
     def _values(self, names: list[int], values: NDArray[Any], first: int, count: int) -> NDArray[Any]:
-        """Spread ``values`` of the variables ``names`` over those numbered first..first+count-1, else 0."""
+        """Return variables first..first+count-1, given the ``values`` of ``names``; the others are 0."""
         spread = np.full(count, self._zero)
         for name, value in zip(names, values, strict=True):
             if first <= name < first + count:
@@ -83,35 +83,32 @@ class CoveringProgram:
             self._pivot(leaving, entering)
 
     def solution_near(self, guess: NDArray[np.float64]) -> NDArray[Any] | None:
-        """Return an optimal x near ``guess`` [n], an optimal x in floats; None where there is none.
+        """Return an optimal x next to ``guess`` [n], an optimal x in floats; None where none is found.
 
-        Call after `solve`. Among several optimal x a vertex is rarely the one that is wanted. Nonbasic
-        variables that cost nothing may take any value: they take the guess's, exactly 0 where that is 0 to
-        rounding. To have all those that are 0 among the nonbasic, pivot on columns that cost nothing, which
-        keeps the multipliers (and may leave the vertex of this basis infeasible: `solve` puts that right).
+        Call after `solve`. Nonbasic variables that cost nothing may take any value without loss: they take
+        the guess's. Pivots on columns that cost nothing first bring the variables that are 0 there among the
+        nonbasic ones, where they are 0 exactly. Such pivots keep the multipliers, but may leave the vertex of
+        the basis infeasible, which the next `solve` puts right.
         """
-        slacks = [
-            coefficients.astype(np.float64) @ guess - float(bound) for coefficients, bound in self._rows
-        ]
+        slacks = [row.astype(np.float64) @ guess - float(bound) for row, bound in self._rows]
         values = np.append(guess, slacks)
         values[values < ROUNDING] = 0
-        for row, name in enumerate(self._basic):
-            if values[name] == 0:
-                entries, cost = self._dictionary[row], self._dictionary[-1]
-                movable = [
-                    column
-                    for column, other in enumerate(self._nonbasic)
-                    if values[other] > 0 and cost[column] == 0 and entries[column] != 0
-                ]
-                if movable:
-                    self._pivot(row, max(movable, key=lambda column: abs(entries[column])))
+        self._make_nonbasic(values == 0)
         free = self._dictionary[-1, :-1] == 0
         chosen = to_internal(np.where(free, values[self._nonbasic], 0.0))
-        basics = self._dictionary[:-1, :-1] @ chosen + self._dictionary[:-1, -1]
+        basics: NDArray[Any] = self._dictionary[:-1, :-1] @ chosen + self._dictionary[:-1, -1]
         if (basics < 0).any():
             return None
-        outside = self._values(self._nonbasic, chosen, 0, self._size)
-        return np.asarray(outside + self._values(self._basic, basics, 0, self._size))
+        return self._values([*self._basic, *self._nonbasic], np.append(basics, chosen), 0, self._size)
+
+    def _make_nonbasic(self, zero: NDArray[np.bool_]) -> None:
+        """Exchange basic variables marked ``zero`` for nonbasic ones that are not and that cost nothing."""
+        for row, name in enumerate(self._basic):
+            if zero[name]:
+                entries = self._dictionary[row, :-1]
+                movable = (self._dictionary[-1, :-1] == 0) & (entries != 0) & ~zero[self._nonbasic]
+                if movable.any():
+                    self._pivot(row, max(np.flatnonzero(movable).tolist(), key=abs(entries).__getitem__))
 
     def _pivot(self, leaving: int, entering: int) -> None:
         """Solve row ``leaving`` for the nonbasic variable ``entering`` and substitute it everywhere."""

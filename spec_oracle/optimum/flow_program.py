@@ -1,4 +1,4 @@
-"""The linear program over budgets and flows in floats: fast, and right about which node sets matter."""
+"""The whole linear program over budgets and flows in floats: where to look for the exact optimum."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -54,24 +54,26 @@ def float_optimum(
         (parent[1:], below, -mass[1:]),
         (node, arc, -np.ones(len(arc))),
     )
-    limits = np.concatenate([np.zeros(2 * (nodes - 1)), trees.probability.astype(np.float64)])
     result = linprog(
         np.concatenate([-mass, np.zeros(len(arc))]),
         A_ub=sparse.vstack([unserved[1:], falling[1:], spent]),
-        b_ub=limits,
+        b_ub=np.concatenate([np.zeros(2 * (nodes - 1)), trees.probability.astype(np.float64)]),
         bounds=np.array([(1, 1)] + [(0, np.inf)] * (width - 1)),
         method="highs",
     )
     if not result.success:
         return None
     potentials = np.append(0, -result.ineqlin.marginals[: nodes - 1])
-    levels = np.sort(potentials)
-    sets = [
+    return FloatOptimum(result.x[:nodes], _upper_sets(potentials))
+
+
+def _upper_sets(potentials: NDArray[np.float64]) -> list[frozenset[int]]:
+    """Return the sets {v: mu(v) >= level} but that of the lowest level, which has all nodes."""
+    return [
         frozenset(np.flatnonzero(potentials >= upper).tolist())
-        for lower, upper in pairwise(levels)
+        for lower, upper in pairwise(np.sort(potentials))
         if upper - lower > SAME_LEVEL
     ]
-    return FloatOptimum(result.x[:nodes], sets)
 
 
 def _matrix(height: int, width: int, *entries: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]) -> Any:

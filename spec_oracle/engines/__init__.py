@@ -1,0 +1,24 @@
+"""Third-party implementations behind one small adapter each; nothing is imported until it is asked for."""
+
+from spec_oracle.engines.errors import EngineError
+from spec_oracle.engines.registry import (
+    Engine,
+    engine_names,
+    engine_subject,
+    installed_version,
+    load_engine,
+    why_unavailable,
+)
+from spec_oracle.engines.subjects import EngineSubject, Origin
+
+__all__ = [
+    "Engine",
+    "EngineError",
+    "EngineSubject",
+    "Origin",
+    "engine_names",
+    "engine_subject",
+    "installed_version",
+    "load_engine",
+    "why_unavailable",
+]

@@ -1,0 +1,69 @@
+"""The plain contract that every adapter keeps, and the conversions adapters share.
+
+``verify(draft_tokens [B, L], draft_probs [B, L, V], target_probs [B, L+1, V], generator)`` returns
+``(tokens [B, L+1] int64 padded with -1, num_accepted [B] int64)``, all torch. Rows go into the engine in the
+dtype they come in: float32 is what engines run on, float64 leaves rounding out of an exact law. Without a
+generator the engine draws from torch's global stream, as it does in production; code that is intercepted is
+called that way.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import torch
+
+Tensor: TypeAlias = Any
+Generator: TypeAlias = Any
+Emission: TypeAlias = tuple[Tensor, Tensor]
+Verify: TypeAlias = Callable[[Tensor, Tensor, Tensor, Generator], Emission]
+
+PADDING = -1
+
+
+def logits_of(probs: Tensor) -> Tensor:
+    """Return log-probabilities, -inf where there is no mass: what a model with a top-k mask hands over."""
+    return torch.log(probs)
+
+
+def draw_bonus(target_probs: Tensor) -> Tensor:
+    """Draw the token after a fully accepted draft from the last target row, int64 [B, 1].
+
+    For engines whose verifier takes the bonus token from its caller, the sampler of plain decoding.
+    """
+    return torch.multinomial(target_probs[:, -1], num_samples=1)
+
+
+def counted(tokens: Tensor) -> Emission:
+    """Return padded ``tokens`` [B, L+1] as int64 and the accepted length [B] that they show."""
+    padded = tokens.to(torch.int64)
+    return padded, (padded >= 0).sum(dim=1) - 1
+
+
+def assembled(draft_tokens: Tensor, num_accepted: Tensor, next_token: Tensor) -> Emission:
+    """Return the emission that accepts ``num_accepted`` [B] drafted tokens and adds ``next_token`` [B]."""
+    position = torch.arange(draft_tokens.shape[1] + 1)
+    tau = num_accepted.to(torch.int64)[:, None]
+    tokens = torch.nn.functional.pad(draft_tokens, (0, 1), value=PADDING)
+    tokens = torch.where(position < tau, tokens, PADDING)
+    return torch.where(position == tau, next_token.to(torch.int64)[:, None], tokens), tau[:, 0]
+
+
+def fresh_seed(generator: Generator) -> int:
+    """Draw the 62-bit seed of one call, for engines that key their own streams by a seed."""
+    return int(torch.randint(2**62, (1,), generator=generator))
+
+
+@contextmanager
+def drawing_from(generator: Generator) -> Iterator[None]:
+    """Let torch's global stream continue ``generator`` inside the block; no generator leaves it alone."""
+    if generator is None:
+        yield
+        return
+    outside = torch.get_rng_state()
+    torch.set_rng_state(generator.get_state())
+    try:
+        yield
+    finally:
+        generator.set_state(torch.get_rng_state())
+        torch.set_rng_state(outside)

