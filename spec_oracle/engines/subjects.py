@@ -60,11 +60,13 @@ class EngineSubject:
 _NGRAM = "draft_probs=None, as with n-gram drafts: accept with p(x), else draw from p without x"
 
 
-def _token_and_ngram(name: str, origin: Origin) -> tuple[EngineSubject, EngineSubject]:
+def _token_and_ngram(name: str, origin: Origin, notes: str) -> tuple[EngineSubject, EngineSubject]:
     """Return the token rule of an engine, and its form for drafters that report no probabilities."""
     return (
-        EngineSubject(name, "token", origin, {"reads_draft": True}),
-        EngineSubject(f"{name}-ngram", "sample_and_match", origin, {"reads_draft": False}, notes=_NGRAM),
+        EngineSubject(name, "token", origin, {"reads_draft": True}, notes=notes),
+        EngineSubject(
+            f"{name}-ngram", "sample_and_match", origin, {"reads_draft": False}, notes=f"{notes}. {_NGRAM}"
+        ),
     )
 
 
@@ -152,11 +154,20 @@ def _ascend(kind: str, version: str = _VLLM_ASCEND.version, *, notes: str = "") 
     )
 
 
-_OPT_IN = "rejection_sampler_config.enable_block_verify, from three drafted tokens on"
-_BY_DEFAULT = "block rule by default from three drafted tokens on"
+_HASHED = "Triton interpreter; uniforms and noise are hashes of (seed, position)"
+_INJECTED = "Triton interpreter; all uniforms are arguments"
+_FINDING = "see docs/findings/vllm-ascend-block-verify.md"
+_OPT_IN = f"{_FINDING}; rejection_sampler_config.enable_block_verify, from three drafted tokens on"
+_BY_DEFAULT = f"{_FINDING}; block rule by default from three drafted tokens on"
 
 SUBJECTS = (
-    EngineSubject("transformers", "token", _TRANSFORMERS, {"ensemble_weight": None}, notes="batch of one"),
+    EngineSubject(
+        "transformers",
+        "token",
+        _TRANSFORMERS,
+        {"ensemble_weight": None},
+        notes="batch of one; see docs/findings/transformers-zero-uniform.md",
+    ),
     EngineSubject(
         "transformers-ensemble",
         "token",
@@ -164,7 +175,13 @@ SUBJECTS = (
         {"ensemble_weight": 0.5},
         declared_lossy="assistant_ensemble_weight=0.5 verifies against a mixture of target and draft",
     ),
-    EngineSubject("vllm-v0", "token", _VLLM_V0, {"version": "0.7.3"}),
+    EngineSubject(
+        "vllm-v0",
+        "token",
+        _VLLM_V0,
+        {"version": "0.7.3"},
+        notes="torch.compile switched off; residuals floored at the smallest normal float",
+    ),
     EngineSubject(
         "vllm-v0@0.6.6.post1",
         "token",
@@ -178,22 +195,22 @@ SUBJECTS = (
         {"version": "0.7.3"},
         declared_lossy="typical acceptance (Medusa): entropy threshold, and the likeliest token on rejection",
     ),
-    *_token_and_ngram("vllm-v1", _VLLM_V1),
-    EngineSubject("vllm-v2-token", "token", _VLLM_V2, {"block": False, "reads_draft": True}),
-    EngineSubject("vllm-v2-block", "block", _VLLM_V2, {"block": True, "reads_draft": True}),
+    *_token_and_ngram("vllm-v1", _VLLM_V1, "Triton interpreter"),
+    EngineSubject("vllm-v2-token", "token", _VLLM_V2, {"block": False, "reads_draft": True}, notes=_HASHED),
+    EngineSubject("vllm-v2-block", "block", _VLLM_V2, {"block": True, "reads_draft": True}, notes=_HASHED),
     EngineSubject(
         "vllm-v2-token-ngram",
         "sample_and_match",
         _VLLM_V2,
         {"block": False, "reads_draft": False},
-        notes=_NGRAM,
+        notes=f"{_HASHED}. {_NGRAM}",
     ),
     EngineSubject(
         "vllm-v2-block-ngram",
         "sample_and_match",
         _VLLM_V2,
         {"block": True, "reads_draft": False},
-        notes=_NGRAM,
+        notes=f"{_HASHED}. {_NGRAM}",
     ),
     _ascend("token"),
     _ascend("token-ngram"),
@@ -206,9 +223,9 @@ SUBJECTS = (
     _ascend("block", "0.19.1rc1", notes=_BY_DEFAULT),
     _ascend("block", "0.20.2rc1", notes=_BY_DEFAULT),
     _ascend("block", "0.23.0", notes=_OPT_IN),
-    *_token_and_ngram("lmdeploy", _LMDEPLOY),
-    *_token_and_ngram("tpu-inference", _TPU_INFERENCE),
-    *_token_and_ngram("sglang-blockwise", _SGLANG_BLOCKWISE),
-    EngineSubject("sglang-chain", "token", _SGLANG_CHAIN, {"block": False}),
-    EngineSubject("sglang-chain-block", "block", _SGLANG_CHAIN, {"block": True}),
+    *_token_and_ngram("lmdeploy", _LMDEPLOY, "portable torch backend"),
+    *_token_and_ngram("tpu-inference", _TPU_INFERENCE, "JAX on the CPU; adds 1e-9 to denominators"),
+    *_token_and_ngram("sglang-blockwise", _SGLANG_BLOCKWISE, "torch path; token rule despite the name"),
+    EngineSubject("sglang-chain", "token", _SGLANG_CHAIN, {"block": False}, notes=_INJECTED),
+    EngineSubject("sglang-chain-block", "block", _SGLANG_CHAIN, {"block": True}, notes=_INJECTED),
 )
