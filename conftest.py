@@ -1,6 +1,7 @@
-"""Hypothesis profiles for every test of the project."""
+"""Hypothesis profiles, and the line that says which tests were left out and how to run them."""
 
 import os
+from collections import Counter
 
 from hypothesis import HealthCheck, settings
 
@@ -10,3 +11,31 @@ settings.register_profile("fast", max_examples=30, **_COMMON)
 settings.register_profile("ci", max_examples=100, **_COMMON)
 settings.register_profile("nightly", max_examples=2000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+_LEFT_OUT = {"lm": "make test-lm", "engines": "make test-engines", "nightly": "make test-nightly"}
+_counts: Counter[str] = Counter()
+
+
+def pytest_deselected(items):
+    """Count what the marker expression leaves out."""
+    for item in items:
+        _counts.update(marker for marker in _LEFT_OUT if item.get_closest_marker(marker))
+
+
+def pytest_sessionfinish(session):
+    """Hand the counts of an xdist worker to the controller; every worker collects the same tests."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = dict(_counts)
+
+
+def pytest_testnodedown(node):
+    """Take over the counts of a worker."""
+    _counts.update(Counter(getattr(node, "workeroutput", {}).get("left_out", {})) - _counts)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say what was not run, so that nobody takes it for passed."""
+    for marker, count in sorted(_counts.items()):
+        terminalreporter.write_line(
+            f"NOT RUN: {count} tests marked {marker}; run them with `{_LEFT_OUT[marker]}`"
+        )

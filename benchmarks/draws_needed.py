@@ -1,7 +1,7 @@
 """Draws needed to find a total variation of 0.01 in a uniform law over 16 outcomes, at alpha 1e-9.
 
 The defect is the spread one: every other outcome too likely by 2 %, the rest too rare by 2 %. It is the least
-favourable defect of its size. Run with ``python benchmarks/draws_needed.py``; takes about 20 seconds.
+favourable defect of its size. Run with ``python benchmarks/draws_needed.py``; takes a few seconds.
 """
 
 import numpy as np

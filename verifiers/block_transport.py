@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from verifiers.arrays import Array, divide, minimum_one, normalised
+from verifiers.arrays import Array, divide, minimum_one, namespace, normalised
 from verifiers.errors import InvalidInputError
 from verifiers.interface import DecisionSource, Drafts, State, StatefulVerifier, Verdict
 from verifiers.multisets import multisets
@@ -88,28 +88,29 @@ class BoundBlockTransport:
         return self._blocks[key]
 
     def verify(self, drafts: Drafts, decisions: DecisionSource, state: State) -> tuple[Verdict, State]:
-        """Stop where the plan of each request's position says, given its draft tree (numpy only)."""
+        """Stop where the plan of each request's position says, given its draft tree."""
+        xp = namespace(drafts.tokens)
         positions = list(state[0])
         size = (drafts.draft_length, drafts.num_paths)
         blocks = [self.block(position, *size) for position in positions]
         laws = [block.stop_law(paths) for block, paths in zip(blocks, drafts.tokens.tolist(), strict=True)]
-        zero = drafts.target_probs[0, 0, 0, 0] * 0
+        zero = laws[0][1][0] * 0
         weights = np.full((drafts.batch, max(len(masses) for _, masses in laws)), zero)
         for row, (_, masses) in zip(weights, laws, strict=True):
             row[: len(masses)] = masses
-        chosen = decisions.categorical(weights)
+        chosen = decisions.categorical(xp.asarray(weights))
         stops = [nodes[choice] for (nodes, _), choice in zip(laws, chosen.tolist(), strict=True)]
         left = np.stack([block.owed(stop) for block, stop in zip(blocks, stops, strict=True)])
-        next_token = decisions.categorical(left)
+        next_token = decisions.categorical(xp.asarray(left))
         after = np.empty(drafts.batch, dtype=object)
         for b, (block, stop, token) in enumerate(zip(blocks, stops, next_token.tolist(), strict=True)):
             after[b] = block.after(stop, token)
-        tau = np.array([len(stop) for stop in stops])
+        tau = xp.asarray([len(stop) for stop in stops])
         path = [
             next(k for k, path in enumerate(paths) if tuple(path[: len(stop)]) == stop)
             for paths, stop in zip(drafts.tokens.tolist(), stops, strict=True)
         ]
-        return Verdict(tau, np.array(path), next_token, drafts.tokens), (after,)
+        return Verdict(tau, xp.asarray(path), next_token, drafts.tokens), (after,)
 
 
 @dataclass(frozen=True)
@@ -156,12 +157,21 @@ class Block:
         for j, debt in enumerate(start.debts):
             given.append(row)
             if debt.remaining > depth:
-                row = normalised(row * self._unserved(ratios[:, j, None] * divide(law, row, otherwise=0)))
+                row = normalised(self._left(row, ratios[:, j, None] * divide(law, row, otherwise=0)))
         return _Level(tuple(given), row, law, ratios, p, q)
 
     def _unserved(self, ratio: NDArray[Any]) -> NDArray[Any]:
         """Return the share (1 - min(1, t))^K of a node's mass that is not passed."""
         return np.asarray((1 - minimum_one(ratio)) ** self._paths)
+
+    def _left(self, rows: NDArray[Any], ratio: NDArray[Any]) -> NDArray[Any]:
+        """Return the weights p(x|v) (1 - min(1, t_x))^K [..., V] of what is owed, from t_x [..., V].
+
+        Where nothing is owed the node is reached with mass zero but for rounding; the row itself then keeps
+        the draw in the target's support.
+        """
+        left = rows * self._unserved(ratio)
+        return np.where(left.sum(axis=-1, keepdims=True) > 0, left, rows)
 
     def passing(self, depth: int) -> NDArray[Any]:
         """Return w(v) of all nodes of one depth, [V^d]."""
@@ -208,10 +218,7 @@ class Block:
         return self._levels[len(node)], index
 
     def owed(self, node: Context) -> NDArray[Any]:
-        """Return the weights [V] of the token after ``node``: what is owed there; p after a whole path.
-
-        Where nothing is owed, stops have mass zero but for rounding; p then keeps the draw in the support.
-        """
+        """Return the weights [V] of the token after ``node``: what is owed there; p after a whole path."""
         level, index = self._find(node)
         row: NDArray[Any] = level.target[index]
         if len(node) == self._length:
@@ -219,8 +226,7 @@ class Block:
         start = index * self.vocab_size
         children = self._levels[len(node) + 1]
         part = slice(start, start + self.vocab_size)
-        left = row * self._unserved(divide(children.q[part], children.p[part], otherwise=0))
-        return left if left.sum() > 0 else row
+        return self._left(row, divide(children.q[part], children.p[part], otherwise=0))
 
     def after(self, node: Context, token: int) -> Position:
         """Return the position after ``node`` and ``token``, with the debts that are still open there."""

@@ -43,8 +43,11 @@ def transport_plan(
 
     Object arrays of rationals give plans in `Fraction`, exact. Floats are taken as the dyadic rationals they
     are and the flow is exact too; what their totals differ by, at most `ROUNDING` of the whole, stays with
-    its tree, at the node that takes most of it. Raises `InvalidInputError` for shapes that disagree, negative
-    masses and nodes out of range, `InfeasibleTransportError` where no plan exists.
+    its tree, at the node that takes most of it, or wants most where none takes any. A stop mass that is a
+    rounding residue of 0 is carried like any other: clear it before.
+
+    Raises `InvalidInputError` for shapes that disagree, negative masses and nodes out of range,
+    `InfeasibleTransportError` where no plan exists.
     """
     exact = stop_masses.dtype == object and tree_probs.dtype == object
     rounding = 0 if exact else ROUNDING
@@ -210,10 +213,10 @@ class _Flow:
         return frozenset(nodes)
 
     def place_spare(self) -> None:
-        """Let mass that rounding left with a tree stop where most of that tree's mass stops."""
+        """Let mass that rounding left with a tree stop where most of its mass stops, or is wanted most."""
         for carried, spare in zip(self.carried, self.spare, strict=True):
             if spare:
-                carried[max(carried, key=carried.__getitem__)] += spare
+                carried[max(carried, key=lambda node: (carried[node], self.wanted[node]))] += spare
 
     def rows(self) -> list[list[int]]:
         """Return the mass at each tree's nodes, in the tree's order."""

@@ -2,21 +2,38 @@
 
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
+from typing import Any, Protocol
 
 from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.errors import NoSuchExample
 
 from spec_oracle.audit.results import Counterexample
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact import DecodedLaw, EmissionLaw
+from spec_oracle.exact import Gap
 from spec_oracle.toy import Instance
 from spec_oracle.toy.strategies import instances
 
-Law = EmissionLaw | DecodedLaw
+
+class Law(Protocol):
+    """What is known of a subject's law on one instance."""
+
+    @property
+    def total_variation(self) -> Any:
+        """Distance from the target."""
+        ...
+
+    @property
+    def largest_gap(self) -> Gap:
+        """The text with the largest gap."""
+        ...
+
 
 DEFECT = 1e-9
 """A total variation that no rounding explains."""
+
+ROUNDING = 1e-13
 
 
 def smallest_counterexample(
@@ -61,4 +78,14 @@ def describe(
         instance.save(path)
         file = str(path)
     reproduce = f"spec-oracle audit {subject} --instance {file or 'FILE'}{options}"
-    return Counterexample(instance, law.largest_gap, law.total_variation, file, reproduce)
+    sequence, _, actual = law.largest_gap
+    gap = Gap(sequence, instance.exact.target.probability(sequence), as_fraction(actual))
+    return Counterexample(instance, gap, as_fraction(law.total_variation), file, reproduce)
+
+
+def as_fraction(value: Any, largest_denominator: int = 10**5) -> Any:
+    """Return the short fraction that a float is the rounding of, if there is one; else the value."""
+    if isinstance(value, Fraction):
+        return value
+    near = Fraction(float(value)).limit_denominator(largest_denominator)
+    return near if abs(float(near) - value) < ROUNDING else value

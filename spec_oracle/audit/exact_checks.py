@@ -1,15 +1,15 @@
 """Checks of verifiers that can be enumerated: proof on every instance tried."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.audit.plain import ContractError
 from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact import DecodedLaw, EmissionLaw, decoded_law, emission_law
+from spec_oracle.exact import DecisionError, DecodedLaw, EmissionLaw, VerdictError, decoded_law
 from spec_oracle.exact.call import call_verifier, fresh_state
 from spec_oracle.toy import Instance
 from verifiers import AnyVerifier, Drafts, ModelBound, drafting_of, replayed_decisions
@@ -45,19 +45,19 @@ class JointFindings:
 
 
 def joint_findings(
-    verifier: AnyVerifier, instances: Mapping[str, Instance], arithmetic: Arithmetic
+    law_of: Callable[[Instance], EmissionLaw], instances: Mapping[str, Instance]
 ) -> JointFindings:
-    """Enumerate the emission law on every instance."""
+    """Compute the emission law on every instance."""
     laws: dict[str, EmissionLaw] = {}
     for name, instance in instances.items():
         try:
-            laws[name] = emission_law(verifier, instance, exact=arithmetic.exact, array=arithmetic.array)
-        except SpecOracleError as error:
+            laws[name] = law_of(instance)
+        except (DecisionError, VerdictError, ContractError) as error:
             return JointFindings(laws, f"{name}: {error}")
     return JointFindings(laws)
 
 
-def joint(findings: JointFindings, arithmetic: Arithmetic) -> CheckResult:
+def joint(findings: JointFindings, arithmetic: Arithmetic, how: str = "enumerated") -> CheckResult:
     """Judge whether the extended law of one call is the target's, on every instance."""
     if findings.failure is not None:
         return CheckResult("joint", Status.FAILED, findings.failure)
@@ -71,8 +71,8 @@ def joint(findings: JointFindings, arithmetic: Arithmetic) -> CheckResult:
         return CheckResult("joint", Status.INCONCLUSIVE, "never accepted a whole draft, so no bonus token")
     if not any(sum(pmf[:-1]) > 0 for pmf in lengths):
         return CheckResult("joint", Status.INCONCLUSIVE, "never rejected a draft")
-    how = "exactly 0" if arithmetic.exact else f"at most {worst:.1e}"
-    return CheckResult("joint", Status.PASSED, f"total variation {how} on {count} instances, all enumerated")
+    size = "exactly 0" if arithmetic.exact else f"at most {worst:.1e}"
+    return CheckResult("joint", Status.PASSED, f"total variation {size} on {count} instances, all {how}")
 
 
 def calls(
@@ -86,7 +86,7 @@ def calls(
             text = decoded_law(
                 verifier, instance, tokens, exact=arithmetic.exact, array=arithmetic.array, stop_token=stop
             )
-        except SpecOracleError as error:
+        except (DecisionError, VerdictError) as error:
             return CheckResult("calls", Status.FAILED, str(error)), None
         if law is None or text.total_variation > worst:
             worst, law = text.total_variation, text

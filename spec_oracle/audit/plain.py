@@ -56,7 +56,7 @@ def call_plain(subject: Subject, drafts: Drafts, generator: Any) -> Emissions:
     arguments = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
     if drafts.num_paths == 1:
         arguments = tuple(array[:, 0] for array in arguments)
-    handed = [_to_library(array, subject.array) for array in arguments]
+    handed = [to_library(array, subject.array) for array in arguments]
     try:
         tokens, accepted = subject.function(handed[0], handed[1], handed[2], generator)
     except SpecOracleError:
@@ -89,11 +89,12 @@ def _first_wrong(name: str, wrong: NDArray[np.bool_], values: NDArray[Any]) -> N
         raise ContractError(f"{name}: {values[index]} at index {index} cannot be part of an emission")
 
 
-def _to_library(array: NDArray[Any], library: str) -> Any:
+def to_library(array: NDArray[Any], library: str) -> Any:
+    """Return a copy of a numpy array for the library ("numpy" or "torch") that a subject works in."""
     if library == "torch":
         import torch
 
-        return torch.from_numpy(np.ascontiguousarray(array))
+        return torch.from_numpy(array.copy())
     return array.copy()
 
 

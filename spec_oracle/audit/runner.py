@@ -1,13 +1,16 @@
 """Runs the checks of a subject and draws the verdict."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from spec_oracle.audit import exact_checks, sampled_checks
 from spec_oracle.audit.counterexample import describe, smallest_counterexample
+from spec_oracle.audit.intercepted import intercepted_law
 from spec_oracle.audit.panel import panel
+from spec_oracle.audit.plain import SubjectRaisedError
 from spec_oracle.audit.results import (
     AuditReport,
     CheckResult,
@@ -17,9 +20,11 @@ from spec_oracle.audit.results import (
     SubjectReport,
     SubjectVerdict,
 )
+from spec_oracle.audit.sampled_checks import CrossCheckError
 from spec_oracle.audit.subjects import Subject, of_object, resolve_subject
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
+from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
 from spec_oracle.statistics import DEFAULT_ALPHA, ErrorBudget
 from spec_oracle.toy import Instance
@@ -93,56 +98,91 @@ def audit_subject(subject: Subject, options: AuditOptions, alpha: float) -> Subj
     """Run every check that the subject allows, at a false-alarm rate of ``alpha`` for all of them."""
     if subject.verifier is not None:
         return _audit_verifier(subject, subject.verifier, options, alpha)
-    return _audit_sampled(subject, options, alpha)
+    try:
+        return _audit_intercepted(subject, options, alpha)
+    except (CannotFollowError, TooManyBranchesError, UnrepeatableError, CrossCheckError) as error:
+        reason = f"sampled, because interception failed: {error}"
+    except SubjectRaisedError as error:
+        check = CheckResult("joint", Status.INCONCLUSIVE, str(error))
+        return SubjectReport(subject.name, SubjectVerdict.INCONCLUSIVE, Evidence.NONE, (check,), alpha)
+    return _audit_sampled(subject, options, alpha, reason)
 
 
 def _audit_verifier(
     subject: Subject, verifier: AnyVerifier, options: AuditOptions, alpha: float
 ) -> SubjectReport:
+    """Audit a verifier that reads its decisions from a source: everything is enumerated."""
+
+    def law_of(instance: Instance, *, exact: bool = options.exact) -> EmissionLaw:
+        return emission_law(verifier, instance, exact=exact, array="numpy" if exact else options.array)
+
     instances = options.instances_for(subject)
     arithmetic = exact_checks.Arithmetic(options.exact, options.array)
-    findings = exact_checks.joint_findings(verifier, instances, arithmetic)
-    small = panel(2, 2, next(iter(instances.values())).num_paths, options.seed)["good-draft"]
-    calls, text = exact_checks.calls(verifier, small, arithmetic)
+    findings = exact_checks.joint_findings(law_of, instances)
     first = next(iter(instances.values()))
+    small = panel(2, 2, first.num_paths, options.seed)["good-draft"]
+    calls, text = exact_checks.calls(verifier, small, arithmetic)
     checks = (
         exact_checks.joint(findings, arithmetic),
         calls,
         exact_checks.batch(verifier, first, options.seed),
         exact_checks.inputs_kept(verifier, first, options.seed),
     )
-    verdict = _verdict(checks, subject)
-    counterexample = None
-    if verdict is SubjectVerdict.LOSSY:
-
-        def law_of(instance: Instance, *, exact: bool = options.exact) -> EmissionLaw:
-            return emission_law(verifier, instance, exact=exact, array="numpy" if exact else options.array)
-
-        counterexample = _counterexample(subject, findings.laws, law_of, options)
-    laws = list(findings.laws.values())
+    best = block_transport_optimum if isinstance(verifier, StatefulVerifier) else multi_path_optimum
+    optimum = partial(best, drafting=drafting_of(verifier))
+    report = _exact_report(subject, options, checks, findings, law_of=law_of, optimum=optimum)
     worst = max(findings.total_variation, float(text.total_variation) if text else 0.0)
+    return replace(report, alpha=alpha, total_variation=worst, smallest_detectable_tv=arithmetic.tolerance)
+
+
+def _audit_intercepted(subject: Subject, options: AuditOptions, alpha: float) -> SubjectReport:
+    """Audit a plain function exactly, with its randomness enumerated; raises where that cannot be done."""
+    instances = options.instances_for(subject)
+    law_of = partial(intercepted_law, subject)
+    findings = exact_checks.joint_findings(law_of, instances)
+    rate = ErrorBudget(alpha).rate_of("joint")
+    for name, law in list(findings.laws.items())[:1]:
+        sampled_checks.require_agreement(subject, name, law, alpha=rate, seed=options.seed)
+    checks = (exact_checks.joint(findings, exact_checks.Arithmetic(), "intercepted and cross-checked"),)
+    report = _exact_report(subject, options, checks, findings, law_of=law_of, optimum=multi_path_optimum)
+    return replace(report, alpha=alpha, smallest_detectable_tv=exact_checks.LOSSLESS_TOLERANCE)
+
+
+def _exact_report(
+    subject: Subject,
+    options: AuditOptions,
+    checks: tuple[CheckResult, ...],
+    findings: exact_checks.JointFindings,
+    *,
+    law_of: Callable[..., EmissionLaw],
+    optimum: Callable[[Instance], Any],
+) -> SubjectReport:
+    verdict = _verdict(checks, subject)
+    laws = list(findings.laws.values())
+    lossy = verdict in (SubjectVerdict.LOSSY, SubjectVerdict.DECLARED_LOSSY)
     return SubjectReport(
         subject.name,
         verdict,
         Evidence.EXACT,
         checks,
-        alpha,
-        total_variation=worst,
-        smallest_detectable_tv=arithmetic.tolerance,
+        options.alpha,
+        total_variation=findings.total_variation,
         block_efficiency=_mean(float(law.block_efficiency) for law in laws),
-        optimum=_mean(_optimum(verifier, law.instance) for law in laws),
-        counterexample=counterexample,
+        optimum=_mean(float(optimum(law.instance).value) for law in laws),
+        counterexample=_counterexample(subject, findings.laws, law_of, options) if lossy else None,
         version=subject.version,
         notes=subject.notes,
     )
 
 
-def _audit_sampled(subject: Subject, options: AuditOptions, alpha: float) -> SubjectReport:
+def _audit_sampled(subject: Subject, options: AuditOptions, alpha: float, reason: str) -> SubjectReport:
+    """Audit a plain function by draws."""
     instances = options.instances_for(subject)
     rate = ErrorBudget(alpha).rate_of("joint")
     findings = sampled_checks.joint(subject, instances, alpha=rate, budget=options.budget, seed=options.seed)
     samples = [sample for sample in findings.samples.values() if sample.draws]
     checks = (findings.check,)
+    worst = findings.worst
     return SubjectReport(
         subject.name,
         _verdict(checks, subject),
@@ -153,8 +193,11 @@ def _audit_sampled(subject: Subject, options: AuditOptions, alpha: float) -> Sub
         smallest_detectable_tv=findings.smallest_detectable_tv,
         block_efficiency=_mean(sample.block_efficiency for sample in samples),
         optimum=_mean(float(multi_path_optimum(sample.instance).value) for sample in samples),
+        counterexample=None
+        if worst is None
+        else describe(subject.name, instances[worst], findings.samples[worst], options.counterexamples),
         version=subject.version,
-        notes=subject.notes,
+        notes=(*subject.notes, reason),
     )
 
 
@@ -184,15 +227,9 @@ def _counterexample(
         instance = max(lossy, key=lambda law: float(law.total_variation)).instance
     try:
         law = law_of(instance, exact=True)
-    except (SpecOracleError, TypeError, ValueError, AttributeError):  # a verifier for floats only
+    except (SpecOracleError, TypeError, ValueError, AttributeError):  # a subject for floats only
         law = law_of(instance)
     return describe(subject.name, instance, law, options.counterexamples)
-
-
-def _optimum(verifier: AnyVerifier, instance: Instance) -> float:
-    """Return the most tokens per call under the same drafting; with carry-over for rules that have it."""
-    best = block_transport_optimum if isinstance(verifier, StatefulVerifier) else multi_path_optimum
-    return float(best(instance, drafting=drafting_of(verifier)).value)
 
 
 def _mean(values: Iterable[float]) -> float | None:

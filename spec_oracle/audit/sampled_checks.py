@@ -1,7 +1,7 @@
 """Checks of code that can only be run: draws against exact laws, at stated error rates.
 
 Many instances with few draws come first, watched by one e-process that may stop at any look: large defects
-are found there within seconds. Then one instance after another is drawn often enough for Pearson's test to
+are found there within seconds. Then one instance after another is drawn often enough for the G test to
 find any defect of total variation `TARGET_TV`. Both share the rate of the check evenly.
 """
 
@@ -16,11 +16,14 @@ from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.plain import ContractError, SubjectRaisedError, call_plain, make_generator
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.subjects import Subject
+from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact import EmissionLaw, Gap
+from spec_oracle.exact.gap import largest_gap
 from spec_oracle.statistics import (
     EProcess,
     GoodnessOfFit,
-    draws_needed_by_chi_square,
-    goodness_of_fit_by_chi_square,
+    draws_needed_by_g,
+    goodness_of_fit_by_g,
     total_variation_interval,
 )
 from spec_oracle.toy import Instance
@@ -53,6 +56,17 @@ class Sample:
     def draws(self) -> int:
         """Calls drawn so far."""
         return int(self.cells.sum())
+
+    @property
+    def total_variation(self) -> float:
+        """Total variation as drawn; noise included."""
+        return float(abs(self.cells / self.draws - self.law).sum() / 2)
+
+    @property
+    def largest_gap(self) -> Gap:
+        """The text with the largest gap, as drawn."""
+        shape = (self.instance.vocab_size,) * len(self.lengths)
+        return largest_gap(self.law, self.cells / self.draws, shape)
 
     @property
     def block_efficiency(self) -> float:
@@ -114,6 +128,19 @@ class SampledFindings:
         )
 
 
+class CrossCheckError(SpecOracleError):
+    """Plain sampling contradicts an intercepted law: the interception missed something."""
+
+
+def require_agreement(subject: Subject, name: str, law: EmissionLaw, *, alpha: float, seed: int) -> None:
+    """Raise `CrossCheckError` when `SCREENING_DRAWS` calls of the untouched code contradict its law."""
+    sample = Sample.of(law.instance)
+    Sampler(subject, seed).draw(sample, SCREENING_DRAWS)
+    fit = goodness_of_fit_by_g(sample.cells, law.extended().reshape(-1), alpha=alpha)
+    if not fit.passed:
+        raise CrossCheckError(f"instance {name!r}: {fit}")
+
+
 def joint(
     subject: Subject, instances: Mapping[str, Instance], *, alpha: float, budget: float, seed: int
 ) -> SampledFindings:
@@ -133,13 +160,13 @@ def joint(
         for name in MAIN_INSTANCES:
             sample = samples[name]
             rate = alpha / 2 / len(MAIN_INSTANCES)
-            needed = draws_needed_by_chi_square(TARGET_TV, sample.law, alpha=rate)
+            needed = draws_needed_by_g(TARGET_TV, sample.law, alpha=rate)
             affordable = int((budget - sampler.seconds) * sampler.pace)
-            # Pearson's test takes fresh draws: those of the screening were looked at already.
+            # The G test takes fresh draws: those of the screening were looked at already.
             fresh = Sample.of(instances[name])
             while fresh.draws < min(needed, max(affordable, BATCH)):
                 sampler.draw(fresh, min(10 * BATCH, needed - fresh.draws))
-            fits[name] = goodness_of_fit_by_chi_square(fresh.cells, fresh.law, alpha=rate)
+            fits[name] = goodness_of_fit_by_g(fresh.cells, fresh.law, alpha=rate)
             samples[name] = fresh
             if not fits[name].passed:
                 return _lossy(samples, name, str(fits[name]))

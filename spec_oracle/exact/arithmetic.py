@@ -64,12 +64,14 @@ def _torch(dtype: str) -> Arithmetic:
     precision = getattr(torch, dtype)
 
     def to_numpy(values: Array) -> NDArray[Any]:
+        if isinstance(values, np.ndarray):  # a state that is no number
+            return values
         wide = values.double() if values.is_floating_point() else values
         array: NDArray[Any] = wide.cpu().numpy()
         return array
 
     return Arithmetic(
         probabilities=lambda rows: torch.from_numpy(rows).to(precision),
-        from_numpy=torch.as_tensor,
+        from_numpy=lambda values: values if values.dtype == object else torch.as_tensor(values),
         to_numpy=to_numpy,
     )

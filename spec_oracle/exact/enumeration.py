@@ -28,22 +28,22 @@ class DecisionError(SpecOracleError):
 class _Undecided(Exception):  # noqa: N818  # a signal, not an error
     """Raised inside the code under test at the first decision that the script does not cover."""
 
-    def __init__(self, chances: NDArray[Any], shape: tuple[int, ...]) -> None:
-        """``chances`` [rows, decisions, outcomes] of what was asked at once; ``shape`` of the answer."""
+    def __init__(self, chances: NDArray[Any]) -> None:
+        """``chances`` [rows, decisions, outcomes] of what was asked at once."""
         self.chances = chances
-        self.shape = shape
 
 
 class ScriptedDecisions:
     """A `verifiers.DecisionSource` that answers from a script, in order, for a batch of rows.
 
-    ``script``: one int array [rows, decisions] per call. ``to_numpy`` and ``from_numpy`` translate between
-    the arrays of the code under test and numpy. The first axis of every request must be the batch.
+    ``script`` holds what was asked and answered, one `_Answer` per call. ``to_numpy`` and ``from_numpy``
+    translate between the arrays of the code under test and numpy. The first axis of every request must be
+    the batch.
     """
 
     def __init__(
         self,
-        script: list[NDArray[np.int64]],
+        script: list["_Answer"],
         to_numpy: Callable[[Array], NDArray[Any]],
         from_numpy: Callable[[NDArray[Any]], Array],
     ) -> None:
@@ -71,16 +71,36 @@ class ScriptedDecisions:
         return self._from_numpy(self._next(weight / total, weight.shape[:-1]))
 
     def _next(self, chances: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64]:
+        asked = chances.reshape(shape[0], -1, chances.shape[-1])
         if self._position == len(self._script):
-            raise _Undecided(chances.reshape(shape[0], -1, chances.shape[-1]), shape)
-        outcome = self._script[self._position]
+            raise _Undecided(asked)
+        answer = self._script[self._position]
+        answer.require_same(asked, self._position)
         self._position += 1
-        if outcome.size != int(np.prod(shape)):
+        return answer.outcomes.reshape(shape)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """The ``outcomes`` int [rows, decisions] of one call, and the chances [rows, decisions] they had."""
+
+    outcomes: NDArray[np.int64]
+    chances: NDArray[np.float64]
+
+    def of_rows(self, rows: Any) -> "_Answer":
+        return _Answer(self.outcomes[rows], self.chances[rows])
+
+    def require_same(self, asked: NDArray[Any], position: int) -> None:
+        """Raise `DecisionError` unless the code asks what it asked before, in the same place."""
+        same = asked.shape[:2] == self.outcomes.shape
+        if same:
+            now = np.take_along_axis(asked, self.outcomes[:, :, None], axis=2)[:, :, 0]
+            same = np.allclose(now.astype(np.float64), self.chances, rtol=0, atol=MASS_TOLERANCE)
+        if not same:
             raise DecisionError(
-                f"decision {self._position - 1}: asked for shape {shape} after having asked for "
-                f"{outcome.shape} under the same script; decisions must depend on inputs and decisions alone"
+                f"decision {position}: asked differently under the same script; decisions must follow from "
+                "inputs and earlier decisions alone, so the code takes randomness from elsewhere"
             )
-        return outcome.reshape(shape)
 
 
 def _refuse(bad: NDArray[np.bool_], decision: int, what: str) -> None:
@@ -103,12 +123,14 @@ class Branches(Generic[T]):
 class _Pending:
     rows: NDArray[np.int64]
     weight: NDArray[Any]
-    script: list[NDArray[np.int64]]
+    script: list[_Answer]
 
     def pieces(self, size: int) -> Iterator["_Pending"]:
         for start in range(0, len(self.rows), size):
             part = slice(start, start + size)
-            yield _Pending(self.rows[part], self.weight[part], [outcome[part] for outcome in self.script])
+            yield _Pending(
+                self.rows[part], self.weight[part], [answer.of_rows(part) for answer in self.script]
+            )
 
 
 def enumerate_branches(
@@ -157,11 +179,14 @@ def _expand(branch: _Pending, chances: NDArray[Any]) -> _Pending:
     source = np.arange(len(branch.rows))
     weight = branch.weight
     outcomes = np.zeros((len(source), 0), dtype=np.int64)
+    taken = np.zeros((len(source), 0))
     for decision in range(chances.shape[1]):
         chance = chances[source, decision]
         kept, outcome = np.nonzero(chance > 0)
-        weight = weight[kept] * chance[kept, outcome]
+        factor = chance[kept, outcome]
+        weight = weight[kept] * factor
         outcomes = np.concatenate([outcomes[kept], outcome[:, None]], axis=1)
+        taken = np.concatenate([taken[kept], factor[:, None].astype(np.float64)], axis=1)
         source = source[kept]
-    script = [*(earlier[source] for earlier in branch.script), outcomes]
+    script = [*(earlier.of_rows(source) for earlier in branch.script), _Answer(outcomes, taken)]
     return _Pending(branch.rows[source], weight, script)

@@ -14,6 +14,9 @@ one variable a node and as many rows as there are sets; but only violated ones a
 subtrees, solve exactly, let an exact flow find sets that want more than their trees weigh, and repeat. Each
 round adds a new set, so the method ends, with a flow that proves feasibility. The multipliers y of the rows
 give the potentials mu(u) = sum of y over the sets with u in them, and mu proves optimality (`check`).
+
+Floats only save rounds: HiGHS names the sets that limit its optimum, which alone fix the value, and of the
+many budgets of that value the exact one next to the float one is nearly always within all other sets too.
 """
 
 from collections.abc import Iterable
@@ -24,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.optimum.dual_simplex import CoveringProgram
+from spec_oracle.optimum.flow_program import FloatOptimum, float_optimum
 from spec_oracle.optimum.trees import DraftTrees
 from verifiers.transport_plan import InfeasibleTransportError, transport_plan
 
@@ -47,11 +51,12 @@ def best_budgets(
     ``target`` [N] is p in exact rationals, of nodes numbered so that parents and ceilings, int [N], come
     first; the root is node 0 and its own parent and ceiling.
     """
-    program = _BudgetProgram(target, parent, ceiling, trees)
-    program.add_sets(_subtrees(parent)[1:])
+    guess = float_optimum(target, parent, ceiling, trees)
+    program = _BudgetProgram(target, parent, ceiling, trees, guess)
+    program.add_sets({*_subtrees(parent)[1:], *(guess.sets if guess else ())})
     while True:
         budgets = program.solve()
-        stop = stop_masses(target * budgets, parent)
+        stop = _stop_masses(target * budgets, parent)
         violated = _negative(stop) or program.new_sets(_overfull_in_floats(stop, trees))
         if not violated:
             try:
@@ -63,7 +68,7 @@ def best_budgets(
         program.add_sets(violated)
 
 
-def stop_masses(reached: NDArray[Any], parent: NDArray[np.int64]) -> NDArray[Any]:
+def _stop_masses(reached: NDArray[Any], parent: NDArray[np.int64]) -> NDArray[Any]:
     """Return e(v) = w(v) - sum over children of w, given the masses w [N] with which nodes are reached."""
     stop = reached.copy()
     np.subtract.at(stop, parent[1:], reached[1:])
@@ -102,10 +107,13 @@ class _BudgetProgram:
         parent: NDArray[np.int64],
         ceiling: NDArray[np.int64],
         trees: DraftTrees,
+        guess: FloatOptimum | None,
     ) -> None:
         self._target, self._parent, self._trees = target, parent, trees
         # c(v) = 1 - the drops on the way from the root to v; a node that the target never reaches has none.
-        self._drops = _ways(ceiling)[:, 1:][:, target[1:] > 0]
+        active = 1 + np.flatnonzero(target[1:] > 0)
+        self._drops = _ways(ceiling)[:, active]
+        self._guess = None if guess is None else (guess.budgets[ceiling] - guess.budgets)[active]
         self._program = CoveringProgram(target @ self._drops)
         self._sets: dict[NodeSet, NDArray[np.bool_]] = {}
 
@@ -128,9 +136,13 @@ class _BudgetProgram:
             self._sets[nodes] = chosen
 
     def solve(self) -> NDArray[Any]:
-        """Return the best budgets [N] under the rows so far."""
+        """Return the best budgets [N] under the rows so far; of several such those next to the guess."""
         self._program.solve()
-        budgets: NDArray[Any] = self._target[0] - self._drops @ self._program.solution
+        drops = None if self._guess is None else self._program.solution_near(self._guess)
+        if drops is None:
+            self._program.solve()
+            drops = self._program.solution
+        budgets: NDArray[Any] = self._target[0] - self._drops @ drops
         return budgets
 
     def potentials(self) -> NDArray[Any]:

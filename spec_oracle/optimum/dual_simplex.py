@@ -5,6 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.exact.rationals import to_internal
+
+ROUNDING = 1e-9
+"""What is smaller in a float solution is taken for 0."""
+
 
 class CoveringProgram:
     """Minimise cost . x over x >= 0 subject to rows a . x >= b that are added as they are found violated.
@@ -22,13 +27,14 @@ class CoveringProgram:
         self._size = len(cost)
         self._zero = cost.sum() * 0
         self._dictionary = np.append(cost, self._zero)[None, :]
+        self._rows: list[tuple[NDArray[Any], Any]] = []
         self._basic: list[int] = []
         self._nonbasic = list(range(self._size))
 
     @property
     def num_rows(self) -> int:
         """Number of rows added so far."""
-        return len(self._basic) + len(self._nonbasic) - self._size
+        return len(self._rows)
 
     @property
     def solution(self) -> NDArray[Any]:
@@ -41,7 +47,7 @@ class CoveringProgram:
         return self._values(self._nonbasic, self._dictionary[-1, :-1], self._size, self.num_rows)
 
     def _values(self, names: list[int], values: NDArray[Any], first: int, count: int) -> NDArray[Any]:
-        """Spread ``values`` of the variables ``names`` over those numbered first..first+count-1, else 0."""
+        """Return variables first..first+count-1, given the ``values`` of ``names``; the others are 0."""
         spread = np.full(count, self._zero)
         for name, value in zip(names, values, strict=True):
             if first <= name < first + count:
@@ -59,6 +65,7 @@ class CoveringProgram:
             if name < self._size and coefficients[name]:
                 row += coefficients[name] * self._dictionary[position]
         self._basic.append(self._size + self.num_rows)
+        self._rows.append((coefficients, bound))
         self._dictionary = np.insert(self._dictionary, -1, row, axis=0)
 
     def solve(self) -> None:
@@ -74,6 +81,34 @@ class CoveringProgram:
                 key=lambda column: (objective[column] / row[column], self._nonbasic[column]),
             )
             self._pivot(leaving, entering)
+
+    def solution_near(self, guess: NDArray[np.float64]) -> NDArray[Any] | None:
+        """Return an optimal x next to ``guess`` [n], an optimal x in floats; None where none is found.
+
+        Call after `solve`. Nonbasic variables that cost nothing may take any value without loss: they take
+        the guess's. Pivots on columns that cost nothing first bring the variables that are 0 there among the
+        nonbasic ones, where they are 0 exactly. Such pivots keep the multipliers, but may leave the vertex of
+        the basis infeasible, which the next `solve` puts right.
+        """
+        slacks = [row.astype(np.float64) @ guess - float(bound) for row, bound in self._rows]
+        values = np.append(guess, slacks)
+        values[values < ROUNDING] = 0
+        self._make_nonbasic(values == 0)
+        free = self._dictionary[-1, :-1] == 0
+        chosen = to_internal(np.where(free, values[self._nonbasic], 0.0))
+        basics: NDArray[Any] = self._dictionary[:-1, :-1] @ chosen + self._dictionary[:-1, -1]
+        if (basics < 0).any():
+            return None
+        return self._values([*self._basic, *self._nonbasic], np.append(basics, chosen), 0, self._size)
+
+    def _make_nonbasic(self, zero: NDArray[np.bool_]) -> None:
+        """Exchange basic variables marked ``zero`` for nonbasic ones that are not and that cost nothing."""
+        for row, name in enumerate(self._basic):
+            if zero[name]:
+                entries = self._dictionary[row, :-1]
+                movable = (self._dictionary[-1, :-1] == 0) & (entries != 0) & ~zero[self._nonbasic]
+                if movable.any():
+                    self._pivot(row, max(np.flatnonzero(movable).tolist(), key=abs(entries).__getitem__))
 
     def _pivot(self, leaving: int, entering: int) -> None:
         """Solve row ``leaving`` for the nonbasic variable ``entering`` and substitute it everywhere."""

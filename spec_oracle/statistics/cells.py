@@ -15,8 +15,7 @@ from spec_oracle.statistics.validation import FloatArray, IntArray, require_draw
 MIN_EXPECTED = 50.0
 """Fewest expected draws in a cell for limit laws to be used far out in the tail.
 
-The textbook's 5 is a rule for rates of 1e-2. `spec_oracle.statistics.goodness_of_fit` says how far 50
-carries.
+The textbook's 5 is a rule for rates of 1e-2; `spec_oracle.statistics.goodness_of_fit` says how far 50 goes.
 """
 
 

@@ -17,7 +17,7 @@ e-process           bound for any stopping time    looked at while drawing; seve
 
 The limit law of G holds much farther out than Pearson's. With 50 expected draws in the rarest cell (the least
 that pooling allows) the true rate of a nominal 1e-9 is at most twice that for G, even with two cells; for
-Pearson's it is up to 20 times with two lopsided cells, and 2 times with four equal ones.
+Pearson's it is up to 20 times with two lopsided cells, and 1.2 times with three equal ones.
 """
 
 import math

@@ -40,7 +40,7 @@ def _disjoint(vocab: int, count: int, rng: np.random.Generator, concentration: f
     if vocab < 2:
         raise InvalidInputError(f"vocab_size: disjoint supports need at least 2 tokens, got {vocab}")
     target, draft = _independent(vocab, count, rng, concentration)
-    side = np.argsort(rng.random((count, vocab)), axis=1) < vocab // 2
+    side = np.argsort(rng.random((count, vocab)), axis=1) < (vocab + 1) // 2
     target, draft = np.where(side, target, 0.0), np.where(side, 0.0, draft)
     return target / target.sum(1, keepdims=True), draft / draft.sum(1, keepdims=True)
 

@@ -11,7 +11,6 @@ Rows are drawn anew for every context, as multiples of 1/denominator. Examples s
 short drafts, small denominators and point masses.
 """
 
-import random
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -26,9 +25,6 @@ from spec_oracle.toy.model import ToyModel
 DENOMINATORS = (1, 2, 3, 4, 6, 8, 12, 16)
 DYADIC_DENOMINATORS = (1, 2, 4, 8, 16)
 
-_DRAWN_ONE_BY_ONE = 120
-"""Up to this many probabilities Hypothesis draws (and shrinks) each; larger tables follow from a seed."""
-
 RELATIONS = ("independent", "equal", "disjoint", "reversed")
 """How a draft row relates to the target row of the same context."""
 
@@ -38,11 +34,14 @@ def _from_cuts(cuts: Sequence[int], denominator: int) -> list[Fraction]:
     return [Fraction(high - low, denominator) for low, high in pairwise(edges)]
 
 
-@st.composite
-def rows(draw: st.DrawFn, vocab_size: int, denominator: int) -> list[Fraction]:
-    """Draw one row of probabilities, multiples of 1/denominator."""
-    cuts = st.lists(st.integers(0, denominator), min_size=vocab_size - 1, max_size=vocab_size - 1)
-    return _from_cuts(draw(cuts), denominator)
+def rows(vocab_size: int, denominator: int) -> st.SearchStrategy[list[Fraction]]:
+    """Rows of probabilities, multiples of 1/denominator, each one choice; shrinks to a point mass."""
+
+    def row(number: int) -> list[Fraction]:
+        cuts = [number // (denominator + 1) ** place % (denominator + 1) for place in range(vocab_size - 1)]
+        return _from_cuts(cuts, denominator)
+
+    return st.integers(0, (denominator + 1) ** (vocab_size - 1) - 1).map(row)
 
 
 def _related(relation: str, target: list[Fraction], other: list[Fraction]) -> list[Fraction]:
@@ -85,30 +84,12 @@ def instances(
     denominator = draw(st.sampled_from(DYADIC_DENOMINATORS if dyadic else DENOMINATORS), label="denominator")
     # A relation that divides a row (disjoint) may leave the dyadic numbers.
     relations = [relation for relation in RELATIONS if not (dyadic and relation == "disjoint")]
-    contexts = sum(vocab**d for d in range(length + 1))
-    if 2 * contexts * vocab <= _DRAWN_ONE_BY_ONE:
-        pairs = [
-            (draw(rows(vocab, denominator)), draw(rows(vocab, denominator)), draw(st.sampled_from(relations)))
-            for _ in range(contexts)
-        ]
-    else:
-        pairs = _seeded_pairs(
-            draw(st.integers(0, 2**16), label="seed"), contexts, vocab, denominator, relations
-        )
+    # As many choices as rows, so that smaller instances count as simpler.
+    one, relation = rows(vocab, denominator), st.sampled_from(relations)
+    pairs = [(draw(one), draw(one), draw(relation)) for _ in range(sum(vocab**d for d in range(length + 1)))]
     target = [target for target, _, _ in pairs]
     draft = [_related(relation, target, other) for target, other, relation in pairs]
     return Instance(_model(target, vocab, length), _model(draft, vocab, length - 1), length, paths)
-
-
-def _seeded_pairs(
-    seed: int, contexts: int, vocab: int, denominator: int, relations: Sequence[str]
-) -> list[tuple[list[Fraction], list[Fraction], str]]:
-    rng = random.Random(seed)  # noqa: S311  # test data, not secrets
-
-    def row() -> list[Fraction]:
-        return _from_cuts([rng.randint(0, denominator) for _ in range(vocab - 1)], denominator)
-
-    return [(row(), row(), rng.choice(relations)) for _ in range(contexts)]
 
 
 def _model(rows_in_order: list[list[Fraction]], vocab: int, order: int) -> ToyModel:

@@ -112,6 +112,11 @@ def test_rounding_is_forgiven_but_no_more():
         transport_plan(np.array([0.4, 0.5, 0.0]), trees, weights)
 
 
+def test_a_tree_that_rounding_left_alone_stops_where_mass_is_wanted():
+    plan = transport_plan(np.array([0.0, 1.0]), arrays([{1}, {0, 1}]), np.array([1.0, 1e-17]))
+    assert plan[1].tolist() == [0.0, 1e-17]
+
+
 def test_rationals_forgive_nothing():
     tiny = Fraction(1, 10**30)
     with pytest.raises(InfeasibleTransportError, match="more than the trees"):

@@ -47,6 +47,29 @@ def test_primal_and_dual_solutions_prove_each_other(program, one_by_one):
     assert fractions(cost) @ x == y @ b
 
 
+def test_of_many_solutions_the_one_next_to_the_guess_is_found_exactly():
+    # x + y >= 2 and x + y + z >= 2: the solutions fill the segment from (2, 0, 0) to (0, 2, 0).
+    solver = CoveringProgram(fractions([1, 1, 1]))
+    solver.add(fractions([1, 1, 0]), Fraction(2))
+    solver.add(fractions([1, 1, 1]), Fraction(2))
+    solver.solve()
+    x = solver.solution_near(np.array([0.5 + 1e-14, 1.5, 1e-16]))
+    assert x is not None
+    assert x[0] + x[1] == 2
+    assert x[2] == 0
+    assert abs(x[0] - Fraction(1, 2)) < 1e-12
+    assert solver.multipliers @ fractions([2, 2]) == 2
+
+
+def test_no_guess_leads_away_from_the_only_solution():
+    solver = CoveringProgram(fractions([1, 2]))
+    solver.add(fractions([1, 1]), Fraction(2))
+    solver.add(fractions([-1, 0]), Fraction(-1))
+    solver.solve()
+    assert (solver.solution == 1).all()
+    assert (solver.solution_near(np.array([0.0, 2.0])) == 1).all()
+
+
 def test_without_rows_nothing_is_bought():
     solver = CoveringProgram(fractions([1, 2]))
     solver.solve()

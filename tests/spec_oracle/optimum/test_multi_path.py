@@ -19,6 +19,7 @@ from spec_oracle.optimum import (
 from spec_oracle.optimum.trees import PrefixTree, draft_trees
 from spec_oracle.toy import Instance
 from verifiers import Drafting
+from verifiers.transport_plan import transport_plan
 
 OPTIMA = {"multi_path": multi_path_optimum, "block_transport": block_transport_optimum}
 both = pytest.mark.parametrize("optimum", OPTIMA.values(), ids=OPTIMA.keys())
@@ -120,6 +121,15 @@ def test_an_independent_solver_of_the_whole_program_agrees(shape, seed):
     assert block_transport_optimum(instance).value == pytest.approx(carried_over, abs=1e-9)
 
 
+@both
+def test_floats_only_save_time(optimum, random_instance, monkeypatch):
+    expected = optimum(random_instance, exact=True).value
+    monkeypatch.setattr("spec_oracle.optimum.cutting_planes.float_optimum", lambda *_: None)
+    unaided = optimum(random_instance, exact=True)
+    assert unaided.value == expected
+    assert check_certificate(random_instance, unaided.certificate) == 0
+
+
 def test_more_freedom_is_never_worse(random_instance):
     values = [multi_path_optimum(random_instance.with_paths(n), exact=True).value for n in (1, 2, 3)]
     assert values == sorted(values)
@@ -127,13 +137,34 @@ def test_more_freedom_is_never_worse(random_instance):
     assert values[1] <= free <= random_instance.draft_length + 1
 
 
-def test_published_carry_over_masses_stay_below_the_optimum(random_instance):
-    target, draft = joint(random_instance, "target"), joint(random_instance, "draft")
+def published_masses(instance):
+    """Return w(v) = p(v) (1 - (1 - min(1, q(v)/p(v)))^K), SpecTr-GBV's carry-over masses."""
+    target, draft = joint(instance, "target"), joint(instance, "draft")
     ratio = np.array(
         [min(Fraction(1), q / p) if p else Fraction(0) for p, q in zip(target, draft, strict=True)]
     )
-    published = (target * (1 - (1 - ratio) ** random_instance.num_paths)).sum()
+    return target * (1 - (1 - ratio) ** instance.num_paths)
+
+
+def test_published_carry_over_masses_stay_below_the_optimum(random_instance):
+    published = published_masses(random_instance).sum()
     assert published <= block_transport_optimum(random_instance, exact=True).value
+
+
+@pytest.mark.parametrize("number", [Fraction, float])
+def test_published_carry_over_masses_can_be_transported(number, random_instance):
+    trees = draft_trees(random_instance.exact, Drafting.INDEPENDENT)
+    parent = PrefixTree(random_instance.vocab_size, random_instance.draft_length).parent
+    stop = published_masses(random_instance)
+    np.subtract.at(stop, parent[1:], stop[1:].copy())
+    kind = object if number is Fraction else float
+    plan = transport_plan(stop.astype(kind), trees.nodes, trees.probability.astype(kind))
+    received = np.zeros(len(parent), dtype=kind)
+    for nodes, masses in zip(trees.nodes, plan, strict=True):
+        received[nodes] += masses
+    if number is Fraction:
+        assert (received == stop).all()
+    np.testing.assert_allclose(received.astype(float), stop.astype(float), rtol=1e-13, atol=1e-15)
 
 
 def test_equal_models_accept_everything():

@@ -39,8 +39,7 @@ LEAST_POOLED = [
     (500, [0.1, 0.9]),
     (150, [1 / 3, 1 / 3, 1 / 3]),
     (300, [0.2, 0.3, 0.5]),
-    (1000, [0.05, 0.45, 0.5]),
-    (200, [0.25, 0.25, 0.25, 0.25]),
+    (500, [0.1, 0.4, 0.5]),
 ]
 """Laws and numbers of draws for which pooling leaves every outcome in a cell of its own."""
 
@@ -177,9 +176,9 @@ def test_e_values_agree_with_rational_arithmetic():
         assert log_e == pytest.approx(math.log(exact), abs=1e-8)
 
 
-@pytest.mark.parametrize(("draws", "law"), SMALL)
+@pytest.mark.parametrize(("draws", "law"), SMALL[:3])
 @pytest.mark.parametrize("alpha", [0.2, 0.01])
 def test_a_right_law_has_offending_cells_with_probability_alpha_at_most(draws, law, alpha):
-    counts = all_counts(draws, len(law))[:3000]
+    counts = all_counts(draws, len(law))
     named = [bool(offending_cells(c, law, alpha=alpha)) for c in counts]
     assert chances(counts, law) @ named <= alpha

@@ -49,7 +49,8 @@ def test_draws_needed_and_smallest_detectable_tv_are_each_others_inverse(test, a
         draws = needed(tv, UNIFORM, alpha=alpha, miss=miss)
         assert smallest(draws, UNIFORM, alpha=alpha, miss=miss) <= tv
         assert smallest(draws - 1, UNIFORM, alpha=alpha, miss=miss) > tv
-        assert smallest(draws, UNIFORM, alpha=alpha, miss=miss) > tv / 1.2
+        if draws > 800:  # where pooling ends, and with it the jumps
+            assert smallest(draws, UNIFORM, alpha=alpha, miss=miss) > tv / 1.1
 
 
 @pytest.mark.parametrize("test", TESTS)

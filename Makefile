@@ -1,0 +1,39 @@
+# Everything a fresh machine needs is Python 3.11 to 3.13 and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install audit test test-lm test-engines test-nightly lint format docs clean
+
+help:  ## say what each target does
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
+
+install: $(INSTALLED)  ## create .venv and install the tested set
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+audit: install  ## audit everything installed, print the table
+	$(BIN)/spec-oracle audit
+
+test: install  ## run the tests on all cores
+	$(BIN)/pytest --numprocesses auto
+
+test-nightly: install  ## run the slow statistical tests too
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto -m "not lm and not engines"
+
+lint: install  ## check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: install  ## rewrite the source in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove the virtual environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,111 @@
+"""Products of uniforms, u_1 u_2 ... u_k, compared with numbers.
+
+T_k = -log(u_1 ... u_k) is the time of the k-th event of a Poisson process of rate one, and the product is
+below b iff fewer than k events happened until -log b. So any set of comparisons of u_1, u_1 u_2, u_1 u_2
+u_3, ... with numbers fixes lower and upper limits of the process's counts at some times, and its
+probability is a walk over these times with independent Poisson increments. The law is exact; the factors
+are used up by their product.
+"""
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+from spec_oracle.exact.interception.maps import IDENTITY
+from spec_oracle.exact.interception.run import current_run
+from spec_oracle.exact.interception.symbols import Draw, Noise, Symbol
+
+_SPENT = "the random number is a factor of a product, only the product is followed"
+
+
+class _Limit(NamedTuple):
+    """At ``time`` the count is at least ``low`` and below ``high``."""
+
+    time: float
+    low: int
+    high: float
+
+
+class Sequence:
+    """A growing sequence of uniforms whose partial products are compared."""
+
+    def __init__(self, first: Draw) -> None:
+        self.length = 1
+        self._limits: list[_Limit] = []
+        if first.high < 1:
+            self._limits.append(_Limit(-math.log(first.high), 0, 1))
+        if first.low > 0:
+            self._limits.append(_Limit(-math.log(first.low), 1, math.inf))
+        first.ask = partial(self.is_below, 1)
+
+    def extend(self, draw: Draw) -> None:
+        """Multiply by one more fresh uniform."""
+        if not draw.is_fresh:
+            current_run().cannot_follow("multiplication", "by a random number that was used before")
+        draw.spent = _SPENT
+        self.length += 1
+
+    def is_below(self, count: int, bound: float) -> bool:
+        """Decide whether the product of the first ``count`` factors is below ``bound``."""
+        if bound <= 0 or bound >= 1:
+            return bound >= 1
+        below, above = (_Limit(-math.log(bound), 0, count), _Limit(-math.log(bound), count, math.inf))
+        options = [sorted([*self._limits, limit]) for limit in (below, above)]
+        chances = [self._probability_of(limits) for limits in options]
+        outcome = current_run().decide(chances)
+        self._limits = options[outcome]
+        return outcome == 0
+
+    def _probability_of(self, limits: list[_Limit]) -> float:
+        """Return the probability that the counting process keeps all limits; times ascend."""
+        # law[n]: probability of count n so far; counts from `top` on are not told apart.
+        top = max([self.length, *(limit.low for limit in limits)])
+        law, now = [1.0] + [0.0] * top, 0.0
+        for time, low, high in limits:
+            law = [
+                chance if low <= count < high else 0.0 for count, chance in enumerate(_after(law, time - now))
+            ]
+            now = time
+        return math.fsum(law)
+
+
+def _after(law: list[float], duration: float) -> list[float]:
+    """Return the law of the count after a further ``duration``; the last entry collects all larger counts."""
+    steps = [math.exp(-duration) * duration**k / math.factorial(k) for k in range(len(law) - 1)]
+    later = [
+        math.fsum(law[before] * steps[count - before] for before in range(count + 1))
+        for count in range(len(law) - 1)
+    ]
+    return [*later, max(math.fsum(law) - math.fsum(later), 0.0)]
+
+
+class Product(Symbol):
+    """The product of the first ``count`` uniforms of a sequence: compared, or multiplied further."""
+
+    __slots__ = ("count", "sequence")
+
+    def __init__(self, sequence: Sequence, count: int) -> None:
+        self.sequence = sequence
+        self.count = count
+
+    def is_below(self, bound: float) -> bool:
+        """Decide whether the product is below ``bound``."""
+        return self.sequence.is_below(self.count, bound)
+
+
+def product(left: Noise | Product, right: Noise | Product) -> Product:
+    """Return the product of a uniform, or of a product of uniforms, with a fresh uniform."""
+    if isinstance(left, Noise) and isinstance(right, Product):
+        left, right = right, left
+    if isinstance(right, Product) or right.chain != IDENTITY:
+        current_run().cannot_follow(
+            "multiplication", "two random numbers are multiplied that are not uniforms"
+        )
+    if isinstance(left, Noise):
+        if left.chain != IDENTITY or left.draw.spent or left.draw.ask or left.draw is right.draw:
+            current_run().cannot_follow("multiplication", "two random numbers are multiplied")
+        left = Product(Sequence(left.draw), 1)
+    if left.count != left.sequence.length:
+        current_run().cannot_follow("multiplication", "a product is continued in two ways")
+    left.sequence.extend(right.draw)
+    return Product(left.sequence, left.count + 1)

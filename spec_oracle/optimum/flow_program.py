@@ -1,0 +1,82 @@
+"""The whole linear program over budgets and flows in floats: where to look for the exact optimum."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import linprog
+
+from spec_oracle.optimum.trees import DraftTrees
+
+SAME_LEVEL = 1e-9
+"""Potentials that differ by less are one level; a level wrongly split or merged costs time, not truth."""
+
+
+@dataclass(frozen=True)
+class FloatOptimum:
+    """``budgets`` [N], optimal to rounding, and the node ``sets`` that limit them."""
+
+    budgets: NDArray[np.float64]
+    sets: list[frozenset[int]]
+
+
+def float_optimum(
+    target: NDArray[Any], parent: NDArray[np.int64], ceiling: NDArray[np.int64], trees: DraftTrees
+) -> FloatOptimum | None:
+    """Return the optimum that HiGHS finds, None if it finds none.
+
+    Arguments as in `cutting_planes.best_budgets`. With variables c(v) and f(tree, node),
+
+        maximise sum_v p(v) c(v)   subject to   sum of f over a tree <= P(tree),   c(v) <= c(ceiling of v),
+                                                e(v) <= sum of f at v   for all nodes v but the root.
+
+    What a tree does not spend stops at the root, which is on every tree; so the root needs no row, and c = 0
+    below the root is feasible whatever the rounding. By complementary slackness the sets {v: mu(v) >= level}
+    of the duals mu of the last rows are tight.
+    """
+    nodes, below = len(parent), np.arange(1, len(parent))
+    tree = np.repeat(np.arange(len(trees.nodes)), [len(on_tree) for on_tree in trees.nodes])
+    node = np.concatenate(trees.nodes)
+    arc = nodes + np.arange(len(node))
+    mass = target.astype(np.float64)
+    width = nodes + len(arc)
+    spent = _matrix(len(trees.nodes), width, (tree, arc, np.ones(len(arc))))
+    falling = _matrix(
+        nodes, width, (below, below, np.ones(nodes - 1)), (below, ceiling[1:], -np.ones(nodes - 1))
+    )
+    unserved = _matrix(
+        nodes,
+        width,
+        (np.arange(nodes), np.arange(nodes), mass),
+        (parent[1:], below, -mass[1:]),
+        (node, arc, -np.ones(len(arc))),
+    )
+    result = linprog(
+        np.concatenate([-mass, np.zeros(len(arc))]),
+        A_ub=sparse.vstack([unserved[1:], falling[1:], spent]),
+        b_ub=np.concatenate([np.zeros(2 * (nodes - 1)), trees.probability.astype(np.float64)]),
+        bounds=np.array([(1, 1)] + [(0, np.inf)] * (width - 1)),
+        method="highs",
+    )
+    if not result.success:
+        return None
+    potentials = np.append(0, -result.ineqlin.marginals[: nodes - 1])
+    return FloatOptimum(result.x[:nodes], _upper_sets(potentials))
+
+
+def _upper_sets(potentials: NDArray[np.float64]) -> list[frozenset[int]]:
+    """Return the sets {v: mu(v) >= level} but that of the lowest level, which has all nodes."""
+    return [
+        frozenset(np.flatnonzero(potentials >= upper).tolist())
+        for lower, upper in pairwise(np.sort(potentials))
+        if upper - lower > SAME_LEVEL
+    ]
+
+
+def _matrix(height: int, width: int, *entries: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]) -> Any:
+    """Return the sparse matrix with these (rows, columns, values)."""
+    rows, columns, values = (np.concatenate(part) for part in zip(*entries, strict=True))
+    return sparse.csr_array((values, (rows, columns)), shape=(height, width))

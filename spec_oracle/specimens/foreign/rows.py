@@ -1,0 +1,120 @@
+"""The table of foreign specimens, and the steps that the numpy ones share.
+
+A numpy specimen verifies one request in a Python loop: ``rule(x, q, p, rng) -> emitted tokens`` with x int
+[L], q [L, V], p [L+1, V]; `per_request` lifts it to the plain contract.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = Any
+Rule: TypeAlias = Callable[[Array, Array, Array, Any], list[int]]
+PlainVerify: TypeAlias = Callable[[Array, Array, Array, Any], tuple[Array, Array]]
+
+
+@dataclass(frozen=True)
+class ForeignSpecimen:
+    """A verifier under the plain contract, whether it is lossless, and its number in the bug catalogue."""
+
+    verify: PlainVerify
+    lossless: bool
+    zoo_id: str
+    array: str = "numpy"
+
+
+FOREIGN: Final[dict[str, ForeignSpecimen]] = {}
+"""Specimens on numpy arrays by name."""
+
+
+def per_request(rule: Rule) -> PlainVerify:
+    """Turn a rule for one request into a batched verifier."""
+
+    @wraps(rule)
+    def verify(
+        draft_tokens: Array, draft_probs: Array, target_probs: Array, generator: Any
+    ) -> tuple[Array, Array]:
+        batch, length = draft_tokens.shape
+        tokens = np.full((batch, length + 1), -1)
+        for b in range(batch):
+            emitted = rule(draft_tokens[b], draft_probs[b], target_probs[b], generator)
+            tokens[b, : len(emitted)] = emitted
+        return tokens, (tokens >= 0).sum(axis=1) - 1
+
+    return verify
+
+
+def specimen(zoo_id: str, *, lossless: bool = False) -> Callable[[Rule], Rule]:
+    """Enter a rule for one request in the table, under its own name."""
+
+    def register(rule: Rule) -> Rule:
+        FOREIGN[rule.__name__] = ForeignSpecimen(per_request(rule), lossless, zoo_id)
+        return rule
+
+    return register
+
+
+def loop(
+    x: Array, accept: Callable[[int], bool], correct: Callable[[int], int], bonus: Callable[[], int]
+) -> list[int]:
+    """Accept drafts in order; after the first that fails emit a correction, after the last a bonus."""
+    for i in range(len(x)):
+        if not accept(i):
+            return [*x[:i], correct(i)]
+    return [*x, bonus()]
+
+
+def draw(weights: Array, rng: Any) -> int:
+    """Draw from weights that need not sum to one."""
+    return int(rng.choice(len(weights), p=weights / weights.sum()))
+
+
+def residual(p: Array, q: Array) -> Array:
+    """Return (p - q)+, or p where nothing is left."""
+    left = np.maximum(p - q, 0)
+    return left if left.sum() > 0 else p
+
+
+def passes(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
+    """Test draft i: u q(x) < p(x)."""
+    return bool(rng.random() * q[i, x[i]] < p[i, x[i]])
+
+
+def invert(weights: Array, u: Any) -> int:
+    """Return the token at which the normalised cumulative weights exceed u."""
+    cumulative = weights.cumsum() / weights.sum()
+    return int(min((cumulative <= u).sum(), np.flatnonzero(weights)[-1]))
+
+
+def block_weights(x: Array, q: Array, p: Array) -> list[float]:
+    """Return w_0..w_L of the block rule."""
+    weights = [1.0]
+    for i, token in enumerate(x):
+        weights.append(min(1.0, weights[-1] * p[i, token] / q[i, token]))
+    return weights
+
+
+def stop_chances(weights: list[float], q: Array, p: Array) -> list[float]:
+    """Return h_1..h_L of the block rule."""
+    chances = []
+    for i, w in enumerate(weights[1:-1], start=1):
+        surplus = np.maximum(w * p[i] - q[i], 0).sum()
+        chances.append(float(surplus / (surplus + 1 - w)) if surplus + 1 - w > 0 else 1.0)
+    return [*chances, weights[-1]]
+
+
+def last_success(chances: list[float], rng: Any) -> int:
+    """Toss all coins; return the position, from one, of the last success, or 0."""
+    successes = [i for i, chance in enumerate(chances, start=1) if rng.random() < chance]
+    return max(successes, default=0)
+
+
+def after(  # noqa: PLR0917
+    x: Array, q: Array, p: Array, tau: int, scale: float, rng: Any
+) -> list[int]:
+    """Emit the accepted prefix and one token from (scale p - q)+, or from p after the whole draft."""
+    weights = p[-1] if tau == len(x) else residual(scale * p[tau], q[tau])
+    return [*x[:tau], draw(weights, rng)]

@@ -1,0 +1,162 @@
+"""Audits end to end: right code passes, wrong code gets a counterexample, weak evidence is no pass."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import verifiers
+from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.plain import as_plain
+from spec_oracle.audit.results import Evidence, exit_code
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact import emission_law
+from spec_oracle.specimens.chain import CORRECT, FAULTY
+from spec_oracle.toy import Instance
+from verifiers import Verdict
+
+QUICK = AuditOptions(draft_length=2)
+
+
+def only(report):
+    (subject,) = report.subjects
+    return subject
+
+
+@pytest.mark.parametrize("array", ["numpy", "torch"])
+def test_a_right_verifier_is_proved_lossless(array):
+    report = audit("block", options=AuditOptions(draft_length=2, array=array))
+    found = only(report)
+    assert found.verdict is SubjectVerdict.LOSSLESS
+    assert found.evidence is Evidence.EXACT
+    assert found.total_variation < 1e-12
+    assert found.headroom == pytest.approx(0, abs=1e-12)
+    assert report.exit_code == 0
+
+
+def test_in_rationals_the_total_variation_is_zero():
+    found = only(audit("token", options=AuditOptions(draft_length=2, exact=True)))
+    assert found.total_variation == 0
+    assert found.smallest_detectable_tv == 0
+
+
+@pytest.mark.parametrize("name", sorted(FAULTY))
+def test_faulty_chain_verifiers_are_lossy_with_a_counterexample(name, tmp_path):
+    _, specimen = FAULTY[name]
+    found = only(audit(specimen, options=AuditOptions(counterexamples=tmp_path)))
+    assert found.verdict is SubjectVerdict.LOSSY
+    shown = found.counterexample
+    assert isinstance(shown.gap.expected, Fraction)
+    assert shown.gap.expected != shown.gap.actual
+    again = Instance.load(shown.file)
+    law = emission_law(specimen, again, exact=True)
+    assert law.total_variation == shown.total_variation > 0
+    assert law.extended()[shown.gap.sequence] == shown.gap.actual
+
+
+@pytest.mark.parametrize("name", sorted(CORRECT))
+def test_right_chain_verifiers_pass(name):
+    assert only(audit(CORRECT[name])).verdict is SubjectVerdict.LOSSLESS
+
+
+def test_counterexamples_are_small():
+    _, specimen = FAULTY["residual-is-target"]
+    shown = only(audit(specimen)).counterexample
+    assert (shown.instance.vocab_size, shown.instance.draft_length) == (2, 1)
+    assert shown.file is None
+
+
+class Rejects:
+    """Lossless, and useless: refuses every draft and draws from the target."""
+
+    def verify(self, drafts, decisions):
+        zero = drafts.tokens[:, 0, 0] * 0
+        return Verdict(zero, zero, decisions.categorical(drafts.target_probs[:, 0, 0]), drafts.tokens)
+
+
+def test_a_verifier_that_never_accepts_is_inconclusive():
+    report = audit(Rejects(), options=QUICK)
+    assert only(report).verdict is SubjectVerdict.INCONCLUSIVE
+    assert report.exit_code == 2
+
+
+class MixesUpRequests:
+    """Verifies every request with the rows of its neighbour in the batch."""
+
+    def verify(self, drafts, decisions):
+        wrong = verifiers.Drafts(
+            drafts.tokens, np.roll(drafts.draft_probs, 1, axis=0), np.roll(drafts.target_probs, 1, axis=0)
+        )
+        return verifiers.get("token").verify(wrong, decisions)
+
+
+class WritesItsInputs:
+    """A right token rule that leaves the target rows changed."""
+
+    def verify(self, drafts, decisions):
+        verdict = verifiers.get("token").verify(drafts, decisions)
+        drafts.target_probs[:] = 0
+        return verdict
+
+
+def test_batch_mates_that_leak_are_noticed():
+    statuses = {check.name: check.status for check in only(audit(MixesUpRequests(), options=QUICK)).checks}
+    assert statuses["batch"] is Status.FAILED
+
+
+def test_inputs_that_change_are_noticed():
+    statuses = {check.name: check.status for check in only(audit(WritesItsInputs(), options=QUICK)).checks}
+    assert statuses["inputs-kept"] is Status.FAILED
+    assert statuses["joint"] is Status.PASSED
+
+
+def test_the_panel_has_other_rows_after_every_context():
+    instances = panel(3, 3, 1, 0)
+    assert set(instances) >= {"reversed", "zeros", "disjoint", "equal", "point-mass"}
+    flat = instances["flat"].target
+    rows = [tuple(row) for level in flat.levels for row in level]
+    assert len(set(rows)) > 0.9 * len(rows)
+
+
+def test_several_subjects_share_one_alpha():
+    report = audit("token", "block", options=QUICK)
+    assert sum(subject.alpha for subject in report.subjects) <= report.alpha
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "code"),
+    [
+        (["lossless", "declared-lossy"], 0),
+        (["lossless", "lossy", "inconclusive"], 1),
+        (["lossless", "inconclusive"], 2),
+        ([], 2),
+    ],
+)
+def test_exit_codes(verdicts, code):
+    assert exit_code([SubjectVerdict(verdict) for verdict in verdicts]) == code
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nonsense", "unknown 'nonsense'"),
+        ("no_such_module:f", "cannot import 'no_such_module'"),
+        ("math:nothing", "'math' has no 'nothing'"),
+        ("math:pi", "neither a verifier nor callable"),
+    ],
+)
+def test_subjects_that_lead_nowhere_are_named(name, message):
+    with pytest.raises(InvalidInputError, match=message):
+        audit(name)
+
+
+def test_a_built_in_as_plain_function_emits_what_it_accepts():
+    plain = as_plain(verifiers.get("block"))
+    drafts = Instance.random(3, 2, seed=1).floats
+    rows = (drafts.draft.levels[0][None], drafts.target.levels[0][None])
+    tokens, accepted = plain(
+        np.array([[0]]), rows[0], np.concatenate([rows[1]] * 2, axis=1), np.random.default_rng(0)
+    )
+    assert tokens.shape == (1, 2)
+    assert (tokens[0] >= 0).sum() == accepted[0] + 1

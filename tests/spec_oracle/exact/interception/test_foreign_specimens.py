@@ -1,0 +1,154 @@
+"""Every control keeps the target's law to rounding; every defect is found, however small."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from spec_oracle.exact.interception import cross_check, emissions
+from spec_oracle.specimens.foreign import FOREIGN
+from tests.spec_oracle.exact.interception.support import (
+    along,
+    distance,
+    drafts,
+    emission_law,
+    extended,
+    random_models,
+    sequence_law,
+    total_variation,
+)
+
+CONTROLS = [name for name, specimen in FOREIGN.items() if specimen.lossless]
+DEFECTS = [name for name, specimen in FOREIGN.items() if not specimen.lossless]
+FIRST_TOKEN_BLIND = [
+    "last_draft_unverified",
+    "same_uniform_everywhere",
+    "no_break",
+    "bonus_argmax",
+    "bonus_from_row_before",
+    "bonus_from_draft",
+    "bonus_from_residual",
+    "residual_of_row_zero",
+    "residual_of_row_before",
+    "weights_not_capped",
+    "token_residual_in_block",
+]
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+@pytest.mark.parametrize(("seed", "vocab_size", "draft_length"), [(0, 3, 1), (1, 4, 2), (2, 3, 3)])
+def test_controls_are_lossless(name, seed, vocab_size, draft_length):
+    assert distance(FOREIGN[name].verify, seed, vocab_size, draft_length) < 1e-12
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_defects_are_lossy(name):
+    assert distance(FOREIGN[name].verify, 1, 3, 2) > 1e-4
+
+
+def test_a_small_epsilon_is_found():
+    assert 1e-4 < distance(FOREIGN["epsilon_in_ratio"].verify, 1) < 1e-3
+
+
+@pytest.mark.parametrize("name", FIRST_TOKEN_BLIND)
+def test_some_defects_leave_the_first_token_alone(name):
+    target, draft = random_models(1, 3, 2)
+    first = defaultdict(float)
+    for emission, mass in emission_law(FOREIGN[name].verify, target, draft, 3, 2).items():
+        first[emission[0]] += mass
+    assert np.allclose([first[token] for token in range(3)], target[()], atol=1e-12)
+
+
+def reference_tv(rule):
+    """Distance of a rule given as exact emission probabilities for one path."""
+    target, draft = random_models(1, 3, 2)
+    law = defaultdict(float)
+    for path, probability in drafts(draft, 3, 2):
+        for emission, chance in rule(path, along(draft, path, 2), along(target, path, 3)):
+            law[emission] += probability * chance
+    return total_variation(extended(law, target, 3, 3), sequence_law(target, 3, 3))
+
+
+def token_walk(path, q, p, *, acceptance=None, correction=None, bonus=None):
+    """Yield the token rule's exact emissions, with one ingredient replaced."""
+    accept = [min(1.0, p[i, x] / q[i, x]) for i, x in enumerate(path)] if acceptance is None else acceptance
+    reached = 1.0
+    for i in range(len(path)):
+        residual = np.maximum(p[i] - q[i], 0)
+        residual = residual / residual.sum() if residual.sum() > 0 else p[i]
+        for token, chance in enumerate(residual if correction is None else correction[i]):
+            yield (*path[:i], token), reached * (1 - accept[i]) * chance
+        reached *= accept[i]
+    for token, chance in enumerate(p[-1] if bonus is None else bonus):
+        yield (*path, token), reached * chance
+
+
+def one_uniform(path, q, p):
+    """Test with one uniform: after passing at c, the next test passes with min(1, r / c)."""
+    ratios = np.minimum(1, [p[i, x] / q[i, x] for i, x in enumerate(path)])
+    passed = np.minimum.accumulate([1.0, *ratios])
+    conditional = [passed[i + 1] / passed[i] if passed[i] > 0 else 1.0 for i in range(len(path))]
+    return token_walk(path, q, p, acceptance=conditional)
+
+
+def two_chances(path, q, p):
+    ratios = np.minimum(1, [p[i, x] / q[i, x] for i, x in enumerate(path)])
+    match = np.array([p[i, x] for i, x in enumerate(path)])
+    return token_walk(path, q, p, acceptance=match + (1 - match) * ratios)
+
+
+def small_epsilon(path, q, p):
+    return token_walk(
+        path, q, p, acceptance=[min(1.0, p[i, x] / (q[i, x] + 3e-4)) for i, x in enumerate(path)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("token_rule", token_walk),
+        ("always_accept", lambda path, q, p: token_walk(path, q, p, acceptance=[1.0] * len(path))),
+        ("correction_from_target", lambda path, q, p: token_walk(path, q, p, correction=p)),
+        ("bonus_from_draft", lambda path, q, p: token_walk(path, q, p, bonus=q[-1])),
+        ("match_or_ratio", two_chances),
+        ("same_uniform_everywhere", one_uniform),
+        ("epsilon_in_ratio", small_epsilon),
+    ],
+)
+def test_distance_agrees_with_a_hand_calculation(name, rule):
+    assert distance(FOREIGN[name].verify, 1) == pytest.approx(reference_tv(rule), abs=1e-13)
+
+
+def sampled(verify, target, draft, seed):
+    """Plain sampling of emissions, drafts included, with real randomness."""
+
+    def sample(count):
+        rng = np.random.default_rng(seed)
+        paths, chances = zip(*drafts(draft, 3, 2), strict=True)
+        tokens = np.array(paths)[rng.choice(len(paths), p=chances, size=count)]
+        q = np.array([along(draft, tuple(path), 2) for path in tokens])
+        p = np.array([along(target, tuple(path), 3) for path in tokens])
+        return emissions(*verify(tokens, q, p, rng))
+
+    return sample
+
+
+@pytest.mark.parametrize("name", ["exponential_race", "recycled_uniform", "product_against_product"])
+def test_plain_sampling_agrees_with_the_enumerated_law(name):
+    target, draft = random_models(1, 3, 2)
+    law = dict(emission_law(FOREIGN[name].verify, target, draft, 3, 2))
+    check = cross_check(law, sampled(FOREIGN[name].verify, target, draft, 5), num_samples=3000, alpha=1e-6)
+    assert check.agrees
+
+
+def test_cross_check_rejects_the_law_of_another_rule():
+    target, draft = random_models(1, 3, 2)
+    law = dict(emission_law(FOREIGN["token_rule"].verify, target, draft, 3, 2))
+    sample = sampled(FOREIGN["always_accept"].verify, target, draft, 5)
+    assert not cross_check(law, sample, num_samples=5000).agrees
+
+
+def test_cross_check_notices_impossible_outcomes():
+    check = cross_check({(0,): 1.0}, lambda _: [(0,), (1,)], num_samples=2)
+    assert check.impossible == ((1,),)
+    assert not check.agrees

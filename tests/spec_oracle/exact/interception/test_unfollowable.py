@@ -1,0 +1,221 @@
+"""What cannot be followed is named, with the line of the foreign code; it never yields a law."""
+
+import random
+
+import numpy as np
+import pytest
+
+from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact.interception import (
+    CannotFollowError,
+    EnumeratedGenerator,
+    TooManyBranchesError,
+    UnrepeatableError,
+    enumerate_calls,
+)
+
+torch = pytest.importorskip("torch")
+
+WEIGHTS = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)
+
+
+def numpy_sort():
+    return np.sort(EnumeratedGenerator().random(3))
+
+
+def numpy_sum():
+    return EnumeratedGenerator().random(3).sum() < 1
+
+
+def numpy_float():
+    return float(EnumeratedGenerator().random())
+
+
+def numpy_into_ordinary_array():
+    array = np.zeros(2)
+    array[0] = EnumeratedGenerator().random()
+    return array
+
+
+def numpy_in_place():
+    weights = np.ones(3)
+    weights /= EnumeratedGenerator().exponential(size=3)
+    return weights.argmax()
+
+
+def numpy_normal():
+    return EnumeratedGenerator().normal() < 0
+
+
+def numpy_product_of_exponentials():
+    e = EnumeratedGenerator().exponential(size=2)
+    return e[0] * e[1] < 1
+
+
+def python_gauss():
+    return random.gauss(0, 1) < 0
+
+
+def torch_sort():
+    return torch.rand(3).sort().indices
+
+
+def torch_item():
+    return torch.rand(1).item() < 0.5
+
+
+def torch_tolist():
+    return torch.rand(2).tolist()
+
+
+def torch_numpy():
+    return torch.rand(2).numpy() < 0.5
+
+
+def torch_softmax():
+    return torch.rand(2).softmax(0)[0] < 0.5
+
+
+def torch_bits():
+    return torch.rand(2).view(torch.int32) < 0
+
+
+def torch_half():
+    return torch.rand(2).half() < 0.5
+
+
+def torch_randn():
+    return torch.randn(2) < 0
+
+
+def torch_accumulate():
+    sums = torch.zeros(2, dtype=torch.float64)
+    sums.index_put_((torch.tensor([0, 0]),), torch.rand(2, dtype=torch.float64), accumulate=True)
+    return sums < 1
+
+
+def shared_noise_used_twice():
+    noise = torch.empty(3, dtype=torch.float64).exponential_()
+    return (WEIGHTS / noise).argmax(), (WEIGHTS.flip(0) / noise).argmax()
+
+
+def winning_score():
+    noise = torch.empty(3, dtype=torch.float64).exponential_()
+    return (WEIGHTS / noise).max(dim=0).values < 1
+
+
+def noise_compared_then_raced():
+    noise = torch.empty(3, dtype=torch.float64).exponential_()
+    late = bool(noise[0] > 1)
+    return late, (WEIGHTS / noise).argmax()
+
+
+def largest_exponential():
+    return torch.empty(3).exponential_().mul(WEIGHTS).argmax()
+
+
+def returned_noise():
+    return torch.rand(1)
+
+
+def unknown_container():
+    return {torch.rand(1) < 0.5}
+
+
+@pytest.mark.parametrize(
+    ("function", "operation"),
+    [
+        (numpy_sort, "comparison"),
+        (numpy_sum, "addition"),
+        (numpy_float, "float"),
+        (numpy_into_ordinary_array, "float"),
+        (numpy_in_place, "divide"),
+        (numpy_normal, "normal"),
+        (numpy_product_of_exponentials, "multiplication"),
+        (python_gauss, "gauss"),
+        (torch_sort, "sort"),
+        (torch_item, "_local_scalar_dense"),
+        (torch_tolist, "tolist"),
+        (torch_numpy, "numpy"),
+        (torch_softmax, "softmax"),
+        (torch_bits, "view"),
+        (torch_half, "float16"),
+        (torch_randn, "randn"),
+        (torch_accumulate, "index_put"),
+        (shared_noise_used_twice, "race"),
+        (winning_score, "comparison"),
+        (noise_compared_then_raced, "race"),
+        (largest_exponential, "race"),
+        (returned_noise, "return value"),
+        (unknown_container, "return value"),
+    ],
+)
+def test_error_names_operation_and_line(function, operation):
+    with pytest.raises(CannotFollowError) as caught:
+        enumerate_calls(function)
+    assert operation in caught.value.operation
+    assert isinstance(caught.value, SpecOracleError)
+    if function not in (
+        shared_noise_used_twice,
+        noise_compared_then_raced,
+        returned_noise,
+        unknown_container,
+    ):
+        assert __file__ in caught.value.location
+
+
+def test_swallowed_errors_still_count():
+    def evasive():
+        try:
+            return float(EnumeratedGenerator().random())
+        except SpecOracleError:
+            return 0.5
+
+    with pytest.raises(CannotFollowError):
+        enumerate_calls(evasive)
+
+
+def test_state_between_calls_is_noticed():
+    calls = []
+
+    def stateful():
+        calls.append(1)
+        return EnumeratedGenerator().random() < 0.5 / len(calls)
+
+    with pytest.raises(UnrepeatableError):
+        enumerate_calls(stateful)
+
+
+def test_noise_kept_between_calls_is_noticed():
+    kept = []
+
+    def hoarding():
+        kept.append(torch.rand(2))
+        return kept[0] < 0.5
+
+    with pytest.raises(UnrepeatableError):
+        enumerate_calls(hoarding)
+
+
+def test_randomness_imported_by_name_is_noticed():
+    original = random.random
+
+    with pytest.raises(UnrepeatableError, match="global random stream"):
+        enumerate_calls(lambda: original() < 0.5)
+
+
+def test_branches_are_limited():
+    with pytest.raises(TooManyBranchesError):
+        enumerate_calls(lambda: torch.rand(5) < 0.5, max_branches=31)
+
+
+def test_no_randomness_outside_an_enumeration():
+    with pytest.raises(SpecOracleError, match="outside"):
+        EnumeratedGenerator().choice(3)
+
+
+def test_streams_and_functions_are_restored():
+    before = (random.random, np.random.default_rng, torch.get_rng_state().tolist())
+    enumerate_calls(lambda: (random.random() < 0.5, np.random.rand() < 0.5, torch.rand(1) < 0.5))  # noqa: NPY002
+    after = (random.random, np.random.default_rng, torch.get_rng_state().tolist())
+    assert before == after

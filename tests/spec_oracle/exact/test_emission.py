@@ -1,0 +1,133 @@
+"""Emission laws: what they hold, and what they refuse."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import verifiers
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact import VerdictError, decoded_law, emission_law
+from spec_oracle.toy import Instance
+from tests.strategies import instances
+from verifiers import Verdict
+
+WORKED = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
+
+
+def test_law_of_token_verification_on_the_worked_example():
+    law = emission_law(verifiers.get("token"), WORKED, exact=True)
+    assert law.probabilities[1,] == Fraction(1, 3)
+    assert (0,) not in law.probabilities
+    assert sum(law.probabilities.values()) == 1
+    assert law.accepted_length_pmf == (Fraction(1, 3), Fraction(2, 9), Fraction(4, 9))
+    assert law.block_efficiency == Fraction(19, 9)
+    assert law.extended().shape == (2, 2, 2)
+    assert law.extended().sum() == 1
+    assert law.total_variation == 0
+    assert all(isinstance(mass, Fraction) for mass in law.probabilities.values())
+
+
+@given(instances(vocab_sizes=(2, 3), draft_lengths=(1, 3)))
+@settings(max_examples=30)
+def test_an_independent_recursion_agrees_on_token_verification(instance):
+    """Branch by branch, in rationals: the specification against which the enumeration is held."""
+    expected = {}
+
+    def visit(prefix, mass):
+        p, q = instance.target.conditional(prefix), instance.draft.conditional(prefix)
+        if len(prefix) == instance.draft_length:
+            for token, chance in enumerate(p):
+                add((*prefix, token), mass * chance)
+            return
+        for token in range(instance.vocab_size):
+            if q[token] > 0:
+                accept = min(Fraction(1), p[token] / q[token])
+                visit_if((*prefix, token), mass * q[token] * accept)
+        refused = mass * (1 - np.minimum(p, q).sum())
+        residual = np.maximum(p - q, 0)
+        for token, left in enumerate(residual):
+            if left > 0:
+                add((*prefix, token), refused * left / residual.sum())
+
+    def visit_if(prefix, mass):
+        if mass > 0:
+            visit(prefix, mass)
+
+    def add(text, mass):
+        if mass > 0:
+            expected[text] = expected.get(text, 0) + mass
+
+    visit((), Fraction(1))
+    assert emission_law(verifiers.get("token"), instance, exact=True).probabilities == expected
+
+
+@dataclass(frozen=True)
+class Returns:
+    """A verifier that returns what it is told to."""
+
+    tau: int = 0
+    path: int = 0
+    token: int = 0
+
+    def verify(self, drafts, decisions):
+        zero = drafts.tokens[:, 0, 0] * 0
+        return Verdict(zero + self.tau, zero + self.path, zero + self.token, drafts.tokens)
+
+
+def test_a_lossy_verifier_shows_its_largest_gap():
+    law = emission_law(Returns(token=0), WORKED, exact=True)
+    assert law.total_variation == Fraction(2, 3)
+    assert law.largest_gap.sequence == (0, 1, 1)
+    assert law.largest_gap.expected == Fraction(4, 27)
+    assert law.largest_gap.actual == Fraction(4, 9)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (Returns(token=2), "next_token: 2 at row 0, expected 0..1"),
+        (Returns(tau=3), "num_accepted: 3 at row 0, expected 0..2"),
+        (Returns(path=1), "path: 1 at row 0, expected 0..0"),
+        (Returns(token=-1), "next_token: -1"),
+    ],
+)
+def test_what_cannot_be_an_emission_is_refused(wrong, message):
+    with pytest.raises(VerdictError, match=message):
+        emission_law(wrong, WORKED)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"array": "jax"}, "array: expected 'numpy' or 'torch'"),
+        ({"exact": True, "array": "torch"}, "exact: rationals need"),
+        ({"dtype": "int8"}, "dtype: numpy has"),
+        ({"array": "torch", "dtype": "int8"}, "dtype: torch has"),
+    ],
+)
+def test_arithmetics_that_do_not_exist_are_refused(options, message):
+    with pytest.raises(InvalidInputError, match=message):
+        emission_law(verifiers.get("token"), WORKED, **options)
+
+
+def test_text_of_a_lossy_verifier_differs_over_calls():
+    text = decoded_law(Returns(token=0), WORKED, 3, exact=True)
+    assert text.law[0] == 1
+    assert text.total_variation == Fraction(26, 27)
+    assert text.largest_gap.sequence == (0, 0, 0)
+
+
+def test_a_stop_token_ends_the_text_in_both_laws():
+    text = decoded_law(verifiers.get("block"), WORKED, 3, exact=True, stop_token=1)
+    assert text.expected.tolist() == text.law.tolist()
+    assert text.expected[7] == Fraction(2, 3)
+
+
+def test_unknown_sizes_are_refused():
+    with pytest.raises(InvalidInputError, match="num_tokens"):
+        decoded_law(verifiers.get("block"), WORKED, 0)
+    with pytest.raises(InvalidInputError, match="stop_token"):
+        decoded_law(verifiers.get("block"), WORKED, 2, stop_token=5)

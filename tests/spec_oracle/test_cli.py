@@ -1,0 +1,204 @@
+"""The command line as its users meet it: exit codes, formats, and one clear line for every mistake."""
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from spec_oracle.cli import main
+
+SUBJECT_FIELDS = {
+    "subject",
+    "verdict",
+    "evidence",
+    "total_variation",
+    "smallest_detectable_tv",
+    "alpha",
+    "block_efficiency",
+    "optimum",
+    "checks",
+    "counterexample",
+}
+
+LOSSY_SUBJECT = """
+import numpy as np
+
+def always_accepts(draft_tokens, draft_probs, target_probs, generator):
+    batch, length = draft_tokens.shape
+    bonus = np.array([generator.choice(len(rows[-1]), p=rows[-1]) for rows in target_probs])
+    return np.concatenate([draft_tokens, bonus[:, None]], axis=1), np.full(batch, length)
+"""
+
+
+@pytest.fixture
+def example(tmp_path):
+    path = tmp_path / "example.json"
+    assert main(["instance", "example", "--output", str(path)]) == 0
+    return path
+
+
+def run(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_audit_prints_a_table_and_progress_apart_from_it(capsys):
+    code, out, err = run(capsys, "audit", "block", "--draft-length", 2)
+    assert code == 0
+    assert out.splitlines()[0].split() == [
+        "subject",
+        "verdict",
+        "evidence",
+        "TV",
+        "finds",
+        "TV",
+        "tokens/call",
+        "optimum",
+        "headroom",
+    ]
+    assert "1 lossless; seed 0" in out
+    assert "[1/1] block" in err
+
+
+def test_audit_json_has_every_field_of_the_contract(capsys):
+    code, out, _ = run(capsys, "audit", "token", "--draft-length", 2, "--format", "json", "--seed", 7)
+    data = json.loads(out)
+    assert code == 0
+    assert data["schema_version"] == 1
+    assert data["seed"] == 7
+    assert data["tool_version"]
+    (subject,) = data["subjects"]
+    assert subject.keys() >= SUBJECT_FIELDS
+    assert subject["verdict"] == "lossless"
+    assert all(check.keys() == {"name", "status", "detail"} for check in subject["checks"])
+
+
+def test_audit_of_a_users_module_finds_the_defect_and_says_how_to_see_it(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_engine.py").write_text(LOSSY_SUBJECT)
+    code, out, _ = run(capsys, "audit", "my_engine:always_accepts", "--draft-length", 2, "--format", "json")
+    assert code == 1
+    (subject,) = json.loads(out)["subjects"]
+    assert subject["verdict"] == "lossy"
+    found = subject["counterexample"]
+    assert found["expected"] != found["actual"]
+    assert found["reproduce"].startswith("spec-oracle audit my_engine:always_accepts --instance ")
+    again = found["reproduce"].split()[1:]
+    assert run(capsys, *again)[0] == 1
+
+
+def test_junit_markdown_and_html_are_well_formed(capsys, tmp_path):
+    for form in ("junit", "markdown", "html"):
+        path = tmp_path / form
+        assert run(capsys, "audit", "block", "--draft-length", 1, "--format", form, "--output", path)[0] == 0
+    suite = ET.parse(tmp_path / "junit").getroot().find("testsuite")
+    assert suite.get("name") == "block"
+    assert int(suite.get("tests")) == len(suite.findall("testcase"))
+    assert "| block | lossless |" in (tmp_path / "markdown").read_text()
+    assert "</html>" in (tmp_path / "html").read_text()
+
+
+def test_efficiency_is_exact_on_the_worked_example(capsys, example):
+    code, out, _ = run(
+        capsys,
+        "efficiency",
+        example,
+        "--exact",
+        "--format",
+        "json",
+        "--verifier",
+        "token",
+        "--verifier",
+        "block",
+    )
+    assert code == 0
+    token, block = json.loads(out)
+    assert token == {
+        "file": str(example),
+        "verifier": "token",
+        "block_efficiency": "19/9",
+        "total_variation": "0",
+        "accepted_length": ["1/3", "2/9", "4/9"],
+        "single_path_optimum": "20/9",
+        "multi_path_optimum": "20/9",
+        "block_transport_optimum": "7/3",
+    }
+    assert block["block_efficiency"] == "20/9"
+
+
+def test_efficiency_in_floats_gives_numbers(capsys, example):
+    _, out, _ = run(capsys, "efficiency", example, "--format", "json", "--verifier", "block")
+    (block,) = json.loads(out)
+    assert block["block_efficiency"] == pytest.approx(20 / 9)
+    assert block["total_variation"] == pytest.approx(0, abs=1e-12)
+
+
+def test_efficiency_text_shows_share_and_headroom(capsys, example):
+    _, out, _ = run(capsys, "efficiency", example, "--verifier", "token", "--verifier", "block")
+    assert "95.00 %" in out
+    assert "100.00 %" in out
+
+
+def test_optimum_prints_values_and_checked_certificates(capsys, example):
+    code, out, _ = run(capsys, "optimum", example, "--exact")
+    assert code == 0
+    assert "20/9" in out
+    assert "7/3" in out
+
+
+def test_random_instances_are_reproducible(capsys, tmp_path):
+    texts = [run(capsys, "instance", "random", "--seed", 5, "--denominator", 8)[1] for _ in range(2)]
+    assert texts[0] == texts[1]
+    assert all("/" in number or number in "01" for number in json.loads(texts[0])["target"][""])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["audit", "nonsense"], "unknown 'nonsense'"),
+        (["audit", "block", "--instance", "missing.json"], "missing.json: cannot be read"),
+        (["efficiency", "missing.json"], "cannot be read"),
+        (["efficiency", "{example}", "--verifier", "nope"], "unknown verifier 'nope'"),
+        (["instance", "random", "--agreement", "2"], "agreement"),
+        (["audit", "block", "--exact", "--array", "torch"], "rationals need"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_3(capsys, example, arguments, message):
+    code, out, err = run(capsys, *[argument.format(example=example) for argument in arguments])
+    assert code == 3
+    assert out == ""
+    last = err.strip().splitlines()[-1]
+    assert message in last
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["audit", "--format", "pdf"],
+        ["nonsense"],
+        [],
+        ["audit", "--alpha", "2"],
+        ["audit", "--budget", "-1"],
+        ["audit", "--vocab-size", "0"],
+        ["efficiency"],
+        ["instance"],
+    ],
+)
+def test_usage_errors_exit_3_not_2(capsys, arguments):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 3
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = (
+        "import sys, spec_oracle, spec_oracle.exact, spec_oracle.toy, verifiers;"
+        "heavy = {'torch', 'hypothesis', 'transformers', 'matplotlib'} & set(sys.modules);"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
