@@ -159,6 +159,7 @@ def _ascend(kind: str, version: str = _VLLM_ASCEND.version, *, notes: str = "") 
 
 
 _HASHED = "Triton interpreter; uniforms and noise are hashes of (seed, position)"
+_ACROSS = "lossy over several calls: docs/findings/vllm-v2-block-reused-uniforms.md"
 _INJECTED = "Triton interpreter; all uniforms are arguments"
 _FINDING = "see docs/findings/vllm-ascend-block-verify.md"
 _OPT_IN = f"{_FINDING}; rejection_sampler_config.enable_block_verify, from three drafted tokens on"
@@ -201,7 +202,13 @@ SUBJECTS = (
     ),
     *_token_and_ngram("vllm-v1", _VLLM_V1, "Triton interpreter"),
     EngineSubject("vllm-v2-token", "token", _VLLM_V2, {"block": False, "reads_draft": True}, notes=_HASHED),
-    EngineSubject("vllm-v2-block", "block", _VLLM_V2, {"block": True, "reads_draft": True}, notes=_HASHED),
+    EngineSubject(
+        "vllm-v2-block",
+        "block",
+        _VLLM_V2,
+        {"block": True, "reads_draft": True},
+        notes=f"{_HASHED}; {_ACROSS}",
+    ),
     EngineSubject(
         "vllm-v2-token-ngram",
         "sample_and_match",
@@ -214,7 +221,7 @@ SUBJECTS = (
         "sample_and_match",
         _VLLM_V2,
         {"block": True, "reads_draft": False},
-        notes=f"{_HASHED}. {_NGRAM}",
+        notes=f"{_HASHED}; {_ACROSS}. {_NGRAM}",
     ),
     _ascend("token"),
     _ascend("token-ngram"),
