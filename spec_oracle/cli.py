@@ -153,16 +153,17 @@ def _add_audit(commands: Any) -> None:
         metavar="FOLDER",
         help="where instances of lossy subjects are saved, default: counterexamples",
     )
-    command.add_argument("--list", action="store_true", help="list the subjects that can be audited by name")
+    command.add_argument("--engines", action="store_true", help="audit every engine available here")
+    command.add_argument("--list", action="store_true", help="list the subjects by name")
 
 
 def _audit(options: Any) -> int:
     from spec_oracle.audit import AuditOptions, audit
-    from spec_oracle.audit.subjects import subject_names
+    from spec_oracle.audit.subjects import engine_availability, subject_list, subject_names
     from spec_oracle.report import AUDIT_FORMATS
 
     if options.list:
-        _emit(options, "".join(f"{line}\n" for line in subject_names()))
+        _emit(options, subject_list())
         return OK
     chosen = AuditOptions(
         vocab_size=options.vocab_size,
@@ -176,7 +177,13 @@ def _audit(options: Any) -> int:
         instances={str(path): Instance.load(path) for path in options.instance} if options.instance else None,
         counterexamples=options.counterexamples,
     )
-    subjects = options.subjects or list(subject_names())
+    subjects = list(options.subjects)
+    if options.engines:
+        available, missing = engine_availability()
+        subjects += available
+        for line in missing:
+            _progress(f"not run: {line}")
+    subjects = subjects or list(subject_names())
     report = audit(*subjects, options=chosen, progress=_progress)
     _emit(options, AUDIT_FORMATS[options.format](report))
     return report.exit_code

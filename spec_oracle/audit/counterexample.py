@@ -37,16 +37,16 @@ ROUNDING = 1e-13
 
 
 def smallest_counterexample(
-    law_of: Callable[[Instance], Law], *, max_paths: int, max_examples: int = 300
+    law_of: Callable[[Instance], Law], *, max_paths: int, tolerance: float, max_examples: int = 300
 ) -> Instance | None:
-    """Return the smallest instance on which the law has a total variation above `DEFECT`, if one is found.
+    """Return the smallest instance found on which no rounding (``tolerance``) explains the total variation.
 
     Deterministic: Hypothesis is derandomised. ``max_paths`` bounds the number of draft paths.
     """
 
     def is_lossy(instance: Instance) -> bool:
         try:
-            return float(law_of(instance).total_variation) > DEFECT
+            return float(law_of(instance).total_variation) > max(DEFECT, 10 * tolerance)
         except SpecOracleError:
             return False
 

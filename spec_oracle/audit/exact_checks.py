@@ -6,16 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+import verifiers
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.plain import ContractError
 from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.exact import DecisionError, DecodedLaw, EmissionLaw, VerdictError, decoded_law
+from spec_oracle.audit.subjects import ROUNDING
+from spec_oracle.exact import DecisionError, DecodedLaw, EmissionLaw, VerdictError, decoded_law, emission_law
 from spec_oracle.exact.call import call_verifier, fresh_state
 from spec_oracle.toy import Instance
 from verifiers import AnyVerifier, Drafts, ModelBound, drafting_of, replayed_decisions
-
-LOSSLESS_TOLERANCE = 1e-12
-"""Largest total variation that float64 rounding may cause in an audit; rationals cause none."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +23,12 @@ class Arithmetic:
 
     exact: bool = False
     array: str = "numpy"
+    rounding: float = ROUNDING
 
     @property
     def tolerance(self) -> float:
         """Largest total variation that still counts as none."""
-        return 0.0 if self.exact else LOSSLESS_TOLERANCE
+        return 0.0 if self.exact else self.rounding
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,21 @@ def joint(findings: JointFindings, arithmetic: Arithmetic, how: str = "enumerate
         return CheckResult("joint", Status.INCONCLUSIVE, "never rejected a draft")
     size = "exactly 0" if arithmetic.exact else f"at most {worst:.1e}"
     return CheckResult("joint", Status.PASSED, f"total variation {size} on {count} instances, all {how}")
+
+
+def length(findings: JointFindings, rule_at: Callable[[int], str], tolerance: float) -> CheckResult:
+    """Judge whether the accepted length has the law of the rule that the subject declares."""
+    gaps = {}
+    for name, law in findings.laws.items():
+        rule = rule_at(law.instance.draft_length)
+        declared = emission_law(verifiers.get(rule), law.instance).accepted_length_pmf
+        pairs = zip(law.accepted_length_pmf, declared, strict=True)
+        gaps[name, rule] = sum(abs(mine - theirs) for mine, theirs in pairs) / 2
+    (name, rule), gap = max(gaps.items(), key=lambda item: item[1])
+    if gap > tolerance:
+        detail = f"accepted length is not that of {rule!r}: total variation {gap:.3g} on instance {name!r}"
+        return CheckResult("length", Status.FAILED, detail)
+    return CheckResult("length", Status.PASSED, f"accepted length as declared, by the law of {rule!r}")
 
 
 def calls(

@@ -103,8 +103,14 @@ class AuditReport:
 
     @property
     def exit_code(self) -> int:
-        """0 if every subject is lossless (or lossy as declared), 1 if one is lossy, else 2."""
-        return exit_code([subject.verdict for subject in self.subjects])
+        """0 if every subject is lossless (or lossy as declared), 1 if one is lossy, else 2.
+
+        A lossless subject that fails another check (`length`: it is not the rule it declares) counts as 2.
+        """
+        code = exit_code([subject.verdict for subject in self.subjects])
+        strict = [subject for subject in self.subjects if subject.verdict is SubjectVerdict.LOSSLESS]
+        failed = any(check.status is Status.FAILED for subject in strict for check in subject.checks)
+        return code or (2 if failed else 0)
 
 
 def exit_code(verdicts: Sequence[SubjectVerdict]) -> int:

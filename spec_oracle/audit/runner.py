@@ -98,6 +98,8 @@ def audit_subject(subject: Subject, options: AuditOptions, alpha: float) -> Subj
     """Run every check that the subject allows, at a false-alarm rate of ``alpha`` for all of them."""
     if subject.verifier is not None:
         return _audit_verifier(subject, subject.verifier, options, alpha)
+    if not subject.follow:
+        return _audit_sampled(subject, options, alpha)
     try:
         return _audit_intercepted(subject, options, alpha)
     except (CannotFollowError, TooManyBranchesError, UnrepeatableError, CrossCheckError) as error:
@@ -105,7 +107,7 @@ def audit_subject(subject: Subject, options: AuditOptions, alpha: float) -> Subj
     except SubjectRaisedError as error:
         check = CheckResult("joint", Status.INCONCLUSIVE, str(error))
         return SubjectReport(subject.name, SubjectVerdict.INCONCLUSIVE, Evidence.NONE, (check,), alpha)
-    return _audit_sampled(subject, options, alpha, reason)
+    return _audit_sampled(replace(subject, notes=(*subject.notes, reason)), options, alpha)
 
 
 def _audit_verifier(
@@ -143,9 +145,14 @@ def _audit_intercepted(subject: Subject, options: AuditOptions, alpha: float) ->
     rate = ErrorBudget(alpha).rate_of("joint")
     for name, law in list(findings.laws.items())[:1]:
         sampled_checks.require_agreement(subject, name, law, alpha=rate, seed=options.seed)
-    checks = (exact_checks.joint(findings, exact_checks.Arithmetic(), "intercepted and cross-checked"),)
-    report = _exact_report(subject, options, checks, findings, law_of=law_of, optimum=multi_path_optimum)
-    return replace(report, alpha=alpha, smallest_detectable_tv=exact_checks.LOSSLESS_TOLERANCE)
+    arithmetic = exact_checks.Arithmetic(rounding=subject.tolerance)
+    checks = [exact_checks.joint(findings, arithmetic, "intercepted and cross-checked")]
+    if subject.rule_at is not None and not subject.declared_lossy:
+        checks.append(exact_checks.length(findings, subject.rule_at, subject.tolerance))
+    report = _exact_report(
+        subject, options, tuple(checks), findings, law_of=law_of, optimum=multi_path_optimum
+    )
+    return replace(report, alpha=alpha, smallest_detectable_tv=subject.tolerance)
 
 
 def _exact_report(
@@ -175,7 +182,7 @@ def _exact_report(
     )
 
 
-def _audit_sampled(subject: Subject, options: AuditOptions, alpha: float, reason: str) -> SubjectReport:
+def _audit_sampled(subject: Subject, options: AuditOptions, alpha: float) -> SubjectReport:
     """Audit a plain function by draws."""
     instances = options.instances_for(subject)
     rate = ErrorBudget(alpha).rate_of("joint")
@@ -197,12 +204,12 @@ def _audit_sampled(subject: Subject, options: AuditOptions, alpha: float, reason
         if worst is None
         else describe(subject.name, instances[worst], findings.samples[worst], options.counterexamples),
         version=subject.version,
-        notes=(*subject.notes, reason),
+        notes=subject.notes,
     )
 
 
 def _verdict(checks: Iterable[CheckResult], subject: Subject) -> SubjectVerdict:
-    statuses = [check.status for check in checks]
+    statuses = [check.status for check in checks if check.name != "length"]
     if Status.FAILED in statuses:
         return SubjectVerdict.DECLARED_LOSSY if subject.declared_lossy else SubjectVerdict.LOSSY
     if Status.INCONCLUSIVE in statuses or Status.PASSED not in statuses:
@@ -219,7 +226,9 @@ def _counterexample(
     """Return the smallest counterexample, or the worst instance of the audit where shrinking finds none."""
     instance = None
     if options.shrink and options.instances is None:
-        instance = smallest_counterexample(law_of, max_paths=options.paths_for(subject))
+        instance = smallest_counterexample(
+            law_of, max_paths=options.paths_for(subject), tolerance=subject.tolerance
+        )
     if instance is None:
         lossy = [law for law in laws.values() if float(law.total_variation) > 0]
         if not lossy:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import verifiers
+from spec_oracle import engines
 from spec_oracle.errors import InvalidInputError
 from verifiers import AnyVerifier
 
@@ -15,32 +16,78 @@ PlainFunction: TypeAlias = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
 """The plain contract: (draft_tokens, draft_probs, target_probs, generator) -> (tokens, num_accepted)."""
 
 
+ROUNDING = 1e-12
+"""Largest total variation that float64 rounding may cause in an audit; rationals cause none."""
+
+FLOAT32_ROUNDING = 1e-6
+"""The same for code that computes in float32, as engines do."""
+
+
 @dataclass(frozen=True)
 class Subject:
     """Something to audit: a ``verifier``, which can be enumerated, or a ``function`` of the plain contract.
 
-    ``array`` is the array type that the function takes; ``rule`` the built-in verifier whose accepted-length
-    law it declares; ``declared_lossy`` marks rules that relax the law on purpose.
+    ``array`` is the array type that the function takes; ``rule_at(draft_length)`` names the built-in verifier
+    whose accepted-length law it declares; ``declared_lossy`` marks rules that relax the law on purpose.
+    ``tolerance`` is the total variation that its arithmetic explains; ``follow`` says whether its randomness
+    can be intercepted.
     """
 
     name: str
     verifier: AnyVerifier | None = None
     function: PlainFunction | None = None
     array: str = "numpy"
-    rule: str | None = None
+    rule_at: Callable[[int], str] | None = None
     declared_lossy: bool = False
     single_path: bool = True
+    tolerance: float = ROUNDING
+    follow: bool = True
     version: str | None = None
     notes: tuple[str, ...] = ()
 
 
 def subject_names() -> tuple[str, ...]:
-    """Return the subjects that an audit without arguments covers."""
-    return verifiers.names()
+    """Return what an audit without arguments covers: all verifiers, and engines installed as packages."""
+    installed = (name for name in engines.engine_names() if not engines.engine_subject(name).origin.is_wheel)
+    return (*verifiers.names(), *(name for name in installed if not engines.why_unavailable(name)))
+
+
+def engine_availability() -> tuple[list[str], list[str]]:
+    """Return the engines that can be audited here, and a line for each that cannot: name and reason."""
+    reasons = {name: engines.why_unavailable(name) for name in engines.engine_names()}
+    available = [name for name, reason in reasons.items() if not reason]
+    return available, [f"{name}: {reason}" for name, reason in reasons.items() if reason]
+
+
+def subject_list() -> str:
+    """Return what can be audited by name, one line each, and how to get the engines that are missing."""
+    available, missing = engine_availability()
+    versions = [f"{name} {engines.installed_version(name)}" for name in available]
+    parts = {"verifiers": verifiers.names(), "engines": versions, "engines not available here": missing}
+    return "\n".join(
+        f"{title}:\n" + "".join(f"  {line}\n" for line in lines) for title, lines in parts.items()
+    )
+
+
+def of_engine(name: str) -> Subject:
+    """Return the subject for a third-party engine; raises `EngineError` when it is not available here."""
+    engine = engines.load_engine(name)
+    known = engine.subject
+    return Subject(
+        name,
+        function=engine.verify,
+        array="torch",
+        rule_at=known.rule_at,
+        declared_lossy=bool(known.declared_lossy),
+        tolerance=FLOAT32_ROUNDING if known.origin.is_wheel else ROUNDING,
+        follow="exact" in known.origin.evidence,
+        version=engines.installed_version(name),
+        notes=tuple(note for note in (known.declared_lossy, known.notes) if note),
+    )
 
 
 def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
-    """Return the subject called ``name``: a built-in verifier or ``package.module:callable``.
+    """Return the subject called ``name``: a built-in verifier, an engine, or ``package.module:callable``.
 
     The callable may be a verifier (an object with ``verify``, or a class without arguments that makes one)
     or a function of the plain contract, which is handed one path unless ``num_paths`` asks for more. Modules
@@ -48,8 +95,10 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
     """
     if name in verifiers.names():
         return of_verifier(name, verifiers.get(name))
+    if name in engines.engine_names():
+        return of_engine(name)
     if ":" not in name:
-        known = ", ".join(verifiers.names())
+        known = ", ".join((*verifiers.names(), *engines.engine_names()))
         raise InvalidInputError(
             f"subject: unknown {name!r}; expected package.module:callable or one of {known}"
         )

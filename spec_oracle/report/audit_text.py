@@ -13,7 +13,8 @@ def audit_rows(report: AuditReport) -> list[tuple[str, ...]]:
     """Return the cells of the table, one row a subject."""
     return [
         (
-            subject.subject + (f" {subject.version}" if subject.version else ""),
+            subject.subject
+            + (f" {subject.version}" if subject.version and "@" not in subject.subject else ""),
             subject.verdict.value,
             subject.evidence.value,
             short(subject.total_variation, 2),
