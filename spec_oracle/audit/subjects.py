@@ -78,7 +78,7 @@ def of_engine(name: str) -> Subject:
         array="torch",
         rule_at=known.rule_at,
         declared_lossy=bool(known.declared_lossy),
-        tolerance=FLOAT32_ROUNDING if known.origin.is_wheel else ROUNDING,
+        tolerance=ROUNDING if known.origin.precision == "float64" else FLOAT32_ROUNDING,
         follow="exact" in known.origin.evidence,
         version=engines.installed_version(name),
         notes=tuple(note for note in (known.declared_lossy, known.notes) if note),
