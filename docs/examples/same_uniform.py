@@ -1,4 +1,4 @@
-"""A sampler with a real bug: one uniform decides every position of the draft. Its first token is exactly right."""
+"""A sampler with a real bug: one uniform decides all positions, so only its first token is right."""
 
 import numpy as np
 
