@@ -117,7 +117,7 @@ def test_an_intercepted_law_that_draws_contradict_is_not_believed():
     subject = Subject("plain-token", function=as_plain(verifiers.get("token")))
     right = intercepted_law(subject, instance)
     require_agreement(subject, "flat", right, alpha=1e-9, seed=0)
-    wrong = EmissionLaw(right.instance, (right.masses[0][::-1].copy(), *right.masses[1:]))
+    wrong = EmissionLaw(right.instance, tuple(mass[::-1].copy() for mass in right.masses))
     with pytest.raises(CrossCheckError, match="'flat'"):
         require_agreement(subject, "flat", wrong, alpha=1e-9, seed=0)
 
