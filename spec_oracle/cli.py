@@ -3,8 +3,10 @@
 import argparse
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,7 +29,9 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code. Errors are one line on stderr and exit code 3."""
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    options = _parser().parse_args(given)
+    options.command_line = shlex.join(["spec-oracle", *given])
     try:
         code: int = options.run(options)
     except SpecOracleError as error:
@@ -184,7 +188,7 @@ def _audit(options: Any) -> int:
         for line in missing:
             _progress(f"not run: {line}")
     subjects = subjects or list(subject_names())
-    report = audit(*subjects, options=chosen, progress=_progress)
+    report = replace(audit(*subjects, options=chosen, progress=_progress), command=options.command_line)
     _emit(options, AUDIT_FORMATS[options.format](report))
     return report.exit_code
 

@@ -200,6 +200,7 @@ def _exact_report(
         optimum=optimum,
         counterexample=_counterexample(subject, findings.laws, law_of, options) if lossy else None,
         version=subject.version,
+        rule=subject.rule_at(options.draft_length) if subject.rule_at else None,
         notes=subject.notes,
     )
 
@@ -226,6 +227,7 @@ def _audit_sampled(subject: Subject, options: AuditOptions, alpha: float) -> Sub
         if worst is None
         else describe(subject.name, instances[worst], findings.samples[worst], options.counterexamples),
         version=subject.version,
+        rule=subject.rule_at(options.draft_length) if subject.rule_at else None,
         notes=subject.notes,
     )
 
