@@ -227,7 +227,7 @@ def _plot(options: Any, names: Sequence[str]) -> None:
     if len(options.files) != 1:
         raise InvalidInputError(f"--plot: draws one instance, got {len(options.files)} files")
     path = options.files[0]
-    plot.save_sweeps(options.plot, path.name, Instance.load(path), names)
+    plot.save_sweeps(options.plot, f"Block efficiency and optimum: {path.name}", Instance.load(path), names)
 
 
 def _add_optimum(commands: Any) -> None:

@@ -1,11 +1,13 @@
 """Exact figures that several claims are about."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import verifiers
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.optimum import (
+    Optimum,
     block_transport_optimum,
     check_certificate,
     multi_path_optimum,
@@ -14,7 +16,7 @@ from spec_oracle.optimum import (
 from spec_oracle.toy import Instance
 from verifiers import AnyVerifier
 
-OPTIMA = {
+OPTIMA: dict[str, Callable[..., Optimum[Any]]] = {
     "single-path optimum": single_path_optimum,
     "K-path optimum": multi_path_optimum,
     "K-path optimum with carry-over": block_transport_optimum,
@@ -50,6 +52,6 @@ def distance(one: str, other: str, instance: Instance) -> Fraction:
 
 def optimum(name: str, instance: Instance) -> Fraction:
     """Return an optimum of `OPTIMA`, its certificate checked in rationals without a solver."""
-    best: Any = OPTIMA[name](instance, exact=True)
+    best = OPTIMA[name](instance, exact=True)
     check_certificate(instance, best.certificate)
     return Fraction(best.value)
