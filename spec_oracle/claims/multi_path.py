@@ -48,14 +48,6 @@ def _not_below_block(figures: Figures) -> bool:
     return figures[GBV] >= figures["block on one path"]
 
 
-def _traversal(instance: Instance) -> Figures:
-    return {
-        "block on one path": tokens("block", instance),
-        "recursive rejection, distinct tokens": law(TOKEN_LEVEL, instance).block_efficiency,
-        "traversal": tokens("traversal", instance),
-    }
-
-
 def _tie_breaks(instance: Instance) -> Figures:
     """Block efficiency when the smaller, or the larger, of two tokens of equal p/q ranks higher."""
     reversed_ties = CORRECT["greedy-multipath-larger-token-first"]
@@ -112,14 +104,20 @@ QUESTIONS = (
     Question(
         "Traversal verification of K paths never emits fewer tokens than block verification on one of them",
         TRAVERSAL_RULE,
-        _traversal,
+        lambda instance: {
+            "block on one path": tokens("block", instance),
+            "traversal": tokens("traversal", instance),
+        },
         lambda figures: figures["traversal"] >= figures["block on one path"],
         TREES,
     ),
     Question(
         "Traversal verification never emits fewer tokens than recursive rejection on the same draft tree",
         "arXiv 2505.12398",
-        _traversal,
+        lambda instance: {
+            "recursive rejection, distinct tokens": law(TOKEN_LEVEL, instance).block_efficiency,
+            "traversal": tokens("traversal", instance),
+        },
         lambda figures: figures["traversal"] >= figures["recursive rejection, distinct tokens"],
         TREES,
     ),

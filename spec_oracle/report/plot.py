@@ -13,8 +13,9 @@ from spec_oracle.toy import Instance
 from verifiers import Drafting, StatefulVerifier, drafting_of
 
 INK, MUTED, GRID = "#1b1e23", "#6b7280", "#e5e7eb"
-COLOURS = tuple(
-    "#4269d0 #ff725c #3ca951 #a463f2 #c28e0e #0f9f98 #d6478f #9c6b4e #6c8ebf #7a8b2f #b04a5a #5b6472".split()
+COLOURS = (
+    *("#4269d0", "#ff725c", "#3ca951", "#a463f2", "#c28e0e", "#0f9f98"),
+    *("#d6478f", "#9c6b4e", "#6c8ebf", "#7a8b2f", "#b04a5a", "#5b6472"),
 )
 MARKERS = "osD^vPX"
 LABEL_INCHES = 0.19

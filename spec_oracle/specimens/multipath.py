@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from verifiers import AnyVerifier, DecisionSource, Drafts, State, StatefulVerifier, Verdict
 from verifiers.arrays import divide, minimum_one, namespace, pick, pick_each
 from verifiers.block import verify_path
-from verifiers.block_transport import BlockTransportVerifier, Model
+from verifiers.block_transport import BlockTransportVerifier, Model, Position
 from verifiers.k_seq import accept_scaled, smallest_rho
 from verifiers.path_order import child_alpha, highest_path_row, keep_highest, ranks
 from verifiers.residual import first_success, residual
@@ -92,8 +92,8 @@ class WalkVerifier:
 def k_seq_rounded_down(node: Node, decisions: DecisionSource) -> Array:
     """K-SEQ with rho rounded down to two decimals: below the smallest valid rho, so mass is overspent."""
     rho = smallest_rho(node.target, node.draft, node.num_drafts, node.tokens.shape[1])
-    unit = (rho * 0 + 1) / 100
-    return accept_scaled(node, rho // unit * unit, decisions)
+    one = rho * 0 + 1
+    return accept_scaled(node, 100 * rho // one / (100 * one), decisions)
 
 
 def transport_ratios(leftover: Leftover) -> OneStepRule:
@@ -149,7 +149,7 @@ def _power(base: Array, exponent: Array) -> Array:
 
 @dataclass(frozen=True)
 class ForgetfulBlockTransport:
-    """Block transport that corrects as it must, then forgets the debt: every call starts afresh."""
+    """Block transport that corrects as it must, then forgets its debt."""
 
     rule: StatefulVerifier = field(default_factory=BlockTransportVerifier)
 
@@ -158,19 +158,20 @@ class ForgetfulBlockTransport:
         return ForgetfulBlockTransport(BlockTransportVerifier().bound_to(target, draft))
 
     def initial_state(self, batch: int) -> State:
-        """Return the state of ``batch`` fresh requests, which is that of all requests."""
+        """Return the state of ``batch`` fresh requests."""
         return self.rule.initial_state(batch)
 
     def verify(
         self,
         drafts: Drafts,
         decisions: DecisionSource,
-        state: State,  # noqa: ARG002  # forgotten: that is the defect
+        state: State,
     ) -> tuple[Verdict, State]:
-        """Verify every request as a fresh one."""
-        fresh = self.initial_state(drafts.batch)
-        verdict, _ = self.rule.verify(drafts, decisions, fresh)
-        return verdict, fresh
+        """Verify a batch; of the next state only the contexts are kept, the debts are dropped."""
+        verdict, (positions,) = self.rule.verify(drafts, decisions, state)
+        for b, position in enumerate(positions):
+            positions[b] = Position(position.context)
+        return verdict, (positions,)
 
 
 CORRECT: dict[str, AnyVerifier] = {
