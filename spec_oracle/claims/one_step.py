@@ -10,7 +10,7 @@ from spec_oracle.claims.question import Figures, Question
 from spec_oracle.optimum import optimal_acceptance
 from spec_oracle.toy import Instance
 
-STEPS = context_free(paths=(2, 3), denominators=range(1, 5)) + context_free(
+STEPS = context_free(paths=(2, 3), denominators=(1, 2, 3)) + context_free(
     vocab_sizes=(3,), paths=(2,), denominators=(1, 2, 3)
 )
 WALKS = ("nss", "naive", "recursive_rejection", "k_seq", "canonical", "traversal", "greedy_multipath_block")

@@ -43,10 +43,8 @@ def test_every_specimen_is_lossy_on_some_instance(name):
     assert max(gaps) > Fraction(1, 10**4)
 
 
-@pytest.mark.parametrize("name", FAULTY)
+@pytest.mark.parametrize("name", [name for name in FAULTY if name != "block-transport-forgetful"])
 def test_torch_and_numpy_give_one_law(name):
-    if name == "block-transport-forgetful":
-        pytest.skip("block transport plans are numpy only")
     _, verifier = FAULTY[name]
     same_law(law(verifier, LOSSY), law(verifier, LOSSY, array="torch"), tolerance=1e-12)
 
