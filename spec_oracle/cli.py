@@ -1,4 +1,4 @@
-"""The command line: ``spec-oracle audit | efficiency | optimum | instance``."""
+"""The command line: ``spec-oracle audit | efficiency | optimum | claims | instance``."""
 
 import argparse
 import json
@@ -58,6 +58,7 @@ def _parser() -> _Parser:
     _add_audit(commands)
     _add_efficiency(commands)
     _add_optimum(commands)
+    _add_claims(commands)
     _add_instance(commands)
     return parser
 
@@ -71,7 +72,7 @@ def _add_command(
 
 
 def _add_output(command: argparse.ArgumentParser, formats: Sequence[str]) -> None:
-    command.add_argument("--format", choices=formats, default="text", help="default: text")
+    command.add_argument("--format", choices=formats, default=formats[0], help=f"default: {formats[0]}")
     command.add_argument("--output", metavar="FILE", type=Path, help="write there instead of to stdout")
 
 
@@ -205,6 +206,9 @@ def _add_efficiency(commands: Any) -> None:
     command.add_argument(
         "--verifier", action="append", metavar="NAME", help="a built-in verifier, repeatable; default: all"
     )
+    command.add_argument(
+        "--plot", metavar="FILE", type=Path, help="draw block efficiency against K and L (one instance file)"
+    )
     _add_arithmetic(command)
     _add_output(command, ("text", "json", "markdown"))
 
@@ -215,6 +219,8 @@ def _efficiency(options: Any) -> int:
     names = options.verifier or list(verifiers.names())
     for name in names:
         verifiers.get(name)
+    if options.plot is not None:
+        _plot(options, names)
     results = []
     for path in options.files:
         instance = Instance.load(path)
@@ -224,6 +230,15 @@ def _efficiency(options: Any) -> int:
         )
     _emit(options, efficiency.FORMATS[options.format](results))
     return OK
+
+
+def _plot(options: Any, names: Sequence[str]) -> None:
+    from spec_oracle.report import plot
+
+    if len(options.files) != 1:
+        raise InvalidInputError(f"--plot: draws one instance, got {len(options.files)} files")
+    path = options.files[0]
+    plot.save_sweeps(options.plot, f"Block efficiency and optimum: {path.name}", Instance.load(path), names)
 
 
 def _add_optimum(commands: Any) -> None:
@@ -238,6 +253,23 @@ def _optimum(options: Any) -> int:
 
     results = [optimum.optima(str(path), Instance.load(path), exact=options.exact) for path in options.files]
     _emit(options, optimum.FORMATS[options.format](results))
+    return OK
+
+
+def _add_claims(commands: Any) -> None:
+    command = _add_command(commands, "claims", _claims, "Published claims, decided by exact enumeration.")
+    _add_output(command, ("markdown", "json"))
+
+
+def _claims(options: Any) -> int:
+    from spec_oracle.claims import decided_claims
+    from spec_oracle.report import claims
+
+    groups = {}
+    for heading, decided in decided_claims():
+        _progress(heading)
+        groups[heading] = decided
+    _emit(options, claims.FORMATS[options.format](groups))
     return OK
 
 
