@@ -167,9 +167,9 @@ def test_selection_by_ratio_misses_the_optimum(decided):
     ("words", "verdict", "relation"),
     [
         ("on some instance, above", Verdict.PROVED, lambda block, gbv, best: block < gbv == best),
-        ("GBV attains the K-path optimum on every", Verdict.REFUTED, lambda block, gbv, best: gbv < best),  # noqa: ARG005
-        ("GBV over K paths never emits fewer", Verdict.REFUTED, lambda block, gbv, best: gbv < block),  # noqa: ARG005
-        ("no two tokens have equal ratios", Verdict.REFUTED, lambda block, gbv, best: gbv < block),  # noqa: ARG005
+        ("GBV attains the K-path optimum on every", Verdict.REFUTED, lambda block, gbv, best: gbv < best),
+        ("GBV over K paths never emits fewer", Verdict.REFUTED, lambda block, gbv, best: gbv < block),
+        ("no two tokens have equal ratios", Verdict.REFUTED, lambda block, gbv, best: gbv < block),
     ],
 )
 def test_greedy_multipath_against_one_path_and_optimum(decided, words, verdict, relation):
