@@ -1,4 +1,4 @@
-"""The command line: ``spec-oracle audit | efficiency | optimum | claims | instance``."""
+"""The command line: ``spec-oracle audit | efficiency | optimum | specimens | claims | instance``."""
 
 import argparse
 import json
@@ -58,6 +58,7 @@ def _parser() -> _Parser:
     _add_audit(commands)
     _add_efficiency(commands)
     _add_optimum(commands)
+    _add_specimens(commands)
     _add_claims(commands)
     _add_instance(commands)
     return parser
@@ -254,6 +255,38 @@ def _optimum(options: Any) -> int:
     results = [optimum.optima(str(path), Instance.load(path), exact=options.exact) for path in options.files]
     _emit(options, optimum.FORMATS[options.format](results))
     return OK
+
+
+def _add_specimens(commands: Any) -> None:
+    command = _add_command(
+        commands, "specimens", _specimens, "Which check kills which known-faulty verifier or system."
+    )
+    command.add_argument("names", nargs="*", metavar="SPECIMEN", help="default: all")
+    command.add_argument("--seed", type=int, default=0, help="default: 0")
+    command.add_argument(
+        "--alpha", type=_rate, default=1e-6, help="false-alarm rate of the matrix, default: 1e-6"
+    )
+    command.add_argument(
+        "--budget", type=_seconds, default=5.0, metavar="SECONDS", help="per sampled joint law, default: 5"
+    )
+    _add_output(command, ("text", "json", "html"))
+
+
+def _specimens(options: Any) -> int:
+    from spec_oracle.audit.kill_matrix import MatrixOptions, kill_matrix
+    from spec_oracle.report import specimens as report
+    from spec_oracle.specimens.registry import specimens
+
+    known = specimens()
+    for name in options.names:
+        if name not in known:
+            raise InvalidInputError(f"specimen: unknown {name!r}; known ones are {', '.join(known)}")
+    chosen = [known[name] for name in options.names or known]
+    matrix = kill_matrix(
+        chosen, MatrixOptions(alpha=options.alpha, seed=options.seed, budget=options.budget), _progress
+    )
+    _emit(options, report.FORMATS[options.format](matrix))
+    return matrix.exit_code
 
 
 def _add_claims(commands: Any) -> None:

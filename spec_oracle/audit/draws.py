@@ -9,6 +9,14 @@ from spec_oracle.toy import Instance
 from verifiers import Drafting, Drafts
 
 
+def checks_own_rng(seed: int) -> np.random.Generator:
+    """Return the stream of a check, independent of the one with the same seed that the subject is handed.
+
+    Sharing it would couple drafts to the subject's decisions: defect C1 of the catalogue, in the harness.
+    """
+    return np.random.default_rng([seed, 1])
+
+
 def sampled_drafts(
     instance: Instance, batch: int, rng: np.random.Generator, drafting: Drafting = Drafting.INDEPENDENT
 ) -> Drafts:

@@ -7,6 +7,7 @@ accepted prefix and one more token, padded with -1; ``num_accepted`` int [B]. Ar
 tensors; the generator is of the same library, and using the global one instead is allowed.
 """
 
+import random
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,12 +36,17 @@ class Emissions:
 
 
 def make_generator(array: str, seed: int) -> Any:
-    """Return a generator of the array library, and seed the global ones, which the function may use."""
-    np.random.seed(seed % 2**32)  # noqa: NPY002  # foreign code may use the legacy global generator
+    """Return a generator of the array library, and seed the global ones, which the function may use.
+
+    Every generator gets a seed of its own: code that uses two of them must not find them in step.
+    """
+    of_python, of_numpy, of_torch = (int(s) for s in np.random.SeedSequence(seed).generate_state(3))
+    random.seed(of_python)
+    np.random.seed(of_numpy)  # noqa: NPY002  # foreign code may use the legacy global generator
     if array == "torch":
         import torch
 
-        torch.manual_seed(seed)
+        torch.manual_seed(of_torch)
         return torch.Generator().manual_seed(seed)
     return np.random.default_rng(seed)
 

@@ -40,11 +40,19 @@ class Evidence(StrEnum):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check of one subject; ``detail`` is one line for people."""
+    """One check of one subject; ``detail`` is one line for people.
+
+    ``alpha`` is the check's false-alarm rate, 0 for one that proves; ``draws`` counts sampled requests;
+    ``total_variation`` is the largest that was proven, or its lower confidence bound, None where a check
+    measures none.
+    """
 
     name: str
     status: Status
     detail: str
+    alpha: float = 0.0
+    draws: int = 0
+    total_variation: float | None = None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit.draws import extended_cells, sampled_drafts
+from spec_oracle.audit.draws import checks_own_rng, extended_cells, sampled_drafts
 from spec_oracle.audit.plain import ContractError, SubjectRaisedError, call_plain, make_generator
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.subjects import Subject
@@ -84,10 +84,8 @@ class Sampler:
     draws: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        # Apart from each other: a subject that met the uniforms behind its drafts would seem lossy.
-        drafts, subject = np.random.SeedSequence(self.seed).spawn(2)
-        self._rng = np.random.default_rng(drafts)
-        self._generator = make_generator(self.subject.array, int(subject.generate_state(1)[0]))
+        self._rng = checks_own_rng(self.seed)
+        self._generator = make_generator(self.subject.array, self.seed)
 
     @property
     def pace(self) -> float:

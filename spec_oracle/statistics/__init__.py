@@ -29,6 +29,7 @@ from spec_oracle.statistics.goodness_of_fit import (
     goodness_of_fit_by_g,
     goodness_of_fit_by_total_variation,
 )
+from spec_oracle.statistics.homogeneity import homogeneity_p_value
 from spec_oracle.statistics.multiplicity import holm
 from spec_oracle.statistics.offending_cells import OffendingCell, offending_cells
 from spec_oracle.statistics.power import (
@@ -76,6 +77,7 @@ __all__ = [
     "goodness_of_fit_by_g",
     "goodness_of_fit_by_total_variation",
     "holm",
+    "homogeneity_p_value",
     "log_e_value",
     "offending_cells",
     "pooled_cells",

@@ -36,7 +36,9 @@ def recycled_uniform(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """One uniform for everything, rescaled to (0, 1) after each test."""
     u = rng.random()
     for i, token in enumerate(x):
-        ratio = min(1, p[i, token] / q[i, token])
+        ratio = min(p[i, token] / q[i, token], 1.0)
+        if np.isnan(ratio):
+            raise ValueError("draft_probs: NaN")
         if u >= ratio:
             return [*x[:i], invert(residual(p[i], q[i]), (u - ratio) / (1 - ratio))]
         u = u / ratio
@@ -81,7 +83,7 @@ def inverse_cdf(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     u = rng.random(len(x) + 1)
     return loop(
         x,
-        lambda i: u[i] <= p[i, x[i]] / q[i, x[i]],
+        lambda i: u[i] < p[i, x[i]] / q[i, x[i]],
         lambda i: invert(residual(p[i], q[i]), u[-1]),
         lambda: invert(p[-1], u[-1]),
     )
@@ -101,21 +103,21 @@ def sample_and_match(x: Array, q: Array, p: Array, rng: Any) -> list[int]:  # no
 @specimen("control", lossless=True)
 def point_mass(x: Array, q: Array, p: Array, rng: Any) -> list[int]:  # noqa: ARG001
     """Treat the draft as certain: accept with p(x), correct from p without x."""
-    others = ~np.eye(p.shape[1], dtype=bool)
+    token = np.arange(p.shape[1])
     return loop(
         x,
         lambda i: rng.random() < p[i, x[i]],
-        lambda i: draw(p[i] * others[x[i]], rng),
+        lambda i: draw(np.where(token == x[i], 0.0, p[i]), rng),
         lambda: draw(p[-1], rng),
     )
 
 
 @specimen("control", lossless=True)
 def log_space(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
-    """Accept when log u is below the log ratio."""
+    """Accept when log(1 - u) is below the log ratio."""
     return loop(
         x,
-        lambda i: np.log(rng.random()) < np.log(max(p[i, x[i]], 1e-300)) - np.log(q[i, x[i]]),
+        lambda i: p[i, x[i]] > 0 and np.log(1 - rng.random()) < np.log(p[i, x[i]]) - np.log(q[i, x[i]]),
         lambda i: draw(residual(p[i], q[i]), rng),
         lambda: draw(p[-1], rng),
     )

@@ -93,7 +93,8 @@ def block_weights(x: Array, q: Array, p: Array) -> list[float]:
     """Return w_0..w_L of the block rule."""
     weights = [1.0]
     for i, token in enumerate(x):
-        weights.append(min(1.0, weights[-1] * p[i, token] / q[i, token]))
+        # In this order of arguments a NaN stays one, and no coin lands below it.
+        weights.append(min(weights[-1] * p[i, token] / q[i, token], 1.0))
     return weights
 
 

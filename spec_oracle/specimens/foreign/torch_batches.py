@@ -56,7 +56,7 @@ def multinomial_correction(x: Array, q: Array, p: Array, generator: Any) -> tupl
 @_specimen("control", lossless=True)
 def race_at_every_position(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Corrections for all positions by races of in-place exponential noise, merged by masks."""
-    tau = _length(torch.rand_like(_ratios(x, q, p)) <= _ratios(x, q, p))
+    tau = _length(torch.rand_like(_ratios(x, q, p)) < _ratios(x, q, p))
     weights = _residuals(q, p)
     noise = torch.empty_like(weights)
     noise.exponential_(1.0, generator=generator)
@@ -69,7 +69,7 @@ def race_at_every_position(x: Array, q: Array, p: Array, generator: Any) -> tupl
 def race_with_shared_noise(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """One vector of exponentials per request, used at every position; one winner is emitted."""
     u = torch.rand(x.shape, dtype=torch.float64)
-    tau = _length(u * q.gather(2, x[..., None])[..., 0] <= p[:, :-1].gather(2, x[..., None])[..., 0])
+    tau = _length(u * q.gather(2, x[..., None])[..., 0] < p[:, :-1].gather(2, x[..., None])[..., 0])
     noise = torch.empty(q.shape[0], 1, q.shape[2], dtype=q.dtype).exponential_(generator=generator)
     recovered = (_residuals(q, p) / noise).max(dim=-1).indices
     return _emit(x, tau, recovered.gather(1, tau[:, None])[:, 0])
@@ -79,7 +79,8 @@ def race_with_shared_noise(x: Array, q: Array, p: Array, generator: Any) -> tupl
 def gumbel_with_logits(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Log of the residual plus Gumbel noise from uniforms."""
     tau = _length(torch.rand_like(_ratios(x, q, p)).log() < _ratios(x, q, p).log())
-    noise = -torch.log(-torch.log(torch.rand(q.shape[0], q.shape[2], generator=generator, dtype=q.dtype)))
+    u = torch.rand(q.shape[0], q.shape[2], generator=generator, dtype=q.dtype).clamp(min=1e-30)
+    noise = -torch.log(-torch.log(u))
     return _emit(x, tau, (_row(_residuals(q, p), tau).log() + noise).argmax(dim=-1))
 
 

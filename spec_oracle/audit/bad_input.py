@@ -1,0 +1,149 @@
+"""The check `bad-input`: what comes of extreme uniforms and of input that is no law.
+
+Valid input with any uniforms must give emissions inside the target's support. Broken input may be refused
+with an exception; what is returned instead must still be emissions, and inside the support of every healthy
+target row. Nothing here is sampled against a law, so one failure is proof.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
+from spec_oracle.audit.edge_uniforms import edge_uniforms
+from spec_oracle.audit.plain import ContractError, Emissions, SubjectRaisedError, call_plain, make_generator
+from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.subjects import Subject
+from spec_oracle.toy import Instance
+from verifiers import Drafts
+
+REQUESTS = 64
+EDGE_ROUNDS = 8
+
+Rows: TypeAlias = NDArray[np.bool_] | slice
+Spoil: TypeAlias = Callable[[NDArray[np.float64]], None]
+
+
+def bad_input_of_function(subject: Subject, instance: Instance, *, seed: int) -> CheckResult:
+    """Judge a function on extreme uniforms and broken input; ``instance`` should have zeros."""
+    healthy = _with_impossible_drafts(sampled_drafts(instance, REQUESTS, checks_own_rng(seed)))
+    draws = 0
+    for name, drafts, answerable in _cases(healthy):
+        draws += REQUESTS
+        generator = make_generator(subject.array, seed)
+        complaint = _complaint(subject, drafts, generator, answerable, may_refuse=True)
+        if complaint is not None:
+            return CheckResult("bad-input", Status.FAILED, f"{name}: {complaint}", draws=draws)
+    for number in range(EDGE_ROUNDS):
+        draws += REQUESTS
+        with edge_uniforms(subject.array, seed + number) as generator:
+            complaint = _complaint(subject, healthy, generator, slice(None), may_refuse=False)
+        if complaint is not None:
+            return CheckResult("bad-input", Status.FAILED, f"uniforms of 0 and 1-: {complaint}", draws=draws)
+    return CheckResult("bad-input", Status.PASSED, "refused, or emissions inside the support", draws=draws)
+
+
+def _with_impossible_drafts(drafts: Drafts) -> Drafts:
+    """Strike tokens out of target rows: the last draft of every other request, token 0 at every first row.
+
+    So there are drafts with p(x) = 0 < q(x), and the id that code falls back to is impossible, too.
+    """
+    target = drafts.target_probs.copy()
+    _strike(target[::2, 0, -2], drafts.tokens[::2, 0, -1])
+    _strike(target[:, 0, 0], np.zeros(drafts.batch, dtype=np.int64))
+    return replace(drafts, target_probs=target)
+
+
+def _strike(rows: NDArray[np.float64], tokens: NDArray[np.int64]) -> None:
+    """Take the tokens [B] out of rows [B, V], in place, except where nothing else is possible."""
+    struck = np.where(np.arange(rows.shape[1]) == tokens[:, None], 0.0, rows)
+    possible = struck.sum(axis=1) > 0
+    rows[possible] = struck[possible] / struck[possible].sum(axis=1, keepdims=True)
+
+
+def _set(value: float) -> Spoil:
+    def spoil(row: NDArray[np.float64]) -> None:
+        row[...] = value
+
+    return spoil
+
+
+def _negative(row: NDArray[np.float64]) -> None:
+    row[..., 0] -= 1.0
+
+
+def _unnormalised(row: NDArray[np.float64]) -> None:
+    row[...] *= 3.0
+
+
+SPOILT: Mapping[str, Spoil] = {
+    "NaN": _set(np.nan),
+    "infinite": _set(np.inf),
+    "zero": _set(0.0),
+    "negative": _negative,
+    "unnormalised": _unnormalised,
+}
+
+
+def _cases(healthy: Drafts) -> Iterator[tuple[str, Drafts, Rows]]:
+    """Yield broken inputs, and the requests that must stay inside the target's support all the same.
+
+    In each, every fourth request has one broken row (or id). A q that is off must not harm other requests;
+    one that is NaN tells nothing, and then the target alone must decide.
+    """
+    sound = np.arange(healthy.batch) % 4 != 0
+    for kind, spoil in SPOILT.items():
+        for name, field in (("draft", "draft_probs"), ("target", "target_probs")):
+            spoilt = getattr(healthy, field).copy()
+            spoil(spoilt[::4, :, 0])
+            answerable = slice(None) if (kind, name) == ("NaN", "draft") else sound
+            yield f"{kind} {name} row", replace(healthy, **{field: spoilt}), answerable
+    tokens = healthy.tokens.copy()
+    tokens[::4, :, 0] = healthy.vocab_size
+    yield "draft id V", replace(healthy, tokens=tokens), sound
+
+
+def _complaint(
+    subject: Subject, drafts: Drafts, generator: Any, answerable: Rows, *, may_refuse: bool
+) -> str | None:
+    """Return what is wrong with the emissions, None if nothing is."""
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            emissions = call_plain(subject, drafts, generator)
+    except SubjectRaisedError as error:
+        return None if may_refuse else str(error)
+    except ContractError as error:
+        return str(error)
+    return _outside_support(drafts, emissions, answerable)
+
+
+def _outside_support(drafts: Drafts, emissions: Emissions, answerable: Rows) -> str | None:
+    """Name the first emitted token that its target row, if that is a law, gives no probability.
+
+    The last token of an emission is judged by the row of its position: rows are those along the drafts, and
+    everything before the last token is a draft.
+    """
+    rows = drafts.target_probs[:, 0]
+    laws = np.isfinite(rows).all(axis=-1) & (rows >= 0).all(axis=-1) & (abs(rows.sum(axis=-1) - 1) < 1e-9)
+    position = np.arange(rows.shape[1])
+    emitted = position < emissions.lengths[:, None]
+    mass = np.take_along_axis(rows, np.maximum(emissions.tokens, 0)[:, :, None], axis=2)[:, :, 0]
+    on_path = np.cumprod(
+        np.pad(drafts.tokens[:, 0] == emissions.tokens[:, :-1], ((0, 0), (1, 0)), constant_values=True),
+        axis=1,
+    )
+    wrong = emitted & laws & (mass == 0) & (on_path > 0)
+    judged = np.zeros(drafts.batch, dtype=bool)
+    judged[answerable] = True
+    wrong &= judged[:, None]
+    if not wrong.any():
+        return None
+    request, where = (int(i) for i in np.argwhere(wrong)[0])
+    return (
+        f"token {emissions.tokens[request, where]} of probability 0 at position {where} of request {request}"
+    )

@@ -1,0 +1,25 @@
+"""The check `calls` for functions: no call remembers the one before, or repeats its random numbers."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit.pairs import PairToy, pairs_over
+from spec_oracle.audit.plain import make_generator
+from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.subjects import Subject
+from spec_oracle.audit.watch import watched
+from spec_oracle.toy import Instance
+
+ROUNDS = 6
+BATCH = 500
+
+
+def calls_of_function(subject: Subject, instance: Instance, *, alpha: float, seed: int) -> CheckResult:
+    """Judge whether consecutive calls with one generator, on fresh drafts, are independent."""
+    toy, generator = PairToy(instance, seed), make_generator(subject.array, seed)
+
+    def pair(_: int) -> NDArray[np.int64]:
+        first = toy.texts(subject, BATCH, generator)
+        return toy.paired(first, toy.texts(subject, BATCH, generator))
+
+    return watched("calls", "texts of two calls", [toy.law], pairs_over(ROUNDS, pair), alpha=alpha)

@@ -1,0 +1,55 @@
+"""The check `draft-law`: the drafter draws from the q it reports."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit.plain import ContractError
+from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.texts import decoded, unseeded
+from spec_oracle.audit.watch import judged
+from spec_oracle.statistics import EProcess
+from spec_oracle.toy import Instance
+from spec_oracle.toy.system import SystemFactory
+
+REQUESTS = 20_000
+CALLS = 2
+
+
+def draft_law(
+    factory: SystemFactory, instances: Mapping[str, Instance], *, alpha: float, seed: int
+) -> CheckResult:
+    """Judge whether draft tokens follow the rows that are reported with them, over two calls.
+
+    A token whose row is known has that row as its law given all that came before it, so tokens are grouped
+    by row, wherever they were drawn, and the evidence of all rows is one e-process.
+    """
+    rows, tokens = [], []
+    try:
+        for instance in instances.values():
+            system = factory(instance, seed)
+            _, steps = decoded(system, system.start(unseeded(REQUESTS)), REQUESTS, CALLS)
+            for step in steps:
+                active = step.num_accepted >= 0
+                rows.append(step.draft_probs[active].reshape(-1, instance.vocab_size))
+                tokens.append(step.draft_tokens[active].reshape(-1))
+    except ContractError as error:
+        return CheckResult("draft-law", Status.FAILED, str(error), alpha)
+    reported, drawn = np.concatenate(rows), np.concatenate(tokens)
+    wrong = ~(np.isfinite(reported) & (reported >= 0)).all(axis=1)
+    wrong |= abs(reported.sum(axis=1) - 1) > 1e-6
+    if wrong.any():
+        row = reported[np.argmax(wrong)].tolist()
+        return CheckResult("draft-law", Status.FAILED, f"reported q {row} is no law", alpha, len(drawn))
+    return judged("draft-law", "draft tokens against the reported q", _evidence(reported, drawn), alpha)
+
+
+def _evidence(rows: NDArray[np.float64], tokens: NDArray[np.int64]) -> EProcess:
+    laws, group = np.unique(rows.round(12), axis=0, return_inverse=True)
+    vocab = rows.shape[1]
+    counts = np.bincount(group.reshape(-1) * vocab + tokens, minlength=len(laws) * vocab)
+    process = EProcess.against(list(laws / laws.sum(axis=1, keepdims=True)))
+    for number, drawn in enumerate(counts.reshape(len(laws), vocab)):
+        process = process.observe(drawn, number)
+    return process

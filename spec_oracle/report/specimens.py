@@ -1,0 +1,133 @@
+"""The kill matrix as text, JSON and HTML."""
+
+import json
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+from spec_oracle.audit.kill_matrix import COLUMNS, KillMatrix, MatrixRow
+from spec_oracle.audit.results import Status
+from spec_oracle.report.audit_json import header
+from spec_oracle.report.numbers import plain, short
+from spec_oracle.report.table import text_table
+
+_MARKS = {Status.FAILED: "X", Status.PASSED: ".", Status.INCONCLUSIVE: "?", Status.NOT_RUN: ""}
+_HEAD = ("specimen", "zoo", *COLUMNS, "TV", "draws", "first killer")
+
+_STYLE = """
+body { font: 14px/1.4 system-ui, sans-serif; margin: 2rem; } table { border-collapse: collapse; }
+th, td { padding: .2rem .5rem; border: 1px solid #ddd; } th { text-align: left; }
+td.failed { background: #b3261e; color: #fff; } td.passed { background: #e6f2e8; }
+td.inconclusive { background: #fff2d6; } td.not-run { background: #f4f4f4; }
+tr.wrong th { background: #b3261e; color: #fff; } td.number { text-align: right; }
+"""
+
+
+def summary(matrix: KillMatrix) -> str:
+    """Return the lines that a reader wants first."""
+    faulty = [row for row in matrix.rows if not row.specimen.is_control]
+    controls = [row for row in matrix.rows if row.specimen.is_control]
+    return "\n".join(
+        [
+            f"{len(faulty)} faulty specimens; survivors: {_names(matrix.survivors)}",
+            f"{len(controls)} lossless controls; killed: {_names(matrix.killed_controls)}",
+            f"the naive first-token test misses {len(matrix.missed_by_yardstick)} of {len(faulty)}",
+            f"alpha {matrix.options.alpha:g} for the whole matrix, seed {matrix.options.seed}",
+        ]
+    )
+
+
+def _names(rows: tuple[MatrixRow, ...]) -> str:
+    return ", ".join(row.specimen.name for row in rows) or "none"
+
+
+def to_text(matrix: KillMatrix) -> str:
+    """Return one line a specimen: X killed, . stands, ? inconclusive, blank not a check of its kind."""
+    rows = [
+        (
+            row.specimen.name,
+            row.specimen.zoo_id,
+            *(_MARKS[row.results[column].status] for column in COLUMNS),
+            short(row.total_variation, 2),
+            str(row.draws),
+            _first_killer(row),
+        )
+        for row in matrix.rows
+    ]
+    table = text_table(_HEAD, rows, right=(len(_HEAD) - 3, len(_HEAD) - 2))
+    return f"{table}\n\n{summary(matrix)}\n"
+
+
+def _first_killer(row: MatrixRow) -> str:
+    return row.killers[0] if row.killers else "stands" if row.specimen.is_control else "SURVIVES"
+
+
+def to_json(matrix: KillMatrix) -> str:
+    """Return the matrix as JSON text."""
+    data: dict[str, Any] = {
+        **header(matrix.options.seed),
+        "alpha": matrix.options.alpha,
+        "exit_code": matrix.exit_code,
+        "survivors": [row.specimen.name for row in matrix.survivors],
+        "killed_controls": [row.specimen.name for row in matrix.killed_controls],
+        "missed_by_first_token": [row.specimen.name for row in matrix.missed_by_yardstick],
+        "specimens": [_row(row) for row in matrix.rows],
+    }
+    return json.dumps(data, indent=1) + "\n"
+
+
+def _row(row: MatrixRow) -> dict[str, Any]:
+    specimen = row.specimen
+    return {
+        "specimen": specimen.name,
+        "kind": specimen.kind,
+        "zoo_id": specimen.zoo_id,
+        "source": specimen.source,
+        "defect": specimen.defect,
+        "control": specimen.is_control,
+        "expected_killers": list(specimen.killers),
+        "killers": list(row.killers),
+        "total_variation": plain(row.total_variation),
+        "draws": row.draws,
+        "seconds": round(row.seconds, 3),
+        "checks": [
+            {
+                "name": column,
+                "status": result.status.value,
+                "alpha": result.alpha,
+                "draws": result.draws,
+                "total_variation": plain(result.total_variation),
+                "detail": result.detail,
+            }
+            for column, result in row.results.items()
+        ],
+    }
+
+
+def to_html(matrix: KillMatrix) -> str:
+    """Return the matrix as one self-contained page: a heat map, details on hover."""
+    head = "".join(f"<th>{escape(title)}</th>" for title in _HEAD)
+    body = "\n".join(_html_row(row) for row in matrix.rows)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>spec-oracle specimens</title>'
+        f"<style>{_STYLE}</style></head><body>\n<h1>Which check kills which specimen</h1>\n"
+        f"<pre>{escape(summary(matrix))}</pre>\n"
+        f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>\n</body></html>\n"
+    )
+
+
+def _html_row(row: MatrixRow) -> str:
+    cells = "".join(
+        f'<td class="{result.status.value}" title="{escape(result.detail)}">{_MARKS[result.status]}</td>'
+        for result in row.results.values()
+    )
+    return (
+        f'<tr class="{"right" if row.as_expected else "wrong"}">'
+        f'<th title="{escape(row.specimen.defect)}">{escape(row.specimen.name)}</th>'
+        f"<td>{escape(row.specimen.zoo_id)}</td>{cells}"
+        f'<td class="number">{short(row.total_variation, 2)}</td><td class="number">{row.draws}</td>'
+        f"<td>{_first_killer(row)}</td></tr>"
+    )
+
+
+FORMATS: dict[str, Callable[[KillMatrix], str]] = {"text": to_text, "json": to_json, "html": to_html}

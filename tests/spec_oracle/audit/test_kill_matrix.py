@@ -1,0 +1,64 @@
+"""Every check bites: a small kill matrix by default, all specimens in the nightly run."""
+
+import json
+
+import pytest
+
+from spec_oracle.audit.kill_matrix import EXACT, MatrixOptions, kill_matrix
+from spec_oracle.audit.results import Status
+from spec_oracle.cli import main
+from spec_oracle.specimens.registry import specimens
+
+ONE_PER_CHECK = {
+    "A6": ("last-draft-unverified", "joint"),
+    "F4": ("block-option-ignored", "length"),
+    "C9": ("generator-not-advanced", "calls"),
+    "D1": ("top-2-draft-reports-raw-q", "draft-law"),
+    "C6": ("accept-from-global-generator", "streams"),
+    "C10": ("seed-of-a-batch-mate", "batch"),
+    "B11": ("rows-times-positions", "batch"),
+    "A8": ("zero-uniform-accepts", "bad-input"),
+    "B7": ("empty-residual-yields-id-0", "bad-input"),
+    "B9": ("residual-in-callers-memory", "inputs-kept"),
+    "F3": ("offsets-overflow", "scale"),
+    "E7": ("rollback-one-too-far", "calls"),
+    "H9": ("budget-counted-in-calls", "calls"),
+    "H10": ("metric-counts-past-stop", "length"),
+}
+OPTIONS = MatrixOptions(budget=0.5)
+
+
+@pytest.mark.parametrize(("name", "check"), ONE_PER_CHECK.values(), ids=ONE_PER_CHECK)
+def test_a_defect_is_killed_by_its_check(name, check):
+    (row,) = kill_matrix([specimens()[name]], OPTIONS).rows
+    assert check in row.killers
+    assert not row.missed
+
+
+@pytest.mark.parametrize("name", ["system", "recycled-uniform", "no-bonus", "chain-block"])
+def test_a_control_stands(name):
+    (row,) = kill_matrix([specimens()[name]], OPTIONS).rows
+    assert row.killers == ()
+
+
+def test_the_command_fails_on_nothing_but_survivors_and_killed_controls(capsys):
+    code = main(["specimens", "residual-in-callers-memory", "system", "--format", "json", "--budget", "0.5"])
+    data = json.loads(capsys.readouterr().out)
+    assert (code, data["survivors"], data["killed_controls"]) == (0, [], [])
+    assert data["missed_by_first_token"] == ["residual-in-callers-memory"]
+
+
+@pytest.mark.parametrize("form", ["text", "html"])
+def test_reports_name_every_specimen(form, capsys):
+    assert main(["specimens", "rollback-one-too-far", "--format", form]) == 0
+    assert "rollback-one-too-far" in capsys.readouterr().out
+
+
+@pytest.mark.nightly
+def test_the_whole_matrix():
+    matrix = kill_matrix(specimens().values())
+    assert not matrix.survivors
+    assert not matrix.killed_controls
+    for row in matrix.rows:
+        one_call = row.specimen.killers == ("joint",) and row.specimen.kind != "system"
+        assert not one_call or row.results[EXACT].status is Status.FAILED
