@@ -52,7 +52,8 @@ V^(L K) <= {grid.max_tuples}; draft quality {", ".join(QUALITIES)}; rows {" and 
 {grid.seeds} seeds each, one beyond {grid.few_beyond} draft tuples; probabilities in multiples of
 1/{DENOMINATOR}. The *shortfall* is 1 - BE / optimum: BE the exact block efficiency of one call by enumeration
 of the rule's code, the optimum that of `multi_path_optimum`, the most that any lossless rule without
-carry-over reaches. Drafts are K independent paths. The largest total variation of any rule on any toy, experiments included: {largest:.0e}."""
+carry-over reaches. Drafts are K independent paths. The largest total variation of any rule on any toy,
+experiments included: {largest:.0e}."""
 
 
 def largest_variation(record: Record) -> float:
@@ -118,7 +119,8 @@ def targets_section(records: Sequence[Record]) -> str:
             ("target", "found", "met"),
             [(name, found, "yes" if met else "**no**") for name, found, met in rows],
         )
-        + "\n\nAt L = 1 our rule and `global_resolution` (2511.15898) are the optimum, which lowers both means. "
+        + "\n\nAt L = 1 our rule and `global_resolution` (2511.15898) are the optimum, which "
+        "lowers both means. "
         "`global_resolution` is published and optimal at every single node. Our rule is the same selection "
         "with block verification in place of the token rule: it is never below it, but most of the distance "
         "to the other rules is due to the selection, which both share."
@@ -200,11 +202,14 @@ def experiments_section(records: Sequence[Record]) -> str:
         f"Toys of at most {MAX_TUPLES['averaged counts']} draft tuples with L > 1 (at L = 1 our rule is the "
         f"optimum). All are lossless: largest total variation {variation:.0e}.\n\n"
         + markdown_table(head, rows)
-        + "\n\n*Averaged counts*: the selected path alone, without the counts of the paths that agree with it, "
+        + "\n\n*Averaged counts*: the selected path alone, without the counts of the paths "
+        "that agree with it, "
         "has a law that can be computed along the path, and block verification with the rows of that law is "
         "lossless as well. A minimum is concave, so it is never below our rule "
-        "(`spec_oracle/study/averaged_block.py` has the proof); it needs the joint law of token and count.\n\n"
-        "*Look-ahead*: the selection is balanced against p g^s instead of p, where g is 1 + the acceptance at "
+        "(`spec_oracle/study/averaged_block.py` has the proof); it needs the joint law of "
+        "token and count.\n\n"
+        "*Look-ahead*: the selection is balanced against p g^s instead of p, where g is 1 + "
+        "the acceptance at "
         "the child (the depth-2 law), s = 1/2, 1, -1/2; verification as with averaged counts, so that the "
         "difference to that line is the look-ahead's."
     )
@@ -239,7 +244,8 @@ def carried_section(carried: Sequence[CarriedRecord]) -> str:
         "modified target. Tokens of a call are exact, from the contexts and debts in which the calls before "
         "leave the text; after the first call the draft, whose memory is shorter than the target's, is no "
         f"longer of the quality that labels the toy. {len(carried)} toys with L > 1 and at most "
-        f"{MAX_TUPLES_CARRIED} draft tuples. Lossless over the text of several calls: largest total variation "
+        f"{MAX_TUPLES_CARRIED} draft tuples. Lossless over the text of several calls: largest "
+        "total variation "
         f"{variation:.0e}. Shortfall of the first call from `block_transport_optimum`: mean "
         f"{percent(float(shortfall.mean()))}, worst {percent(float(shortfall.max()))}.\n\n"
         + markdown_table(head, rows)
