@@ -102,6 +102,29 @@ def decoded_law(
     return DecodedLaw(vocab, num_tokens, chosen.finish(law), expected)
 
 
+def tokens_per_call(verifier: AnyVerifier, instance: Instance, num_calls: int) -> tuple[float, ...]:
+    """Return the mean number of tokens that the first, second, ... call emits; the text goes on between.
+
+    Exact, in float64. A verifier with state is handed the state of the call before: what it gains in one
+    call by a modified target may cost it in the next.
+    """
+    numbers = instance.floats
+    chosen = arithmetic(exact=False, array="numpy", dtype="float64")
+    calls = _Calls(bound_to_instance(verifier, numbers, chosen), numbers, chosen)
+    pending = [_Pending((), fresh_state(verifier, 1), 1.0)]
+    means = []
+    for _ in range(num_calls):
+        emitted = [
+            (item, len(item.text) - len(text))
+            for text, items in _by_text(pending)
+            for item in calls.continued(text, items)
+        ]
+        means.append(float(sum(item.mass * length for item, length in emitted)))
+        order = numbers.target.order  # nothing before the last tokens matters to what follows
+        pending = _merged([_Pending(item.text[-order:], item.state, item.mass) for item, _ in emitted])
+    return tuple(means)
+
+
 def _cut(text: Context, num_tokens: int, stop_token: int | None) -> Context | None:
     """Return the first ``num_tokens`` tokens, padded after a stop token; None while the text goes on."""
     if stop_token is not None and stop_token in text[:num_tokens]:
