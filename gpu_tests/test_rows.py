@@ -59,20 +59,19 @@ def test_draws_follow_the_enumerated_law(name, device, dtype):
     verifier = verifiers.get(name)
     instance = Instance.random(3, 2, num_paths=2, seed=5, agreement=0.3)
     drafts = sampled_drafts(instance, 20_000, np.random.default_rng(2), drafting_of(verifier))
-    # Rows are what the device holds; the law is that of those rounded rows, to their own precision.
+    # Rounding moves the law of bfloat16 rows by about 1e-3, far less than these draws can find.
     verdict = verifier.verify(
         on_device(drafts, device, dtype), torch_decisions(torch.Generator(device).manual_seed(3))
     )
     lengths = np.bincount(verdict.num_accepted.cpu().numpy(), minlength=3)
     law = np.array(emission_law(verifier, instance).accepted_length_pmf, dtype=float)
-    detect = 0.1
-    assert_law_by_g(lengths, law / law.sum(), alpha=1e-9, detect_tv=detect)
+    assert_law_by_g(lengths, law / law.sum(), alpha=1e-9, detect_tv=0.1)
 
 
 @pytest.mark.parametrize("name", ["token", "block", "naive", "recursive_rejection", "traversal"])
 @pytest.mark.parametrize("vocab", [3, 97])
 def test_one_step_gives_the_target_row_whatever_the_vocabulary(name, vocab, device):
-    """sum over x of q(x) law(. | x) = p for L = 1, one path: every outcome enumerated, no draws."""
+    """Sum over x of q(x) law(. | x) = p for L = 1, one path: every outcome enumerated, no draws."""
     drafts = drawn_drafts(vocab, 1, 1, 1, seed=4)
     q, p = drafts.draft_probs[0, 0, 0], drafts.target_probs[0, 0]
     instance = Instance.context_free(p[0].tolist(), q.tolist(), draft_length=1)
@@ -104,7 +103,9 @@ def test_large_rows_give_lawful_verdicts(name, size, device, dtype):
     rows = [torch.empty(shape, device=device).exponential_(generator=generator) ** 3 for _ in range(2)]
     p, q = ((row / row.sum(-1, keepdim=True)).to(dtype).expand(-1, paths, -1, -1) for row in rows)
     decisions = torch_decisions(generator)
-    verdict = verifiers.get(name).verify(Drafts(decisions.categorical(q[:, :, :-1]), q[:, :, :-1], p), decisions)
+    verdict = verifiers.get(name).verify(
+        Drafts(decisions.categorical(q[:, :, :-1]), q[:, :, :-1], p), decisions
+    )
     assert ((verdict.num_accepted >= 0) & (verdict.num_accepted <= length)).all()
     row = p[torch.arange(batch, device=device), verdict.path, verdict.num_accepted]
     assert (row.gather(1, verdict.next_token[:, None]) > 0).all()
@@ -112,14 +113,14 @@ def test_large_rows_give_lawful_verdicts(name, size, device, dtype):
 
 @pytest.mark.cuda
 def test_index_products_beyond_31_bits(device):
-    """B (L+1) V = 2^31 + ...: the last request is verified as it is alone."""
+    """B (L+1) V > 2^31: the last requests are read from where they are."""
     vocab, length = 151_936, 8
     batch = 2**31 // (vocab * (length + 1)) + 2
     rows = torch.zeros((batch, 1, length + 1, vocab), dtype=torch.bfloat16, device=device)
     rows[..., -1] = 1
     tokens = torch.full((batch, 1, length), vocab - 1, device=device)
     verdict = verifiers.get("token").verify(
-        Drafts(tokens[-3:], rows[-3:, :, :-1], rows[-3:]), torch_decisions(torch.Generator(device))
+        Drafts(tokens, rows[:, :, :-1], rows), torch_decisions(torch.Generator(device))
     )
     assert (verdict.num_accepted == length).all()
     assert (verdict.next_token == vocab - 1).all()

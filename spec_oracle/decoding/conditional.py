@@ -55,9 +55,7 @@ def without_unused_tokens(drafts: Drafts) -> Drafts:
     """
     used = (drafts.draft_probs > 0).any(dim=1).any(dim=1) | (drafts.target_probs > 0).any(dim=1).any(dim=1)
     kept = (~used).to(int).argsort(dim=1, stable=True)[:, : int(used.sum(dim=1).max())].sort(dim=1).values
-    rank = used.new_zeros(used.shape, dtype=int).scatter(
-        1, kept, kept.new_ones(kept.shape).cumsum(dim=1) - 1
-    )
+    rank = used.new_zeros(used.shape, dtype=int).scatter(1, kept, kept.new_ones(kept.shape).cumsum(dim=1) - 1)
     batch, paths, length = drafts.tokens.shape
 
     def gathered(rows: Tensor) -> Tensor:

@@ -15,7 +15,15 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.call import call_verifier, fresh_state
 from spec_oracle.exact.drafting import next_draft_law
 from spec_oracle.language_models import CachedModel, LanguageModel, Truncation
-from verifiers import AnyVerifier, Drafts, ModelBound, SamplingDecisions, Verdict, drafting_of, torch_decisions
+from verifiers import (
+    AnyVerifier,
+    Drafts,
+    ModelBound,
+    SamplingDecisions,
+    Verdict,
+    drafting_of,
+    torch_decisions,
+)
 
 Tensor = Any
 
