@@ -53,7 +53,7 @@ def test_a_cut_network_is_the_network_without_its_last_layers(device):
         expected = network.lm_head(network.base_model.norm(hidden))
         torch.testing.assert_close(cut(ids).logits, expected)
     assert len(network.base_model.layers) == 2
-    with pytest.raises(InvalidInputError, match="layers: expected 1..2"):
+    with pytest.raises(InvalidInputError, match=r"layers: expected 1\.\.2"):
         first_layers(network, 3)
 
 
@@ -69,11 +69,9 @@ def test_truncation_keeps_what_it_says():
             Truncation(**wrong)
 
 
-@pytest.mark.parametrize(
-    "spec", ["smollm2:layers=x", "smollm2:colour=1", "smollm2:temperature=-1", "x:dtype=i4"]
-)
+@pytest.mark.parametrize("spec", ["x:layers=y", "x:colour=1", "x:temperature=-1", "x:dtype=i4"])
 def test_specs_that_mean_nothing_are_refused(spec):
-    with pytest.raises(InvalidInputError, match="x|smollm2"):
+    with pytest.raises(InvalidInputError, match="x:"):
         load_language_model(spec)
 
 

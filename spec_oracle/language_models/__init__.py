@@ -1,4 +1,4 @@
-"""Causal language models: found by a short text, run with a key-value cache, cut to the law they sample from."""
+"""Causal language models: loaded by a short text, run with a cache, cut to what they sample from."""
 
 from spec_oracle.language_models.cached import CachedModel
 from spec_oracle.language_models.loading import LanguageModel, load_language_model

@@ -92,7 +92,7 @@ HEAD = ("verifier", "tokens/call", "least", "most", "largest TV", "optimum", "he
 
 def _cells(result: PairEfficiency) -> list[tuple[str, ...]]:
     """Return a row a verifier: mean, least and most over prompts, and the mean of the optimum."""
-    table = []
+    table: list[tuple[str, ...]] = []
     for name in dict.fromkeys(row.verifier for row in result.rows):
         mine = [row for row in result.rows if row.verifier == name]
         figures = np.array([row.block_efficiency for row in mine])

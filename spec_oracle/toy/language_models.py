@@ -78,7 +78,7 @@ def language_model_tree(
     branches = _Branches(target, draft, prompt)
     tokens, targets, drafts = [], [], []
     for _ in range(depth + 1):
-        p, q, names = _rows(*branches.logits, cut, shortlist)
+        p, q, names = _rows(branches.logits[0], branches.logits[1], cut, shortlist)
         tokens.append(names.cpu().numpy())
         targets.append(p.cpu().numpy())
         drafts.append(q.cpu().numpy())
