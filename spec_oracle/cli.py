@@ -1,10 +1,12 @@
-"""The command line: ``spec-oracle audit | efficiency | optimum | instance``."""
+"""The command line: ``spec-oracle audit | efficiency | optimum | claims | instance``."""
 
 import argparse
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,7 +29,9 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code. Errors are one line on stderr and exit code 3."""
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    options = _parser().parse_args(given)
+    options.command_line = shlex.join(["spec-oracle", *given])
     try:
         code: int = options.run(options)
     except SpecOracleError as error:
@@ -54,6 +58,7 @@ def _parser() -> _Parser:
     _add_audit(commands)
     _add_efficiency(commands)
     _add_optimum(commands)
+    _add_claims(commands)
     _add_instance(commands)
     return parser
 
@@ -67,7 +72,7 @@ def _add_command(
 
 
 def _add_output(command: argparse.ArgumentParser, formats: Sequence[str]) -> None:
-    command.add_argument("--format", choices=formats, default="text", help="default: text")
+    command.add_argument("--format", choices=formats, default=formats[0], help=f"default: {formats[0]}")
     command.add_argument("--output", metavar="FILE", type=Path, help="write there instead of to stdout")
 
 
@@ -184,7 +189,7 @@ def _audit(options: Any) -> int:
         for line in missing:
             _progress(f"not run: {line}")
     subjects = subjects or list(subject_names())
-    report = audit(*subjects, options=chosen, progress=_progress)
+    report = replace(audit(*subjects, options=chosen, progress=_progress), command=options.command_line)
     _emit(options, AUDIT_FORMATS[options.format](report))
     return report.exit_code
 
@@ -204,10 +209,13 @@ def _add_efficiency(commands: Any) -> None:
     )
     command.add_argument("--no-optimum", action="store_true", help="with --prompts: leave out the optimum")
     command.add_argument(
-        "--plot", type=Path, metavar="FILE", help="with --prompts: draw the table (svg, png)"
+        "--verifier", action="append", metavar="NAME", help="a built-in verifier, repeatable; default: all"
     )
     command.add_argument(
-        "--verifier", action="append", metavar="NAME", help="a built-in verifier, repeatable; default: all"
+        "--plot",
+        metavar="FILE",
+        type=Path,
+        help="draw block efficiency: of one instance file against K and L, or the table of --prompts",
     )
     _add_arithmetic(command)
     _add_output(command, ("text", "json", "markdown"))
@@ -223,6 +231,8 @@ def _efficiency(options: Any) -> int:
     names = options.verifier or list(verifiers.names())
     for name in names:
         verifiers.get(name)
+    if options.plot is not None:
+        _plot(options, names)
     results = []
     for path in options.files:
         instance = Instance.load(path)
@@ -301,6 +311,15 @@ def _cut_instances(options: Any, prompts: Sequence[str]) -> Iterator[tuple[str, 
         )
 
 
+def _plot(options: Any, names: Sequence[str]) -> None:
+    from spec_oracle.report import plot
+
+    if len(options.files) != 1:
+        raise InvalidInputError(f"--plot: draws one instance, got {len(options.files)} files")
+    path = options.files[0]
+    plot.save_sweeps(options.plot, f"Block efficiency and optimum: {path.name}", Instance.load(path), names)
+
+
 def _add_optimum(commands: Any) -> None:
     command = _add_command(commands, "optimum", _optimum, "What any verifier could reach, with certificates.")
     _add_files(command)
@@ -313,6 +332,23 @@ def _optimum(options: Any) -> int:
 
     results = [optimum.optima(str(path), Instance.load(path), exact=options.exact) for path in options.files]
     _emit(options, optimum.FORMATS[options.format](results))
+    return OK
+
+
+def _add_claims(commands: Any) -> None:
+    command = _add_command(commands, "claims", _claims, "Published claims, decided by exact enumeration.")
+    _add_output(command, ("markdown", "json"))
+
+
+def _claims(options: Any) -> int:
+    from spec_oracle.claims import decided_claims
+    from spec_oracle.report import claims
+
+    groups = {}
+    for heading, decided in decided_claims():
+        _progress(heading)
+        groups[heading] = decided
+    _emit(options, claims.FORMATS[options.format](groups))
     return OK
 
 

@@ -84,8 +84,10 @@ class Sampler:
     draws: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self._rng = np.random.default_rng(self.seed)
-        self._generator = make_generator(self.subject.array, self.seed)
+        # Apart from each other: a subject that met the uniforms behind its drafts would seem lossy.
+        drafts, subject = np.random.SeedSequence(self.seed).spawn(2)
+        self._rng = np.random.default_rng(drafts)
+        self._generator = make_generator(self.subject.array, int(subject.generate_state(1)[0]))
 
     @property
     def pace(self) -> float:

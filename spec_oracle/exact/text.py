@@ -16,6 +16,7 @@ from spec_oracle.exact.call import (
     bound_to_instance,
     call_verifier,
     checked_emissions,
+    enumerated_instance,
     fresh_state,
 )
 from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
@@ -81,7 +82,7 @@ def decoded_law(
     if stop_token is not None and not 0 <= stop_token < vocab:
         raise InvalidInputError(f"stop_token: {stop_token} outside 0..{vocab - 1}")
     chosen = arithmetic(exact=exact, array=array, dtype=dtype)
-    numbers = instance.exact if exact else instance.floats
+    numbers = enumerated_instance(verifier, instance.exact if exact else instance.floats)
     calls = _Calls(bound_to_instance(verifier, numbers, chosen), numbers, chosen)
     law = np.full(vocab**num_tokens, calls.zero)
     pending = [_Pending((), fresh_state(verifier, 1), calls.zero + 1)]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _KEYS = {"vocab_size", "draft_length", "num_paths", "target", "draft"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Instance:
     """A verification problem: who is to be imitated, who drafts, and how much.
 
