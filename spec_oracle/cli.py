@@ -5,7 +5,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -203,12 +203,20 @@ def _add_efficiency(commands: Any) -> None:
     command = _add_command(
         commands, "efficiency", _efficiency, "Exact block efficiency, optimum and headroom."
     )
-    _add_files(command)
+    command.add_argument("files", nargs="*", metavar="FILE", type=Path, help="instance files")
+    _add_pair(command, required=False)
+    command.add_argument(
+        "--prompts", type=Path, metavar="FILE", help="cut instances out of language models, a prompt a line"
+    )
+    command.add_argument("--no-optimum", action="store_true", help="with --prompts: leave out the optimum")
     command.add_argument(
         "--verifier", action="append", metavar="NAME", help="a built-in verifier, repeatable; default: all"
     )
     command.add_argument(
-        "--plot", metavar="FILE", type=Path, help="draw block efficiency against K and L (one instance file)"
+        "--plot",
+        metavar="FILE",
+        type=Path,
+        help="draw block efficiency: of one instance file against K and L, or the table of --prompts",
     )
     _add_arithmetic(command)
     _add_output(command, ("text", "json", "markdown"))
@@ -217,6 +225,10 @@ def _add_efficiency(commands: Any) -> None:
 def _efficiency(options: Any) -> int:
     from spec_oracle.report import efficiency
 
+    if (options.prompts is None) == (not options.files):
+        raise InvalidInputError("efficiency: expected either instance files or --prompts")
+    if options.prompts is not None:
+        return _pair_efficiency(options)
     names = options.verifier or list(verifiers.names())
     for name in names:
         verifiers.get(name)
@@ -231,6 +243,73 @@ def _efficiency(options: Any) -> int:
         )
     _emit(options, efficiency.FORMATS[options.format](results))
     return OK
+
+
+def _pair_efficiency(options: Any) -> int:
+    from spec_oracle.report import language_models as report
+
+    names = options.verifier or [name for name in verifiers.names() if name not in report.LEFT_OUT]
+    for name in names:
+        verifiers.get(name)
+    prompts = report.prompts_of(options.prompts)
+    title = (
+        f"{options.target} drafted by {options.draft}: {len(prompts)} prompts, top-k {options.top_k}, "
+        f"depth {options.depth}, {options.num_paths} paths, temperature {options.temperature:g}"
+    )
+    result = report.pair_efficiency(
+        title, _cut_instances(options, prompts), names, optimum=not options.no_optimum, progress=_progress
+    )
+    if not options.verifier:
+        for name, reason in report.LEFT_OUT.items():
+            _progress(f"left out: {name}, {reason}")
+    _emit(options, report.FORMATS[options.format](result))
+    if options.plot is not None:
+        report.plot(result, options.plot)
+    return OK
+
+
+def _add_pair(command: argparse.ArgumentParser, *, required: bool) -> None:
+    """Add the options that name two language models and how to cut an instance out of them."""
+    models = "smollm2 or a Hugging Face path, then :layers=N, :temperature=T, :dtype=D"
+    command.add_argument("--target", default="smollm2", metavar="MODEL", help=f"{models}; default: smollm2")
+    command.add_argument(
+        "--draft", default="smollm2:layers=20", metavar="MODEL", help="default: smollm2:layers=20"
+    )
+    if required:
+        command.add_argument("--prompt", required=True, help="the text to continue")
+    command.add_argument("--top-k", type=_positive, default=6, metavar="V", help="default: 6")
+    command.add_argument("--depth", type=_positive, default=3, metavar="L", help="default: 3")
+    command.add_argument("--num-paths", type=_positive, default=2, metavar="K", help="default: 2")
+    command.add_argument("--temperature", type=float, default=1.0, help="of both models; default: 1")
+    command.add_argument(
+        "--shortlist",
+        choices=("target", "union"),
+        default="target",
+        help="the tokens of a context: the target's top k for both, or each model's own; default: target",
+    )
+    command.add_argument("--device", default="cpu", help="default: cpu")
+
+
+def _cut_instances(options: Any, prompts: Sequence[str]) -> Iterator[tuple[str, Instance]]:
+    """Yield each prompt with the instance cut out after it."""
+    from spec_oracle.language_models import load_language_model
+
+    target = load_language_model(options.target, device=options.device)
+    draft = load_language_model(options.draft, device=options.device)
+    for prompt in prompts:
+        yield (
+            prompt,
+            Instance.from_language_models(
+                target,
+                draft,
+                target.encode(prompt),
+                top_k=options.top_k,
+                depth=options.depth,
+                temperature=options.temperature,
+                num_paths=options.num_paths,
+                shortlist=options.shortlist,
+            ),
+        )
 
 
 def _plot(options: Any, names: Sequence[str]) -> None:
@@ -325,6 +404,15 @@ def _add_instance(commands: Any) -> None:
     )
     worked.add_argument("--num-paths", type=_positive, default=1, metavar="K", help="default: 1")
     worked.add_argument("--output", metavar="FILE", type=Path, help="write there instead of to stdout")
+
+    cut = _add_command(kinds, "lm", _cut_instance, "The tree of two language models after a prompt.")
+    _add_pair(cut, required=True)
+    cut.add_argument("--output", metavar="FILE", type=Path, help="write there instead of to stdout")
+
+
+def _cut_instance(options: Any) -> int:
+    ((_, instance),) = _cut_instances(options, [options.prompt])
+    return _emit_instance(options, instance)
 
 
 def _instance_usage(_: Any) -> int:
