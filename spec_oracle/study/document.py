@@ -16,7 +16,7 @@ from spec_oracle.study.measure import (
     CarriedRecord,
     Record,
 )
-from spec_oracle.study.toys import CONCENTRATIONS, DENOMINATOR, QUALITIES, Grid
+from spec_oracle.study.toys import CONCENTRATIONS, DENOMINATOR, Grid
 
 MEAN_TARGET = 0.015
 RATIO_TARGET = 1 / 3
@@ -48,7 +48,7 @@ def _introduction(grid: Grid, records: Sequence[Record]) -> str:
 Made by `python -m spec_oracle.study.multipath --output docs/study-multipath.md --plots docs/`; do not edit.
 
 {len(records)} toys: V in {grid.vocab_sizes}, L in {grid.draft_lengths}, K in {grid.num_paths} as far as
-V^(L K) <= {grid.max_tuples}; draft quality {", ".join(QUALITIES)}; rows {" and ".join(CONCENTRATIONS)};
+V^(L K) <= {grid.max_tuples}; draft quality {", ".join(grid.qualities)}; rows {" and ".join(CONCENTRATIONS)};
 {grid.seeds} seeds each, one beyond {grid.few_beyond} draft tuples; probabilities in multiples of
 1/{DENOMINATOR}. The *shortfall* is 1 - BE / optimum: BE the exact block efficiency of one call by enumeration
 of the rule's code, the optimum that of `multi_path_optimum`, the most that any lossless rule without
