@@ -32,6 +32,7 @@ class Grid:
     vocab_sizes: tuple[int, ...] = (2, 3, 4)
     draft_lengths: tuple[int, ...] = (1, 2, 3)
     num_paths: tuple[int, ...] = (2, 3, 4)
+    qualities: tuple[str, ...] = tuple(QUALITIES)
     max_tuples: int = 4096
     seeds: int = 2
     few_beyond: int = 1024
@@ -78,9 +79,10 @@ def toys(grid: Grid) -> Iterator[Toy]:
         if tuples > grid.max_tuples:
             continue
         seeds = grid.seeds if tuples <= grid.few_beyond else 1
-        for (quality, (kind, agreement)), (name, concentration), seed in product(
-            QUALITIES.items(), CONCENTRATIONS.items(), range(seeds)
+        for quality, (name, concentration), seed in product(
+            grid.qualities, CONCENTRATIONS.items(), range(seeds)
         ):
+            kind, agreement = QUALITIES[quality]
             instance = Instance.random(
                 vocab,
                 length,
