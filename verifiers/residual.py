@@ -26,9 +26,12 @@ def along_path(rows: Array, tokens: Array) -> Array:
 
 
 def acceptance_ratios(target_rows: Array, draft_rows: Array, tokens: Array) -> Array:
-    """Return p(x_i) / q(x_i) along a path, [B, L]; one where q(x_i) = 0, which no drafter can draw."""
+    """Return p(x_i) / q(x_i) along a path, [B, L]; 0 where q(x_i) is not positive.
+
+    No drafter draws such a token. Where q is broken (NaN, zeros) refusing it leaves the token to the target.
+    """
     length = tokens.shape[1]
-    return divide(along_path(target_rows[:, :length], tokens), along_path(draft_rows, tokens), otherwise=1)
+    return divide(along_path(target_rows[:, :length], tokens), along_path(draft_rows, tokens), otherwise=0)
 
 
 def first_failure(success: Array) -> Array:

@@ -22,11 +22,12 @@ SWEPT_VOCABULARY = 1003
 
 
 def scale_of_function(subject: Subject, *, alpha: float, seed: int) -> CheckResult:
-    """Judge a function on every id of a mid-size vocabulary, then on the law over a large one."""
+    """Judge a function on every id of a mid-size vocabulary, on large offsets, on a large vocabulary."""
     return first_failure(
         "scale",
         lambda: _every_id(subject, seed),
-        lambda: _large_vocabulary(subject, alpha, seed),
+        lambda: _large_offsets(subject, alpha / 2, seed),
+        lambda: _large_vocabulary(subject, alpha / 2, seed),
     )
 
 
@@ -45,6 +46,23 @@ def _every_id(subject: Subject, seed: int) -> CheckResult:
         detail = f"token {emissions.tokens[token, 0]} came out where {token} was certain"
         return CheckResult("scale", Status.FAILED, detail, draws=vocab)
     return CheckResult("scale", Status.PASSED, f"all {vocab} ids come out", draws=vocab)
+
+
+def _large_offsets(subject: Subject, alpha: float, seed: int) -> CheckResult:
+    """Request t drafts t for certain, the target halves between t and t + 1: another request's q shows."""
+    vocab = SWEPT_VOCABULARY
+    drafted = np.arange(vocab)
+    certain = np.eye(vocab)
+    target = np.repeat((0.5 * (certain + np.roll(certain, 1, axis=1)))[:, None, None], 2, axis=2)
+    drafts = Drafts(drafted[:, None, None], certain[:, None, None], target)
+    generator = make_generator(subject.array, seed)
+
+    def rounds() -> Iterator[list[NDArray[np.int64]]]:
+        tokens = call_plain(subject, drafts, generator).tokens[:, 0]
+        yield [np.minimum((tokens - drafted) % vocab, 2)]
+
+    law = np.array([0.5, 0.5, 0.0])
+    return watched("scale", "drafts kept at large offsets", [law], rounds(), alpha=alpha)
 
 
 def _large_vocabulary(subject: Subject, alpha: float, seed: int) -> CheckResult:
