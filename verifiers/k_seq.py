@@ -62,10 +62,18 @@ def smallest_rho(target: Array, draft: Array, num_drafts: Array, most: int) -> A
 
 
 def accept_first_of_sequence(node: Node, decisions: DecisionSource) -> Array:
-    """Accept the first draft that passes with probability min(1, p/(rho q)), else draw the residual."""
+    """Apply K-SEQ with the smallest valid rho."""
+    rho = smallest_rho(node.target, node.draft, node.num_drafts, node.tokens.shape[1])
+    return accept_scaled(node, rho, decisions)
+
+
+def accept_scaled(node: Node, rho: Array, decisions: DecisionSource) -> Array:
+    """Accept the first draft that passes with probability min(1, p/(rho q)), else draw the residual.
+
+    Of law p only if ``rho`` [B] is valid, that is reach(beta(rho)) <= rho; see `smallest_rho`.
+    """
     xp = namespace(node.target)
     most = node.tokens.shape[1]
-    rho = smallest_rho(node.target, node.draft, node.num_drafts, most)
     ratio = divide(pick_each(node.target, node.tokens), pick_each(node.draft, node.tokens), otherwise=1)
     chance = minimum_one(ratio / rho[:, None])
     choice = decisions.categorical(first_success(xp.where(node.present, chance, chance * 0)))

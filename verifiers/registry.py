@@ -1,9 +1,11 @@
 """Verifiers by name."""
 
+from verifiers.balanced_multipath_block import BalancedMultipathBlockVerifier
 from verifiers.block import BlockVerifier
 from verifiers.block_transport import BlockTransportVerifier
 from verifiers.canonical import CanonicalVerifier
 from verifiers.errors import InvalidInputError
+from verifiers.global_resolution import GlobalResolutionVerifier
 from verifiers.greedy_block import GreedyBlockVerifier
 from verifiers.greedy_multipath import GreedyMultipathBlockVerifier
 from verifiers.greedy_multipath_carry import GreedyMultipathCarryVerifier
@@ -31,6 +33,8 @@ _REGISTRY: dict[str, AnyVerifier] = {
     "top_draft": TopDraftVerifier(),
     "traversal": TraversalVerifier(),
     "greedy_multipath_block": GreedyMultipathBlockVerifier(),
+    "global_resolution": GlobalResolutionVerifier(),
+    "balanced_multipath_block": BalancedMultipathBlockVerifier(),
     "greedy_block": GreedyBlockVerifier(),
     "greedy_multipath_carry": GreedyMultipathCarryVerifier(),
     "block_transport": BlockTransportVerifier(),

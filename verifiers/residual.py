@@ -12,8 +12,9 @@ def residual(target: Array, draft: Array) -> Array:
     """
     xp = namespace(target)
     left = positive_part(target - draft)
-    empty = ~(xp.sum(left, axis=-1, keepdims=True) > 0)  # a NaN row is empty, too
-    return xp.where(empty, target, left)
+    # Asked this way round, a draft row of NaN gives the target row too, and never a token outside it.
+    some = xp.sum(left, axis=-1, keepdims=True) > 0
+    return xp.where(some, left, target)
 
 
 def along_path(rows: Array, tokens: Array) -> Array:

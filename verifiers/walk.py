@@ -53,9 +53,10 @@ class ActiveDecisions:
         self._active = active
 
     def bernoulli(self, probability: Array) -> Array:
-        """Ask for the active requests, probability [B]; False elsewhere."""
+        """Ask for the active requests, probability [B] or [B, N]; False elsewhere."""
         xp = namespace(probability)
-        return self._decisions.bernoulli(xp.where(self._active, probability, probability * 0))
+        active = self._active if probability.ndim == 1 else self._active[:, None]
+        return self._decisions.bernoulli(xp.where(active, probability, probability * 0))
 
     def categorical(self, weights: Array) -> Array:
         """Ask for the active requests, weights [B, V]; 0 elsewhere."""

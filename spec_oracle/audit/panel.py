@@ -1,6 +1,7 @@
 """The instances an audit tries: few tokens, and every family of rows that hides or shows defects."""
 
 from collections.abc import Mapping
+from functools import cache
 
 from spec_oracle.toy import Instance
 
@@ -19,8 +20,10 @@ _PANEL = (
 )
 
 
+@cache
 def panel(vocab_size: int, draft_length: int, num_paths: int, seed: int) -> Mapping[str, Instance]:
     """Return the audit's instances by name, other rows after every context, in rationals."""
+    # Cached: the same objects for every subject, so that what is computed on them is computed once.
     instances = {}
     for position, (name, kind, concentration, agreement) in enumerate(_PANEL):
         drawn = Instance.random(

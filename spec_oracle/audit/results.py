@@ -1,7 +1,7 @@
 """What an audit says: checks, verdicts, counterexamples, and the report that holds them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -76,7 +76,8 @@ class SubjectReport:
 
     ``total_variation`` is the largest over the instances tried (tokens' probability mass): exact, or as
     estimated from draws. ``block_efficiency`` and ``optimum`` (tokens per call) are means over those
-    instances; ``optimum`` is the most that any verifier reaches under the same drafting.
+    instances; ``optimum`` is the most that any verifier reaches under the same drafting. ``rule`` is the
+    built-in verifier that the subject declares to be.
     """
 
     subject: str
@@ -90,6 +91,7 @@ class SubjectReport:
     optimum: float | None = None
     counterexample: Counterexample | None = None
     version: str | None = None
+    rule: str | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -102,12 +104,12 @@ class SubjectReport:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """The reports of all subjects of one run."""
+    """The reports of all subjects of one run, and the command line behind it."""
 
     subjects: tuple[SubjectReport, ...]
     seed: int
     alpha: float
-    command: str = field(default="")
+    command: str = ""
 
     @property
     def exit_code(self) -> int:

@@ -1,8 +1,10 @@
 """Runs the checks of a subject and draws the verdict."""
 
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesErr
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
 from spec_oracle.statistics import DEFAULT_ALPHA, ErrorBudget
 from spec_oracle.toy import Instance
-from verifiers import AnyVerifier, StatefulVerifier, drafting_of
+from verifiers import AnyVerifier, Drafting, StatefulVerifier, drafting_of
 
 DEFAULT_PATHS = 2
 
@@ -96,6 +98,26 @@ def _as_subject(subject: Any, options: AuditOptions) -> Subject:
 
 def audit_subject(subject: Subject, options: AuditOptions, alpha: float) -> SubjectReport:
     """Run every check that the subject allows, at a false-alarm rate of ``alpha`` for all of them."""
+    with _one_torch_thread():
+        return _audit_subject(subject, options, alpha)
+
+
+@contextmanager
+def _one_torch_thread() -> Iterator[None]:
+    """Keep torch, where it is loaded, to one thread: on toy tensors the others cost more than they bring."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _audit_subject(subject: Subject, options: AuditOptions, alpha: float) -> SubjectReport:
     if subject.verifier is not None:
         return _audit_verifier(subject, subject.verifier, options, alpha)
     if not subject.follow:
@@ -131,7 +153,7 @@ def _audit_verifier(
         exact_checks.inputs_kept(verifier, first, options.seed),
     )
     best = block_transport_optimum if isinstance(verifier, StatefulVerifier) else multi_path_optimum
-    optimum = partial(best, drafting=drafting_of(verifier))
+    optimum = _mean_optimum(instances, best, drafting_of(verifier))
     report = _exact_report(subject, options, checks, findings, law_of=law_of, optimum=optimum)
     worst = max(findings.total_variation, float(text.total_variation) if text else 0.0)
     return replace(report, alpha=alpha, total_variation=worst, smallest_detectable_tv=arithmetic.tolerance)
@@ -150,7 +172,7 @@ def _audit_intercepted(subject: Subject, options: AuditOptions, alpha: float) ->
     if subject.rule_at is not None and not subject.declared_lossy:
         checks.append(exact_checks.length(findings, subject.rule_at, subject.tolerance))
     report = _exact_report(
-        subject, options, tuple(checks), findings, law_of=law_of, optimum=multi_path_optimum
+        subject, options, tuple(checks), findings, law_of=law_of, optimum=_mean_optimum(instances)
     )
     return replace(report, alpha=alpha, smallest_detectable_tv=subject.tolerance)
 
@@ -162,7 +184,7 @@ def _exact_report(
     findings: exact_checks.JointFindings,
     *,
     law_of: Callable[..., EmissionLaw],
-    optimum: Callable[[Instance], Any],
+    optimum: float | None,
 ) -> SubjectReport:
     verdict = _verdict(checks, subject)
     laws = list(findings.laws.values())
@@ -175,9 +197,10 @@ def _exact_report(
         options.alpha,
         total_variation=findings.total_variation,
         block_efficiency=_mean(float(law.block_efficiency) for law in laws),
-        optimum=_mean(float(optimum(law.instance).value) for law in laws),
+        optimum=optimum,
         counterexample=_counterexample(subject, findings.laws, law_of, options) if lossy else None,
         version=subject.version,
+        rule=subject.rule_at(options.draft_length) if subject.rule_at else None,
         notes=subject.notes,
     )
 
@@ -199,11 +222,12 @@ def _audit_sampled(subject: Subject, options: AuditOptions, alpha: float) -> Sub
         total_variation=findings.total_variation,
         smallest_detectable_tv=findings.smallest_detectable_tv,
         block_efficiency=_mean(sample.block_efficiency for sample in samples),
-        optimum=_mean(float(multi_path_optimum(sample.instance).value) for sample in samples),
+        optimum=_mean_optimum(instances),
         counterexample=None
         if worst is None
         else describe(subject.name, instances[worst], findings.samples[worst], options.counterexamples),
         version=subject.version,
+        rule=subject.rule_at(options.draft_length) if subject.rule_at else None,
         notes=subject.notes,
     )
 
@@ -239,6 +263,20 @@ def _counterexample(
     except (SpecOracleError, TypeError, ValueError, AttributeError):  # a subject for floats only
         law = law_of(instance)
     return describe(subject.name, instance, law, options.counterexamples)
+
+
+def _mean_optimum(
+    instances: Mapping[str, Instance],
+    best: Callable[..., Any] = multi_path_optimum,
+    drafting: Drafting = Drafting.INDEPENDENT,
+) -> float | None:
+    return _mean(_optimum(instance, best, drafting) for instance in instances.values())
+
+
+@lru_cache(maxsize=256)
+def _optimum(instance: Instance, best: Callable[..., Any], drafting: Drafting) -> float:
+    """Return the most tokens per call on one instance; subjects of one audit share it."""
+    return float(best(instance, drafting=drafting).value)
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -12,7 +12,7 @@ from spec_oracle.audit.subjects import Subject
 from spec_oracle.audit.watch import first_failure, watched
 from verifiers import Drafts
 
-LARGE_VOCABULARY = 16_384
+LARGE_VOCABULARY = 16_001
 CELLS = 8
 ROUNDS = 8
 REQUESTS = 64

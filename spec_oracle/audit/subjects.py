@@ -64,9 +64,8 @@ def subject_list() -> str:
     available, missing = engine_availability()
     versions = [f"{name} {engines.installed_version(name)}" for name in available]
     parts = {"verifiers": verifiers.names(), "engines": versions, "engines not available here": missing}
-    return "\n".join(
-        f"{title}:\n" + "".join(f"  {line}\n" for line in lines) for title, lines in parts.items()
-    )
+    sections = (f"{title}:\n" + "".join(f"  {line}\n" for line in lines) for title, lines in parts.items())
+    return "\n".join(sections)
 
 
 def of_engine(name: str) -> Subject:
@@ -79,7 +78,7 @@ def of_engine(name: str) -> Subject:
         array="torch",
         rule_at=known.rule_at,
         declared_lossy=bool(known.declared_lossy),
-        tolerance=FLOAT32_ROUNDING if known.origin.is_wheel else ROUNDING,
+        tolerance=ROUNDING if known.origin.precision == "float64" else FLOAT32_ROUNDING,
         follow="exact" in known.origin.evidence,
         version=engines.installed_version(name),
         notes=tuple(note for note in (known.declared_lossy, known.notes) if note),

@@ -1,6 +1,6 @@
 """Download the pinned wheels and keep the few source files that adapters read; nothing is installed or run.
 
-    python -m spec_oracle.engines.fetch [PACKAGE | PACKAGE==VERSION]...
+    python -m spec_oracle.engines.fetch [ENGINE | PACKAGE | PACKAGE==VERSION]...
 
 No name means every wheel. A wheel whose files are there is left alone; a downloaded wheel whose sha256 is not
 the pinned one is refused; wheels are deleted once read.
@@ -15,7 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from spec_oracle.engines.errors import EngineError
+from spec_oracle.engines.subjects import SUBJECTS
 from spec_oracle.engines.wheels import WHEELS, Wheel, cache_folder
+from spec_oracle.engines.wheels import wheel as find_wheel
 
 # The wheels are pinned by hash, so every machine asks for the same ones, whatever its own platform.
 _PLATFORMS = ("manylinux_2_34", "manylinux_2_28", "manylinux_2_24", "manylinux1")
@@ -72,12 +74,19 @@ def fetch(wheel: Wheel, download: Download = pip_download) -> Path:
 
 
 def selected(names: Sequence[str]) -> list[Wheel]:
-    """Return the wheels that ``names`` (packages or pinned requirements) mean; all of them for no name."""
-    known = {name for wheel in WHEELS for name in (wheel.package, wheel.requirement)}
+    """Return the wheels that ``names`` mean; all of them for no name.
+
+    A name is an engine's, a package's or a pinned requirement. Raises `EngineError` for any other.
+    """
+    meaning = {wheel: {wheel.package, wheel.requirement} for wheel in WHEELS}
+    for subject in SUBJECTS:
+        if subject.origin.is_wheel:
+            meaning[find_wheel(subject.origin.package, subject.origin.version)].add(subject.name)
+    known = set().union(*meaning.values())
     for name in names:
         if name not in known:
             raise EngineError(f"{name}: not among the pinned wheels; known are {', '.join(sorted(known))}")
-    return [wheel for wheel in WHEELS if not names or {wheel.package, wheel.requirement} & set(names)]
+    return [wheel for wheel in WHEELS if not names or meaning[wheel] & set(names)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

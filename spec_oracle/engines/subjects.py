@@ -15,7 +15,8 @@ class Origin:
     ``function`` is the public code that is called; ``adapter`` the module and function here that load it.
     ``requires`` are installed packages it needs besides torch; a package that ``is_wheel`` is not installed:
     a few files are read out of its wheel. ``evidence`` lists what can be had: "exact" by interception,
-    "replayed" with injected uniforms, "statistical" by sampling.
+    "replayed" with injected uniforms, "statistical" by sampling. ``precision`` is what the code computes in
+    when it is handed float64 rows: rounding moves an exact law by about 1e-16 in float64, 1e-7 in float32.
     """
 
     package: str
@@ -24,6 +25,7 @@ class Origin:
     adapter: str
     requires: tuple[str, ...] = ()
     evidence: tuple[str, ...] = _EXACT
+    precision: str = "float32"
     is_wheel: bool = True
 
     @property
@@ -60,11 +62,13 @@ class EngineSubject:
 _NGRAM = "draft_probs=None, as with n-gram drafts: accept with p(x), else draw from p without x"
 
 
-def _token_and_ngram(name: str, origin: Origin) -> tuple[EngineSubject, EngineSubject]:
+def _token_and_ngram(name: str, origin: Origin, notes: str) -> tuple[EngineSubject, EngineSubject]:
     """Return the token rule of an engine, and its form for drafters that report no probabilities."""
     return (
-        EngineSubject(name, "token", origin, {"reads_draft": True}),
-        EngineSubject(f"{name}-ngram", "sample_and_match", origin, {"reads_draft": False}, notes=_NGRAM),
+        EngineSubject(name, "token", origin, {"reads_draft": True}, notes=notes),
+        EngineSubject(
+            f"{name}-ngram", "sample_and_match", origin, {"reads_draft": False}, notes=f"{notes}. {_NGRAM}"
+        ),
     )
 
 
@@ -74,6 +78,7 @@ _TRANSFORMERS = Origin(
     "transformers.generation.utils._speculative_sampling",
     "hugging_face:load",
     requires=("transformers",),
+    precision="float64",
     is_wheel=False,
 )
 _VLLM_V0 = Origin(
@@ -81,6 +86,7 @@ _VLLM_V0 = Origin(
     "0.7.3",
     "vllm.model_executor.layers.rejection_sampler.RejectionSampler",
     "vllm_v0:load_rejection",
+    precision="float64",
 )
 _VLLM_TYPICAL = replace(
     _VLLM_V0,
@@ -143,7 +149,7 @@ def _ascend(kind: str, version: str = _VLLM_ASCEND.version, *, notes: str = "") 
     return EngineSubject(
         f"vllm-ascend-{kind}" if latest else f"vllm-ascend-{kind}@{version}",
         "sample_and_match" if ngram else rule,
-        replace(_VLLM_ASCEND, version=version),
+        replace(_VLLM_ASCEND, version=version, evidence=_SAMPLED if version == "0.11.0" else _EXACT),
         {"version": version, "block": rule == "block", "reads_draft": not ngram},
         block_from=3,
         notes=". ".join(
@@ -152,11 +158,21 @@ def _ascend(kind: str, version: str = _VLLM_ASCEND.version, *, notes: str = "") 
     )
 
 
-_OPT_IN = "rejection_sampler_config.enable_block_verify, from three drafted tokens on"
-_BY_DEFAULT = "block rule by default from three drafted tokens on"
+_HASHED = "Triton interpreter; uniforms and noise are hashes of (seed, position)"
+_ACROSS = "lossy over several calls: docs/findings/vllm-v2-block-reused-uniforms.md"
+_INJECTED = "Triton interpreter; all uniforms are arguments"
+_FINDING = "see docs/findings/vllm-ascend-block-verify.md"
+_OPT_IN = f"{_FINDING}; rejection_sampler_config.enable_block_verify, from three drafted tokens on"
+_BY_DEFAULT = f"{_FINDING}; block rule by default from three drafted tokens on"
 
 SUBJECTS = (
-    EngineSubject("transformers", "token", _TRANSFORMERS, {"ensemble_weight": None}, notes="batch of one"),
+    EngineSubject(
+        "transformers",
+        "token",
+        _TRANSFORMERS,
+        {"ensemble_weight": None},
+        notes="batch of one; see docs/findings/transformers-zero-uniform.md",
+    ),
     EngineSubject(
         "transformers-ensemble",
         "token",
@@ -164,7 +180,13 @@ SUBJECTS = (
         {"ensemble_weight": 0.5},
         declared_lossy="assistant_ensemble_weight=0.5 verifies against a mixture of target and draft",
     ),
-    EngineSubject("vllm-v0", "token", _VLLM_V0, {"version": "0.7.3"}),
+    EngineSubject(
+        "vllm-v0",
+        "token",
+        _VLLM_V0,
+        {"version": "0.7.3"},
+        notes="torch.compile switched off; residuals floored at the smallest normal float",
+    ),
     EngineSubject(
         "vllm-v0@0.6.6.post1",
         "token",
@@ -178,37 +200,43 @@ SUBJECTS = (
         {"version": "0.7.3"},
         declared_lossy="typical acceptance (Medusa): entropy threshold, and the likeliest token on rejection",
     ),
-    *_token_and_ngram("vllm-v1", _VLLM_V1),
-    EngineSubject("vllm-v2-token", "token", _VLLM_V2, {"block": False, "reads_draft": True}),
-    EngineSubject("vllm-v2-block", "block", _VLLM_V2, {"block": True, "reads_draft": True}),
+    *_token_and_ngram("vllm-v1", _VLLM_V1, "Triton interpreter"),
+    EngineSubject("vllm-v2-token", "token", _VLLM_V2, {"block": False, "reads_draft": True}, notes=_HASHED),
+    EngineSubject(
+        "vllm-v2-block",
+        "block",
+        _VLLM_V2,
+        {"block": True, "reads_draft": True},
+        notes=f"{_HASHED}; {_ACROSS}",
+    ),
     EngineSubject(
         "vllm-v2-token-ngram",
         "sample_and_match",
         _VLLM_V2,
         {"block": False, "reads_draft": False},
-        notes=_NGRAM,
+        notes=f"{_HASHED}. {_NGRAM}",
     ),
     EngineSubject(
         "vllm-v2-block-ngram",
         "sample_and_match",
         _VLLM_V2,
         {"block": True, "reads_draft": False},
-        notes=_NGRAM,
+        notes=f"{_HASHED}; {_ACROSS}. {_NGRAM}",
     ),
     _ascend("token"),
     _ascend("token-ngram"),
     _ascend("block", notes=_OPT_IN),
     _ascend("block-ngram", notes=_OPT_IN),
-    _ascend("token", "0.11.0"),
+    _ascend("token", "0.11.0", notes="reads its uniforms by .item(), which interception cannot follow"),
     _ascend("block", "0.13.0", notes=_BY_DEFAULT),
     _ascend("block-ngram", "0.13.0", notes=_BY_DEFAULT),
     _ascend("block", "0.18.0", notes=_BY_DEFAULT),
     _ascend("block", "0.19.1rc1", notes=_BY_DEFAULT),
     _ascend("block", "0.20.2rc1", notes=_BY_DEFAULT),
     _ascend("block", "0.23.0", notes=_OPT_IN),
-    *_token_and_ngram("lmdeploy", _LMDEPLOY),
-    *_token_and_ngram("tpu-inference", _TPU_INFERENCE),
-    *_token_and_ngram("sglang-blockwise", _SGLANG_BLOCKWISE),
-    EngineSubject("sglang-chain", "token", _SGLANG_CHAIN, {"block": False}),
-    EngineSubject("sglang-chain-block", "block", _SGLANG_CHAIN, {"block": True}),
+    *_token_and_ngram("lmdeploy", _LMDEPLOY, "portable torch backend"),
+    *_token_and_ngram("tpu-inference", _TPU_INFERENCE, "JAX on the CPU; adds 1e-9 to denominators"),
+    *_token_and_ngram("sglang-blockwise", _SGLANG_BLOCKWISE, "torch path; token rule despite the name"),
+    EngineSubject("sglang-chain", "token", _SGLANG_CHAIN, {"block": False}, notes=_INJECTED),
+    EngineSubject("sglang-chain-block", "block", _SGLANG_CHAIN, {"block": True}, notes=_INJECTED),
 )

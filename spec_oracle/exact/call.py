@@ -55,6 +55,11 @@ def _gathered(levels: list[NDArray[Any]], contexts: NDArray[np.int64]) -> NDArra
     return np.stack([level[contexts[:, :, d]] for d, level in enumerate(levels)], axis=2)
 
 
+def enumerated_instance(verifier: AnyVerifier, instance: Instance) -> Instance:
+    """Return the instance to enumerate: with one path for a verifier that ignores all others."""
+    return instance.with_paths(1) if getattr(verifier, "single_path", False) else instance
+
+
 def bound_to_instance(verifier: AnyVerifier, instance: Instance, chosen: Arithmetic) -> AnyVerifier:
     """Hand the models to a verifier that asks for them (`ModelBound`); return any other as it is."""
     if not isinstance(verifier, ModelBound):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verifiers import Drafting, InvalidInputError
+from verifiers.arrays import Array, arange_like, namespace, normalised
 from verifiers.top_draft import child_law
 
 
@@ -42,7 +43,7 @@ def draft_law(
         for path in range(num_paths):
             node = contexts[:, :, -1]
             here = node == node[:, path : path + 1]
-            law = _child_law(drafting, level[node[:, path]], drawn, here, path)
+            law = next_draft_law(drafting, level[node[:, path]], drawn, here, path)
             parent, token = np.nonzero(law > 0)
             if len(parent) > max_tuples:
                 raise InvalidInputError(
@@ -57,30 +58,25 @@ def draft_law(
     return DraftLaw(tokens, contexts, probability)
 
 
-def _child_law(
-    drafting: Drafting, rows: NDArray[Any], drawn: NDArray[np.int64], here: NDArray[np.bool_], path: int
-) -> NDArray[Any]:
+def next_draft_law(drafting: Drafting, rows: Array, drawn: Array, here: Array, path: int) -> Array:
     """Return the law [T, V] of the next token of ``path`` given its node's row and earlier siblings.
 
     ``drawn`` int [T, path] are the tokens that earlier paths took at this position; ``here`` bool [T, K]
-    marks the paths that pass this node.
+    marks the paths that pass this node. Arrays of any library.
     """
     if drafting is Drafting.INDEPENDENT:
         return rows
     if drafting is Drafting.DISTINCT:
         return _without_replacement(rows, drawn, here[:, :path])
-    law: NDArray[Any] = child_law(rows, here[:, :path].sum(1), here.sum(1))
-    return law
+    return child_law(rows, here[:, :path].sum(1), here.sum(1))
 
 
-def _without_replacement(
-    rows: NDArray[Any], drawn: NDArray[np.int64], sibling: NDArray[np.bool_]
-) -> NDArray[Any]:
+def _without_replacement(rows: Array, drawn: Array, sibling: Array) -> Array:
     """Return q restricted to the tokens that this round has not drawn yet, renormalised."""
-    vocab = rows.shape[1]
-    counts = ((drawn[:, :, None] == np.arange(vocab)) & sibling[:, :, None]).sum(axis=1)
+    xp = namespace(rows)
+    tokens = arange_like(drawn, rows.shape[1])
+    counts = xp.sum(xp.astype((drawn[:, :, None] == tokens) & sibling[:, :, None], xp.int64), axis=1)
     possible = rows > 0
-    fewest = np.where(possible, counts, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
-    left = np.where(possible & (counts == fewest), rows, rows * 0)
-    law: NDArray[Any] = left / left.sum(axis=1, keepdims=True)
-    return law
+    beyond = counts * 0 + (drawn.shape[1] + 1)
+    fewest = xp.min(xp.where(possible, counts, beyond), axis=1, keepdims=True)
+    return normalised(xp.where(possible & (counts == fewest), rows, rows * 0))

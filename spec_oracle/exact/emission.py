@@ -1,5 +1,6 @@
 """The exact law of what one call of a verifier emits."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,7 @@ from spec_oracle.exact.call import (
     bound_to_instance,
     call_verifier,
     checked_emissions,
+    enumerated_instance,
     fresh_state,
 )
 from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
@@ -27,13 +29,13 @@ class EmissionLaw:
     """The joint law of one emission, over drafts and decisions.
 
     ``masses[n - 1]`` is the mass of each emission of n tokens, flat [V^n] in lexicographic order, n = 1..L+1.
-    ``decoded`` is the law of the first L+1 tokens over several calls, for verifiers that carry a state.
+    ``decode`` computes the law of the first L+1 tokens over several calls, for verifiers that carry a state.
     Numbers are float64, or `Fraction` where the law was computed in rationals.
     """
 
     instance: Instance
     masses: tuple[NDArray[Any], ...]
-    decoded: NDArray[Any] | None = None
+    decode: Callable[[], NDArray[Any]] | None = None
 
     @cached_property
     def probabilities(self) -> dict[Context, Any]:
@@ -65,8 +67,8 @@ class EmissionLaw:
 
     @cached_property
     def _text(self) -> NDArray[Any]:
-        if self.decoded is not None:
-            return self.decoded
+        if self.decode is not None:
+            return self.decode()
         law = self.masses[0]
         for length, mass in enumerate(self.masses[1:], start=1):
             law = (law[:, None] * self.instance.target.rows(length)).reshape(-1) + mass
@@ -102,7 +104,7 @@ def emission_law(
     `DecisionError` or `VerdictError` for code that cannot be a verifier.
     """
     chosen = arithmetic(exact=exact, array=array, dtype=dtype)
-    numbers = instance.exact if exact else instance.floats
+    numbers = enumerated_instance(verifier, instance.exact if exact else instance.floats)
     bound = bound_to_instance(verifier, numbers, chosen)
     table = DraftTable(numbers, drafting_of(verifier), chosen)
 
@@ -121,11 +123,14 @@ def emission_law(
         from_numpy=chosen.from_numpy,
     ):
         _add(masses, branches.result, branches.weight, numbers, chosen)
-    decoded = None
+    decode = None
     if isinstance(verifier, StatefulVerifier):
-        text = decoded_law(verifier, numbers, numbers.draft_length + 1, exact=exact, array=array, dtype=dtype)
-        decoded = text.law
-    return EmissionLaw(numbers, tuple(chosen.finish(mass) for mass in masses), decoded)
+        tokens = numbers.draft_length + 1
+
+        def decode() -> NDArray[Any]:
+            return decoded_law(verifier, numbers, tokens, exact=exact, array=array, dtype=dtype).law
+
+    return EmissionLaw(numbers, tuple(chosen.finish(mass) for mass in masses), decode)
 
 
 def _add(

@@ -16,6 +16,7 @@ from spec_oracle.exact.call import (
     bound_to_instance,
     call_verifier,
     checked_emissions,
+    enumerated_instance,
     fresh_state,
 )
 from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
@@ -81,7 +82,7 @@ def decoded_law(
     if stop_token is not None and not 0 <= stop_token < vocab:
         raise InvalidInputError(f"stop_token: {stop_token} outside 0..{vocab - 1}")
     chosen = arithmetic(exact=exact, array=array, dtype=dtype)
-    numbers = instance.exact if exact else instance.floats
+    numbers = enumerated_instance(verifier, instance.exact if exact else instance.floats)
     calls = _Calls(bound_to_instance(verifier, numbers, chosen), numbers, chosen)
     law = np.full(vocab**num_tokens, calls.zero)
     pending = [_Pending((), fresh_state(verifier, 1), calls.zero + 1)]
@@ -99,6 +100,29 @@ def decoded_law(
         pending = _merged(pending)
     expected = _expected(numbers, num_tokens, stop_token)
     return DecodedLaw(vocab, num_tokens, chosen.finish(law), expected)
+
+
+def tokens_per_call(verifier: AnyVerifier, instance: Instance, num_calls: int) -> tuple[float, ...]:
+    """Return the mean number of tokens that the first, second, ... call emits; the text goes on between.
+
+    Exact, in float64. A verifier with state is handed the state of the call before: what it gains in one
+    call by a modified target may cost it in the next.
+    """
+    numbers = instance.floats
+    chosen = arithmetic(exact=False, array="numpy", dtype="float64")
+    calls = _Calls(bound_to_instance(verifier, numbers, chosen), numbers, chosen)
+    pending = [_Pending((), fresh_state(verifier, 1), 1.0)]
+    means = []
+    for _ in range(num_calls):
+        emitted = [
+            (item, len(item.text) - len(text))
+            for text, items in _by_text(pending)
+            for item in calls.continued(text, items)
+        ]
+        means.append(float(sum(item.mass * length for item, length in emitted)))
+        order = numbers.target.order  # nothing before the last tokens matters to what follows
+        pending = _merged([_Pending(item.text[-order:], item.state, item.mass) for item, _ in emitted])
+    return tuple(means)
 
 
 def _cut(text: Context, num_tokens: int, stop_token: int | None) -> Context | None:

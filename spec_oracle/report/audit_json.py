@@ -27,6 +27,7 @@ def _subject(report: SubjectReport) -> dict[str, Any]:
     return {
         "subject": report.subject,
         "version": report.version,
+        "rule": report.rule,
         "verdict": report.verdict.value,
         "evidence": report.evidence.value,
         "total_variation": plain(report.total_variation),

@@ -1,9 +1,12 @@
 """An audit for people: a table, then what is wrong and how to see it."""
 
-from spec_oracle.audit import AuditReport, CheckResult, Counterexample, Status
+from datetime import UTC, datetime
+
+from spec_oracle.audit import AuditReport, CheckResult, Counterexample, Status, SubjectReport
 from spec_oracle.report.numbers import short
 from spec_oracle.report.table import markdown_table, text_table
 from spec_oracle.toy import Instance, ToyModel, context_text
+from spec_oracle.version import tool_version
 
 HEAD = ("subject", "verdict", "evidence", "TV", "finds TV", "tokens/call", "optimum", "headroom")
 _SHOWN_CONTEXTS = 13
@@ -13,8 +16,7 @@ def audit_rows(report: AuditReport) -> list[tuple[str, ...]]:
     """Return the cells of the table, one row a subject."""
     return [
         (
-            subject.subject
-            + (f" {subject.version}" if subject.version and "@" not in subject.subject else ""),
+            _title(subject),
             subject.verdict.value,
             subject.evidence.value,
             short(subject.total_variation, 2),
@@ -25,6 +27,12 @@ def audit_rows(report: AuditReport) -> list[tuple[str, ...]]:
         )
         for subject in report.subjects
     ]
+
+
+def _title(subject: SubjectReport) -> str:
+    if subject.version is None or "@" in subject.subject:
+        return subject.subject
+    return f"{subject.subject} {subject.version}"
 
 
 def audit_to_text(report: AuditReport) -> str:
@@ -42,8 +50,14 @@ def audit_to_text(report: AuditReport) -> str:
 
 
 def audit_to_markdown(report: AuditReport) -> str:
-    """Return the report for a CI step summary."""
-    parts = ["# spec-oracle audit", markdown_table(HEAD, audit_rows(report))]
+    """Return the report as Markdown: for a CI step summary, or to be kept as a page."""
+    rows = [
+        (*row, subject.rule or "", "; ".join(_remarks(subject)))
+        for row, subject in zip(audit_rows(report), report.subjects, strict=True)
+    ]
+    command = report.command or "audit(...)"
+    made = f"Made on {datetime.now(UTC).date()} by `{command}`, spec-oracle {tool_version()}."
+    parts = ["# spec-oracle audit", made, markdown_table((*HEAD, "declared rule", "remarks"), rows)]
     parts += [
         f"## {subject.subject}\n\n```\n{_counterexample(subject.counterexample)}\n```"
         for subject in report.subjects
@@ -51,6 +65,11 @@ def audit_to_markdown(report: AuditReport) -> str:
     ]
     parts.append(_summary(report))
     return "\n\n".join(parts) + "\n"
+
+
+def _remarks(subject: SubjectReport) -> list[str]:
+    told = [check for check in subject.checks if check.status is not Status.PASSED]
+    return [*(f"{check.name}: {check.detail}" for check in told), *subject.notes]
 
 
 def _check_line(check: CheckResult) -> str:

@@ -64,7 +64,7 @@ def checked_row(row: Row, vocab_size: int, where: str) -> list[Any]:
     return [number / total for number in numbers]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ToyModel:
     """A Markov model of order ``order`` over ``vocab_size`` tokens.
 

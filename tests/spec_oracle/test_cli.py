@@ -161,6 +161,7 @@ def test_random_instances_are_reproducible(capsys, tmp_path):
         (["audit", "nonsense"], "unknown 'nonsense'"),
         (["audit", "block", "--instance", "missing.json"], "missing.json: cannot be read"),
         (["efficiency", "missing.json"], "cannot be read"),
+        (["efficiency"], "either instance files or --prompts"),
         (["efficiency", "{example}", "--verifier", "nope"], "unknown verifier 'nope'"),
         (["instance", "random", "--agreement", "2"], "agreement"),
         (["audit", "block", "--exact", "--array", "torch"], "rationals need"),
@@ -184,7 +185,7 @@ def test_mistakes_are_one_line_and_exit_3(capsys, example, arguments, message):
         ["audit", "--alpha", "2"],
         ["audit", "--budget", "-1"],
         ["audit", "--vocab-size", "0"],
-        ["efficiency"],
+        ["optimum"],
         ["instance"],
     ],
 )

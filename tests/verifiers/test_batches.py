@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-import verifiers
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.exact.call import call_verifier, fresh_state
 from spec_oracle.toy import Instance
-from verifiers import Drafts, ModelBound, drafting_of, replayed_decisions
+from verifiers import Drafts, drafting_of, replayed_decisions
 
 
 def verdicts(verifier, drafts, uniforms):
@@ -34,40 +33,32 @@ def in_torch(drafts):
     )
 
 
-def test_a_thousand_requests_together_are_a_thousand_alone(verifier):
-    if isinstance(verifier, ModelBound):
-        return  # judged on whole models only; see test_block_transport.py
-    drafts, uniforms = some_drafts(verifier, 1000)
-    together = verdicts(verifier, drafts, uniforms)
+def test_a_thousand_requests_together_are_a_thousand_alone(served):
+    drafts, uniforms = some_drafts(served, 1000)
+    together = verdicts(served, drafts, uniforms)
     alone = [
-        verdicts(verifier, rows(drafts, slice(b, b + 1)), uniforms[b : b + 1])[0] for b in range(drafts.batch)
+        verdicts(served, rows(drafts, slice(b, b + 1)), uniforms[b : b + 1])[0] for b in range(drafts.batch)
     ]
     assert together.tolist() == np.array(alone).tolist()
     assert len(np.unique(together, axis=0)) > 5
 
 
-def test_torch_decides_as_numpy_does(verifier):
-    if isinstance(verifier, ModelBound):
-        return  # numpy only, for toy models
-    drafts, uniforms = some_drafts(verifier, 2000, seed=1)
-    expected = verdicts(verifier, drafts, uniforms)
-    assert verdicts(verifier, in_torch(drafts), torch.from_numpy(uniforms)).tolist() == expected.tolist()
+def test_torch_decides_as_numpy_does(served):
+    drafts, uniforms = some_drafts(served, 2000, seed=1)
+    expected = verdicts(served, drafts, uniforms)
+    assert verdicts(served, in_torch(drafts), torch.from_numpy(uniforms)).tolist() == expected.tolist()
 
 
-def test_inputs_are_not_changed(verifier):
-    if isinstance(verifier, ModelBound):
-        return  # reads its models, not arrays
-    drafts, uniforms = some_drafts(verifier, 100)
+def test_inputs_are_not_changed(served):
+    drafts, uniforms = some_drafts(served, 100)
     before = [array.copy() for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)]
-    verdicts(verifier, drafts, uniforms)
+    verdicts(served, drafts, uniforms)
     for old, new in zip(before, (drafts.tokens, drafts.draft_probs, drafts.target_probs), strict=True):
         np.testing.assert_array_equal(old, new)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_long_drafts_of_many_paths_stay_finite_in_low_precision(verifier, dtype):
-    if isinstance(verifier, ModelBound) or verifier == verifiers.get("canonical"):
-        return  # both enumerate, and are for toys
+def test_long_drafts_of_many_paths_stay_finite_in_low_precision(scalable, dtype):
     batch, paths, length, vocab = 8, 8, 16, 50
     rng = np.random.default_rng(7)
     target = torch.from_numpy(rng.dirichlet(np.full(vocab, 0.1), size=(batch, 1, length + 1))).to(dtype)
@@ -78,7 +69,7 @@ def test_long_drafts_of_many_paths_stay_finite_in_low_precision(verifier, dtype)
     drafts = Drafts(tokens, draft.expand(-1, paths, -1, -1), target.expand(-1, paths, -1, -1))
     for seed in range(5):
         uniforms = torch.from_numpy(np.random.default_rng(seed).random((batch, 400)))
-        found = verdicts(verifier, drafts, uniforms)
+        found = verdicts(scalable, drafts, uniforms)
         assert (found[:, 0] >= 0).all()
         assert (found[:, 0] <= length).all()
         assert ((found[:, 2] >= 0) & (found[:, 2] < vocab)).all()

@@ -18,7 +18,7 @@ from spec_oracle.exact.interception.symbols import Pending, Symbol
 FLOATS = (torch.float32, torch.float64)
 INTEGERS = (torch.int32, torch.int64)
 
-_CAPACITY = 1 << 20
+_CAPACITY = (1 << 20) - 1  # the last payload, all ones, is the NaN that vectorised log1p computes
 _FLOAT_BASE = 0xFFD00000  # float32: sign, exponent all ones, quiet bit, marker bit; the payload is below
 _INTEGER_BASE = -0x5A500000
 _KEPT = "a tensor holds a random number of an earlier run"
@@ -34,7 +34,8 @@ def boxed_positions(tensor: Any) -> Any:
         array = _shared(tensor)
         if not np.isnan(array).any():
             return None
-        found = _payloads(array) >= 0
+        payloads = _payloads(array)
+        found = (payloads >= 0) & (payloads < _CAPACITY)
     elif tensor.dtype in INTEGERS:
         array = _shared(tensor)
         if array.min() > _INTEGER_BASE:

@@ -66,6 +66,10 @@ def test_wheels_are_selected_by_package_or_version():
     assert selected([]) == list(WHEELS)
     assert {w.version for w in selected(["vllm"])} == {"0.6.6.post1", "0.7.3"}
     assert selected(["vllm==0.7.3"]) == [wheel("vllm", "0.7.3")]
+    assert selected(["vllm-v0", "vllm-ascend-block@0.18.0"]) == [
+        wheel("vllm", "0.7.3"),
+        wheel("vllm-ascend", "0.18.0"),
+    ]
     with pytest.raises(EngineError, match="nothere: not among the pinned wheels"):
         selected(["nothere"])
     with pytest.raises(EngineError, match=r"vllm==9 is not among"):

@@ -155,3 +155,13 @@ def test_python_control_flow_on_decisions():
         return torch.tensor(count)
 
     assert law(function) == pytest.approx({0: 0.5, 1: 0.25, 2: 0.125, 3: 0.0625, 4: 0.0625})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_computed_nan_is_no_random_number(dtype):
+    def call():
+        torch.rand(1, dtype=dtype)
+        nans = torch.log1p(torch.full((9,), -1.5, dtype=dtype))  # all bits one where it is vectorised
+        return torch.where(nans.isnan(), 7, 0).sum()
+
+    assert law(call) == {63: 1.0}

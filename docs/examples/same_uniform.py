@@ -1,0 +1,21 @@
+"""A sampler with a real bug: one uniform decides all positions, so only its first token is right."""
+
+import numpy as np
+
+
+def verify(draft_tokens, draft_probs, target_probs, generator):
+    """Keep the plain contract (docs/audit-your-sampler.md)."""
+    batch, length = draft_tokens.shape
+    tokens = np.full((batch, length + 1), -1)
+    num_accepted = np.zeros(batch, dtype=int)
+    for b in range(batch):
+        uniform = generator.random()  # belongs inside the loop over positions
+        row = target_probs[b, length]
+        for i, token in enumerate(draft_tokens[b]):
+            if uniform * draft_probs[b, i, token] >= target_probs[b, i, token]:
+                row = np.maximum(target_probs[b, i] - draft_probs[b, i], 0)
+                break
+            tokens[b, i] = token
+            num_accepted[b] += 1
+        tokens[b, num_accepted[b]] = generator.choice(len(row), p=row / row.sum())
+    return tokens, num_accepted

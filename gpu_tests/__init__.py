@@ -1,0 +1,1 @@
+"""The verifiers at scale and on real networks; at small scale on any CPU."""

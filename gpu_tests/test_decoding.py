@@ -1,0 +1,125 @@
+"""The decoding loop: its text is the target's, its tokens per call are the enumerated ones."""
+
+import numpy as np
+import pytest
+import torch
+
+import verifiers
+from gpu_tests.tiny import plain_text_law, text_counts, tiny_model
+from spec_oracle.decoding import decode
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact import emission_law
+from spec_oracle.language_models import Truncation
+from spec_oracle.statistics import assert_law_by_g
+from spec_oracle.toy import Instance
+
+PROMPT = [1, 2]
+ALPHA = 1e-9  # a test; seeds are fixed, so no alarm is false twice
+NAMES = [name for name in verifiers.names() if name != "block_transport"]
+QUICK = ["token", "block", "recursive_rejection_distinct", "top_draft", "traversal", "greedy_multipath_carry"]
+
+
+def seeded(device):
+    return torch.Generator(device).manual_seed(7)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_text_of_several_calls_is_the_targets(name, device):
+    target, draft = tiny_model(1, device=device), tiny_model(2, device=device)
+    truncation = Truncation(top_k=3)
+    decoded = decode(
+        verifiers.get(name),
+        target,
+        draft,
+        [PROMPT] * 4000,
+        max_new_tokens=4,
+        draft_length=2,
+        num_paths=2,
+        truncation=truncation,
+        generator=seeded(device),
+    )
+    assert len(decoded.calls) > 1
+    law = plain_text_law(target, PROMPT, 4, truncation).reshape(-1)
+    assert_law_by_g(text_counts(decoded.texts, 5, 4).reshape(-1), law, alpha=ALPHA, detect_tv=0.45)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_tokens_per_call_agree_with_the_enumerated_figure(name, device):
+    # Hoeffding: the mean of n lengths in 0..L misses by eps with probability 2 exp(-2 n (eps / L)^2).
+    verifier, length, requests = verifiers.get(name), 2, 4000
+    target, draft = tiny_model(3, vocab=6, device=device), tiny_model(4, vocab=6, device=device)
+    instance = Instance.from_language_models(
+        target, draft, PROMPT, top_k=2, depth=length, num_paths=2, shortlist="union"
+    )
+    exact = float(emission_law(verifier, instance).block_efficiency)
+    decoded = decode(
+        verifier,
+        target,
+        draft,
+        [PROMPT] * requests,
+        max_new_tokens=1,
+        draft_length=length,
+        num_paths=2,
+        truncation=Truncation(top_k=2),
+        generator=seeded(device),
+        expectations=True,
+    )
+    margin = length * np.sqrt(np.log(2 / ALPHA) / (2 * requests))
+    assert abs(decoded.block_efficiency - exact) < margin
+    assert abs(decoded.conditional_block_efficiency - exact) < margin
+    (call,) = decoded.calls
+    assert call.expected.var() < call.num_accepted.var()
+
+
+def test_a_draft_equal_to_the_target_is_accepted_whole(device):
+    target = tiny_model(1, device=device)
+    decoded = decode(
+        verifiers.get("block"),
+        target,
+        target,
+        [PROMPT] * 8,
+        max_new_tokens=9,
+        draft_length=3,
+        generator=seeded(device),
+    )
+    assert decoded.block_efficiency > 3.9
+
+
+def test_prompts_of_other_lengths_do_not_change_a_text(device):
+    models = [tiny_model(seed, device=device) for seed in (1, 2)]
+    alone, batched = (
+        decode(
+            verifiers.get("token"),
+            *models,
+            prompts,
+            max_new_tokens=6,
+            draft_length=3,
+            truncation=Truncation(top_k=1),
+        )
+        for prompts in ([PROMPT], [PROMPT, [0, 1, 2, 3, 4, 4, 1]])
+    )
+    assert alone.texts[0] == batched.texts[0]
+
+
+def test_a_stop_token_ends_the_text(device):
+    models = [tiny_model(seed, device=device) for seed in (1, 2)]
+    decoded = decode(
+        verifiers.get("block"),
+        *models,
+        [PROMPT] * 50,
+        max_new_tokens=8,
+        draft_length=3,
+        stop_tokens=[1],
+        generator=seeded(device),
+    )
+    for text in decoded.texts:
+        assert 1 not in text[:-1]
+        assert text[-1] == 1 or len(text) == 8
+
+
+def test_what_cannot_be_decoded_is_refused(device):
+    model = tiny_model(1, device=device)
+    with pytest.raises(InvalidInputError, match="toy model"):
+        decode(verifiers.get("block_transport"), model, model, [PROMPT], max_new_tokens=1)
+    with pytest.raises(InvalidInputError, match="prompts"):
+        decode(verifiers.get("block"), model, model, [[]], max_new_tokens=1)

@@ -1,0 +1,65 @@
+"""Smoke test of the decoding loop on a large pair: runs through, reports time and memory. CUDA only.
+
+``--target`` and ``--draft`` name any Hugging Face pair; without them a randomly initialised Llama-like target
+of about a billion parameters is drafted by its own first layers.
+"""
+
+import time
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import verifiers
+from spec_oracle.decoding import decode
+from spec_oracle.language_models import LanguageModel, Truncation, load_language_model
+from spec_oracle.language_models.loading import first_layers
+
+pytestmark = pytest.mark.cuda
+
+
+def random_pair(device, dtype):
+    config = LlamaConfig(
+        vocab_size=128_256,
+        hidden_size=2048,
+        intermediate_size=8192,
+        num_hidden_layers=16,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+    )
+    with torch.device(device):
+        torch.set_default_dtype(dtype)
+        try:
+            network = LlamaForCausalLM(config).eval()
+        finally:
+            torch.set_default_dtype(torch.float32)
+    return LanguageModel(network), LanguageModel(first_layers(network, 12))
+
+
+@pytest.mark.parametrize("name", ["token", "block", "traversal", "greedy_multipath_block"])
+def test_a_large_pair_decodes(name, request, device, dtype, record_property):
+    named, precision = request.config.getoption("--target"), request.config.getoption("--dtype")
+    if named is None:
+        target, draft = random_pair(device, dtype)
+    else:
+        target = load_language_model(named, device=device, dtype=precision)
+        layers = target.network.config.num_hidden_layers // 2
+        drafter = request.config.getoption("--draft") or f"{named}:layers={layers}"
+        draft = load_language_model(drafter, device=device, dtype=precision)
+    torch.cuda.reset_peak_memory_stats(device)
+    started = time.perf_counter()
+    decoded = decode(
+        verifiers.get(name),
+        target,
+        draft,
+        [[1, 2, 3, 4]] * 4,
+        max_new_tokens=32,
+        draft_length=4,
+        num_paths=2,
+        truncation=Truncation(top_k=50),
+        generator=torch.Generator(device).manual_seed(1),
+    )
+    record_property("seconds", time.perf_counter() - started)
+    record_property("peak_bytes", torch.cuda.max_memory_allocated(device))
+    record_property("tokens_per_call", decoded.block_efficiency)
+    assert all(len(text) == 32 for text in decoded.texts)

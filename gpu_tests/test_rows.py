@@ -1,0 +1,126 @@
+"""Verification at size: decisions for decisions as numpy, and the laws hold on whole rows."""
+
+import numpy as np
+import pytest
+import torch
+
+import verifiers
+from spec_oracle.exact import emission_law
+from spec_oracle.statistics import assert_law_by_g
+from spec_oracle.toy import Instance
+from verifiers import Drafts, numpy_decisions, replayed_decisions, torch_decisions
+from verifiers.arrays import normalised
+
+STATELESS = [
+    name for name in verifiers.names() if not isinstance(verifiers.get(name), verifiers.StatefulVerifier)
+]
+# (V, B, L, K): primes and other sizes that no kernel is tuned for.
+SIZES = [(3, 1, 1, 1), (3, 37, 4, 3), (101, 13, 5, 2), (1009, 3, 2, 2)]
+LARGE = [(151_936, 64, 8, 1), (151_936, 2, 16, 2), (32_003, 256, 4, 1), (32_003, 7, 3, 8)]
+
+
+def drawn_drafts(vocab, batch, length, paths, seed=0):
+    """Draw float64 rows with zeros, shared by all paths of a position, and the drafts from them."""
+    rng = np.random.default_rng(seed)
+    p, q = rng.exponential(size=(2, batch, 1, length + 1, vocab)) ** 3
+    for rows in (p, q):
+        rows[rng.random(rows.shape) < 0.2] = 0
+        rows[..., 0] += 1e-3
+    p, q = normalised(np.repeat(p, paths, 1)), normalised(np.repeat(q, paths, 1))[:, :, :-1]
+    return Drafts(numpy_decisions(rng).categorical(q), q, p)
+
+
+def on_device(drafts, device, dtype):
+    return Drafts(
+        torch.from_numpy(drafts.tokens).to(device),
+        torch.from_numpy(drafts.draft_probs).to(device, dtype),
+        torch.from_numpy(drafts.target_probs).to(device, dtype),
+    )
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", STATELESS)
+def test_the_same_uniforms_give_the_verdict_of_numpy(name, size, device):
+    drafts = drawn_drafts(*size)
+    _, batch, length, paths = size
+    uniforms = np.random.default_rng(1).random((batch, 4 * (length + 1) * (paths + 2)))
+    expected = verifiers.get(name).verify(drafts, replayed_decisions(uniforms))
+    got = verifiers.get(name).verify(
+        on_device(drafts, device, torch.float64), replayed_decisions(torch.from_numpy(uniforms).to(device))
+    )
+    np.testing.assert_array_equal(got.emitted.cpu().numpy(), expected.emitted)
+
+
+@pytest.mark.parametrize("name", STATELESS)
+def test_draws_follow_the_enumerated_law(name, device, dtype):
+    from spec_oracle.audit.draws import sampled_drafts
+    from verifiers import drafting_of
+
+    verifier = verifiers.get(name)
+    instance = Instance.random(3, 2, num_paths=2, seed=5, agreement=0.3)
+    drafts = sampled_drafts(instance, 20_000, np.random.default_rng(2), drafting_of(verifier))
+    # Rounding moves the law of bfloat16 rows by about 1e-3, far less than these draws can find.
+    verdict = verifier.verify(
+        on_device(drafts, device, dtype), torch_decisions(torch.Generator(device).manual_seed(3))
+    )
+    lengths = np.bincount(verdict.num_accepted.cpu().numpy(), minlength=3)
+    law = np.array(emission_law(verifier, instance).accepted_length_pmf, dtype=float)
+    assert_law_by_g(lengths, law / law.sum(), alpha=1e-9, detect_tv=0.1)
+
+
+@pytest.mark.parametrize("name", ["token", "block", "naive", "recursive_rejection", "traversal"])
+@pytest.mark.parametrize("vocab", [3, 97])
+def test_one_step_gives_the_target_row_whatever_the_vocabulary(name, vocab):
+    """Sum over x of q(x) law(. | x) = p for L = 1, one path: every outcome enumerated, no draws."""
+    drafts = drawn_drafts(vocab, 1, 1, 1, seed=4)
+    q, p = drafts.draft_probs[0, 0, 0], drafts.target_probs[0, 0]
+    instance = Instance.context_free(p[0].tolist(), q.tolist(), draft_length=1)
+    law = emission_law(verifiers.get(name), instance, array="torch")
+    first = law.extended().sum(axis=1)
+    np.testing.assert_allclose(first, p[0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", STATELESS)
+def test_no_token_without_mass_is_emitted(name, device, dtype):
+    drafts = drawn_drafts(101, 2000, 2, 2, seed=6)
+    verdict = verifiers.get(name).verify(
+        on_device(drafts, device, dtype), torch_decisions(torch.Generator(device).manual_seed(4))
+    )
+    request = np.arange(2000)
+    tau, path = verdict.num_accepted.cpu().numpy(), verdict.path.cpu().numpy()
+    chance = drafts.target_probs[request, path, tau, verdict.next_token.cpu().numpy()]
+    assert (chance > 0).all()
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("size", LARGE)
+@pytest.mark.parametrize("name", ["token", "block", "greedy_multipath_block"])
+def test_large_rows_give_lawful_verdicts(name, size, device, dtype):
+    """The largest holds more than 2^31 bytes a tensor."""
+    vocab, batch, length, paths = size
+    generator = torch.Generator(device).manual_seed(5)
+    shape = (batch, 1, length + 1, vocab)
+    rows = [torch.empty(shape, device=device).exponential_(generator=generator) ** 3 for _ in range(2)]
+    p, q = ((row / row.sum(-1, keepdim=True)).to(dtype).expand(-1, paths, -1, -1) for row in rows)
+    decisions = torch_decisions(generator)
+    verdict = verifiers.get(name).verify(
+        Drafts(decisions.categorical(q[:, :, :-1]), q[:, :, :-1], p), decisions
+    )
+    assert ((verdict.num_accepted >= 0) & (verdict.num_accepted <= length)).all()
+    row = p[torch.arange(batch, device=device), verdict.path, verdict.num_accepted]
+    assert (row.gather(1, verdict.next_token[:, None]) > 0).all()
+
+
+@pytest.mark.cuda
+def test_index_products_beyond_31_bits(device):
+    """B (L+1) V > 2^31: the last requests are read from where they are."""
+    vocab, length = 151_936, 8
+    batch = 2**31 // (vocab * (length + 1)) + 2
+    rows = torch.zeros((batch, 1, length + 1, vocab), dtype=torch.bfloat16, device=device)
+    rows[..., -1] = 1
+    tokens = torch.full((batch, 1, length), vocab - 1, device=device)
+    verdict = verifiers.get("token").verify(
+        Drafts(tokens, rows[:, :, :-1], rows), torch_decisions(torch.Generator(device))
+    )
+    assert (verdict.num_accepted == length).all()
+    assert (verdict.next_token == vocab - 1).all()

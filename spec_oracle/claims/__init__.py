@@ -1,0 +1,24 @@
+"""Published claims about verification rules, decided by exact enumeration."""
+
+from collections.abc import Iterator
+
+from spec_oracle.claims import carry_over, multi_path, one_step, single_path, variants
+from spec_oracle.claims.question import Claim, Figures, Question, Scope, Verdict, decide
+
+GROUPS: dict[str, tuple[Question, ...]] = {
+    "One path": single_path.QUESTIONS,
+    "One step, several drafts": one_step.QUESTIONS,
+    "Several paths": multi_path.QUESTIONS,
+    "Block transport with carry-over": carry_over.QUESTIONS,
+    "Variants that look harmless": variants.QUESTIONS,
+}
+"""All questions by the heading under which they are reported."""
+
+
+def decided_claims() -> Iterator[tuple[str, tuple[Claim, ...]]]:
+    """Decide all questions, group after group; deterministic."""
+    for heading, questions in GROUPS.items():
+        yield heading, tuple(map(decide, questions))
+
+
+__all__ = ["GROUPS", "Claim", "Figures", "Question", "Scope", "Verdict", "decide", "decided_claims"]

@@ -1,0 +1,1 @@
+"""The commands behind `spec_oracle.cli`, a file for those that belong together."""

@@ -1,0 +1,119 @@
+"""``spec-oracle audit`` and ``spec-oracle specimens``: judge subjects, and the checks themselves."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from spec_oracle.commands.options import (
+    OK,
+    add_arithmetic,
+    add_command,
+    add_output,
+    add_sizes,
+    emit,
+    progress,
+    rate,
+    seconds,
+)
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.toy import Instance
+
+
+def add_audit(commands: Any) -> None:
+    """Add ``audit`` to the parser."""
+    command = add_command(
+        commands, "audit", _audit, "Is a verifier lossless? Proof, or draws at stated rates."
+    )
+    command.add_argument(
+        "subjects",
+        nargs="*",
+        metavar="SUBJECT",
+        help="a built-in verifier, or package.module:callable (a verifier, or a function of the plain "
+        "contract); without any, everything installed",
+    )
+    add_sizes(command, vocab=3, length=3, paths=None)
+    add_arithmetic(command)
+    add_output(command, ("text", "json", "junit", "markdown", "html"))
+    command.add_argument(
+        "--alpha", type=rate, default=1e-6, help="false-alarm rate of the run, default: 1e-6"
+    )
+    command.add_argument(
+        "--budget", type=seconds, default=60.0, metavar="SECONDS", help="per sampled subject, default: 60"
+    )
+    command.add_argument(
+        "--instance", type=Path, action="append", metavar="FILE", help="audit on this instance; repeatable"
+    )
+    command.add_argument(
+        "--counterexamples",
+        type=Path,
+        default=Path("counterexamples"),
+        metavar="FOLDER",
+        help="where instances of lossy subjects are saved, default: counterexamples",
+    )
+    command.add_argument("--engines", action="store_true", help="audit every engine available here")
+    command.add_argument("--list", action="store_true", help="list the subjects by name")
+
+
+def _audit(options: Any) -> int:
+    from spec_oracle.audit import AuditOptions, audit
+    from spec_oracle.audit.subjects import engine_availability, subject_list, subject_names
+    from spec_oracle.report import AUDIT_FORMATS
+
+    if options.list:
+        emit(options, subject_list())
+        return OK
+    chosen = AuditOptions(
+        vocab_size=options.vocab_size,
+        draft_length=options.draft_length,
+        num_paths=options.num_paths,
+        seed=options.seed,
+        alpha=options.alpha,
+        budget=options.budget,
+        exact=options.exact,
+        array=options.array,
+        instances={str(path): Instance.load(path) for path in options.instance} if options.instance else None,
+        counterexamples=options.counterexamples,
+    )
+    subjects = list(options.subjects)
+    if options.engines:
+        available, missing = engine_availability()
+        subjects += available
+        for line in missing:
+            progress(f"not run: {line}")
+    subjects = subjects or list(subject_names())
+    report = replace(audit(*subjects, options=chosen, progress=progress), command=options.command_line)
+    emit(options, AUDIT_FORMATS[options.format](report))
+    return report.exit_code
+
+
+def add_specimens(commands: Any) -> None:
+    """Add ``specimens`` to the parser."""
+    command = add_command(
+        commands, "specimens", _specimens, "Which check kills which known-faulty verifier or system."
+    )
+    command.add_argument("names", nargs="*", metavar="SPECIMEN", help="default: all")
+    command.add_argument("--seed", type=int, default=0, help="default: 0")
+    command.add_argument(
+        "--alpha", type=rate, default=1e-6, help="false-alarm rate of the matrix, default: 1e-6"
+    )
+    command.add_argument(
+        "--budget", type=seconds, default=5.0, metavar="SECONDS", help="per sampled joint law, default: 5"
+    )
+    add_output(command, ("text", "json", "html"))
+
+
+def _specimens(options: Any) -> int:
+    from spec_oracle.audit.kill_matrix import MatrixOptions, kill_matrix
+    from spec_oracle.report import specimens as report
+    from spec_oracle.specimens.registry import specimens
+
+    known = specimens()
+    for name in options.names:
+        if name not in known:
+            raise InvalidInputError(f"specimen: unknown {name!r}; known ones are {', '.join(known)}")
+    chosen = [known[name] for name in options.names or known]
+    matrix = kill_matrix(
+        chosen, MatrixOptions(alpha=options.alpha, seed=options.seed, budget=options.budget), progress
+    )
+    emit(options, report.FORMATS[options.format](matrix))
+    return matrix.exit_code

@@ -1,0 +1,132 @@
+"""``spec-oracle efficiency``, ``optimum`` and ``claims``: exact figures and what bounds them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import verifiers
+from spec_oracle.commands.language_models import add_pair, cut_instances
+from spec_oracle.commands.options import (
+    OK,
+    add_arithmetic,
+    add_command,
+    add_files,
+    add_output,
+    emit,
+    progress,
+)
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.toy import Instance
+
+
+def add_efficiency(commands: Any) -> None:
+    """Add ``efficiency`` to the parser."""
+    command = add_command(
+        commands, "efficiency", _efficiency, "Exact block efficiency, optimum and headroom."
+    )
+    command.add_argument("files", nargs="*", metavar="FILE", type=Path, help="instance files")
+    add_pair(command, required=False)
+    command.add_argument(
+        "--prompts", type=Path, metavar="FILE", help="cut instances out of language models, a prompt a line"
+    )
+    command.add_argument("--no-optimum", action="store_true", help="with --prompts: leave out the optimum")
+    command.add_argument(
+        "--verifier", action="append", metavar="NAME", help="a built-in verifier, repeatable; default: all"
+    )
+    command.add_argument(
+        "--plot",
+        metavar="FILE",
+        type=Path,
+        help="draw block efficiency: of one instance file against K and L, or the table of --prompts",
+    )
+    add_arithmetic(command)
+    add_output(command, ("text", "json", "markdown"))
+
+
+def _efficiency(options: Any) -> int:
+    from spec_oracle.report import efficiency
+
+    if (options.prompts is None) == (not options.files):
+        raise InvalidInputError("efficiency: expected either instance files or --prompts")
+    if options.prompts is not None:
+        return _pair_efficiency(options)
+    names = options.verifier or list(verifiers.names())
+    for name in names:
+        verifiers.get(name)
+    if options.plot is not None:
+        _plot(options, names)
+    results = []
+    for path in options.files:
+        instance = Instance.load(path)
+        progress(str(path))
+        results += efficiency.efficiencies(
+            str(path), instance, names, exact=options.exact, array=options.array
+        )
+    emit(options, efficiency.FORMATS[options.format](results))
+    return OK
+
+
+def _pair_efficiency(options: Any) -> int:
+    from spec_oracle.report import language_models as report
+
+    names = options.verifier or [name for name in verifiers.names() if name not in report.LEFT_OUT]
+    for name in names:
+        verifiers.get(name)
+    prompts = report.prompts_of(options.prompts)
+    title = (
+        f"{options.target} drafted by {options.draft}: {len(prompts)} prompts, top-k {options.top_k}, "
+        f"depth {options.depth}, {options.num_paths} paths, temperature {options.temperature:g}"
+    )
+    result = report.pair_efficiency(
+        title, cut_instances(options, prompts), names, optimum=not options.no_optimum, progress=progress
+    )
+    if not options.verifier:
+        for name, reason in report.LEFT_OUT.items():
+            progress(f"left out: {name}, {reason}")
+    emit(options, report.FORMATS[options.format](result))
+    if options.plot is not None:
+        report.plot(result, options.plot)
+    return OK
+
+
+def _plot(options: Any, names: Sequence[str]) -> None:
+    from spec_oracle.report import plot
+
+    if len(options.files) != 1:
+        raise InvalidInputError(f"--plot: draws one instance, got {len(options.files)} files")
+    path = options.files[0]
+    plot.save_sweeps(options.plot, f"Block efficiency and optimum: {path.name}", Instance.load(path), names)
+
+
+def add_optimum(commands: Any) -> None:
+    """Add ``optimum`` to the parser."""
+    command = add_command(commands, "optimum", _optimum, "What any verifier could reach, with certificates.")
+    add_files(command)
+    command.add_argument("--exact", action="store_true", help="print rationals")
+    add_output(command, ("text", "json"))
+
+
+def _optimum(options: Any) -> int:
+    from spec_oracle.report import optimum
+
+    results = [optimum.optima(str(path), Instance.load(path), exact=options.exact) for path in options.files]
+    emit(options, optimum.FORMATS[options.format](results))
+    return OK
+
+
+def add_claims(commands: Any) -> None:
+    """Add ``claims`` to the parser."""
+    command = add_command(commands, "claims", _claims, "Published claims, decided by exact enumeration.")
+    add_output(command, ("markdown", "json"))
+
+
+def _claims(options: Any) -> int:
+    from spec_oracle.claims import decided_claims
+    from spec_oracle.report import claims
+
+    groups = {}
+    for heading, decided in decided_claims():
+        progress(heading)
+        groups[heading] = decided
+    emit(options, claims.FORMATS[options.format](groups))
+    return OK

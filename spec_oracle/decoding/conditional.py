@@ -1,0 +1,66 @@
+"""The expected accepted length given the drafts: enumerated decisions, not drawn ones."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.exact import ScriptedDecisions, enumerate_branches
+from spec_oracle.exact.call import BATCH_BYTES, call_verifier
+from verifiers import AnyVerifier, Drafts, State, Verdict
+
+Tensor = Any
+
+
+def accepted_given_drafts(verifier: AnyVerifier, drafts: Drafts, state: State) -> NDArray[np.float64]:
+    """Return E[tau | drafts], float [B], over the verifier's own decisions; arrays are torch tensors.
+
+    The block efficiency is its mean over drafts plus one. Tokens that no row of a request gives mass are
+    taken out first, so the cost grows with what top-k and top-p leave, not with the vocabulary.
+    """
+    import torch
+
+    small = without_unused_tokens(drafts)
+    device = drafts.tokens.device
+
+    def run(rows: NDArray[np.int64], decisions: ScriptedDecisions) -> Verdict:
+        index = torch.as_tensor(rows, device=device)
+        some = Drafts(small.tokens[index], small.draft_probs[index], small.target_probs[index])
+        verdict, _ = call_verifier(verifier, some, decisions, tuple(array[index] for array in state))
+        return verdict
+
+    def to_numpy(values: Tensor) -> NDArray[Any]:
+        array: NDArray[Any] = values.cpu().numpy()
+        return array
+
+    expected = np.zeros(drafts.batch)
+    row_bytes = 8 * drafts.num_paths * (2 * drafts.draft_length + 1) * small.vocab_size
+    for branches in enumerate_branches(
+        run,
+        np.ones(drafts.batch),
+        max_rows=max(16, BATCH_BYTES // row_bytes),
+        to_numpy=to_numpy,
+        from_numpy=lambda values: torch.as_tensor(values, device=device),
+    ):
+        tau = to_numpy(branches.result.num_accepted)
+        np.add.at(expected, branches.rows, branches.weight * tau)
+    return expected
+
+
+def without_unused_tokens(drafts: Drafts) -> Drafts:
+    """Return the drafts over the tokens that have mass in some row of the request, in unchanged order.
+
+    A verifier never emits the others, so its law of the rest is the same. Requests with fewer such tokens
+    than the request with the most keep some without mass.
+    """
+    used = (drafts.draft_probs > 0).any(dim=1).any(dim=1) | (drafts.target_probs > 0).any(dim=1).any(dim=1)
+    kept = (~used).to(int).argsort(dim=1, stable=True)[:, : int(used.sum(dim=1).max())].sort(dim=1).values
+    rank = used.new_zeros(used.shape, dtype=int).scatter(1, kept, kept.new_ones(kept.shape).cumsum(dim=1) - 1)
+    batch, paths, length = drafts.tokens.shape
+
+    def gathered(rows: Tensor) -> Tensor:
+        index = kept[:, None, None, :].expand(batch, paths, rows.shape[2], kept.shape[1])
+        return rows.gather(-1, index)
+
+    tokens = rank.gather(1, drafts.tokens.reshape(batch, -1)).reshape(batch, paths, length)
+    return Drafts(tokens, gathered(drafts.draft_probs), gathered(drafts.target_probs))

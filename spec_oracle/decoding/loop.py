@@ -1,0 +1,227 @@
+"""The decoding loop: draft K paths, read them with the target, verify, go on after what was emitted.
+
+Both models keep their cache of the text. For a call it is copied once a path; of the paths only the one whose
+prefix was accepted is kept, and its rejected tokens are masked. The last drafted token and the correction or
+bonus token are then read together at the start of the next call.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spec_oracle.decoding.conditional import accepted_given_drafts
+from spec_oracle.decoding.records import Call, Decoded
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact.call import call_verifier, fresh_state
+from spec_oracle.exact.drafting import next_draft_law
+from spec_oracle.language_models import CachedModel, LanguageModel, Truncation
+from verifiers import (
+    AnyVerifier,
+    Drafts,
+    ModelBound,
+    SamplingDecisions,
+    Verdict,
+    drafting_of,
+    torch_decisions,
+)
+
+Tensor = Any
+
+
+def decode(
+    verifier: AnyVerifier,
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    *,
+    max_new_tokens: int,
+    draft_length: int = 4,
+    num_paths: int = 1,
+    truncation: Truncation | None = None,
+    stop_tokens: Collection[int] = (),
+    generator: Any = None,
+    expectations: bool = False,
+) -> Decoded:
+    """Decode a text after each of ``prompts`` (token ids; may be equal), all in one batch.
+
+    A text ends with the first of ``stop_tokens`` or after ``max_new_tokens`` tokens. ``truncation`` cuts both
+    models' laws alike (the whole vocabulary at temperature 1 by default). ``generator``, a
+    `torch.Generator` on the models' device, draws everything. ``expectations`` also enumerates the expected
+    accepted length of every call given its drafts. Raises `InvalidInputError` for sizes out of range, empty
+    prompts and verifiers that need a whole toy model.
+    """
+    if isinstance(verifier, ModelBound):
+        raise InvalidInputError(f"verifier: {verifier!r} needs a toy model as a whole")
+    for name, value in [
+        ("max_new_tokens", max_new_tokens),
+        ("draft_length", draft_length),
+        ("num_paths", num_paths),
+        ("prompts", min(map(len, prompts), default=0)),
+    ]:
+        if value < 1:
+            raise InvalidInputError(f"{name}: expected at least 1, got {value}")
+    run = _Run(
+        verifier,
+        _Reader.of_prompts(target, prompts),
+        _Reader.of_prompts(draft, prompts),
+        draft_length,
+        num_paths,
+        truncation or Truncation(),
+        torch_decisions(generator),
+    )
+    texts: list[list[int]] = [[] for _ in prompts]
+    running = list(range(len(prompts)))
+    calls = []
+    while running:
+        verdict, expected = run.call(expectations=expectations)
+        emitted = verdict.emitted.tolist()
+        calls.append(Call(_numpy(running), verdict.num_accepted.cpu().numpy(), expected))
+        going_on = []
+        for position, request in enumerate(running):
+            text = texts[request]
+            text += [token for token in emitted[position] if token >= 0]
+            del text[_end(text, max_new_tokens, stop_tokens) :]
+            if len(text) < max_new_tokens and not (text and text[-1] in stop_tokens):
+                going_on.append(position)
+        run.keep(going_on)
+        running = [running[position] for position in going_on]
+    return Decoded(tuple(map(tuple, texts)), tuple(calls))
+
+
+def _end(text: Sequence[int], most: int, stop_tokens: Collection[int]) -> int:
+    """Return the length at which a text ends: after its first stop token, ``most`` at the latest."""
+    stops = (position + 1 for position, token in enumerate(text) if token in stop_tokens)
+    return min(next(stops, most), most)
+
+
+def _numpy(values: Sequence[int]) -> Any:
+    import numpy as np
+
+    return np.asarray(values, dtype=np.int64)
+
+
+@dataclass
+class _Reader:
+    """A model, and the tokens it has yet to read: ``unread`` int and ``counts`` bool, both [R, n]."""
+
+    model: CachedModel
+    unread: Tensor
+    counts: Tensor
+
+    @classmethod
+    def of_prompts(cls, model: LanguageModel, prompts: Sequence[Sequence[int]]) -> "_Reader":
+        """Begin with prompts of any lengths, padded on the left."""
+        import torch
+
+        longest = max(map(len, prompts))
+        padded = [[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts]
+        counts = [[False] * (longest - len(prompt)) + [True] * len(prompt) for prompt in prompts]
+        return cls(
+            CachedModel(model, len(prompts)),
+            torch.tensor(padded, dtype=torch.int64, device=model.device),
+            torch.tensor(counts, dtype=torch.bool, device=model.device),
+        )
+
+    def select(self, texts: Tensor) -> None:
+        """Go on with these texts, int [R']."""
+        self.model.select(texts)
+        self.unread, self.counts = self.unread[texts], self.counts[texts]
+
+    def read(self, tokens: Tensor) -> Tensor:
+        """Read what is pending and then int [R, n] tokens; return the n + 1 last logits [R, n + 1, V]."""
+        import torch
+
+        counts = torch.cat([self.counts, torch.ones_like(tokens, dtype=torch.bool)], dim=1)
+        logits = self.model.feed(torch.cat([self.unread, tokens], dim=1), counts)
+        return logits[:, -tokens.shape[1] - 1 :]
+
+    def go_on(self, rejected: Tensor, unread: Tensor, counts: Tensor) -> None:
+        """Take back the ``rejected`` [R, n] of the last tokens read; queue those that follow."""
+        self.model.forget(rejected)
+        self.unread, self.counts = unread, counts
+
+
+@dataclass
+class _Run:
+    """A batch of running requests; every `call` advances all of them."""
+
+    verifier: AnyVerifier
+    target: _Reader
+    draft: _Reader
+    draft_length: int
+    num_paths: int
+    truncation: Truncation
+    decisions: SamplingDecisions
+
+    def __post_init__(self) -> None:
+        self._state = fresh_state(self.verifier, len(self.target.unread))
+
+    def keep(self, requests: list[int]) -> None:
+        """Drop all other requests of the batch."""
+        import torch
+
+        index = torch.tensor(requests, dtype=torch.int64, device=self.target.unread.device)
+        self._select(index)
+        self._state = tuple(array[index] for array in self._state)
+
+    def call(self, *, expectations: bool) -> tuple[Verdict, Any]:
+        """Draft, verify, and move both models on; return the verdict and E[tau | drafts] if asked for."""
+        import torch
+
+        batch = len(self.target.unread)
+        requests = torch.arange(batch, device=self.target.unread.device)
+        self._select(requests.repeat_interleave(self.num_paths))
+        drafts = self._drafts(batch)
+        expected = accepted_given_drafts(self.verifier, drafts, self._state) if expectations else None
+        verdict, self._state = call_verifier(self.verifier, drafts, self.decisions, self._state)
+        self._advance(requests * self.num_paths + verdict.path, verdict)
+        return verdict, expected
+
+    def _select(self, texts: Tensor) -> None:
+        self.target.select(texts)
+        self.draft.select(texts)
+
+    def _law(self, logits: Tensor, batch: int) -> Tensor:
+        """Return the rows [B, K, n, V] of logits [B K, n, V]."""
+        law = self.truncation.probabilities(logits)
+        return law.reshape(batch, self.num_paths, *law.shape[1:])
+
+    def _drafts(self, batch: int) -> Drafts:
+        """Draw the paths; the draft reads all of their tokens but the last, the target all."""
+        import torch
+
+        tokens = self.draft.unread.new_zeros((batch, self.num_paths, 0))
+        rows = []
+        logits = self.draft.read(tokens.new_zeros((batch * self.num_paths, 0)))
+        for depth in range(self.draft_length):
+            if depth:
+                logits = self.draft.model.feed(tokens[:, :, -1].reshape(-1, 1))
+            rows.append(self._law(logits, batch))
+            tokens = torch.cat([tokens, self._children(rows[-1][:, :, 0], tokens)[:, :, None]], dim=2)
+        target = self.target.read(tokens.reshape(-1, self.draft_length))
+        return Drafts(tokens, torch.cat(rows, dim=2), self._law(target, batch))
+
+    def _children(self, rows: Tensor, tokens: Tensor) -> Tensor:
+        """Draw the next token of every path, int [B, K], from rows [B, K, V], as the verifier wants it."""
+        import torch
+
+        drawn = tokens.new_zeros((len(rows), 0))
+        for path in range(self.num_paths):
+            here = (tokens == tokens[:, path : path + 1]).all(dim=2)
+            law = next_draft_law(drafting_of(self.verifier), rows[:, path], drawn, here, path)
+            drawn = torch.cat([drawn, self.decisions.categorical(law)[:, None]], dim=1)
+        return drawn
+
+    def _advance(self, kept: Tensor, verdict: Verdict) -> None:
+        """Keep one path's cache a request, mask what was rejected, and queue what is still to be read."""
+        import torch
+
+        self._select(kept)
+        tau = verdict.num_accepted[:, None]
+        rejected = torch.arange(self.draft_length, device=tau.device)[None, :] >= tau
+        last = verdict.draft_tokens[torch.arange(len(tau), device=tau.device), verdict.path, -1]
+        unread = torch.stack([last, verdict.next_token], dim=1)
+        # The draft has not read the last drafted token; it counts if all were accepted.
+        counts = ~torch.cat([rejected[:, -1:], torch.zeros_like(rejected[:, -1:])], dim=1)
+        self.draft.go_on(rejected[:, :-1], unread, counts)
+        self.target.go_on(rejected, unread[:, 1:], counts[:, 1:])

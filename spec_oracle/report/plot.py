@@ -1,0 +1,208 @@
+"""Block efficiency against the number of paths and the draft length, drawn beneath the optimum."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import verifiers
+from spec_oracle.errors import InvalidInputError, SpecOracleError
+from spec_oracle.report.efficiency import Efficiency, efficiencies
+from spec_oracle.toy import Instance
+from verifiers import Drafting, StatefulVerifier, drafting_of
+
+INK, MUTED, GRID = "#1b1e23", "#6b7280", "#e5e7eb"
+COLOURS = (
+    *("#4269d0", "#ff725c", "#3ca951", "#a463f2", "#c28e0e", "#0f9f98"),
+    *("#d6478f", "#9c6b4e", "#6c8ebf", "#7a8b2f", "#b04a5a", "#5b6472"),
+)
+MARKERS = "osD^vPX"
+LABEL_INCHES = 0.19
+"""Height of one label line."""
+
+DRAFTING_TITLES = {
+    Drafting.INDEPENDENT: "independent paths",
+    Drafting.DISTINCT: "paths drawn without replacement",
+    Drafting.TOP_AND_SAMPLED: "top drafts and one sampled path",
+}
+
+
+class MissingExtraError(SpecOracleError):
+    """An optional dependency is not installed."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The figures of one verifier while K or L grows: ``at[i]`` paths or tokens give ``points[i]``."""
+
+    verifier: str
+    at: tuple[int, ...]
+    points: tuple[Efficiency, ...]
+
+    @property
+    def block_efficiency(self) -> list[float]:
+        """Tokens per call."""
+        return [float(point.block_efficiency) for point in self.points]
+
+    @property
+    def optimum(self) -> list[float]:
+        """The most tokens per call; NaN where the instance is too large to know."""
+        return [float("nan") if point.optimum is None else float(point.optimum) for point in self.points]
+
+
+def sweep_paths(instance: Instance, names: Sequence[str]) -> list[Sweep]:
+    """Return the figures of the named verifiers for K = 1 .. ``num_paths``."""
+    return _sweeps(instance.with_paths, instance.num_paths, names)
+
+
+def sweep_lengths(instance: Instance, names: Sequence[str]) -> list[Sweep]:
+    """Return the figures of the named verifiers for L = 1 .. ``draft_length``."""
+
+    def shortened(length: int) -> Instance:
+        return Instance(instance.target, instance.draft, length, instance.num_paths)
+
+    return _sweeps(shortened, instance.draft_length, names)
+
+
+def _sweeps(instance_at: Callable[[int], Instance], largest: int, names: Sequence[str]) -> list[Sweep]:
+    at = tuple(range(1, largest + 1))
+    columns = [efficiencies("", instance_at(value), names) for value in at]
+    return [Sweep(name, at, points) for name, points in zip(names, zip(*columns, strict=True), strict=True)]
+
+
+def save_sweeps(output: Path, title: str, instance: Instance, names: Sequence[str]) -> None:
+    """Draw the named verifiers against K and L, and write the picture; its suffix chooses the format.
+
+    One row of panels for each optimum that applies: by drafting law, and with or without carry-over. Raises
+    `MissingExtraError` without matplotlib, `InvalidInputError` for an instance with one path of one token
+    and for a file that cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError(
+            "--plot: matplotlib is not installed; pip install 'spec-oracle[plot]'"
+        ) from None
+    columns = []
+    if instance.num_paths > 1:
+        columns.append((f"draft paths K  (L = {instance.draft_length})", sweep_paths(instance, names)))
+    if instance.draft_length > 1:
+        columns.append((f"draft length L  (K = {instance.num_paths})", sweep_lengths(instance, names)))
+    if not columns:
+        raise InvalidInputError("--plot: an instance with one path of one token leaves nothing to sweep")
+    rows = [list(members) for _, members in groupby(sorted(names, key=_row_key), _row_key)]
+    heights = [max(1.9, LABEL_INCHES * (len(members) + 1) + 0.3) for members in rows]
+    inches = (4.1 * len(columns) + 2.6, sum(heights) + 0.75 * len(rows) + 0.8)
+    figure = Figure(figsize=inches, facecolor="white")
+    grid = figure.subplots(
+        len(rows), len(columns), sharey="row", squeeze=False, gridspec_kw={"height_ratios": heights}
+    )
+    figure.subplots_adjust(
+        left=0.62 / inches[0],
+        right=1 - 2.5 / inches[0],
+        bottom=0.6 / inches[1],
+        top=1 - 0.95 / inches[1],
+        wspace=0.08,
+        hspace=0.75 * len(rows) / sum(heights),
+    )
+    figure.text(
+        0.62 / inches[0], 1 - 0.36 / inches[1], title, color=INK, fontsize=13, fontweight="bold", va="center"
+    )
+    for panels, members, height in zip(grid, rows, heights, strict=True):
+        for axes, (label, sweeps) in zip(panels, columns, strict=True):
+            mine = [sweep for sweep in sweeps if sweep.verifier in members]
+            _draw(axes, mine)
+            axes.set_xlabel(label, color=MUTED, fontsize=9)
+        panels[0].set_title(_row_title(members[0]), loc="left", color=INK, fontsize=10)
+        panels[0].set_ylabel("tokens per call", color=MUTED, fontsize=9)
+        _label(panels[-1], mine, height)
+    try:
+        figure.savefig(output, dpi=150)
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"--plot: {error}") from None
+
+
+def _row_key(name: str) -> tuple[int, bool]:
+    """Verifiers that one optimum bounds share a row; those of independent paths come first."""
+    verifier = verifiers.get(name)
+    return list(Drafting).index(drafting_of(verifier)), isinstance(verifier, StatefulVerifier)
+
+
+def _row_title(name: str) -> str:
+    verifier = verifiers.get(name)
+    carry_over = ", with carry-over" if isinstance(verifier, StatefulVerifier) else ""
+    return DRAFTING_TITLES[drafting_of(verifier)] + carry_over
+
+
+def _style(index: int) -> dict[str, Any]:
+    return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
+
+
+def _draw(axes: Any, sweeps: Sequence[Sweep]) -> None:
+    """Draw the optimum as a thick line and the verifiers over it."""
+    axes.plot(sweeps[0].at, sweeps[0].optimum, color=INK, linewidth=4, alpha=0.85, solid_capstyle="round")
+    for index, sweep in enumerate(sweeps):
+        axes.plot(sweep.at, sweep.block_efficiency, linewidth=1.5, markersize=4.5, **_style(index))
+    axes.set_xticks(sweeps[0].at)
+    axes.margins(x=0.06, y=0.1)
+    axes.grid(axis="y", color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=MUTED, length=0, labelsize=9)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side == "bottom")
+        spine.set_color(GRID)
+
+
+def _label(axes: Any, sweeps: Sequence[Sweep], height: float) -> None:
+    """Name every line at its right end, spread so that no two labels overlap; ``height`` is in inches."""
+    ends = [
+        (sweep.block_efficiency[-1], sweep.verifier, _style(i)["color"]) for i, sweep in enumerate(sweeps)
+    ]
+    best = sweeps[0].optimum[-1]
+    if best == best:  # noqa: PLR0124  # not NaN
+        ends.append((best, "optimum", INK))
+    ends.sort(key=lambda end: (end[0], end[1] == "optimum"))
+    low, high = axes.get_ylim()
+    places = spread([value for value, _, _ in ends], (high - low) * LABEL_INCHES / height, low, high)
+    edge = axes.get_xlim()[1]
+    for (value, name, colour), place in zip(ends, places, strict=True):
+        axes.annotate(
+            f"{name}  {value:.3f}",
+            xy=(sweeps[0].at[-1], value),
+            xytext=(edge + 0.04 * (edge - axes.get_xlim()[0]), place),
+            color=colour,
+            fontsize=9,
+            fontweight="bold" if name == "optimum" else "normal",
+            va="center",
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colour,
+                "linewidth": 0.7,
+                "alpha": 0.6,
+                "relpos": (0, 0.5),
+                "shrinkA": 1,
+                "shrinkB": 5,
+            },
+        )
+
+
+def spread(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Return places for ascending ``values``, at least ``gap`` apart, that move them least.
+
+    Place i less i gaps must not fall, so this is an isotonic regression: neighbours that violate the order
+    share their mean. Places stay within ``low`` and ``high`` where there is room.
+    """
+    pools: list[list[float]] = []
+    for i, value in enumerate(values):
+        pools.append([value - i * gap])
+        while len(pools) > 1 and _mean(pools[-2]) >= _mean(pools[-1]):
+            pools[-2:] = [pools[-2] + pools[-1]]
+    fitted = [_mean(pool) for pool in pools for _ in pool]
+    top = high - (len(fitted) - 1) * gap
+    return [max(low, min(place, top)) + i * gap for i, place in enumerate(fitted)]
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return sum(numbers) / len(numbers)

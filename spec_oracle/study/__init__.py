@@ -1,0 +1,1 @@
+"""Studies: many toys, exact figures, and the documents made of them."""

@@ -1,0 +1,132 @@
+"""Instances cut out of a pair of language models: real rows, few enough tokens to be enumerated.
+
+An instance has one vocabulary of V tokens for all contexts; a language model has tens of thousands. So in
+every context of the tree V tokens are chosen, both models' laws are restricted to them, and they are numbered
+0..V-1 by their mass under both, likeliest first. A number therefore means another token in every context;
+`LanguageModelTree.tokens` says which. Two choices of the tokens are offered:
+
+* ``shortlist="target"``: the target's top k, V = k. Both models are restricted to that set and renormalised,
+  as if one top-k mask were shared. A kindness to the draft: it never proposes a token the target has dropped.
+* ``shortlist="union"``: each model is cut to its *own* top k, and V = 2k slots hold the union (the rest of
+  them have mass zero in both). This is what an engine does that applies top-k to each model, and what
+  `spec_oracle.decoding` does.
+
+Nothing else is approximated: the instance is the exact pair of those truncated laws on the whole tree of
+depth L, in float64 softmaxes of the network's logits.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.language_models import CachedModel, LanguageModel, Truncation
+from spec_oracle.toy.instance import Instance
+from spec_oracle.toy.model import Context, ToyModel
+
+Tensor = Any
+
+SHORTLISTS = ("target", "union")
+
+
+@dataclass(frozen=True)
+class LanguageModelTree:
+    """An instance cut out of two language models, and the names of its tokens.
+
+    ``tokens[d]`` int [V^d, V]: the language models' token behind each number, after each context of d
+    numbers in lexicographic order, d = 0..L.
+    """
+
+    instance: Instance
+    tokens: tuple[NDArray[np.int64], ...]
+
+    def original(self, sequence: Sequence[int]) -> Context:
+        """Return the language models' tokens of a sequence of at most L+1 numbers."""
+        index, originals = 0, []
+        for level, number in zip(self.tokens, sequence, strict=False):
+            originals.append(int(level[index, number]))
+            index = index * level.shape[1] + number
+        return tuple(originals)
+
+
+def language_model_tree(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompt: Sequence[int],
+    *,
+    top_k: int,
+    depth: int,
+    temperature: float = 1.0,
+    num_paths: int = 1,
+    shortlist: str = "target",
+) -> LanguageModelTree:
+    """Evaluate both models after ``prompt`` (token ids) on the whole tree of ``depth`` tokens.
+
+    Costs one pass of the prompt and sum V^d, d = 1..depth, tokens of each model. Raises
+    `InvalidInputError` for sizes out of range and models with different vocabularies.
+    """
+    if shortlist not in SHORTLISTS:
+        raise InvalidInputError(f"shortlist: expected one of {', '.join(SHORTLISTS)}, got {shortlist!r}")
+    if depth < 1:
+        raise InvalidInputError(f"depth: expected at least 1, got {depth}")
+    if not prompt:
+        raise InvalidInputError("prompt: expected at least one token, got none")
+    cut = Truncation(temperature=temperature, top_k=top_k)
+    branches = _Branches(target, draft, prompt)
+    tokens, targets, drafts = [], [], []
+    for _ in range(depth + 1):
+        p, q, names = _rows(branches.logits[0], branches.logits[1], cut, shortlist)
+        tokens.append(names.cpu().numpy())
+        targets.append(p.cpu().numpy())
+        drafts.append(q.cpu().numpy())
+        if len(tokens) <= depth:
+            branches.extend(names)
+    instance = Instance(
+        ToyModel.from_levels(targets, name="target"),
+        ToyModel.from_levels(drafts[:depth], name="draft"),
+        depth,
+        num_paths,
+    )
+    return LanguageModelTree(instance, tuple(tokens))
+
+
+def _rows(target: Tensor, draft: Tensor, cut: Truncation, shortlist: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Return both laws [N, V] on the chosen tokens and those tokens [N, V], from logits [N, vocabulary]."""
+    assert cut.top_k is not None
+    size = min(cut.top_k, target.shape[-1])
+    p = cut.probabilities(target)
+    if shortlist == "target":
+        # The draft gets the target's mask: in the logits, so that no row can come out as all zeros.
+        q = cut.probabilities(draft.masked_fill(p == 0, -float("inf")))
+    else:
+        q = cut.probabilities(draft)
+        size = min(2 * size, target.shape[-1])
+    names = (p + q).topk(size, dim=-1).indices
+    return p.gather(-1, names), q.gather(-1, names), names
+
+
+class _Branches:
+    """Both models, standing at the end of every text of one level of the tree."""
+
+    def __init__(self, target: LanguageModel, draft: LanguageModel, prompt: Sequence[int]) -> None:
+        import torch
+
+        ids = torch.tensor([list(prompt)], dtype=torch.int64, device=target.device)
+        self._models = [CachedModel(model, 1) for model in (target, draft)]
+        self.logits = [model.feed(ids)[:, -1] for model in self._models]
+        if self.logits[0].shape != self.logits[1].shape:
+            raise InvalidInputError(
+                f"draft: has {self.logits[1].shape[-1]} tokens, the target {self.logits[0].shape[-1]}"
+            )
+
+    def extend(self, names: Tensor) -> None:
+        """Go one level down: text n is followed by each of ``names[n]``, int [N, V]."""
+        import torch
+
+        parents = torch.arange(len(names), device=names.device).repeat_interleave(names.shape[1])
+        for model in self._models:
+            model.select(parents)
+        self.logits = [model.feed(names.reshape(-1, 1))[:, -1] for model in self._models]

@@ -1,0 +1,158 @@
+"""Plain functions: the contract, proof by interception, and draws where that cannot follow."""
+
+import numpy as np
+import pytest
+
+import verifiers
+from spec_oracle.audit import AuditOptions, Status, Subject, SubjectVerdict, audit
+from spec_oracle.audit.draws import extended_cells, sampled_drafts
+from spec_oracle.audit.intercepted import intercepted_law
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.plain import ContractError, as_plain, checked_emissions
+from spec_oracle.audit.results import Evidence
+from spec_oracle.audit.sampled_checks import CrossCheckError, Sample, Sampler, require_agreement
+from spec_oracle.exact import EmissionLaw, emission_law
+from spec_oracle.specimens.foreign import FOREIGN
+from spec_oracle.statistics import goodness_of_fit_by_g
+from spec_oracle.toy import Instance
+from verifiers import Drafts
+
+SHORT = AuditOptions(draft_length=2, shrink=False)
+
+
+def only(report):
+    (subject,) = report.subjects
+    return subject
+
+
+def drafts(batch=2, length=2, vocab=3):
+    rows = np.full((batch, 1, length + 1, vocab), 1 / vocab)
+    return Drafts(np.zeros((batch, 1, length), int), rows[:, :, :-1], rows)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "accepted", "message"),
+    [
+        ([[0, 1, -1]], [1], r"tokens: shape \(1, 3\), expected \(2, 3\)"),
+        ([[0, 1, -1]] * 2, [1], r"num_accepted: shape \(1,\)"),
+        ([[0, 1, -1]] * 2, [1, 3], "num_accepted: 3 at index"),
+        ([[0, 3, -1]] * 2, [1, 1], r"tokens: 3 at index \(0, 1\)"),
+        ([[0, -1, -1]] * 2, [1, 1], r"tokens: -1 at index \(0, 1\)"),
+        ([[0, 1, 2]] * 2, [1, 1], "tokens after the emission: 2"),
+    ],
+)
+def test_what_is_no_emission_is_refused(tokens, accepted, message):
+    with pytest.raises(ContractError, match=message):
+        checked_emissions(np.array(tokens), np.array(accepted), drafts())
+
+
+def test_a_function_that_breaks_the_contract_is_lossy():
+    found = only(audit(lambda tokens, *_: (tokens, np.zeros(len(tokens), int)), options=SHORT))
+    assert found.verdict is SubjectVerdict.LOSSY
+
+
+def test_a_function_that_raises_is_inconclusive_and_says_why():
+    def broken(*_):
+        raise RuntimeError("no kernel for this device")
+
+    report = audit(broken, options=SHORT)
+    assert report.exit_code == 2
+    assert "RuntimeError: no kernel for this device" in only(report).checks[0].detail
+
+
+def test_a_verifier_as_plain_function_has_its_own_law_by_interception():
+    instance = panel(3, 2, 1, 0)["peaked"]
+    subject = Subject("plain-block", function=as_plain(verifiers.get("block")))
+    intercepted = intercepted_law(subject, instance)
+    enumerated = emission_law(verifiers.get("block"), instance)
+    for mine, theirs in zip(intercepted.masses, enumerated.masses, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["token_rule", "recycled_uniform", "gumbel_race"])
+def test_lossless_foreign_code_is_proved(name):
+    found = only(audit(FOREIGN[name].verify, options=SHORT))
+    assert found.verdict is SubjectVerdict.LOSSLESS
+    assert found.evidence is Evidence.EXACT
+
+
+def sorts_its_noise(draft_tokens, draft_probs, target_probs, generator):
+    """A right token rule whose uniforms pass through a sort, which interception refuses to follow."""
+    plain = as_plain(verifiers.get("token"))
+    np.sort(generator.random(4))
+    return plain(draft_tokens, draft_probs, target_probs, generator)
+
+
+def test_what_cannot_be_followed_is_sampled_and_the_report_says_so():
+    found = only(audit(sorts_its_noise, options=AuditOptions(draft_length=1, vocab_size=2)))
+    assert found.evidence is Evidence.STATISTICAL
+    assert found.verdict is SubjectVerdict.LOSSLESS
+    assert found.smallest_detectable_tv <= 0.02
+    assert "sort" in found.notes[0]
+
+
+def test_a_small_budget_is_inconclusive_not_lossless():
+    found = only(audit(sorts_its_noise, options=AuditOptions(draft_length=2, budget=1e-6)))
+    assert found.verdict is SubjectVerdict.INCONCLUSIVE
+    assert "raise --budget" in found.checks[0].detail
+
+
+def always_accepts(draft_tokens, draft_probs, target_probs, generator):
+    np.sort(generator.random(2))
+    bonus = np.array([generator.choice(len(rows[-1]), p=rows[-1]) for rows in target_probs])
+    return np.concatenate([draft_tokens, bonus[:, None]], axis=1), np.full(*draft_tokens.shape)
+
+
+def test_a_large_defect_stops_the_draws_early(tmp_path):
+    report = audit(always_accepts, options=AuditOptions(draft_length=2, counterexamples=tmp_path))
+    found = only(report)
+    assert found.verdict is SubjectVerdict.LOSSY
+    assert found.evidence is Evidence.STATISTICAL
+    assert found.total_variation > 0.05
+    assert found.counterexample.file is not None
+
+
+def test_an_intercepted_law_that_draws_contradict_is_not_believed():
+    instance = panel(3, 2, 1, 0)["flat"]
+    subject = Subject("plain-token", function=as_plain(verifiers.get("token")))
+    right = intercepted_law(subject, instance)
+    require_agreement(subject, "flat", right, alpha=1e-9, seed=0)
+    wrong = EmissionLaw(right.instance, tuple(mass[::-1].copy() for mass in right.masses))
+    with pytest.raises(CrossCheckError, match="'flat'"):
+        require_agreement(subject, "flat", wrong, alpha=1e-9, seed=0)
+
+
+def test_extended_texts_follow_the_target():
+    # One G test at 1e-9 with a fixed seed; finds a total variation of 0.02 but for a chance of 1e-3.
+    instance = Instance.random(3, 2, seed=8).floats
+    rng = np.random.default_rng(9)
+    nothing = np.full((200_000, 3), -1)
+    cells = extended_cells(instance, nothing, np.zeros(len(nothing), int), rng)
+    fit = goodness_of_fit_by_g(np.bincount(cells, minlength=27), instance.target.joint(3), alpha=1e-9)
+    assert fit.passed
+    assert fit.smallest_detectable_tv < 0.02
+
+
+def test_sampled_drafts_follow_the_draft():
+    # As above.
+    instance = Instance.random(3, 2, seed=10).floats
+    tokens = sampled_drafts(instance, 200_000, np.random.default_rng(11)).tokens[:, 0]
+    fit = goodness_of_fit_by_g(np.bincount(tokens @ [3, 1], minlength=9), instance.draft.joint(2), alpha=1e-9)
+    assert fit.passed
+    assert fit.smallest_detectable_tv < 0.02
+
+
+def test_samplers_are_reproducible():
+    instance = panel(3, 2, 1, 0)["flat"]
+    subject = Subject("plain-token", function=as_plain(verifiers.get("token")))
+    samples = [Sample.of(instance) for _ in range(2)]
+    for sample in samples:
+        Sampler(subject, seed=3).draw(sample, 500)
+    assert samples[0].cells.tolist() == samples[1].cells.tolist()
+
+
+def test_the_subjects_stream_is_not_the_one_its_drafts_come_from():
+    # The token rule reads its uniforms from the generator first thing: one stream for both would couple them.
+    subject = Subject("plain-token", function=as_plain(verifiers.get("token")))
+    checks = only(audit(subject, options=SHORT)).checks
+    assert [check.status for check in checks] == [Status.PASSED]

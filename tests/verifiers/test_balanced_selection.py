@@ -1,0 +1,234 @@
+"""Balanced selection: the law that a plan states is the law it has; the ideal one is the best there is."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spec_oracle.exact import enumerate_branches
+from tests.strategies import instances
+from tests.verifiers import balanced_reference as reference
+from verifiers.attraction_fit import _kernel, _law, law_by_enumeration
+from verifiers.balanced_selection import BalancedPlan, balanced_plan, select
+from verifiers.ratio_levels import MAX_LEVELS, make_levels, running_sum
+
+FIELDS = tuple(BalancedPlan.__dataclass_fields__)
+one_step = instances(vocab_sizes=(2, 6), draft_lengths=(1, 1), num_paths=(1, 4), max_tuples=300)
+
+
+def plan_of(p, q, m, tolerance=1e-12):
+    """Plan for single rows p, q [V]."""
+    return balanced_plan(np.array([p]), np.array([q]), np.array([m]), tolerance)
+
+
+def root_rows(instance):
+    """Return the rows p and q after the prompt."""
+    return instance.target.rows(0)[0], instance.draft.rows(0)[0]
+
+
+def zipf_pair(vocab, seed=0, noise=0.7):
+    """Return two Zipf-like rows whose logits differ by noise."""
+    rng = np.random.default_rng(seed)
+    logits = -np.log(np.arange(1.0, vocab + 1)) + 0.3 * rng.standard_normal(vocab)
+    rows = np.exp(np.array([logits, logits + noise * rng.standard_normal(vocab)]))
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+@given(one_step)
+def test_the_law_is_the_lexicographic_base_and_attains_the_optimum(instance):
+    p, q = root_rows(instance.exact)
+    m = instance.num_paths
+    plan = plan_of(p.astype(float), q.astype(float), m)
+    optimum = float(reference.optimal_acceptance(p, q, m))
+    base = np.array(reference.lexicographic_base(p, q, m), dtype=float)
+    assert plan.optimum[0] == pytest.approx(optimum, abs=1e-14)
+    assert plan.shortfall[0] <= 1e-9
+    assert np.minimum(p.astype(float), plan.law[0]).sum() == pytest.approx(optimum, abs=1e-9)
+    assert abs(plan.law[0] - base).max() <= 1e-9
+
+
+@given(one_step)
+def test_no_base_beats_the_optimum(instance):
+    p, q = root_rows(instance.exact)
+    best = reference.base_by_linear_program(p, q, instance.num_paths)
+    assert best == pytest.approx(float(reference.optimal_acceptance(p, q, instance.num_paths)), abs=1e-7)
+
+
+@given(one_step, st.sampled_from([1e-12, 1e-4, 1.0]))
+def test_the_stated_law_is_the_law_of_the_selection_at_any_tolerance(instance, tolerance):
+    p, q = root_rows(instance.floats)
+    plan = plan_of(p, q, instance.num_paths, tolerance)
+    law = reference.selection_law(
+        q, plan.level[0], plan.share[0], (plan.block[0], plan.attraction[0]), instance.num_paths
+    )
+    assert abs(plan.law[0] - law).max() <= 1e-13
+    accepted = np.minimum(p, law).sum()
+    assert plan.shortfall[0] == pytest.approx(plan.optimum[0] - accepted, abs=1e-13)
+
+
+def test_the_stated_law_holds_where_tokens_share_levels():
+    p, q = zipf_pair(MAX_LEVELS + 6)
+    plan = plan_of(p, q, 2, 1e-3)
+    assert (plan.share > 0).any()
+    law = reference.selection_law(q, plan.level[0], plan.share[0], (plan.block[0], plan.attraction[0]), 2)
+    assert abs(plan.law[0] - law).max() <= 1e-14
+
+
+@pytest.mark.parametrize("m", [2, 3])
+def test_the_quadrature_agrees_with_enumeration_at_full_resolution(m):
+    p, q = zipf_pair(3000)
+    plan = plan_of(p, q, m, 1e-3)
+    level, share = plan.level[0], plan.share[0]
+    mass = np.bincount(level, q * (1 - share), MAX_LEVELS + 1) + np.bincount(
+        level + 1, q * share, MAX_LEVELS + 1
+    )
+    per_mass = law_by_enumeration(mass[None, :-1], plan.attraction, plan.block, np.array([m]))[0]
+    law = q * ((1 - share) * per_mass[level] + share * np.append(per_mass, 0)[level + 1])
+    assert abs(plan.law[0] - law).sum() <= 1e-13
+
+
+@pytest.mark.parametrize("m", [2, 3, 8, 64])
+@pytest.mark.parametrize("pull", [1, 2, 1000, 10**8])
+@pytest.mark.parametrize("below", [Fraction(0), Fraction(1, 10), Fraction(1, 2)])
+def test_the_quadrature_is_exact_to_rounding_for_any_attractions(m, pull, below):
+    for first in (Fraction(1, 1000), Fraction(1, 3)):
+        masses = [first, 1 - below - first]
+        expected = reference.two_level_law(masses, [Fraction(1), Fraction(1, pull)], below, m)
+        law = realised_law([float(mass) for mass in masses], [1.0, 1 / pull], float(below), m)
+        assert law == pytest.approx([float(value) for value in expected], rel=0, abs=4e-15 * m)
+
+
+@given(one_step)
+def test_rationals_give_an_exact_law(instance):
+    p, q = root_rows(instance.exact)
+    m = min(instance.num_paths, 3)
+    plan = plan_of(p, q, m)
+    law = reference.selection_law(
+        [Fraction(mass) for mass in q],
+        plan.level[0],
+        plan.share[0],
+        (plan.block[0], [Fraction(pull) for pull in plan.attraction[0]]),
+        m,
+    )
+    assert all(stated == found for stated, found in zip(plan.law[0], law, strict=True))
+    assert sum(plan.law[0]) == 1
+    assert plan.optimum[0] == reference.optimal_acceptance(p, q, m)
+    assert 0 <= plan.shortfall[0] <= 1e-9
+
+
+def test_rationals_attain_the_optimum_exactly_where_blocks_need_no_fit():
+    p = np.array([Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)], dtype=object)
+    q = np.array([Fraction(1, 20), Fraction(19, 40), Fraction(19, 40)], dtype=object)
+    plan = plan_of(p, q, 2)
+    assert plan.law[0].tolist() == reference.lexicographic_base(p, q, 2)
+    assert plan.shortfall[0] == 0
+
+
+@pytest.mark.parametrize("m", [1, 2, 8])
+@pytest.mark.parametrize("vocab", [5, 1000])
+def test_numpy_and_torch_agree(vocab, m):
+    rows = zipf_pair(vocab)
+    expected = plan_of(*rows, m)
+    p, q = (torch.asarray(row)[None] for row in rows)
+    plan = balanced_plan(p, q, torch.asarray([m]), 1e-12)
+    assert abs(plan.law.numpy() - expected.law).sum() <= 1e-11
+    assert plan.optimum.numpy() == pytest.approx(expected.optimum, abs=1e-13)
+
+
+@pytest.mark.parametrize("vocab", [4, 300])
+def test_a_request_does_not_depend_on_its_batch(vocab):
+    rows = [zipf_pair(vocab, seed) for seed in range(6)]
+    p, q = np.array([rows[i % 6][0] for i in range(12)]), np.array([rows[i % 6][1] for i in range(12)])
+    count = np.array([1, 2, 3, 4, 2, 64, 1, 2, 5, 4, 2, 3])
+    together = balanced_plan(p, q, count)
+    for b in range(12):
+        alone = balanced_plan(p[b : b + 1], q[b : b + 1], count[b : b + 1])
+        for name in FIELDS:
+            assert np.array_equal(getattr(together, name)[b], getattr(alone, name)[0]), name
+
+
+@pytest.mark.parametrize("m", [2, 4, 8])
+@pytest.mark.parametrize("noise", [0.05, 0.7, 2.0])
+def test_full_vocabularies_fall_short_by_less_than_a_millionth(noise, m):
+    plan = plan_of(*zipf_pair(50257, seed=m, noise=noise), m, 1e-7)
+    assert plan.shortfall[0] <= 1e-6
+    assert plan.law.sum() == pytest.approx(1, abs=1e-12)
+
+
+AWKWARD = {
+    "denormal": lambda rng, v: 10.0 ** -rng.uniform(0, 320, v),
+    "ties": lambda rng, v: rng.integers(1, 4, v).astype(float),
+    "zeros": lambda rng, v: rng.integers(0, 2, v) * rng.random(v),
+    "one-hot": lambda rng, v: np.eye(v)[rng.integers(v)],
+    "nearly one-hot": lambda rng, v: np.eye(v)[rng.integers(v)] + 5e-324,
+    "flat": lambda _, v: np.ones(v),
+    "ordinary": lambda rng, v: rng.random(v),
+}
+
+
+@pytest.mark.parametrize("kind", AWKWARD)
+@pytest.mark.parametrize("m", [1, 2, 4, 64])
+def test_awkward_rows_never_break_a_plan(kind, m):
+    rng = np.random.default_rng([m, *kind.encode()])
+    for other in AWKWARD.values():
+        for vocab in (1, 2, 6, MAX_LEVELS, MAX_LEVELS + 1, 200):
+            p, q = AWKWARD[kind](rng, vocab) + 0.0, other(rng, vocab) + 0.0
+            p[0] += p.sum() == 0
+            q[0] += q.sum() == 0
+            for draft in (q, p, 0.9 * p / p.sum() + 0.1 * q / q.sum()):
+                plan = plan_of(p, draft, m, 1e-9)
+                for name in FIELDS:
+                    assert np.isfinite(getattr(plan, name)).all(), name
+                    assert (getattr(plan, name) >= 0).all(), name
+                assert plan.law.sum() == pytest.approx(1, abs=1e-12)
+                assert (plan.law[0][draft == 0] == 0).all()
+                assert (plan.attraction > 0).all()
+                assert plan.shortfall[0] <= (1e-7 if vocab <= MAX_LEVELS else 1e-4)
+
+
+def test_disjoint_supports_accept_nothing():
+    plan = plan_of([0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.25, 0.75], 4)
+    assert plan.optimum[0] == pytest.approx(0, abs=1e-15)
+    assert plan.law[0] == pytest.approx([0, 0, 0.25, 0.75])
+
+
+def test_one_draft_is_selected_as_it_is():
+    p, q = zipf_pair(500)
+    assert abs(plan_of(p, q, 1).law[0] - q).max() <= 1e-16
+
+
+def test_selection_ignores_absent_drafts_and_decides_nothing_for_one():
+    p, q = zipf_pair(5)
+    plan = plan_of(p, q, 1)
+    tokens, present = np.array([[3, 1, 2]]), np.array([[False, True, False]])
+    branches = list(
+        enumerate_branches(
+            lambda rows, decisions: select(plan, tokens[rows], present[rows], decisions),
+            np.ones(1),
+            max_rows=9,
+        )
+    )
+    assert [branch.result.tolist() for branch in branches] == [[1]]
+
+
+def test_running_sums_do_not_drift():
+    mass = np.full((1, 150_000), 1 / 150_000)
+    assert running_sum(mass)[0, -1] == pytest.approx(1, abs=5e-16)
+    assert running_sum(mass).shape == (1, 150_001)
+
+
+def test_levels_keep_the_draft_mass_and_name_every_heavy_token():
+    p, q = zipf_pair(5000)
+    levels = make_levels(p[None], q[None], np.array([3]))
+    assert levels.draft_mass.sum() == pytest.approx(1, abs=1e-14)
+    assert levels.target_mass.sum() == pytest.approx(1, abs=1e-9)
+    assert (levels.share[0][q > 0.05] == 0).all()
+
+
+def realised_law(masses, attractions, below, m):
+    """Return F of a block of two levels by quadrature at given attractions."""
+    same, beneath, drafts = np.ones((1, 2, 2), dtype=bool), np.full((1, 2), below), np.array([[float(m)]])
+    return _law(_kernel(np.array([masses]), same, beneath, np.log([attractions]), drafts))[0]

@@ -1,0 +1,119 @@
+"""Blocks of balanced selection: the greatest convex minorant of the points (p-mass, hit probability).
+
+theory.md section 4, "Balanced selection". With the levels sorted by p/q, highest first, and P_k, Q_k the
+masses of the first k, the points are (P_k, 1 - (1 - Q_k)^m). A segment of the minorant is a block; s(x) =
+p(x) times its slope.
+"""
+
+from dataclasses import dataclass
+
+from verifiers.arrays import Array, arange_like, divide, is_exact, namespace
+
+_NEAR = 1e-11
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of consecutive levels, [B, G] each, G levels; m is the number of drafts at the node.
+
+    ``block`` int, the index of the level's block, from 0; ``same`` bool [B, G, G], whether two levels share a
+    block; ``mass``, q of the whole block; ``below``, q of all later blocks; ``even``, the selection
+    probability per unit of draft mass if the block treats all its hits alike; ``wanted``, the same if s is
+    balanced, slope p/q (one value a level; ``even`` where a level has no draft mass).
+    """
+
+    block: Array
+    same: Array
+    mass: Array
+    below: Array
+    even: Array
+    wanted: Array
+
+
+def vertices(target_mass: Array, draft_mass: Array, count: Array) -> Array:
+    """Return bool [B, G]: whether the minorant has a vertex just before level k (before level 0: False).
+
+    Point j is a vertex iff no chord from an earlier to a later point passes below it, that is, iff the
+    steepest slope that arrives at j is at most the flattest that leaves it. Slopes dH/dP are compared as
+    dH/(dH + dP), so that vertical ones are ordinary; pairs of equal points have none and are left out.
+    Collinear points are vertices, but for those of the last, vertical segment, p = 0.
+    """
+    xp = namespace(target_mass)
+    none = target_mass[:, :1] * 0
+    reached = xp.concat([none, xp.cumulative_sum(target_mass, axis=-1)], axis=-1)
+    hit = xp.concat([none, 1 - _tail(draft_mass) ** count[:, None]], axis=-1)
+    run, rise = reached[:, None, :] - reached[:, :, None], hit[:, None, :] - hit[:, :, None]
+    slope = divide(rise, rise + run, otherwise=-1)
+    is_vertex = xp.max(slope, axis=1) <= xp.min(xp.where(slope < 0, slope * 0 + 2, slope), axis=2)
+    inner = is_vertex[:, 1:-1] & (target_mass[:, :-1] > 0)
+    return xp.concat([target_mass[:, :1] < 0, inner], axis=1)
+
+
+def _tail(mass: Array) -> Array:
+    """Return the mass after each level, [B, G], summed from the far end: exact zero after the last."""
+    xp = namespace(mass)
+    from_end = xp.flip(xp.cumulative_sum(xp.flip(mass, axis=-1), axis=-1), axis=-1)
+    return xp.concat([from_end[:, 1:], from_end[:, :1] * 0], axis=1)
+
+
+def nearly_vertices(target_mass: Array, draft_mass: Array, count: Array, block: Array) -> Array:
+    """Return bool [B, G]: whether the point before level k lies above the minorant, but by less than 1e-11.
+
+    ``block`` int [B, G]: the blocks between the `vertices`. A selection that keeps so close to the limit of a
+    prefix needs attractions 1e11 apart, and below 1e-15 the distance is rounding, so that there may be none.
+    Making the point a vertex moves the ideal law by no more than the distance.
+    """
+    position = arange_like(block, block.shape[1])
+    same = block[:, :, None] == block[:, None, :]
+    later = block[:, :, None] < block[:, None, :]
+    power = count[:, None]
+    top, bottom = _sum_over(same | later, draft_mass) ** power, _sum_over(later, draft_mass) ** power
+    here = (_tail(draft_mass) + draft_mass) ** power
+    whole = _sum_over(same, target_mass)
+    passed = _sum_over(same & (position[None, None, :] < position[None, :, None]), target_mass)
+    height = (top - here) - (top - bottom) * divide(passed, whole, otherwise=0)
+    return (height <= _NEAR) & (whole > 0) & (position > 0)[None, :]
+
+
+def _sum_over(mask: Array, mass: Array) -> Array:
+    """Return for every level the mass [B, G] of the levels that ``mask`` bool [B, G, G] marks for it."""
+    xp = namespace(mass)
+    return xp.sum(xp.where(mask, mass[:, None, :], mass[:, None, :] * 0), axis=-1)
+
+
+def _numbered(starts: Array) -> Array:
+    """Return the index of each level's block, int [B, G], given where blocks start, bool [B, G]."""
+    xp = namespace(starts)
+    return xp.cumulative_sum(xp.astype(starts, xp.int64), axis=-1)
+
+
+def make_blocks(target_mass: Array, draft_mass: Array, count: Array) -> Blocks:
+    """Return the blocks of levels with masses p, q [B, G], at nodes with ``count`` int [B] drafts."""
+    xp = namespace(target_mass)
+    starts = vertices(target_mass, draft_mass, count)
+    if not is_exact(draft_mass):
+        starts = starts | nearly_vertices(target_mass, draft_mass, count, _numbered(starts))
+    block = _numbered(starts)
+    same = block[:, :, None] == block[:, None, :]
+    mass = _sum_over(same, draft_mass)
+    below = _sum_over(block[:, :, None] < block[:, None, :], draft_mass)
+    target_of_block = _sum_over(same, target_mass)
+    even = _even(mass + below, below, count)
+    target_share = divide(target_mass, target_of_block, otherwise=1)
+    draft_share = divide(draft_mass, mass, otherwise=1)
+    # No feasible share ratio exceeds m; the cap keeps a division by a denormal from overflowing.
+    ratio = divide(target_share, xp.maximum(draft_share, target_share / 2**40), otherwise=1)
+    wanted = xp.where((target_of_block > 0) & (draft_mass > 0), even * ratio, even)
+    return Blocks(block, same, mass, below, even, wanted)
+
+
+def _even(above: Array, below: Array, count: Array) -> Array:
+    """Return (A^m - B^m) / (A - B) = sum over i < m of A^i B^(m-1-i), without cancellation, [B, G]."""
+    xp = namespace(above)
+    drafts = count[:, None]
+    total = above * 0
+    for i in range(int(xp.max(count))):
+        used = drafts > i
+        exponent = xp.where(used, drafts - 1 - i, drafts * 0)
+        total = total + xp.where(used, above**i * below**exponent, above * 0)
+    return total

@@ -1,0 +1,154 @@
+"""Sort a vocabulary by p/q and reduce it to a few *levels* of p/q, without giving up exactness.
+
+Balanced selection treats tokens of equal p/q alike, so what it has to know of a vocabulary is the mass on
+each value of p/q. A small vocabulary has one level a token. A large one gets a grid of levels, and a draft of
+a token whose ratio r lies between two of them, r_j >= r >= r_{j+1}, counts by a coin as one of level j + 1
+with chance ``share`` = (r_j - r) / (r_j - r_{j+1}), else as one of level j. Selection sees only levels, hence
+
+    s(x) = q(x) [(1 - share) F_j + share F_{j+1}],   F = selection probability per unit of draft mass,
+
+a linear interpolation of F, known exactly. In the ideal F_j = slope r_j, and then s(x) = slope p(x) with no
+discretisation error at all. What the grid costs is only that the coins spread the ratios: the concave curve Q
+-> max p(T) over q(T) <= Q is replaced by the polygon of its tangents at the levels. That is a second-order
+error, second in the mass b of an interval between levels, and does no harm unless it exceeds the *slack*: by
+how much 1 - p(T) + 1 - (1 - q(T))^n exceeds alpha* for the prefix T that ends there (theory.md section 2). So
+half of the levels are spread with b in proportion to the square root of the slack, which crowds them where it
+vanishes.
+"""
+
+from dataclasses import dataclass
+
+from verifiers.arrays import (
+    Array,
+    arange_like,
+    divide,
+    is_exact,
+    minimum_one,
+    namespace,
+    normalised,
+    pick_each,
+    positive_part,
+)
+
+MAX_LEVELS = 64
+_SMALLEST_SLACK = 1e-12
+_SMALLEST_KEY = 1e-30
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Tokens as levels of p/q, highest first; all probability mass, B requests, V tokens, G levels.
+
+    ``level`` int [B, V]; ``share`` [B, V], the chance that a draft of the token counts as one of the next
+    level; ``target_mass`` and ``draft_mass`` [B, G]; ``optimum`` [B], the best acceptance any rule reaches.
+    """
+
+    level: Array
+    share: Array
+    target_mass: Array
+    draft_mass: Array
+    optimum: Array
+
+
+def ratio_key(target: Array, draft: Array) -> Array:
+    """Return q/(p+q), increasing where p/q decreases, in [0, 1] even for q = 0; one where p = q = 0."""
+    return divide(draft, target + draft, otherwise=1)
+
+
+def prefix_bounds(target: Array, draft: Array, count: Array) -> Array:
+    """Return 1 - p(T) + 1 - (1 - q(T))^n, [B, V+1], for the prefixes T of rows sorted by p/q, highest first.
+
+    The least of them is alpha* (arXiv 2502.18779; theory.md section 2). ``count`` int [B] is n.
+    """
+    missed = positive_part(1 - running_sum(draft))
+    return (1 - running_sum(target)) + (1 - missed ** count[:, None])
+
+
+def running_sum(mass: Array) -> Array:
+    """Return the sums of the first 0, 1, ..., V entries, [B, V+1] from [B, V], each to a few roundings.
+
+    A plain cumulative sum of V equal terms is off by up to V roundings, all of one sign; what each of its
+    steps has lost can be read off from the step, and is added back.
+    """
+    xp = namespace(mass)
+    none = mass[:, :1] * 0
+    rough = xp.concat([none, xp.cumulative_sum(mass, axis=-1)], axis=-1)
+    lost = mass - (rough[:, 1:] - rough[:, :-1])
+    return rough + xp.concat([none, xp.cumulative_sum(lost, axis=-1)], axis=-1)
+
+
+def make_levels(target: Array, draft: Array, count: Array) -> Levels:
+    """Return the levels of rows p, q [B, V], each of mass one, at nodes with ``count`` int [B] drafts.
+
+    One level a token up to `MAX_LEVELS` tokens, and always for exact rationals; else a grid of that many.
+    """
+    xp = namespace(target)
+    key = ratio_key(target, draft)
+    order = xp.argsort(key, axis=-1, stable=False)
+    p, q = pick_each(target, order), pick_each(draft, order)
+    bounds = prefix_bounds(p, q, count)
+    optimum = positive_part(xp.min(bounds, axis=-1))
+    if target.shape[1] <= MAX_LEVELS or is_exact(target):
+        level = order * 0 + arange_like(order, order.shape[1])
+        share, target_mass, draft_mass = q * 0, p, q
+    else:
+        level, share, target_mass, draft_mass = _grid(p, q, pick_each(key, order), bounds - optimum[:, None])
+    return Levels(_undo(order, level), _undo(order, share), target_mass, draft_mass, optimum)
+
+
+def _undo(order: Array, values: Array) -> Array:
+    """Return ``values`` [B, V] in token order, given ``order`` int [B, V] that sorted the tokens."""
+    xp = namespace(values)
+    restored = xp.empty_like(values)
+    restored[arange_like(order, order.shape[0])[:, None], order] = values
+    return restored
+
+
+def _grid(p: Array, q: Array, key: Array, slack: Array) -> tuple[Array, Array, Array, Array]:
+    """Return ``level``, ``share`` [B, V] and both masses [B, G], for a grid of levels.
+
+    Rows p, q and key [B, V] are sorted by `ratio_key`; ``slack`` [B, V+1] belongs to their prefixes.
+    """
+    xp = namespace(p)
+    knots = _knots(p, q, slack)
+    position = arange_like(p, p.shape[1])
+    level = xp.stack([xp.searchsorted(row, position, side="right") - 1 for row in knots])
+    ratio = (1 - key) / xp.clip(key, _SMALLEST_KEY, 1.0)
+    high = pick_each(ratio, knots)
+    low = xp.concat([high[:, 1:], high[:, -1:]], axis=1)
+    upper, lower = pick_each(high, level), pick_each(low, level)
+    share = minimum_one(positive_part(divide(upper - ratio, upper - lower, otherwise=0)))
+    draft_mass = _mass_from(knots, q * (1 - share))
+    passed_on = _mass_from(knots, q * share)[:, :-1]
+    draft_mass = draft_mass + xp.concat([draft_mass[:, :1] * 0, passed_on], axis=1)
+    return level, share, draft_mass * high, draft_mass
+
+
+def _mass_from(knots: Array, mass: Array) -> Array:
+    """Return the mass [B, G] between each knot (included) and the next (excluded); the first knot is 0."""
+    xp = namespace(mass)
+    cumulative = running_sum(mass)
+    end = xp.concat([knots[:, 1:], knots[:, -1:] * 0 + mass.shape[1]], axis=1)
+    return positive_part(pick_each(cumulative, end) - pick_each(cumulative, knots))
+
+
+def _knots(p: Array, q: Array, slack: Array) -> Array:
+    """Return the sorted positions int [B, G] of the tokens whose ratios become levels; repeats do no harm.
+
+    Both ends, both sides of the edge of S, and quantiles of two measures in equal parts: mass = (p + q)/2,
+    and mass / (mass + sqrt(slack)), in which no single token outweighs the rest. Heavy tokens cover a
+    quantile and so become levels themselves.
+    """
+    xp = namespace(p)
+    last = p.shape[1] - 1
+    size = xp.argmin(slack, axis=-1)[:, None]
+    edge = xp.where(size < last, size, size * 0 + last)
+    before = xp.where(edge > 0, edge - 1, edge)
+    mass = (p + q) / 2
+    nearest = xp.minimum(slack[:, :-1], slack[:, 1:])
+    crowded = normalised(mass / (mass + (nearest + _SMALLEST_SLACK) ** 0.5))
+    passed = xp.cumulative_sum(mass + crowded, axis=-1)
+    steps = xp.astype(arange_like(p, MAX_LEVELS - 4) + 1, p.dtype) * (2 / (MAX_LEVELS - 3))
+    found = xp.stack([xp.searchsorted(row, steps) for row in passed])
+    found = xp.where(found < last, found, found * 0 + last)
+    return xp.sort(xp.concat([edge * 0, before, edge, found, edge * 0 + last], axis=1), axis=-1)
