@@ -103,8 +103,10 @@ def _cases(healthy: Drafts) -> Iterator[tuple[str, Drafts, Rows]]:
             answerable = slice(None) if (kind, name) == ("NaN", "draft") else sound
             yield f"{kind} {name} row", replace(healthy, **{field: spoilt}), answerable
     tokens = healthy.tokens.copy()
-    tokens[::4, :, 0] = healthy.vocab_size
-    yield "draft id V", replace(healthy, tokens=tokens), sound
+    # Ids wrap to every token but 0 in code that takes them modulo V.
+    beyond = 1 + np.arange(len(tokens[::4])) % (healthy.vocab_size - 1)
+    tokens[::4, :, 0] = healthy.vocab_size + beyond[:, None]
+    yield "draft id beyond V", replace(healthy, tokens=tokens), sound
 
 
 def _complaint(

@@ -19,7 +19,8 @@ from spec_oracle.toy.system import SystemFactory
 from verifiers import Drafts
 
 ROUNDS = 6
-PAIRS_A_ROUND = 100
+CALLS_A_ROUND = 50
+BATCH = 20
 REPEATS = 600
 REQUESTS = 2000
 STEPS = 2
@@ -36,8 +37,8 @@ def batch_of_function(
     toy, generator = PairToy(small, seed), make_generator(subject.array, seed)
 
     def neighbours(_: int) -> NDArray[np.int64]:
-        texts = np.stack([toy.texts(subject, 2, generator) for _ in range(PAIRS_A_ROUND)])
-        return toy.paired(texts[:, 0], texts[:, 1])
+        texts = np.stack([toy.texts(subject, BATCH, generator) for _ in range(CALLS_A_ROUND)])
+        return toy.paired(texts[:, ::2].reshape(-1), texts[:, 1::2].reshape(-1))
 
     return first_failure(
         "batch",

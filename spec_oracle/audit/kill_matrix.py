@@ -188,6 +188,8 @@ def _function_checks(subject: Subject, options: MatrixOptions, budget: ErrorBudg
     seed = options.seed
     instances = panel(3, 3, 1, seed)
     pair = panel(3, 1, 1, seed)["flat"]
+    # Two drafts, since uniforms may overlap along the draft; reversed rows, which reject often.
+    neighbours = panel(2, 2, 1, seed)["reversed"]
     lengths = {name: instances[name] for name in LENGTH_INSTANCES}
 
     def joint() -> CheckResult:
@@ -202,7 +204,12 @@ def _function_checks(subject: Subject, options: MatrixOptions, budget: ErrorBudg
         "calls": partial(calls_of_function, subject, pair, alpha=budget.rate_of("calls"), seed=seed),
         "streams": partial(streams_of_function, subject, pair, alpha=budget.rate_of("streams"), seed=seed),
         "batch": partial(
-            batch_of_function, subject, pair, instances["flat"], alpha=budget.rate_of("batch"), seed=seed
+            batch_of_function,
+            subject,
+            neighbours,
+            instances["flat"],
+            alpha=budget.rate_of("batch"),
+            seed=seed,
         ),
         "bad-input": partial(bad_input_of_function, subject, instances["zeros"], seed=seed),
         "inputs-kept": partial(inputs_kept_by_function, subject, instances["flat"], seed=seed),
