@@ -31,19 +31,18 @@ Spoil: TypeAlias = Callable[[NDArray[np.float64]], None]
 def bad_input_of_function(subject: Subject, instance: Instance, *, seed: int) -> CheckResult:
     """Judge a function on extreme uniforms and broken input; ``instance`` should have zeros."""
     healthy = _with_impossible_drafts(sampled_drafts(instance, REQUESTS, checks_own_rng(seed)))
-    draws = 0
-    for name, drafts, answerable in _cases(healthy):
-        draws += REQUESTS
-        generator = make_generator(subject.array, seed)
-        complaint = _complaint(subject, drafts, generator, answerable, may_refuse=True)
-        if complaint is not None:
-            return CheckResult("bad-input", Status.FAILED, f"{name}: {complaint}", draws=draws)
+    complaints = {
+        name: _complaint(subject, drafts, make_generator(subject.array, seed), answerable, may_refuse=True)
+        for name, drafts, answerable in _cases(healthy)
+    }
     for number in range(EDGE_ROUNDS):
-        draws += REQUESTS
         with edge_uniforms(subject.array, seed + number) as generator:
             complaint = _complaint(subject, healthy, generator, slice(None), may_refuse=False)
-        if complaint is not None:
-            return CheckResult("bad-input", Status.FAILED, f"uniforms of 0 and 1-: {complaint}", draws=draws)
+        complaints["uniforms of 0 and 1-"] = complaints.get("uniforms of 0 and 1-") or complaint
+    draws = REQUESTS * (len(complaints) - 1 + EDGE_ROUNDS)
+    told = "; ".join(f"{name}: {complaint}" for name, complaint in complaints.items() if complaint)
+    if told:
+        return CheckResult("bad-input", Status.FAILED, told, draws=draws)
     return CheckResult("bad-input", Status.PASSED, "refused, or emissions inside the support", draws=draws)
 
 

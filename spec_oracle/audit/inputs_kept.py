@@ -15,7 +15,9 @@ def inputs_kept_by_function(subject: Subject, instance: Instance, *, seed: int) 
     """Judge whether tokens and probabilities are as before; no error rate, one change proves it."""
     assert subject.function is not None
     drafts = sampled_drafts(instance, REQUESTS, checks_own_rng(seed))
-    before = [array[:, 0] for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)]
+    before = [drafts.tokens, drafts.draft_probs, drafts.target_probs]
+    if drafts.num_paths == 1:
+        before = [array[:, 0] for array in before]
     handed = [to_library(array, subject.array) for array in before]
     try:
         subject.function(handed[0], handed[1], handed[2], make_generator(subject.array, seed))

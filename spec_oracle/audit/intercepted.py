@@ -33,7 +33,12 @@ def intercepted_law(subject: Subject, instance: Instance) -> EmissionLaw:
         arrays = (drafts.tokens[row], drafts.draft_probs[row], drafts.target_probs[row])
         if floats.num_paths == 1:
             arrays = (arrays[0][0], arrays[1][0], arrays[2][0])
-        _add_law(masses, subject.function, tuple(to_library(a, subject.array) for a in arrays), probability)
+        _add_law(
+            masses,
+            subject.function,
+            tuple(to_library(a, subject.array, subject.dtype) for a in arrays),
+            probability,
+        )
     return EmissionLaw(floats, tuple(masses))
 
 

@@ -213,7 +213,9 @@ def _function_checks(subject: Subject, options: MatrixOptions, budget: ErrorBudg
         ),
         "bad-input": partial(bad_input_of_function, subject, instances["zeros"], seed=seed),
         "inputs-kept": partial(inputs_kept_by_function, subject, instances["flat"], seed=seed),
-        "scale": partial(scale_of_function, subject, alpha=budget.rate_of("scale"), seed=seed),
+        "scale": partial(
+            scale_of_function, subject, panel(3, 2, 1, seed)["flat"], alpha=budget.rate_of("scale"), seed=seed
+        ),
         YARDSTICK: partial(
             first_token_of_function, subject, instances["flat"], alpha=budget.alpha, seed=seed
         ),

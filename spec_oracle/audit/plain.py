@@ -62,7 +62,7 @@ def call_plain(subject: Subject, drafts: Drafts, generator: Any) -> Emissions:
     arguments = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
     if drafts.num_paths == 1:
         arguments = tuple(array[:, 0] for array in arguments)
-    handed = [to_library(array, subject.array) for array in arguments]
+    handed = [to_library(array, subject.array, subject.dtype) for array in arguments]
     try:
         tokens, accepted = subject.function(handed[0], handed[1], handed[2], generator)
     except SpecOracleError:
@@ -95,13 +95,18 @@ def _first_wrong(name: str, wrong: NDArray[np.bool_], values: NDArray[Any]) -> N
         raise ContractError(f"{name}: {values[index]} at index {index} cannot be part of an emission")
 
 
-def to_library(array: NDArray[Any], library: str) -> Any:
-    """Return a copy of a numpy array for the library ("numpy" or "torch") that a subject works in."""
+def to_library(array: NDArray[Any], library: str, dtype: str = "float64") -> Any:
+    """Return a copy of a numpy array for the library ("numpy" or "torch") that a subject works in.
+
+    Floats become ``dtype``, a name that the library knows; integers stay as they are.
+    """
+    is_float = array.dtype.kind == "f"
     if library == "torch":
         import torch
 
-        return torch.from_numpy(array.copy())
-    return array.copy()
+        tensor = torch.from_numpy(array.copy())
+        return tensor.to(getattr(torch, dtype)) if is_float else tensor
+    return array.astype(dtype) if is_float else array.copy()
 
 
 def as_plain(verifier: AnyVerifier) -> Any:

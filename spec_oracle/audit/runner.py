@@ -1,7 +1,7 @@
 """Runs the checks of a subject and draws the verdict."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -10,6 +10,7 @@ from typing import Any
 
 from spec_oracle.audit import exact_checks, sampled_checks
 from spec_oracle.audit.counterexample import describe, smallest_counterexample
+from spec_oracle.audit.function_checks import run_function_checks
 from spec_oracle.audit.intercepted import intercepted_law
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.plain import SubjectRaisedError
@@ -28,11 +29,14 @@ from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
-from spec_oracle.statistics import DEFAULT_ALPHA, ErrorBudget
+from spec_oracle.statistics import CHECK_SHARES, DEFAULT_ALPHA, ErrorBudget
 from spec_oracle.toy import Instance
 from verifiers import AnyVerifier, Drafting, StatefulVerifier, drafting_of
 
 DEFAULT_PATHS = 2
+
+LAW_CHECKS = ("joint", "calls", "batch")
+"""The checks that decide whether text has the target's law; others find other faults."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,8 @@ class AuditOptions:
 
     ``num_paths`` None stands for two paths, and for one where a subject takes only one. ``alpha`` is the
     false-alarm rate of the whole run; ``budget`` seconds per sampled subject; ``instances`` replace the
-    built-in panel; ``counterexamples`` is the folder for the instances of lossy subjects, None to save
-    nothing; ``shrink`` asks for the smallest counterexample.
+    built-in panel; ``checks`` are those to run besides `joint`; ``counterexamples`` is the folder for the
+    instances of lossy subjects, None to save nothing; ``shrink`` asks for the smallest counterexample.
     """
 
     vocab_size: int = 3
@@ -54,6 +58,7 @@ class AuditOptions:
     exact: bool = False
     array: str = "numpy"
     instances: Mapping[str, Instance] | None = None
+    checks: Collection[str] = tuple(CHECK_SHARES)
     counterexamples: Path | None = None
     shrink: bool = True
 
@@ -146,11 +151,14 @@ def _audit_verifier(
     first = next(iter(instances.values()))
     small = panel(2, 2, first.num_paths, options.seed)["good-draft"]
     calls, text = exact_checks.calls(verifier, small, arithmetic)
-    checks = (
-        exact_checks.joint(findings, arithmetic),
+    others = (
         calls,
         exact_checks.batch(verifier, first, options.seed),
         exact_checks.inputs_kept(verifier, first, options.seed),
+    )
+    checks = (
+        exact_checks.joint(findings, arithmetic),
+        *(check for check in others if check.name in options.checks),
     )
     best = block_transport_optimum if isinstance(verifier, StatefulVerifier) else multi_path_optimum
     optimum = _mean_optimum(instances, best, drafting_of(verifier))
@@ -168,13 +176,44 @@ def _audit_intercepted(subject: Subject, options: AuditOptions, alpha: float) ->
     for name, law in list(findings.laws.items())[:1]:
         sampled_checks.require_agreement(subject, name, law, alpha=rate, seed=options.seed)
     arithmetic = exact_checks.Arithmetic(rounding=subject.tolerance)
-    checks = [exact_checks.joint(findings, arithmetic, "intercepted and cross-checked")]
+    joint = exact_checks.joint(findings, arithmetic, "intercepted and cross-checked")
+    exact_length = None
     if subject.rule_at is not None and not subject.declared_lossy:
-        checks.append(exact_checks.length(findings, subject.rule_at, subject.tolerance))
+        exact_length = exact_checks.length(findings, subject.rule_at, subject.tolerance)
+    checks = (joint, *_beyond_one_call(subject, options, alpha, joint, exact_length))
     report = _exact_report(
-        subject, options, tuple(checks), findings, law_of=law_of, optimum=_mean_optimum(instances)
+        subject, options, checks, findings, law_of=law_of, optimum=_mean_optimum(instances)
     )
     return replace(report, alpha=alpha, smallest_detectable_tv=subject.tolerance)
+
+
+def _beyond_one_call(
+    subject: Subject,
+    options: AuditOptions,
+    alpha: float,
+    joint: CheckResult,
+    exact_length: CheckResult | None = None,
+) -> Iterator[CheckResult]:
+    """Yield the checks of a plain function besides ``joint``; none where the user chose the instances.
+
+    ``exact_length`` takes the place of the sampled check.
+    """
+    if options.instances is not None:
+        if exact_length is not None:
+            yield exact_length
+        return
+    results = run_function_checks(
+        subject,
+        ErrorBudget(alpha),
+        wanted=options.checks,
+        num_paths=options.paths_for(subject),
+        is_law_kept=joint.status is not Status.FAILED and not subject.declared_lossy,
+        seconds=options.budget,
+        seed=options.seed,
+    )
+    for name, result in results.items():
+        check = exact_length or result if name == "length" else result
+        yield replace(check, known=subject.known.get(name, "")) if check.status is Status.FAILED else check
 
 
 def _exact_report(
@@ -189,16 +228,17 @@ def _exact_report(
     verdict = _verdict(checks, subject)
     laws = list(findings.laws.values())
     lossy = verdict in (SubjectVerdict.LOSSY, SubjectVerdict.DECLARED_LOSSY)
+    proven = all(check.alpha == 0 for check in _against(checks)) or verdict is SubjectVerdict.LOSSLESS
     return SubjectReport(
         subject.name,
         verdict,
-        Evidence.EXACT,
+        Evidence.EXACT if proven else Evidence.STATISTICAL,
         checks,
         options.alpha,
         total_variation=findings.total_variation,
         block_efficiency=_mean(float(law.block_efficiency) for law in laws),
         optimum=optimum,
-        counterexample=_counterexample(subject, findings.laws, law_of, options) if lossy else None,
+        counterexample=_counterexample(subject, findings.laws, law_of, options) if lossy and proven else None,
         version=subject.version,
         rule=subject.rule_at(options.draft_length) if subject.rule_at else None,
         notes=subject.notes,
@@ -211,7 +251,7 @@ def _audit_sampled(subject: Subject, options: AuditOptions, alpha: float) -> Sub
     rate = ErrorBudget(alpha).rate_of("joint")
     findings = sampled_checks.joint(subject, instances, alpha=rate, budget=options.budget, seed=options.seed)
     samples = [sample for sample in findings.samples.values() if sample.draws]
-    checks = (findings.check,)
+    checks = (findings.check, *_beyond_one_call(subject, options, alpha, findings.check))
     worst = findings.worst
     return SubjectReport(
         subject.name,
@@ -232,13 +272,17 @@ def _audit_sampled(subject: Subject, options: AuditOptions, alpha: float) -> Sub
     )
 
 
-def _verdict(checks: Iterable[CheckResult], subject: Subject) -> SubjectVerdict:
-    statuses = [check.status for check in checks if check.name != "length"]
-    if Status.FAILED in statuses:
+def _against(checks: Iterable[CheckResult]) -> list[CheckResult]:
+    """Return the failures that speak against the law: of one call, over calls, or beside other requests."""
+    return [check for check in checks if check.name in LAW_CHECKS and check.status is Status.FAILED]
+
+
+def _verdict(checks: Sequence[CheckResult], subject: Subject) -> SubjectVerdict:
+    if _against(checks):
         return SubjectVerdict.DECLARED_LOSSY if subject.declared_lossy else SubjectVerdict.LOSSY
-    if Status.INCONCLUSIVE in statuses or Status.PASSED not in statuses:
-        return SubjectVerdict.INCONCLUSIVE
-    return SubjectVerdict.LOSSLESS
+    # Another check that could not be settled is told, but what was found of one call stands without it.
+    is_law_kept = any(check.name == "joint" and check.status is Status.PASSED for check in checks)
+    return SubjectVerdict.LOSSLESS if is_law_kept else SubjectVerdict.INCONCLUSIVE
 
 
 def _counterexample(

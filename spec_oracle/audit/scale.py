@@ -1,33 +1,35 @@
-"""The check `scale`: large vocabularies and large index products keep the law."""
+"""The check `scale`: low precision, large vocabularies and large index products keep the law."""
 
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit.draws import checks_own_rng
+from spec_oracle.audit.large_vocabulary import equal_tokens, tokens_by_ratio
+from spec_oracle.audit.low_precision import low_precision
 from spec_oracle.audit.plain import call_plain, make_generator
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.subjects import Subject
 from spec_oracle.audit.watch import first_failure, watched
+from spec_oracle.toy import Instance
 from verifiers import Drafts
-
-LARGE_VOCABULARY = 16_001
-CELLS = 8
-ROUNDS = 8
-REQUESTS = 64
 
 SWEPT_VOCABULARY = 1003
 """No multiple of any tile; with one request a token, offsets reach 10^6."""
 
 
-def scale_of_function(subject: Subject, *, alpha: float, seed: int) -> CheckResult:
-    """Judge a function on every id of a mid-size vocabulary, on large offsets, on a large vocabulary."""
+def scale_of_function(subject: Subject, instance: Instance, *, alpha: float, seed: int) -> CheckResult:
+    """Judge a function on every id of a mid-size vocabulary, on large offsets and rows, in low precision.
+
+    ``instance`` is a toy whose rows are exact in every floating type.
+    """
     return first_failure(
         "scale",
         lambda: _every_id(subject, seed),
-        lambda: _large_offsets(subject, alpha / 2, seed),
-        lambda: _large_vocabulary(subject, alpha / 2, seed),
+        lambda: _large_offsets(subject, alpha / 4, seed),
+        lambda: tokens_by_ratio("scale", subject, alpha=alpha / 4, seed=seed),
+        lambda: equal_tokens("scale", subject, alpha=alpha / 4, seed=seed),
+        lambda: low_precision("scale", subject, instance, alpha=alpha / 4, seed=seed),
     )
 
 
@@ -63,34 +65,3 @@ def _large_offsets(subject: Subject, alpha: float, seed: int) -> CheckResult:
 
     law = np.array([0.5, 0.5, 0.0])
     return watched("scale", "drafts kept at large offsets", [law], rounds(), alpha=alpha)
-
-
-def _large_vocabulary(subject: Subject, alpha: float, seed: int) -> CheckResult:
-    """Test the first token of one draft on Zipf-like rows, tokens grouped by how p compares with q."""
-    rng, generator = checks_own_rng(seed), make_generator(subject.array, seed)
-    target, draft = (_zipf_row(rng) for _ in range(2))
-    cell_of = _cells_by_ratio(target, draft)
-    rows_p = np.broadcast_to(target, (REQUESTS, 1, 2, LARGE_VOCABULARY))
-    rows_q = np.broadcast_to(draft, (REQUESTS, 1, 1, LARGE_VOCABULARY))
-
-    def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        for _ in range(ROUNDS):
-            tokens = rng.choice(LARGE_VOCABULARY, p=draft, size=(REQUESTS, 1, 1))
-            yield [cell_of[call_plain(subject, Drafts(tokens, rows_q, rows_p), generator).tokens[:, 0]]]
-
-    law = np.bincount(cell_of, weights=target, minlength=CELLS)
-    return watched("scale", f"first token of {LARGE_VOCABULARY}", [law / law.sum()], rounds(), alpha=alpha)
-
-
-def _zipf_row(rng: np.random.Generator) -> NDArray[np.float64]:
-    weights = 1.0 / (1.0 + rng.permutation(LARGE_VOCABULARY))
-    return np.asarray(weights / weights.sum())
-
-
-def _cells_by_ratio(target: NDArray[np.float64], draft: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Group tokens by p/q into `CELLS` of about equal p: what a residual must not produce stands apart."""
-    order = np.argsort(target / draft, kind="stable")
-    before = np.cumsum(target[order]) - target[order]
-    cell_of = np.empty(LARGE_VOCABULARY, dtype=np.int64)
-    cell_of[order] = np.minimum((before * CELLS).astype(np.int64), CELLS - 1)
-    return cell_of

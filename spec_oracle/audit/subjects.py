@@ -2,8 +2,8 @@
 
 import importlib
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,7 +30,8 @@ class Subject:
     ``array`` is the array type that the function takes; ``rule_at(draft_length)`` names the built-in verifier
     whose accepted-length law it declares; ``declared_lossy`` marks rules that relax the law on purpose.
     ``tolerance`` is the total variation that its arithmetic explains; ``follow`` says whether its randomness
-    can be intercepted.
+    can be intercepted; ``dtype`` is the floating type of the rows that the function is handed; ``known``
+    names checks whose failure is on record, with the reason or the page that tells of it.
     """
 
     name: str
@@ -42,6 +43,8 @@ class Subject:
     single_path: bool = True
     tolerance: float = ROUNDING
     follow: bool = True
+    dtype: str = "float64"
+    known: Mapping[str, str] = field(default_factory=dict)
     version: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -80,6 +83,7 @@ def of_engine(name: str) -> Subject:
         declared_lossy=bool(known.declared_lossy),
         tolerance=ROUNDING if known.origin.precision == "float64" else FLOAT32_ROUNDING,
         follow="exact" in known.origin.evidence,
+        known=known.known,
         version=engines.installed_version(name),
         notes=tuple(note for note in (known.declared_lossy, known.notes) if note),
     )

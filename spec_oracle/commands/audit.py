@@ -18,6 +18,9 @@ from spec_oracle.commands.options import (
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 
+CHECKS = ("length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale")
+"""The checks of subjects besides `joint`, which always runs, and `draft-law`, which needs a drafter."""
+
 
 def add_audit(commands: Any) -> None:
     """Add ``audit`` to the parser."""
@@ -50,6 +53,12 @@ def add_audit(commands: Any) -> None:
         metavar="FOLDER",
         help="where instances of lossy subjects are saved, default: counterexamples",
     )
+    command.add_argument(
+        "--check",
+        action="append",
+        choices=CHECKS,
+        help="run `joint` and this check only; repeatable; default: all that apply",
+    )
     command.add_argument("--engines", action="store_true", help="audit every engine available here")
     command.add_argument("--list", action="store_true", help="list the subjects by name")
 
@@ -72,6 +81,7 @@ def _audit(options: Any) -> int:
         exact=options.exact,
         array=options.array,
         instances={str(path): Instance.load(path) for path in options.instance} if options.instance else None,
+        checks=options.check or CHECKS,
         counterexamples=options.counterexamples,
     )
     subjects = list(options.subjects)

@@ -37,7 +37,12 @@ def _subject(report: SubjectReport) -> dict[str, Any]:
         "optimum": plain(report.optimum),
         "headroom": plain(report.headroom),
         "checks": [
-            {"name": check.name, "status": check.status.value, "detail": check.detail}
+            {
+                "name": check.name,
+                "status": check.status.value,
+                "detail": check.detail,
+                "known": check.known or None,
+            }
             for check in report.checks
         ],
         "counterexample": _counterexample(report.counterexample),

@@ -1,8 +1,10 @@
 """An audit for people: a table, then what is wrong and how to see it."""
 
+from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from spec_oracle.audit import AuditReport, CheckResult, Counterexample, Status, SubjectReport
+from spec_oracle.audit import AuditReport, Counterexample, Status, SubjectReport
 from spec_oracle.report.numbers import short
 from spec_oracle.report.table import markdown_table, text_table
 from spec_oracle.toy import Instance, ToyModel, context_text
@@ -39,8 +41,7 @@ def audit_to_text(report: AuditReport) -> str:
     """Return the report for a terminal."""
     parts = [text_table(HEAD, audit_rows(report), right=(3, 4, 5, 6, 7))]
     for subject in report.subjects:
-        told = [_check_line(check) for check in subject.checks if check.status is not Status.PASSED]
-        told += [f"  note: {note}" for note in subject.notes]
+        told = [f"  {line}" for line in (*_check_lines(subject), *(f"note: {n}" for n in subject.notes))]
         if subject.counterexample is not None:
             told.append(_counterexample(subject.counterexample))
         if told:
@@ -68,12 +69,19 @@ def audit_to_markdown(report: AuditReport) -> str:
 
 
 def _remarks(subject: SubjectReport) -> list[str]:
-    told = [check for check in subject.checks if check.status is not Status.PASSED]
-    return [*(f"{check.name}: {check.detail}" for check in told), *subject.notes]
+    return [*_check_lines(subject), *subject.notes]
 
 
-def _check_line(check: CheckResult) -> str:
-    return f"  {check.name}: {check.status.value}, {check.detail}"
+def _check_lines(subject: SubjectReport) -> Iterator[str]:
+    """Yield a line for every check that failed or could not tell, and one for each reason not to run."""
+    not_run: dict[str, list[str]] = {}
+    for check in subject.checks:
+        if check.status is Status.NOT_RUN:
+            not_run.setdefault(check.detail, []).append(check.name)
+        elif check.status is not Status.PASSED:
+            known = f" (known: {check.known})" if check.known else ""
+            yield f"{check.name}: {check.status.value}, {check.detail}{known}"
+    yield from (f"not run: {', '.join(names)} ({reason})" for reason, names in not_run.items())
 
 
 def _summary(report: AuditReport) -> str:
@@ -81,7 +89,7 @@ def _summary(report: AuditReport) -> str:
     for subject in report.subjects:
         counts[subject.verdict.value] = counts.get(subject.verdict.value, 0) + 1
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "nothing tested"
-    statistical = any(subject.evidence.value == "statistical" for subject in report.subjects)
+    statistical = any(check.alpha > 0 for subject in report.subjects for check in subject.checks)
     alarm = f"; chance of any false alarm at most {report.alpha:g}" if statistical else ""
     return f"{told}{alarm}; seed {report.seed}"
 
@@ -114,10 +122,15 @@ def _model_lines(name: str, model: ToyModel) -> list[str]:
         for length, level in enumerate(model.levels)
         for context, row in zip(np.ndindex(*(model.vocab_size,) * length), level, strict=True)
     }
-    if len(set(rows.values())) == 1:
-        return [f"  {name}  after every context: ({', '.join(rows[()])})"]
-    shown = list(rows.items())[:_SHOWN_CONTEXTS]
+    usual, times = Counter(rows.values()).most_common(1)[0]
+    if times == len(rows):
+        return [f"  {name}  after every context: ({', '.join(usual)})"]
+    # One row after most contexts is told once, at the end.
+    told = {context: row for context, row in rows.items() if row != usual or times <= len(rows) // 2}
+    shown = list(told.items())[:_SHOWN_CONTEXTS]
     lines = [f"  {name}  after [{context_text(context)}]: ({', '.join(row)})" for context, row in shown]
-    if len(rows) > len(shown):
-        lines.append(f"  {name}  ... {len(rows) - len(shown)} more contexts, see the instance file")
+    if len(told) > len(shown):
+        lines.append(f"  {name}  ... {len(told) - len(shown)} more contexts, see the instance file")
+    if len(told) < len(rows):
+        lines.append(f"  {name}  after every other context: ({', '.join(usual)})")
     return lines

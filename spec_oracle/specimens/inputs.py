@@ -121,6 +121,11 @@ def _fresh_entropy(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array,
 # Size.
 
 
+def _sums_in_the_rows_type(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:  # noqa: ARG001
+    sums = residual(p[i], q[i]).cumsum(dtype=p.dtype)
+    return min(int((sums <= rng.random() * sums[-1]).sum()), len(sums) - 1)
+
+
 def _floor(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:  # noqa: ARG001
     return draw(np.maximum(p[i] - q[i], 1e-5), rng)
 
@@ -238,6 +243,13 @@ INPUTS: tuple[Specimen, ...] = (
         "ids in the last, partial tile are never drawn",
         SCALE,
         per_request(_token_rule_with(passes, _last_tile_lost)),
+    ),
+    _function(
+        "low-precision",
+        "sums-in-the-rows-type",
+        "running sums in the type of the rows: in float16 they stop growing",
+        SCALE,
+        per_request(_token_rule_with(passes, _sums_in_the_rows_type)),
     ),
     _function("F3", "offsets-overflow", "offsets into q wrap around", SCALE, _offsets_of_sixteen_bits),
     _function(

@@ -130,8 +130,8 @@ def python_random(x: Array, q: Array, p: Array, rng: Any) -> list[int]:  # noqa:
     return loop(
         x,
         lambda i: bool(1 - random.random() < p[i, x[i]] / q[i, x[i]]),  # noqa: S311
-        lambda i: random.choices(vocabulary, residual(p[i], q[i]))[0],  # noqa: S311
-        lambda: random.choices(vocabulary, p[-1])[0],  # noqa: S311
+        lambda i: random.choices(vocabulary, residual(p[i], q[i]).tolist())[0],  # noqa: S311
+        lambda: random.choices(vocabulary, p[-1].tolist())[0],  # noqa: S311
     )
 
 

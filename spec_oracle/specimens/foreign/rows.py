@@ -84,8 +84,9 @@ def passes(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
 
 
 def invert(weights: Array, u: Any) -> int:
-    """Return the token at which the normalised cumulative weights exceed u."""
-    cumulative = weights.cumsum() / weights.sum()
+    """Return the token at which the normalised cumulative weights exceed u; sums are in float64."""
+    cumulative = weights.cumsum(dtype=np.float64)
+    cumulative /= cumulative[-1]
     return int(min((cumulative <= u).sum(), np.flatnonzero(weights)[-1]))
 
 

@@ -81,7 +81,7 @@ def race_with_shared_noise(x: Array, q: Array, p: Array, generator: Any) -> tupl
 def gumbel_with_logits(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Log of the residual plus Gumbel noise from uniforms."""
     tau = _length(torch.rand_like(_ratios(x, q, p)).log() < _ratios(x, q, p).log())
-    u = torch.rand(q.shape[0], q.shape[2], generator=generator, dtype=q.dtype).clamp(min=1e-30)
+    u = torch.rand(q.shape[0], q.shape[2], generator=generator, dtype=torch.float64).clamp(min=1e-30)
     noise = -torch.log(-torch.log(u))
     return _emit(x, tau, (_row(_residuals(q, p), tau).log() + noise).argmax(dim=-1))
 
@@ -90,8 +90,8 @@ def gumbel_with_logits(x: Array, q: Array, p: Array, generator: Any) -> tuple[Ar
 def inverse_cdf_search(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Inversion by searchsorted; a second uniform for the token."""
     tau = _length(torch.rand_like(_ratios(x, q, p)) < _ratios(x, q, p))
-    cumulative = _row(_residuals(q, p), tau).cumsum(dim=-1)
-    u = torch.rand(len(x), 1, generator=generator, dtype=q.dtype) * cumulative[:, -1:]
+    cumulative = _row(_residuals(q, p), tau).cumsum(dim=-1, dtype=torch.float64)
+    u = torch.rand(len(x), 1, generator=generator, dtype=torch.float64) * cumulative[:, -1:]
     return _emit(x, tau, torch.searchsorted(cumulative, u, right=True).clamp(max=q.shape[2] - 1)[:, 0])
 
 
