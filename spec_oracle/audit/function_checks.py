@@ -12,13 +12,16 @@ from spec_oracle.audit.calls import calls_of_function
 from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
 from spec_oracle.audit.inputs_kept import inputs_kept_by_function
 from spec_oracle.audit.length import length_of_function
+from spec_oracle.audit.mixed_batch import mixed_batch, options_of
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.plain import ContractError, SubjectRaisedError, call_plain, make_generator
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.scale import scale_of_function
 from spec_oracle.audit.streams import streams_of_function
 from spec_oracle.audit.subjects import Subject
+from spec_oracle.audit.watch import first_failure
 from spec_oracle.statistics import ErrorBudget
+from spec_oracle.toy import Instance
 
 Checks: TypeAlias = Mapping[str, Callable[[], CheckResult]]
 
@@ -58,9 +61,7 @@ def function_checks(subject: Subject, budget: ErrorBudget, *, num_paths: int = 1
         "length": partial(length_of_function, subject, lengths, alpha=budget.rate_of("length")),
         "calls": partial(calls_of_function, subject, pair, alpha=budget.rate_of("calls")),
         "streams": partial(streams_of_function, subject, pair, alpha=budget.rate_of("streams")),
-        "batch": partial(
-            batch_of_function, subject, neighbours, one_path["flat"], alpha=budget.rate_of("batch")
-        ),
+        "batch": partial(_batch, subject, neighbours, one_path["flat"], alpha=budget.rate_of("batch")),
         "bad-input": partial(bad_input_of_function, subject, one_path["zeros"]),
         "inputs-kept": partial(inputs_kept_by_function, subject, toys["flat"]),
         "scale": partial(
@@ -68,6 +69,19 @@ def function_checks(subject: Subject, budget: ErrorBudget, *, num_paths: int = 1
         ),
     }
     return {name: partial(part, seed=seed) for name, part in parts.items()}
+
+
+def _batch(
+    subject: Subject, neighbours: Instance, instance: Instance, *, alpha: float, seed: int
+) -> CheckResult:
+    """Judge requests beside others, and mixed batches where the function takes them."""
+    if not options_of(subject):
+        return batch_of_function(subject, neighbours, instance, alpha=alpha, seed=seed)
+    return first_failure(
+        "batch",
+        lambda: batch_of_function(subject, neighbours, instance, alpha=alpha / 2, seed=seed),
+        lambda: mixed_batch("batch", subject, instance, alpha=alpha / 2, seed=seed),
+    )
 
 
 def run_function_checks(

@@ -8,7 +8,9 @@ tensors; the generator is of the same library, and using the global one instead 
 """
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ from numpy.typing import NDArray
 from spec_oracle.audit.subjects import Subject
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from verifiers import AnyVerifier, Drafts, StatefulVerifier, numpy_decisions
+
+NO_OPTIONS: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
 
 class ContractError(SpecOracleError):
@@ -51,9 +55,12 @@ def make_generator(array: str, seed: int) -> Any:
     return np.random.default_rng(seed)
 
 
-def call_plain(subject: Subject, drafts: Drafts, generator: Any) -> Emissions:
+def call_plain(
+    subject: Subject, drafts: Drafts, generator: Any, options: Mapping[str, NDArray[Any]] = NO_OPTIONS
+) -> Emissions:
     """Call the subject's function on numpy drafts and check what it returns.
 
+    ``options`` are keyword arguments beyond the contract (see `spec_oracle.audit.mixed_batch`).
     Raises `ContractError` for tokens or lengths that are no emission, `SubjectRaisedError` when the
     function itself raises.
     """
@@ -63,8 +70,9 @@ def call_plain(subject: Subject, drafts: Drafts, generator: Any) -> Emissions:
     if drafts.num_paths == 1:
         arguments = tuple(array[:, 0] for array in arguments)
     handed = [to_library(array, subject.array, subject.dtype) for array in arguments]
+    keywords = {name: to_library(array, subject.array) for name, array in options.items()}
     try:
-        tokens, accepted = subject.function(handed[0], handed[1], handed[2], generator)
+        tokens, accepted = subject.function(handed[0], handed[1], handed[2], generator, **keywords)
     except SpecOracleError:
         raise
     except Exception as error:

@@ -26,12 +26,16 @@ def logits_of(probs: Tensor) -> Tensor:
     return torch.log(probs)
 
 
-def draw_bonus(target_probs: Tensor) -> Tensor:
-    """Draw the token after a fully accepted draft from the last target row, int64 [B, 1].
+def draw_bonus(last_rows: Tensor, is_greedy: Tensor | None = None) -> Tensor:
+    """Draw the token after a fully accepted draft from its target rows [B, V], int64 [B, 1].
 
-    For engines whose verifier takes the bonus token from its caller, the sampler of plain decoding.
+    For engines whose verifier takes the bonus token from its caller, the sampler of plain decoding: the
+    likeliest token for requests that are decoded greedily, bool [B].
     """
-    return torch.multinomial(target_probs[:, -1], num_samples=1)
+    drawn = torch.multinomial(last_rows, num_samples=1)
+    if is_greedy is None:
+        return drawn
+    return torch.where(is_greedy[:, None], last_rows.argmax(dim=1, keepdim=True), drawn)
 
 
 def counted(tokens: Tensor) -> Emission:

@@ -24,13 +24,20 @@ def load(*, reads_draft: bool) -> Verify:
     module = load_alone("lmdeploy.pytorch.backends.default.rejection_sampling", folder, {})
     sampler = module.DefaultRejectionSamplingImpl()
 
-    def verify(tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None) -> Emission:
+    def verify(
+        tokens: Tensor,
+        draft: Tensor,
+        target: Tensor,
+        generator: Generator = None,
+        *,
+        is_greedy: Tensor | None = None,
+    ) -> Emission:
         with drawing_from(generator):
             output, _num_rejected, _last = sampler.forward(
                 logits_of(target[:, :-1]),
                 tokens,
-                draw_bonus(target)[:, 0],
-                is_greedy=None,
+                draw_bonus(target[:, -1], is_greedy)[:, 0],
+                is_greedy=is_greedy,
                 draft_probs=draft if reads_draft else None,
             )
         return counted(output)

@@ -76,4 +76,9 @@ def load(version: str, *, block: bool = False, reads_draft: bool = True) -> Veri
     module = load_alone("vllm_ascend.sample.rejection_sampler", folder, _given(block=block))
     vars(module)["torch"] = _PageableTorch("torch")
     target_argument = torch.clone if version in _TAKE_PROBABILITIES else logits_of
-    return flat_verify(module.rejection_sample, target_argument, reads_draft=reads_draft)
+    return flat_verify(
+        module.rejection_sample,
+        target_argument,
+        reads_draft=reads_draft,
+        greedy_temperature=module.GREEDY_TEMPERATURE,
+    )

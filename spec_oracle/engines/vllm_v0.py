@@ -52,7 +52,7 @@ def _verify_with(sampler: Callable[..., Any]) -> Verify:
             return counted(
                 sampler(
                     target_with_bonus_probs=target,
-                    bonus_token_ids=draw_bonus(target),
+                    bonus_token_ids=draw_bonus(target[:, -1]),
                     draft_probs=draft,
                     draft_token_ids=tokens,
                 )

@@ -12,9 +12,11 @@ import verifiers
 from spec_oracle.audit import AuditOptions, Status, Subject, SubjectVerdict, audit
 from spec_oracle.audit.large_vocabulary import equal_tokens
 from spec_oracle.audit.low_precision import low_precision
+from spec_oracle.audit.mixed_batch import mixed_batch
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.plain import as_plain
 from spec_oracle.audit.results import Evidence
+from spec_oracle.audit.watch import first_failure
 from spec_oracle.commands.audit import CHECKS
 from spec_oracle.specimens.foreign import FOREIGN
 from spec_oracle.specimens.registry import specimens
@@ -134,3 +136,34 @@ def test_tokens_that_cannot_come_out_are_noticed_by_coincidence():
     wrong = equal_tokens("scale", Subject("mine", function=every_fiftieth), alpha=1e-8, seed=0)
     assert right.status is Status.PASSED
     assert wrong.status is Status.FAILED
+
+
+def mixed(tokens, draft_probs, target_probs, generator, *, draft_lengths=None, is_greedy=None, wrong=""):
+    """A right token rule for mixed batches, request by request; ``wrong`` names a defect."""
+    batch, length = tokens.shape
+    emitted, accepted = np.full((batch, length + 1), -1), np.zeros(batch, int)
+    for b in range(batch):
+        n = length if draft_lengths is None or wrong == "padding" else draft_lengths[b]
+        rows = target_probs[b : b + 1, : n + 1]
+        if is_greedy is not None and is_greedy[b] and wrong != "greedy":
+            rows = np.eye(rows.shape[-1])[rows.argmax(axis=-1)]
+        if n == 0:
+            emitted[b, 0] = generator.choice(rows.shape[-1], p=rows[0, 0])
+            continue
+        one, accepted[b : b + 1] = TOKEN(tokens[b : b + 1, :n], draft_probs[b : b + 1, :n], rows, generator)
+        emitted[b, : n + 1] = one[0]
+    return emitted, accepted
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status"), [("", Status.PASSED), ("padding", Status.FAILED), ("greedy", Status.FAILED)]
+)
+def test_mixed_batches_are_judged_where_they_are_taken(wrong, status):
+    def function(tokens, draft_probs, target_probs, generator, *, draft_lengths=None, is_greedy=None):
+        options = {"draft_lengths": draft_lengths, "is_greedy": is_greedy, "wrong": wrong}
+        return mixed(tokens, draft_probs, target_probs, generator, **options)
+
+    subject = Subject("mine", function=function)
+    instance = panel(3, 3, 1, 0)["flat"]
+    result = first_failure("batch", lambda: mixed_batch("batch", subject, instance, alpha=1e-9, seed=0))
+    assert result.status is status

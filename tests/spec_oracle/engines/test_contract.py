@@ -33,9 +33,16 @@ def test_logits_of_zero_mass_are_minus_infinity():
     assert logits.softmax(-1).tolist() == pytest.approx([0.5, 0.5, 0.0])
 
 
-def test_the_bonus_comes_from_the_last_row():
-    rows = torch.tensor([[[1.0, 0, 0], [0, 0, 1.0]], [[1.0, 0, 0], [0, 1.0, 0]]])
+def test_the_bonus_comes_from_its_row():
+    rows = torch.tensor([[0, 0, 1.0], [0, 1.0, 0]])
     assert draw_bonus(rows).tolist() == [[2], [1]]
+
+
+def test_the_bonus_of_a_greedy_request_is_the_likeliest_token():
+    rows = torch.tensor([[0.4, 0.6, 0]] * 64)
+    drawn = draw_bonus(rows, torch.arange(64) % 2 == 0)[:, 0]
+    assert set(drawn[::2].tolist()) == {1}
+    assert set(drawn[1::2].tolist()) == {0, 1}
 
 
 def test_drawing_from_a_generator_continues_it_and_leaves_the_global_stream_alone():
