@@ -136,11 +136,24 @@ class _Subject:
         flat = points.reshape(-1, points.shape[-1])
         answers = np.asarray(self._function(flat)).reshape(len(flat), -1)
         self.evaluations += len(flat)
-        distinct, inverse = np.unique(answers, axis=0, return_inverse=True)
+        _, first, inverse = np.unique(
+            _codes(answers.astype(np.int64)), return_index=True, return_inverse=True
+        )
         numbers = [
-            self._numbers.setdefault(tuple(row), len(self._numbers)) for row in distinct.astype(int).tolist()
+            self._numbers.setdefault(tuple(row), len(self._numbers))
+            for row in answers[first].astype(int).tolist()
         ]
         return np.array(numbers, dtype=np.int64)[inverse.reshape(points.shape[:-1])]
+
+
+def _codes(rows: Integers) -> Integers:
+    """Return one number for each of the ``rows`` [N, k], equal for equal rows: cheap to sort."""
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    spans = [int(b) - int(a) + 1 for a, b in zip(low, high, strict=True)]
+    if math.prod(spans) >= 2**62:
+        return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    codes: Integers = np.ravel_multi_index(tuple((rows - low).T), spans)
+    return codes
 
 
 def _grid(dimensions: int) -> _Cells:
