@@ -27,6 +27,11 @@ class Symbol:
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
 
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Make torch accept symbols among its arguments; `torch_mode` has answered before this is asked."""
+        return NotImplemented
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         from spec_oracle.exact.interception.numpy_arrays import apply_ufunc
 
@@ -186,6 +191,9 @@ class Pending(Symbol):
     def __init__(self, choose: Callable[[], int]) -> None:
         self._choose = choose
         self._value: int | None = None
+
+    def __hash__(self) -> int:  # type: ignore[override]  # a number by the time that it is asked for
+        return hash(self.settled())
 
     def settled(self, operation: str = "") -> int:  # noqa: ARG002  (part of the interface)
         """Decide, or return what was decided."""

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from spec_oracle.exact.interception.arithmetic import FUNCTIONS, truncate
 from spec_oracle.exact.interception.races import race
 from spec_oracle.exact.interception.run import current_run
-from spec_oracle.exact.interception.symbols import Scalar, Symbol, Untraceable
+from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol, Untraceable
 from spec_oracle.exact.interception.torch_boxes import (
     FLOATS,
     INTEGERS,
@@ -323,12 +323,37 @@ _READERS: Final = frozenset(
 
 
 class _Readers(TorchFunctionMode):  # type: ignore[misc]
-    """Decides boxed integers, and refuses boxed noise, before memory is read without an operator."""
+    """Watches the ways out of tensors and back: ``item`` hands over symbols, operators take them.
+
+    Before memory is read without an operator, boxed integers are decided and boxed noise is refused.
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.Tensor.item and _has_box(args[0]):
+            return _element(args[0])
         if func in _READERS:
             settle(args[0], f"torch.Tensor.{func.__name__}")
-        return func(*args, **(kwargs or {}))
+        if any(isinstance(value, Symbol) for value in (*args, *kwargs.values())):
+            args = tuple(map(_boxed_scalar, args))
+            kwargs = {key: _boxed_scalar(value) for key, value in kwargs.items()}
+        return func(*args, **kwargs)
+
+
+def _element(tensor: Any) -> Any:
+    """Return the symbol in a tensor of one element: foreign code goes on with it as with a number."""
+    if tensor.numel() > 1:
+        return tensor.item()  # torch's own error
+    return symbols_at(tensor, np.ones(tuple(tensor.shape), dtype=bool))[0]
+
+
+def _boxed_scalar(value: Any) -> Any:
+    """Return a symbol as a tensor without axes, which torch takes for a number; anything else as it is."""
+    if not isinstance(value, Symbol):
+        return value
+    scalar = torch.zeros((), dtype=torch.int64 if isinstance(value, Pending) else torch.float64)
+    write(scalar, np.ones((), dtype=bool), [value])
+    return scalar
 
 
 @contextmanager

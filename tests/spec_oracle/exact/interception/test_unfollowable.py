@@ -1,5 +1,6 @@
 """What cannot be followed is named, with the line of the foreign code; it never yields a law."""
 
+import math
 import random
 
 import numpy as np
@@ -60,8 +61,8 @@ def torch_sort():
     return torch.rand(3).sort().indices
 
 
-def torch_item():
-    return torch.rand(1).item() < 0.5
+def torch_item_as_float():
+    return math.sqrt(torch.rand(1).item()) < 0.5
 
 
 def torch_tolist():
@@ -134,7 +135,7 @@ def unknown_container():
         (numpy_product_of_exponentials, "multiplication"),
         (python_gauss, "gauss"),
         (torch_sort, "sort"),
-        (torch_item, "_local_scalar_dense"),
+        (torch_item_as_float, "float"),
         (torch_tolist, "tolist"),
         (torch_numpy, "numpy"),
         (torch_softmax, "softmax"),
