@@ -1,12 +1,13 @@
 """Exact emission laws of plain functions, by interception of their randomness."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.plain import ContractError, SubjectRaisedError, to_library
-from spec_oracle.audit.subjects import PlainFunction, Subject
+from spec_oracle.audit.subjects import Subject
+from spec_oracle.audit.uniforms import PlainFunction
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.arithmetic import arithmetic
@@ -15,11 +16,16 @@ from spec_oracle.exact.interception import verdict_law
 from spec_oracle.toy import Instance
 from verifiers import Drafting
 
+Known: TypeAlias = dict[tuple[bytes, ...], dict[tuple[int, ...], float]]
+"""Laws of the emission after one draft, by the bytes of the arrays that the function is handed."""
 
-def intercepted_law(subject: Subject, instance: Instance) -> EmissionLaw:
+
+def intercepted_law(subject: Subject, instance: Instance, known: Known | None = None) -> EmissionLaw:
     """Return the exact emission law of the subject's function on ``instance``, in float64.
 
-    The function is run on one draft at a time, once per outcome of its random decisions. Raises
+    The function is run on one draft at a time, once per outcome of its random decisions. Laws found in
+    ``known`` are not computed again, new ones are entered: instances that differ in one row, as in the search
+    for a small counterexample, share most of them. Raises
     `CannotFollowError`, `TooManyBranchesError` or `UnrepeatableError` where the law would not be exact,
     `ContractError` for what is no emission, `SubjectRaisedError` when the function raises.
     """
@@ -33,27 +39,33 @@ def intercepted_law(subject: Subject, instance: Instance) -> EmissionLaw:
         arrays = (drafts.tokens[row], drafts.draft_probs[row], drafts.target_probs[row])
         if floats.num_paths == 1:
             arrays = (arrays[0][0], arrays[1][0], arrays[2][0])
-        _add_law(
-            masses,
-            subject.function,
-            tuple(to_library(a, subject.array, subject.dtype) for a in arrays),
-            probability,
-        )
+        key = tuple(repr(array.shape).encode() + array.tobytes() for array in arrays)
+        law = None if known is None else known.get(key)
+        if law is None:
+            handed = tuple(to_library(array, subject.array, subject.dtype) for array in arrays)
+            law = _law_after(subject.function, handed)
+            if known is not None:
+                known[key] = law
+        _add_law(masses, law, probability)
     return EmissionLaw(floats, tuple(masses))
 
 
-def _add_law(
-    masses: list[NDArray[np.float64]], function: PlainFunction, arrays: tuple[Any, ...], probability: float
-) -> None:
-    """Add the law of the emission after one draft, whose probability is given, to the masses."""
+def _law_after(function: PlainFunction, arrays: tuple[Any, ...]) -> dict[tuple[int, ...], float]:
+    """Return the law of the emission after one draft."""
     try:
-        law = verdict_law(function, *arrays)
+        return verdict_law(function, *arrays)
     except InvalidInputError as error:
         raise ContractError(str(error)) from None
     except SpecOracleError:
         raise
     except Exception as error:
         raise SubjectRaisedError(f"raised {type(error).__name__}: {error}") from error
+
+
+def _add_law(
+    masses: list[NDArray[np.float64]], law: dict[tuple[int, ...], float], probability: float
+) -> None:
+    """Add the law of the emission after one draft, whose probability is given, to the masses."""
     vocab = len(masses[0])
     for emission, mass in law.items():
         if not 0 < len(emission) <= len(masses) or not all(0 <= token < vocab for token in emission):
