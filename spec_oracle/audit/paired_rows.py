@@ -1,0 +1,200 @@
+"""Slow code with known uniforms, row by row against a rule that decides by the same uniforms.
+
+If both emit the same in all of n independent rows, the code's law is within -log(alpha) / n of the rule's at
+confidence 1 - alpha: total variation is at most the chance that two coupled results differ. Sampling alone
+would need n squared. Where rows differ, that is no defect yet, since the code may use its uniforms in
+another way; but if its law is the target's too, a text is as often the code's alone as the rule's alone, and
+sign tests on these rows tell (McNemar's, exact).
+"""
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from spec_oracle.audit.coins import BY_COINS, CoinRule
+from spec_oracle.audit.draws import checks_own_rng, extended_cells, sampled_drafts
+from spec_oracle.audit.integrated import Injected
+from spec_oracle.audit.plain import ContractError, Emissions, SubjectRaisedError, checked_emissions
+from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.sampled_checks import MAIN_INSTANCES, TARGET_TV
+from spec_oracle.toy import Instance
+from verifiers import Drafts
+
+Pair = Callable[[Drafts, np.random.Generator], tuple[Emissions, Emissions]]
+"""Verifies drafts by the code and by the rule, with the same uniforms."""
+
+_BATCH = 16
+
+
+def pair_by_coins(subject: Injected, rule: str) -> Pair:
+    """Return the pair of ``subject`` and a rule of `BY_COINS`."""
+
+    def pair(drafts: Drafts, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
+        uniforms = rng.random((drafts.batch, drafts.draft_length + 1))
+        return subject(drafts, uniforms), by_coins(BY_COINS[rule], drafts, uniforms)
+
+    return pair
+
+
+def by_coins(rule: CoinRule, drafts: Drafts, uniforms: NDArray[np.float64]) -> Emissions:
+    """Verify drafts of one path by a rule of `BY_COINS`."""
+    arrays = (drafts.tokens[:, 0], drafts.draft_probs[:, 0], drafts.target_probs[:, 0])
+    return checked_emissions(*rule(*arrays, uniforms), drafts)
+
+
+def fitting_rule(subject: Injected, instance: Instance, seed: int) -> str | None:
+    """Return the first rule of `BY_COINS` that agrees with the subject in a few rows, if one does."""
+    for name in BY_COINS:
+        rows = PairedRows(instance)
+        rows.add(pair_by_coins(subject, name), 4 * _BATCH, np.random.default_rng([seed, 2]))
+        if not rows.differing:
+            return name
+    return None
+
+
+@dataclass
+class PairedRows:
+    """What was seen on one instance; ``alone`` [2, cells] counts texts of code and rule where they differ."""
+
+    instance: Instance
+    rows: int = field(default=0, init=False)
+    differing: int = field(default=0, init=False)
+    seconds: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.instance = self.instance.floats
+        width = self.instance.draft_length + 1
+        self.alone = np.zeros((2, self.instance.vocab_size**width), dtype=np.int64)
+        self.lengths = np.zeros(width, dtype=np.int64)
+
+    def add(self, pair: Pair, count: int, rng: np.random.Generator) -> None:
+        """Verify ``count`` more rows by both."""
+        drafts = sampled_drafts(self.instance, count, rng)
+        started = time.perf_counter()
+        code, rule = pair(drafts, rng)
+        self.seconds += time.perf_counter() - started
+        # One seed for both, so that equal emissions are continued to equal texts.
+        seed = int(rng.integers(2**62))
+        texts = [
+            extended_cells(self.instance, e.tokens, e.lengths, np.random.default_rng(seed))
+            for e in (code, rule)
+        ]
+        self.rows += count
+        self.differing += int((code.tokens != rule.tokens).any(axis=1).sum())
+        self.lengths += np.bincount(code.lengths - 1, minlength=len(self.lengths))
+        apart = texts[0] != texts[1]
+        self.alone += [np.bincount(cells[apart], minlength=self.alone.shape[1]) for cells in texts]
+
+    @property
+    def block_efficiency(self) -> float:
+        """Mean emission length, tokens per call."""
+        return float(self.lengths @ np.arange(1, len(self.lengths) + 1) / max(self.rows, 1))
+
+    def largest_possible_tv(self, alpha: float) -> float:
+        """Upper confidence bound (Clopper-Pearson) of the chance that texts differ, so of the distance."""
+        apart = int(self.alone[0].sum())
+        return float(stats.beta.ppf(1 - alpha, apart + 1, self.rows - apart)) if apart < self.rows else 1.0
+
+    @property
+    def p_value(self) -> float:
+        """Smallest p-value of the sign tests, times their number; for equal laws seldom small.
+
+        One test for every beginning of a text: defects of few tokens show in few cells.
+        """
+        vocab, width = self.instance.vocab_size, self.instance.draft_length + 1
+        begun = [self.alone.reshape(2, vocab**n, -1).sum(axis=2) for n in range(1, width + 1)]
+        code, rule = np.concatenate(begun, axis=1)
+        tests = [stats.binomtest(int(a), int(a + b)).pvalue for a, b in zip(code, rule, strict=True) if a + b]
+        return float(min([1.0, *(pvalue * len(code) for pvalue in tests)]))
+
+
+@dataclass(frozen=True)
+class PairedFindings:
+    """A joint check with the rows behind it, and what it could still have missed."""
+
+    check: CheckResult
+    samples: Mapping[str, PairedRows]
+    smallest_detectable_tv: float
+
+    @property
+    def main(self) -> list[str]:
+        """The instances with most rows."""
+        return main_instances(self.samples)
+
+    @property
+    def length(self) -> CheckResult:
+        """The check `length`, from the same rows: emissions of equal length have laws as close."""
+        rows = sum(sample.rows for sample in self.samples.values())
+        differing = sum(sample.differing for sample in self.samples.values())
+        if differing or not rows:
+            return CheckResult(
+                "length", Status.INCONCLUSIVE, f"{differing} of {rows} rows differ", draws=rows
+            )
+        detail = f"accepted length as the declared rule's in all of {rows} rows"
+        return CheckResult("length", Status.PASSED, detail, self.check.alpha, rows)
+
+
+def main_instances(names: Collection[str]) -> list[str]:
+    """Return those of `MAIN_INSTANCES` that are among ``names``; all names when none is."""
+    return [name for name in MAIN_INSTANCES if name in names] or list(names)
+
+
+def paired_findings(
+    pair: Pair, instances: Mapping[str, Instance], *, alpha: float, budget: float, seed: int
+) -> PairedFindings:
+    """Compare rows on every instance, most of them on `MAIN_INSTANCES`; ``budget`` in seconds."""
+    rng = checks_own_rng(seed)
+    samples = {name: PairedRows(instance) for name, instance in instances.items()}
+    main = main_instances(instances)
+    rate = alpha / 2 / len(instances)
+    needed = int(np.ceil(-np.log(rate) / TARGET_TV))
+    try:
+        for sample in samples.values():
+            sample.add(pair, _BATCH, rng)
+        spent = sum(sample.seconds for sample in samples.values())
+        pace = _BATCH * len(samples) / max(spent, 1e-9)
+        affordable = int(max(0.0, budget - spent) * pace / len(main))
+        # The first rows only settle how many there will be; what is tested are fresh ones.
+        agree = not any(sample.differing for sample in samples.values())
+        count = min(needed, affordable) if agree else affordable
+        for name in main:
+            samples[name] = PairedRows(instances[name])
+            while samples[name].rows < count:
+                samples[name].add(pair, min(4 * _BATCH, count - samples[name].rows), rng)
+    except ContractError as error:
+        return PairedFindings(CheckResult("joint", Status.FAILED, str(error), alpha), samples, 1.0)
+    except SubjectRaisedError as error:
+        return PairedFindings(CheckResult("joint", Status.INCONCLUSIVE, str(error), alpha), samples, 1.0)
+    detectable = max(samples[name].largest_possible_tv(rate) for name in main)
+    return PairedFindings(_judged(samples, rate, detectable, pace, alpha), samples, detectable)
+
+
+def _judged(
+    samples: Mapping[str, PairedRows], rate: float, detectable: float, pace: float, alpha: float
+) -> CheckResult:
+    rows = sum(sample.rows for sample in samples.values())
+    differing = sum(sample.differing for sample in samples.values())
+    lengths = np.sum([sample.lengths for sample in samples.values()], axis=0)
+    name = min(samples, key=lambda key: samples[key].p_value)
+    status = Status.INCONCLUSIVE
+    if samples[name].p_value <= rate:
+        status = Status.FAILED
+        detail = f"instance {name!r}: texts of the code and of the rule, p-value {samples[name].p_value:.1e}"
+    elif not lengths[-1] or not lengths[:-1].sum():
+        detail = f"{rows} rows never {'rejected a' if lengths[-1] else 'accepted a whole'} draft"
+    elif detectable > TARGET_TV:
+        detail = (
+            f"{differing} of {rows} rows differ from the rule under the same uniforms; that excludes a total "
+            f"variation above {detectable:.2g}, not {TARGET_TV}; {pace:.0f} rows/s, raise --budget"
+        )
+    else:
+        status = Status.PASSED
+        detail = (
+            f"{rows - differing} of {rows} rows as the rule's under the same uniforms; total variation at "
+            f"most {detectable:.2g}"
+        )
+    return CheckResult("joint", status, detail, alpha, rows)
