@@ -3,6 +3,7 @@
 from spec_oracle.engines.errors import EngineError
 from spec_oracle.engines.registry import (
     Engine,
+    KeyedEngine,
     engine_names,
     engine_subject,
     installed_version,
@@ -15,6 +16,7 @@ __all__ = [
     "Engine",
     "EngineError",
     "EngineSubject",
+    "KeyedEngine",
     "Origin",
     "engine_names",
     "engine_subject",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Protocol
 
 from spec_oracle.engines.errors import EngineError
 from spec_oracle.engines.subjects import SUBJECTS, EngineSubject
@@ -13,6 +13,24 @@ from spec_oracle.engines.wheels import wheel
 from spec_oracle.errors import InvalidInputError
 
 _BY_NAME = {subject.name: subject for subject in SUBJECTS}
+
+
+class KeyedEngine(Protocol):
+    """An engine whose noise is a hash of (request seed, absolute position), and that can be handed both."""
+
+    @property
+    def block(self) -> bool:
+        """Whether it verifies blocks, rather than token by token."""
+        ...
+
+    @property
+    def reads_draft(self) -> bool:
+        """Whether it reads the draft's rows, or takes the draft for certain."""
+        ...
+
+    def with_seeds(self, tokens: Any, draft: Any, target: Any, seeds: Any, positions: Any) -> tuple[Any, Any]:
+        """Verify one step of requests with given seeds [B] and texts of ``positions`` [B] tokens."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -31,6 +49,12 @@ class Engine:
         """The call with injected uniforms, or None."""
         call: Callable[..., Any] | None = getattr(self.verify, "with_uniforms", None)
         return call
+
+    @property
+    def keyed(self) -> KeyedEngine | None:
+        """The engine with its keys as arguments, or None."""
+        keyed: Any = self.verify
+        return keyed if hasattr(keyed, "with_seeds") else None
 
 
 def engine_names() -> tuple[str, ...]:

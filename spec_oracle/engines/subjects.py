@@ -5,7 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 _EXACT = ("exact", "statistical")
+_REPLAYED = ("replayed", "statistical")
 _SAMPLED = ("statistical",)
+
+_REQUIREMENTS = {"triton": "triton==3.9.0", "jax": '"jax[cpu]"'}
+"""What pip is asked for, where a package's name alone will not do."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Origin:
         if not self.is_wheel:
             return f"pip install {self.package}=={self.version}"
         fetching = f"python -m spec_oracle.engines.fetch {self.package}=={self.version}"
-        return " && ".join([*(f"pip install {name}" for name in self.requires), fetching])
+        return " && ".join([*(f"pip install {_REQUIREMENTS[name]}" for name in self.requires), fetching])
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,7 @@ _VLLM_V2 = replace(
     _VLLM_V1,
     function="vllm.v1.worker.gpu.spec_decode.rejection_sampler_utils.rejection_sample",
     adapter="vllm_v2:load",
+    evidence=_REPLAYED,
 )
 _VLLM_ASCEND = Origin(
     "vllm-ascend",
@@ -146,7 +151,7 @@ _SGLANG_CHAIN = Origin(
     "sglang.kernels.ops.speculative.reject_sampling.chain_speculative_sampling_triton",
     "sglang:load_chain",
     requires=("triton",),
-    evidence=("replayed", "statistical"),
+    evidence=_REPLAYED,
 )
 
 
@@ -157,7 +162,7 @@ def _ascend(kind: str, version: str = _VLLM_ASCEND.version, *, notes: str = "") 
     return EngineSubject(
         f"vllm-ascend-{kind}" if latest else f"vllm-ascend-{kind}@{version}",
         "sample_and_match" if ngram else rule,
-        replace(_VLLM_ASCEND, version=version, evidence=_SAMPLED if version == "0.11.0" else _EXACT),
+        replace(_VLLM_ASCEND, version=version),
         {"version": version, "block": rule == "block", "reads_draft": not ngram},
         block_from=3,
         notes=". ".join(
@@ -168,7 +173,7 @@ def _ascend(kind: str, version: str = _VLLM_ASCEND.version, *, notes: str = "") 
 
 
 _HASHED = "Triton interpreter; uniforms and noise are hashes of (seed, position)"
-_ACROSS = "lossy over several calls: docs/findings/vllm-v2-block-reused-uniforms.md"
+_REUSED = {"calls": "docs/findings/vllm-v2-block-reused-uniforms.md"}
 _INJECTED = "Triton interpreter; all uniforms are arguments"
 _FINDING = "see docs/findings/vllm-ascend-block-verify.md"
 _OPT_IN = f"{_FINDING}; rejection_sampler_config.enable_block_verify, from three drafted tokens on"
@@ -220,7 +225,8 @@ SUBJECTS = (
         "block",
         _VLLM_V2,
         {"block": True, "reads_draft": True},
-        notes=f"{_HASHED}; {_ACROSS}",
+        notes=_HASHED,
+        known=_REUSED,
     ),
     EngineSubject(
         "vllm-v2-token-ngram",
@@ -234,13 +240,14 @@ SUBJECTS = (
         "sample_and_match",
         _VLLM_V2,
         {"block": True, "reads_draft": False},
-        notes=f"{_HASHED}; {_ACROSS}. {_NGRAM}",
+        notes=f"{_HASHED}. {_NGRAM}",
+        known=_REUSED,
     ),
     _ascend("token"),
     _ascend("token-ngram"),
     _ascend("block", notes=_OPT_IN),
     _ascend("block-ngram", notes=_OPT_IN),
-    _ascend("token", "0.11.0", notes="reads its uniforms by .item(), which interception cannot follow"),
+    _ascend("token", "0.11.0"),
     _ascend("block", "0.13.0", notes=_BY_DEFAULT),
     _ascend("block-ngram", "0.13.0", notes=_BY_DEFAULT),
     _ascend("block", "0.18.0", notes=_BY_DEFAULT),

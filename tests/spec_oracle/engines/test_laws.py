@@ -16,6 +16,8 @@ torch = pytest.importorskip("torch")
 
 import verifiers  # noqa: E402  # after the check for torch
 from spec_oracle.audit.draws import sampled_drafts  # noqa: E402
+from spec_oracle.audit.keyed_rows import pair_by_keys  # noqa: E402
+from spec_oracle.audit.paired_rows import PairedRows  # noqa: E402
 from spec_oracle.engines import Engine, engine_names, engine_subject, load_engine  # noqa: E402
 from spec_oracle.exact import EmissionLaw, emission_law  # noqa: E402
 from spec_oracle.exact.interception import verdict_law  # noqa: E402
@@ -53,6 +55,7 @@ PLAIN_TORCH = [name for name in engine_names() if not engine_subject(name).origi
 INTERCEPTED = [name for name in engine_names() if "exact" in engine_subject(name).origin.evidence]
 TOLERANCE = {"float64": 1e-12, "float32": 1e-6}
 CHAINS = ["sglang-chain", "sglang-chain-block"]
+KEYED = [name for name in engine_names() if name.startswith("vllm-v2")]
 
 
 def needing(names):
@@ -210,3 +213,13 @@ def test_the_chain_verifier_emits_what_its_uniforms_demand(name):
     for row in range(100):
         one = [tensor[row : row + 1] for tensor in (*given, uniforms)]
         assert tokens[row].tolist() == expected_of_chain(*one, block=engine.subject.rule == "block")
+
+
+@needing(KEYED)
+def test_keyed_noise_is_what_we_compute_from_the_keys(name):
+    engine = loaded(name)
+    assert engine.keyed is not None
+    for instance in (BLOCK, REVERSED):
+        rows = PairedRows(instance)
+        rows.add(pair_by_keys(engine.keyed), 16, np.random.default_rng(0))
+        assert rows.differing == 0
