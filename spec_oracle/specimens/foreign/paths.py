@@ -1,0 +1,155 @@
+"""Multi-path verifiers under the plain contract, right and wrong, as walks down the tree of drafts.
+
+Arrays of one request: x int [K, L], q [K, L, V], p [K, L+1, V]. At a node a step sees the drafted children in
+the order of their paths, and both rows; it returns the token of this position.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from spec_oracle.specimens.foreign.rows import Array, ForeignSpecimen, PlainVerify, draw, residual
+
+Step: TypeAlias = Callable[[list[int], Array, Array, Any], int]
+
+PATHS_FOREIGN: Final[dict[str, ForeignSpecimen]] = {}
+"""Specimens for several draft paths, on numpy arrays, by name."""
+
+
+def _step(zoo_id: str, *, lossless: bool = False) -> Callable[[Step], Step]:
+    """Enter the walk with this step in the table."""
+
+    def register(step: Step) -> Step:
+        PATHS_FOREIGN[step.__name__] = ForeignSpecimen(_walk(step), lossless, zoo_id)
+        return step
+
+    return register
+
+
+def _walk(step: Step) -> PlainVerify:
+    def one(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+        paths, emitted = list(range(len(x))), []
+        for i in range(x.shape[1]):
+            token = step([int(x[k, i]) for k in paths], q[paths[0], i], p[paths[0], i], rng)
+            emitted.append(token)
+            paths = [k for k in paths if x[k, i] == token]
+            if not paths:
+                return emitted
+        return [*emitted, draw(p[paths[0], -1], rng)]
+
+    def verify(tokens: Array, draft: Array, target: Array, generator: Any) -> tuple[Array, Array]:
+        emitted = [one(*request, generator) for request in zip(tokens, draft, target, strict=True)]
+        padded = np.full((len(tokens), tokens.shape[2] + 1), -1)
+        for row, text in zip(padded, emitted, strict=True):
+            row[: len(text)] = text
+        return padded, np.array([len(text) - 1 for text in emitted])
+
+    return verify
+
+
+def _normalised(weights: Array) -> Array:
+    return weights / weights.sum()
+
+
+@_step("control", lossless=True)
+def recursive_rejection(children: list[int], q: Array, p: Array, rng: Any) -> int:
+    """Test siblings in turn; every rejection leaves the residual for the next."""
+    for x in children:
+        if rng.random() * q[x] < p[x]:
+            return x
+        p = _normalised(residual(p, q))
+    return draw(p, rng)
+
+
+@_step("G3")
+def residual_not_updated(children: list[int], q: Array, p: Array, rng: Any) -> int:
+    """Test every sibling against the same target."""
+    for x in children:
+        if rng.random() * q[x] < p[x]:
+            return x
+    return draw(residual(p, q), rng)
+
+
+@_step("control", lossless=True)
+def distinct_siblings(children: list[int], q: Array, p: Array, rng: Any) -> int:
+    """Drop repeated siblings, which leaves draws without replacement: q loses every rejected token."""
+    for x in dict.fromkeys(children):
+        if rng.random() * q[x] < p[x]:
+            return x
+        p = _normalised(residual(p, q))
+        q = np.where(np.arange(len(q)) == x, 0, q)
+        q = q / max(q.sum(), 1e-300)
+    return draw(p, rng)
+
+
+@_step("G2")
+def draft_not_renormalised(children: list[int], q: Array, p: Array, rng: Any) -> int:
+    """Drop repeated siblings, but test the next one with the q of the first draw."""
+    for x in dict.fromkeys(children):
+        if rng.random() * q[x] < p[x]:
+            return x
+        p = _normalised(residual(p, q))
+    return draw(p, rng)
+
+
+@_step("control", lossless=True)
+def certain_siblings(children: list[int], q: Array, p: Array, rng: Any) -> int:  # noqa: ARG001
+    """Take siblings for certain: accept with p(x), strike x out, renormalise."""
+    for x in dict.fromkeys(children):
+        if rng.random() < p[x]:
+            return x
+        p = _normalised(np.where(np.arange(len(p)) == x, 0, p))
+    return draw(p, rng)
+
+
+@_step("G4")
+def target_not_renormalised(children: list[int], q: Array, p: Array, rng: Any) -> int:  # noqa: ARG001
+    """Strike a rejected sibling out of p without renormalising."""
+    for x in dict.fromkeys(children):
+        if rng.random() < p[x]:
+            return x
+        p = np.where(np.arange(len(p)) == x, 0, p)
+    return draw(p, rng)
+
+
+@_step("G1")
+def sample_for_each_candidate(children: list[int], q: Array, p: Array, rng: Any) -> int:  # noqa: ARG001
+    """Give every candidate a target sample of its own: more candidates, more lottery tickets."""
+    for x in children:
+        token = draw(p, rng)
+        if token == x:
+            return token
+    return token
+
+
+@_step("control", lossless=True)
+def k_seq(children: list[int], q: Array, p: Array, rng: Any) -> int:
+    """Accept siblings with min(1, p / (rho q)), rho as small as the target allows."""
+    return _k_seq(children, q, p, _smallest_rho(len(children), q, p), rng)
+
+
+@_step("rho")
+def k_seq_of_low_rho(children: list[int], q: Array, p: Array, rng: Any) -> int:
+    """Round rho down by a tenth of a percent: a little more is accepted than the target has."""
+    return _k_seq(children, q, p, max(1.0, 0.999 * _smallest_rho(len(children), q, p)), rng)
+
+
+def _smallest_rho(count: int, q: Array, p: Array) -> float:
+    """Solve 1 - (1 - b)^n = rho b with b = sum min(p / rho, q), from above."""
+    low, high = 1.0, float(count)
+    for _ in range(60):
+        middle = (low + high) / 2
+        accepted = np.minimum(p / middle, q).sum()
+        low, high = (low, middle) if 1 - (1 - accepted) ** count <= middle * accepted else (middle, high)
+    return high
+
+
+def _k_seq(children: list[int], q: Array, p: Array, rho: float, rng: Any) -> int:
+    for x in children:
+        if rng.random() * rho * q[x] < p[x]:
+            return x
+    served = np.minimum(p / rho, q)
+    accepted = served.sum()
+    share = (1 - (1 - accepted) ** len(children)) / accepted if accepted > 0 else 0.0
+    return draw(np.maximum(p - share * served, 0), rng)
