@@ -8,11 +8,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.audit import exact_checks, sampled_checks
+from spec_oracle.audit import exact_checks, replayed, sampled_checks
 from spec_oracle.audit.counterexample import describe, smallest_counterexample
 from spec_oracle.audit.function_checks import run_function_checks
 from spec_oracle.audit.intercepted import intercepted_law
 from spec_oracle.audit.panel import panel
+from spec_oracle.audit.parallel import side_by_side
 from spec_oracle.audit.plain import SubjectRaisedError
 from spec_oracle.audit.results import (
     AuditReport,
@@ -46,7 +47,8 @@ class AuditOptions:
     ``num_paths`` None stands for two paths, and for one where a subject takes only one. ``alpha`` is the
     false-alarm rate of the whole run; ``budget`` seconds per sampled subject; ``instances`` replace the
     built-in panel; ``checks`` are those to run besides `joint`; ``counterexamples`` is the folder for the
-    instances of lossy subjects, None to save nothing; ``shrink`` asks for the smallest counterexample.
+    instances of lossy subjects, None to save nothing; ``shrink`` asks for the smallest counterexample;
+    ``jobs`` processes audit subjects given by name.
     """
 
     vocab_size: int = 3
@@ -61,6 +63,7 @@ class AuditOptions:
     checks: Collection[str] = tuple(CHECK_SHARES)
     counterexamples: Path | None = None
     shrink: bool = True
+    jobs: int = 1
 
     def instances_for(self, subject: Subject) -> Mapping[str, Instance]:
         """Return the instances on which to audit ``subject``."""
@@ -84,12 +87,20 @@ def audit(
     is shared by all subjects, so that the chance of any false alarm is at most alpha.
     """
     chosen = options or AuditOptions()
+    names = [subject for subject in subjects if isinstance(subject, str)]
+    if chosen.jobs > 1 and len(names) == len(subjects) > 1:
+        work = partial(_audit_name, options=chosen, alpha=chosen.alpha / len(names))
+        return AuditReport(tuple(side_by_side(work, names, chosen.jobs, progress)), chosen.seed, chosen.alpha)
     resolved = [_as_subject(subject, chosen) for subject in subjects]
     reports = []
     for position, subject in enumerate(resolved, start=1):
         progress(f"[{position}/{len(resolved)}] {subject.name}")
         reports.append(audit_subject(subject, chosen, chosen.alpha / len(resolved)))
     return AuditReport(tuple(reports), chosen.seed, chosen.alpha)
+
+
+def _audit_name(name: str, options: AuditOptions, alpha: float) -> SubjectReport:
+    return audit_subject(_as_subject(name, options), options, alpha)
 
 
 def _as_subject(subject: Any, options: AuditOptions) -> Subject:
@@ -125,6 +136,8 @@ def _one_torch_thread() -> Iterator[None]:
 def _audit_subject(subject: Subject, options: AuditOptions, alpha: float) -> SubjectReport:
     if subject.verifier is not None:
         return _audit_verifier(subject, subject.verifier, options, alpha)
+    if subject.with_uniforms is not None or subject.keyed is not None:
+        return _audit_replayed(subject, options, alpha)
     if not subject.follow:
         return _audit_sampled(subject, options, alpha)
     try:
@@ -170,17 +183,17 @@ def _audit_verifier(
 def _audit_intercepted(subject: Subject, options: AuditOptions, alpha: float) -> SubjectReport:
     """Audit a plain function exactly, with its randomness enumerated; raises where that cannot be done."""
     instances = options.instances_for(subject)
-    law_of = partial(intercepted_law, subject)
+    law_of = partial(intercepted_law, subject, known={})
     findings = exact_checks.joint_findings(law_of, instances)
     rate = ErrorBudget(alpha).rate_of("joint")
     for name, law in list(findings.laws.items())[:1]:
         sampled_checks.require_agreement(subject, name, law, alpha=rate, seed=options.seed)
     arithmetic = exact_checks.Arithmetic(rounding=subject.tolerance)
     joint = exact_checks.joint(findings, arithmetic, "intercepted and cross-checked")
-    exact_length = None
+    settled = []
     if subject.rule_at is not None and not subject.declared_lossy:
-        exact_length = exact_checks.length(findings, subject.rule_at, subject.tolerance)
-    checks = (joint, *_beyond_one_call(subject, options, alpha, joint, exact_length))
+        settled.append(exact_checks.length(findings, subject.rule_at, subject.tolerance))
+    checks = (joint, *_beyond_one_call(subject, options, alpha, joint, settled))
     report = _exact_report(
         subject, options, checks, findings, law_of=law_of, optimum=_mean_optimum(instances)
     )
@@ -192,27 +205,27 @@ def _beyond_one_call(
     options: AuditOptions,
     alpha: float,
     joint: CheckResult,
-    exact_length: CheckResult | None = None,
+    settled: Sequence[CheckResult] = (),
 ) -> Iterator[CheckResult]:
-    """Yield the checks of a plain function besides ``joint``; none where the user chose the instances.
+    """Yield the checks of a plain function besides ``joint``; only ``settled`` ones on instances of a user.
 
-    ``exact_length`` takes the place of the sampled check.
+    These were made with better evidence than draws, and take the places of the sampled checks.
     """
+    better = {check.name: check for check in settled}
     if options.instances is not None:
-        if exact_length is not None:
-            yield exact_length
+        yield from settled
         return
     results = run_function_checks(
         subject,
         ErrorBudget(alpha),
-        wanted=options.checks,
+        wanted=[name for name in options.checks if name not in better],
         num_paths=options.paths_for(subject),
         is_law_kept=joint.status is not Status.FAILED and not subject.declared_lossy,
         seconds=options.budget,
         seed=options.seed,
     )
     for name, result in results.items():
-        check = exact_length or result if name == "length" else result
+        check = better.get(name, result)
         yield replace(check, known=subject.known.get(name, "")) if check.status is Status.FAILED else check
 
 
@@ -239,6 +252,42 @@ def _exact_report(
         block_efficiency=_mean(float(law.block_efficiency) for law in laws),
         optimum=optimum,
         counterexample=_counterexample(subject, findings.laws, law_of, options) if lossy and proven else None,
+        version=subject.version,
+        rule=subject.rule_at(options.draft_length) if subject.rule_at else None,
+        notes=subject.notes,
+    )
+
+
+def _audit_replayed(subject: Subject, options: AuditOptions, alpha: float) -> SubjectReport:
+    """Audit code whose uniforms are known: integrated where it is fast enough, else row by row."""
+    instances = options.instances_for(subject)
+    judged = replayed.audited(
+        subject,
+        instances,
+        wanted=options.checks,
+        alpha=ErrorBudget(alpha),
+        budget=options.budget,
+        seed=options.seed,
+    )
+    if judged is None:
+        return _audit_sampled(subject, options, alpha)
+    joint, *settled = judged.checks
+    checks = (joint, *_beyond_one_call(subject, options, alpha, joint, settled))
+    by_other_checks = joint.status is not Status.FAILED and _against(checks)
+    worst = judged.worst
+    return SubjectReport(
+        subject.name,
+        _verdict(checks, subject),
+        Evidence.STATISTICAL if by_other_checks else Evidence.REPLAYED,
+        checks,
+        alpha,
+        total_variation=judged.total_variation,
+        smallest_detectable_tv=judged.smallest_detectable_tv,
+        block_efficiency=judged.block_efficiency,
+        optimum=_mean_optimum(instances),
+        counterexample=None
+        if worst is None
+        else describe(subject.name, instances[worst], judged.laws[worst], options.counterexamples),
         version=subject.version,
         rule=subject.rule_at(options.draft_length) if subject.rule_at else None,
         notes=subject.notes,

@@ -5,16 +5,14 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import verifiers
 from spec_oracle import engines
+from spec_oracle.audit.uniforms import PlainFunction, drawing_uniforms, takes_uniforms
+from spec_oracle.engines import KeyedEngine
 from spec_oracle.errors import InvalidInputError
 from verifiers import AnyVerifier
-
-PlainFunction: TypeAlias = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
-"""The plain contract: (draft_tokens, draft_probs, target_probs, generator) -> (tokens, num_accepted)."""
-
 
 ROUNDING = 1e-12
 """Largest total variation that float64 rounding may cause in an audit; rationals cause none."""
@@ -31,7 +29,9 @@ class Subject:
     whose accepted-length law it declares; ``declared_lossy`` marks rules that relax the law on purpose.
     ``tolerance`` is the total variation that its arithmetic explains; ``follow`` says whether its randomness
     can be intercepted; ``dtype`` is the floating type of the rows that the function is handed; ``known``
-    names checks whose failure is on record, with the reason or the page that tells of it.
+    names checks whose failure is on record, with the reason or the page that tells of it. ``with_uniforms``
+    is the call with injected uniforms [B, L+1] in place of the generator, ``keyed`` the engine whose noise is
+    keyed by seed and position; None where there is none.
     """
 
     name: str
@@ -45,6 +45,8 @@ class Subject:
     follow: bool = True
     dtype: str = "float64"
     known: Mapping[str, str] = field(default_factory=dict)
+    with_uniforms: PlainFunction | None = None
+    keyed: KeyedEngine | None = None
     version: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -84,6 +86,8 @@ def of_engine(name: str) -> Subject:
         tolerance=ROUNDING if known.origin.precision == "float64" else FLOAT32_ROUNDING,
         follow="exact" in known.origin.evidence,
         known=known.known,
+        with_uniforms=engine.with_uniforms,
+        keyed=engine.keyed,
         version=engines.installed_version(name),
         notes=tuple(note for note in (known.declared_lossy, known.notes) if note),
     )
@@ -121,6 +125,10 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
         return of_verifier(name, thing)
     if not callable(thing):
         raise InvalidInputError(f"subject: {name!r} is neither a verifier nor callable")
+    if takes_uniforms(thing):
+        if num_paths not in (None, 1):
+            raise InvalidInputError(f"num_paths: {name!r} takes uniforms, so it is handed one path")
+        return Subject(name, function=drawing_uniforms(thing), array=array, with_uniforms=thing)
     return Subject(name, function=thing, array=array, single_path=num_paths in (None, 1))
 
 

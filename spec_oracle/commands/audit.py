@@ -1,5 +1,6 @@
 """``spec-oracle audit`` and ``spec-oracle specimens``: judge subjects, and the checks themselves."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,13 @@ def add_audit(commands: Any) -> None:
         choices=CHECKS,
         help="run `joint` and this check only; repeatable; default: all that apply",
     )
+    command.add_argument(
+        "--jobs",
+        type=int,
+        default=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        metavar="N",
+        help="subjects to audit at the same time, default: the number of cores; reports do not depend on it",
+    )
     command.add_argument("--engines", action="store_true", help="audit every engine available here")
     command.add_argument("--list", action="store_true", help="list the subjects by name")
 
@@ -83,6 +91,7 @@ def _audit(options: Any) -> int:
         instances={str(path): Instance.load(path) for path in options.instance} if options.instance else None,
         checks=options.check or CHECKS,
         counterexamples=options.counterexamples,
+        jobs=options.jobs,
     )
     subjects = list(options.subjects)
     if options.engines:
