@@ -6,7 +6,7 @@ find any defect of total variation `TARGET_TV`. Both share the rate of the check
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,6 +33,7 @@ TARGET_TV = 0.02
 
 SCREENING_DRAWS = 2000
 BATCH = 1000
+_PILOT = 16
 MAIN_INSTANCES = ("good-draft", "reversed")
 
 
@@ -149,9 +150,10 @@ def joint(
     samples = {name: Sample.of(instance) for name, instance in instances.items()}
     process = EProcess.against([sample.law for sample in samples.values()])
     try:
+        batch = min(BATCH, _affordable_batch(subject, list(instances.values()), budget, seed))
         for number, (name, sample) in enumerate(samples.items()):
             for _ in range(SCREENING_DRAWS // BATCH):
-                process = process.observe(sampler.draw(sample, BATCH), number)
+                process = process.observe(sampler.draw(sample, batch), number)
                 if process.p_value <= alpha / 2:
                     return _lossy(
                         samples, name, f"e-process p-value {process.p_value:.1e} after {process.draws} draws"
@@ -161,11 +163,12 @@ def joint(
             sample = samples[name]
             rate = alpha / 2 / len(MAIN_INSTANCES)
             needed = draws_needed_by_g(TARGET_TV, sample.law, alpha=rate)
-            affordable = int((budget - sampler.seconds) * sampler.pace)
+            affordable = int((budget - sampler.seconds) * sampler.pace) // (len(MAIN_INSTANCES) - len(fits))
+            count = min(needed, max(affordable, batch))
             # The G test takes fresh draws: those of the screening were looked at already.
             fresh = Sample.of(instances[name])
-            while fresh.draws < min(needed, max(affordable, BATCH)):
-                sampler.draw(fresh, min(10 * BATCH, needed - fresh.draws))
+            while fresh.draws < count:
+                sampler.draw(fresh, min(10 * BATCH, count - fresh.draws))
             fits[name] = goodness_of_fit_by_g(fresh.cells, fresh.law, alpha=rate)
             samples[name] = fresh
             if not fits[name].passed:
@@ -175,6 +178,15 @@ def joint(
     except SubjectRaisedError as error:
         return SampledFindings(CheckResult("joint", Status.INCONCLUSIVE, str(error)), samples, np.inf, None)
     return _stands(samples, fits, sampler)
+
+
+def _affordable_batch(subject: Subject, instances: Sequence[Instance], budget: float, seed: int) -> int:
+    """Return how large the batches of the screening may be for it to take a quarter of the budget at most."""
+    pilot = Sampler(subject, seed)
+    pilot.draw(Sample.of(instances[0]), _PILOT)
+    pilot.seconds, pilot.draws = 0.0, 0  # the first call may compile
+    pilot.draw(Sample.of(instances[0]), _PILOT)
+    return max(_PILOT, int(budget / 4 * pilot.pace * BATCH / SCREENING_DRAWS / len(instances)))
 
 
 def _lossy(samples: Mapping[str, Sample], name: str, detail: str) -> SampledFindings:
