@@ -270,7 +270,8 @@ def _audit_replayed(subject: Subject, options: AuditOptions, alpha: float) -> Su
         seed=options.seed,
     )
     if judged is None:
-        return _audit_sampled(subject, options, alpha)
+        reason = "sampled: too slow to integrate, and it uses its uniforms otherwise than the built-in rules"
+        return _audit_sampled(replace(subject, notes=(*subject.notes, reason)), options, alpha)
     joint, *settled = judged.checks
     checks = (joint, *_beyond_one_call(subject, options, alpha, joint, settled))
     by_other_checks = joint.status is not Status.FAILED and _against(checks)
