@@ -1,5 +1,7 @@
 """Random drafts of an instance, and the text that follows an emission."""
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,9 +23,15 @@ def sampled_drafts(
     instance: Instance, batch: int, rng: np.random.Generator, drafting: Drafting = Drafting.INDEPENDENT
 ) -> Drafts:
     """Draw ``batch`` requests' drafts from an instance, as float64 arrays."""
-    table = DraftTable(instance.floats, drafting, arithmetic())
+    table = _table(instance.floats, drafting)
     probability = table.law.probability / table.law.probability.sum()
     return table.drafts(rng.choice(len(probability), size=batch, p=probability))
+
+
+@lru_cache(maxsize=16)
+def _table(instance: Instance, drafting: Drafting) -> DraftTable:
+    # Cached: checks of batches and seeds make thousands of small draws from one instance.
+    return DraftTable(instance, drafting, arithmetic())
 
 
 def extended_cells(
