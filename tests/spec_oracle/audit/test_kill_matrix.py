@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from spec_oracle.audit.kill_matrix import EXACT, MatrixOptions, kill_matrix
+from spec_oracle.audit.kill_matrix import kill_matrix
+from spec_oracle.audit.matrix_checks import EXACT
 from spec_oracle.audit.results import Status
 from spec_oracle.cli import main
 from spec_oracle.specimens.registry import specimens
@@ -25,30 +26,29 @@ ONE_PER_CHECK = {
     "H9": ("budget-counted-in-calls", "calls"),
     "H10": ("metric-counts-past-stop", "length"),
 }
-OPTIONS = MatrixOptions(budget=0.5)
 
 
 @pytest.mark.parametrize(("name", "check"), ONE_PER_CHECK.values(), ids=ONE_PER_CHECK)
 def test_a_defect_is_killed_by_its_check(name, check):
-    (row,) = kill_matrix([specimens()[name]], OPTIONS).rows
+    (row,) = kill_matrix([specimens()[name]]).rows
     assert check in row.killers
     assert not row.missed
 
 
 @pytest.mark.parametrize("name", ["system", "recycled-uniform", "no-bonus", "chain-block"])
 def test_a_control_stands(name):
-    (row,) = kill_matrix([specimens()[name]], OPTIONS).rows
+    (row,) = kill_matrix([specimens()[name]]).rows
     assert row.killers == ()
 
 
 def test_the_command_fails_on_nothing_but_survivors_and_killed_controls(capsys):
-    code = main(["specimens", "residual-in-callers-memory", "system", "--format", "json", "--budget", "0.5"])
+    code = main(["specimens", "residual-in-callers-memory", "system", "--format", "json"])
     data = json.loads(capsys.readouterr().out)
     assert (code, data["survivors"], data["killed_controls"]) == (0, [], [])
     assert data["missed_by_first_token"] == ["residual-in-callers-memory"]
 
 
-@pytest.mark.parametrize("form", ["text", "html"])
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
 def test_reports_name_every_specimen(form, capsys):
     assert main(["specimens", "rollback-one-too-far", "--format", form]) == 0
     assert "rollback-one-too-far" in capsys.readouterr().out
