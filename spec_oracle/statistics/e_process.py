@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics.validation import FloatArray, IntArray, require_counts, require_law
@@ -158,4 +158,4 @@ def _stirling_tail(x: FloatArray) -> FloatArray:
 
 def _average(log_e: FloatArray) -> FloatArray:
     """Log of the mean over the last axis of exponentials."""
-    return np.asarray(logsumexp(log_e, axis=-1) - math.log(log_e.shape[-1]), dtype=np.float64)
+    return np.asarray(np.logaddexp.reduce(log_e, axis=-1) - math.log(log_e.shape[-1]), dtype=np.float64)

@@ -35,11 +35,11 @@ bounded below by the discrepancy on S alone (data processing; Pinsker).
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.special import logsumexp
 from scipy.stats import chi2, ncx2
 
 from spec_oracle.errors import InvalidInputError
@@ -227,8 +227,10 @@ def _found_by_limit_law(draws: int, cells: Cells, *, alpha: float, miss: float, 
     return _attainable(cells.hidden_mass + math.sqrt(noncentrality * variance / draws))
 
 
+@lru_cache(maxsize=1024)
 def _noncentrality_found(threshold: float, freedom: int, miss: float) -> float:
     """Non-centrality at which a chi-square variable stays below ``threshold`` with probability ``miss``."""
+    # Cached: a root search over a special function, and thousands of tests of one size ask the same.
 
     def excess_miss(noncentrality: float) -> float:
         return float(ncx2.cdf(threshold, freedom, noncentrality)) - miss
@@ -246,7 +248,7 @@ def _statistic_reaching(alpha: float, draws: Sequence[int], cells: Sequence[Cell
     weight, price = _limit_of_log_e(draws, cells)
 
     def shortfall(statistic: float) -> float:
-        average = float(logsumexp(weight * statistic - price)) - math.log(len(DEFECT_SIZES))
+        average = float(np.logaddexp.reduce(weight * statistic - price)) - math.log(len(DEFECT_SIZES))
         return average + math.log(alpha)
 
     # The average lies between the best prior's e-value over J and the best prior's e-value.
