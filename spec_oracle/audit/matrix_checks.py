@@ -7,20 +7,17 @@ from typing import TypeAlias
 import numpy as np
 
 from spec_oracle.audit import exact_checks
-from spec_oracle.audit.bad_input import bad_input_of_function
-from spec_oracle.audit.batch import batch_of_function, batch_of_system
-from spec_oracle.audit.calls import calls_of_function
+from spec_oracle.audit.batch import batch_of_system
 from spec_oracle.audit.draft_law import draft_law
 from spec_oracle.audit.first_token import first_token_of_function, first_token_of_system
-from spec_oracle.audit.inputs_kept import inputs_kept_by_function
+from spec_oracle.audit.function_checks import function_checks
 from spec_oracle.audit.intercepted import intercepted_law
-from spec_oracle.audit.length import length_of_function, length_of_system
+from spec_oracle.audit.length import length_of_system
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.plain import SubjectRaisedError, as_plain
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.sampled_checks import screening
-from spec_oracle.audit.scale import scale_of_function
-from spec_oracle.audit.streams import streams_of_function, streams_of_system
+from spec_oracle.audit.streams import streams_of_system
 from spec_oracle.audit.subjects import Subject
 from spec_oracle.audit.system_laws import calls_of_system, joint_of_system
 from spec_oracle.errors import SpecOracleError
@@ -52,7 +49,6 @@ COLUMNS = (
 
 EXACT_INSTANCES = ("flat", "peaked", "zeros")
 SYSTEM_INSTANCES = ("flat", "good-draft", "reversed", "zeros")
-LENGTH_INSTANCES = ("flat", "good-draft", "reversed")
 
 Checks: TypeAlias = Mapping[str, Callable[[], CheckResult]]
 
@@ -73,24 +69,12 @@ def checks_of(specimen: Specimen, budget: ErrorBudget, seed: int) -> Checks:
         law_of: Callable[[Instance], EmissionLaw] = partial(emission_law, specimen.verifier)
     else:
         law_of = partial(intercepted_law, subject)
-    return {EXACT: partial(_exact, law_of, seed), **_function_checks(subject, budget, seed)}
-
-
-def _function_checks(subject: Subject, budget: ErrorBudget, seed: int) -> Checks:
-    toys, pairs = panel(3, 3, 1, seed), panel(3, 1, 1, seed)
-    lengths = {name: toys[name] for name in LENGTH_INSTANCES}
-    # Two drafts, since uniforms may overlap along the draft; reversed rows, which reject often.
-    neighbours = panel(2, 2, 1, seed)["reversed"]
-    flat, other, at = pairs["flat"], pairs["reversed"], budget.rate_of
+    toys = panel(3, 3, 1, seed)
     return {
-        "joint": partial(screening, subject, toys, alpha=at("joint"), seed=seed),
-        "length": partial(length_of_function, subject, lengths, alpha=at("length"), seed=seed),
-        "calls": partial(calls_of_function, subject, flat, other, alpha=at("calls"), seed=seed),
-        "streams": partial(streams_of_function, subject, flat, alpha=at("streams"), seed=seed),
-        "batch": partial(batch_of_function, subject, neighbours, toys["flat"], alpha=at("batch"), seed=seed),
-        "bad-input": partial(bad_input_of_function, subject, toys["zeros"], seed=seed),
-        "inputs-kept": partial(inputs_kept_by_function, subject, toys["flat"], seed=seed),
-        "scale": partial(scale_of_function, subject, alpha=at("scale"), seed=seed),
+        EXACT: partial(_exact, law_of, seed),
+        # The screening alone, whose number of draws does not depend on the pace of the machine.
+        "joint": partial(screening, subject, toys, alpha=budget.rate_of("joint"), seed=seed),
+        **function_checks(subject, budget, seed=seed),
         YARDSTICK: partial(first_token_of_function, subject, toys["flat"], alpha=budget.alpha, seed=seed),
     }
 

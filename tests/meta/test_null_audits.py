@@ -7,7 +7,16 @@ import pytest
 from scipy import stats
 
 import verifiers
-from spec_oracle.audit import batch, draft_law, length, sampled_checks, scale, streams
+from spec_oracle.audit import (
+    batch,
+    draft_law,
+    large_vocabulary,
+    length,
+    low_precision,
+    sampled_checks,
+    scale,
+    streams,
+)
 from spec_oracle.audit.calls import calls_of_function
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.panel import panel
@@ -122,7 +131,9 @@ def small_checks(monkeypatch):
         length: {"BATCH": 250, "ROUNDS": 2},
         streams: {"ROUNDS": 2, "SEEDS_A_ROUND": 10},
         batch: {"ROUNDS": 2, "CALLS_A_ROUND": 5, "REPEATS": 120},
-        scale: {"ROUNDS": 2, "LARGE_VOCABULARY": 129, "SWEPT_VOCABULARY": 65},
+        scale: {"SWEPT_VOCABULARY": 65},
+        large_vocabulary: {"ROUNDS": 2, "VOCABULARY": 129},
+        low_precision: {"ROUNDS": 1, "REQUESTS": 200},
         draft_law: {"REQUESTS": 500},
     }
     for module, constants in sizes.items():
@@ -141,7 +152,7 @@ def null_audit(seed, alpha, subject=TOKEN, system=toy_system):
         draft_law.draft_law(system, {"only": INSTANCE.floats}, alpha=at("draft-law"), seed=seed),
         streams.streams_of_function(subject, flat, alpha=at("streams"), seed=seed),
         batch.batch_of_function(subject, flat, flat, alpha=at("batch"), seed=seed),
-        scale.scale_of_function(subject, alpha=at("scale"), seed=seed),
+        scale.scale_of_function(subject, flat, alpha=at("scale"), seed=seed),
     ]
     assert "inconclusive" not in {result.status for result in results}
     return [result.name for result in results if result.status == "failed"]
