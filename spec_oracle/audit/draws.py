@@ -41,10 +41,10 @@ def extended_cells(
 
     ``tokens`` int [B, L+1], of which the first ``lengths`` [B] count.
     """
-    vocab = instance.vocab_size
+    vocab, target = instance.vocab_size, instance.floats.target
     index = np.zeros(len(tokens), dtype=np.int64)
     for position in range(instance.draft_length + 1):
-        rows = instance.target.rows(position)[index]
+        rows = target.rows(position)[index]
         cumulative = np.cumsum(rows, axis=1)
         threshold = rng.random(len(tokens))[:, None] * cumulative[:, -1:]
         drawn = np.minimum(
