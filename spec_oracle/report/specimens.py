@@ -43,7 +43,7 @@ def summary(matrix: KillMatrix) -> str:
             f"the naive first-token test misses {len(matrix.missed_by_yardstick)} of {len(faulty)}",
             f"sampling alone misses, of TV {SAMPLING_MUST_FIND} or more: {_names(matrix.missed_by_sampling)}",
             f"expected killers that missed: {_missed(matrix)}",
-            f"slowest: {_slowest(matrix)}",
+            _time(matrix),
             f"alpha {matrix.options.alpha:g} for the whole matrix, seed {matrix.options.seed}",
         ]
     )
@@ -58,9 +58,13 @@ def _missed(matrix: KillMatrix) -> str:
     return ", ".join(missed) or "none"
 
 
-def _slowest(matrix: KillMatrix) -> str:
+def _time(matrix: KillMatrix) -> str:
     slowest = max(matrix.rows, key=lambda row: row.sampling_seconds)
-    return f"{slowest.sampling_seconds:.1f} s of sampling, for {slowest.specimen.name}"
+    return (
+        f"{sum(row.seconds for row in matrix.rows):.0f} s of checks, "
+        f"{sum(row.sampling_seconds for row in matrix.rows):.0f} s of them sampling; "
+        f"longest: {slowest.sampling_seconds:.1f} s of sampling, for {slowest.specimen.name}"
+    )
 
 
 def to_text(matrix: KillMatrix) -> str:
