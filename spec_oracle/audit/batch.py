@@ -34,7 +34,7 @@ def batch_of_function(
     ``small`` is the toy of pairs, ``instance`` gives the request that is run alone and among odd mates: one
     greedy request (a point-mass p), one with a certain draft (a point-mass q), one whose models agree.
     """
-    toy, generator = PairToy(small, seed), make_generator(subject.array, seed)
+    toy, generator = PairToy((small, small), seed), make_generator(subject.array, seed)
 
     def neighbours(_: int) -> NDArray[np.int64]:
         texts = np.stack([toy.texts(subject, BATCH, generator) for _ in range(CALLS_A_ROUND)])

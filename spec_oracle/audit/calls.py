@@ -14,12 +14,17 @@ ROUNDS = 6
 BATCH = 500
 
 
-def calls_of_function(subject: Subject, instance: Instance, *, alpha: float, seed: int) -> CheckResult:
-    """Judge whether consecutive calls with one generator, on fresh drafts, are independent."""
-    toy, generator = PairToy(instance, seed), make_generator(subject.array, seed)
+def calls_of_function(
+    subject: Subject, first: Instance, second: Instance, *, alpha: float, seed: int
+) -> CheckResult:
+    """Judge whether consecutive calls with one generator, on fresh drafts, are independent.
+
+    Calls take turns between two instances of one shape, as other requests come by in a service: rows that
+    were kept from the call before are another model's.
+    """
+    toy, generator = PairToy((first, second), seed), make_generator(subject.array, seed)
 
     def pair(_: int) -> NDArray[np.int64]:
-        first = toy.texts(subject, BATCH, generator)
-        return toy.paired(first, toy.texts(subject, BATCH, generator))
+        return toy.paired(*(toy.texts(subject, BATCH, generator, member) for member in (0, 1)))
 
     return watched("calls", "texts of two calls", [toy.law], pairs_over(ROUNDS, pair), alpha=alpha)

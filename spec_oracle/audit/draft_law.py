@@ -46,10 +46,21 @@ def draft_law(
 
 
 def _evidence(rows: NDArray[np.float64], tokens: NDArray[np.int64]) -> EProcess:
-    laws, group = np.unique(rows.round(12), axis=0, return_inverse=True)
+    laws, group = _distinct(rows.round(12))
     vocab = rows.shape[1]
-    counts = np.bincount(group.reshape(-1) * vocab + tokens, minlength=len(laws) * vocab)
+    counts = np.bincount(group * vocab + tokens, minlength=len(laws) * vocab)
     process = EProcess.against(list(laws / laws.sum(axis=1, keepdims=True)))
     for number, drawn in enumerate(counts.reshape(len(laws), vocab)):
         process = process.observe(drawn, number)
     return process
+
+
+def _distinct(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the distinct rows, sorted, and the number of each row among them, int [N]."""
+    # As `np.unique` over an axis, which compares rows byte by byte and takes ten times as long.
+    order = np.lexsort(rows.T)
+    first = np.ones(len(rows), dtype=bool)
+    first[1:] = (rows[order][1:] != rows[order][:-1]).any(axis=1)
+    group = np.empty(len(rows), dtype=np.int64)
+    group[order] = np.cumsum(first) - 1
+    return rows[order][first], group

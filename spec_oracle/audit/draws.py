@@ -1,5 +1,7 @@
 """Random drafts of an instance, and the text that follows an emission."""
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,9 +23,15 @@ def sampled_drafts(
     instance: Instance, batch: int, rng: np.random.Generator, drafting: Drafting = Drafting.INDEPENDENT
 ) -> Drafts:
     """Draw ``batch`` requests' drafts from an instance, as float64 arrays."""
-    table = DraftTable(instance.floats, drafting, arithmetic())
+    table = _table(instance.floats, drafting)
     probability = table.law.probability / table.law.probability.sum()
     return table.drafts(rng.choice(len(probability), size=batch, p=probability))
+
+
+@lru_cache(maxsize=16)
+def _table(instance: Instance, drafting: Drafting) -> DraftTable:
+    # Cached: checks of batches and seeds make thousands of small draws from one instance.
+    return DraftTable(instance, drafting, arithmetic())
 
 
 def extended_cells(
@@ -33,10 +41,10 @@ def extended_cells(
 
     ``tokens`` int [B, L+1], of which the first ``lengths`` [B] count.
     """
-    vocab = instance.vocab_size
+    vocab, target = instance.vocab_size, instance.floats.target
     index = np.zeros(len(tokens), dtype=np.int64)
     for position in range(instance.draft_length + 1):
-        rows = instance.target.rows(position)[index]
+        rows = target.rows(position)[index]
         cumulative = np.cumsum(rows, axis=1)
         threshold = rng.random(len(tokens))[:, None] * cumulative[:, -1:]
         drawn = np.minimum(

@@ -51,7 +51,8 @@ _TRIAL = 16
 
 def function_checks(subject: Subject, budget: ErrorBudget, *, num_paths: int = 1, seed: int) -> Checks:
     """Return the checks by name; each runs when it is called."""
-    pair = panel(3, 1, num_paths, seed)["flat"]
+    pairs = panel(3, 1, num_paths, seed)
+    flat, other = pairs["flat"], pairs["reversed"]
     # Two drafts, since uniforms may overlap along the draft; reversed rows, which reject often.
     neighbours = panel(2, 2, 1, seed)["reversed"]
     toys = panel(3, 3, num_paths, seed)
@@ -59,8 +60,8 @@ def function_checks(subject: Subject, budget: ErrorBudget, *, num_paths: int = 1
     lengths = {name: toys[name] for name in LENGTH_INSTANCES}
     parts = {
         "length": partial(length_of_function, subject, lengths, alpha=budget.rate_of("length")),
-        "calls": partial(calls_of_function, subject, pair, alpha=budget.rate_of("calls")),
-        "streams": partial(streams_of_function, subject, pair, alpha=budget.rate_of("streams")),
+        "calls": partial(calls_of_function, subject, flat, other, alpha=budget.rate_of("calls")),
+        "streams": partial(streams_of_function, subject, flat, alpha=budget.rate_of("streams")),
         "batch": partial(_batch, subject, neighbours, one_path["flat"], alpha=budget.rate_of("batch")),
         "bad-input": partial(bad_input_of_function, subject, one_path["zeros"]),
         "inputs-kept": partial(inputs_kept_by_function, subject, toys["flat"]),

@@ -5,7 +5,6 @@ draft), because a pair has as many cells as its law has, squared.
 """
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,31 +17,28 @@ from spec_oracle.toy import Instance
 
 
 class PairToy:
-    """The toy on which functions are called twice."""
+    """The toy on which functions are called twice: an instance for either text of a pair."""
 
-    def __init__(self, instance: Instance, seed: int) -> None:
-        self.instance = instance.floats
+    def __init__(self, instances: tuple[Instance, Instance], seed: int) -> None:
+        self._instances = instances
         self._rng = checks_own_rng(seed)
+        self._laws = [instance.floats.target.joint(instance.draft_length + 1) for instance in instances]
 
-    @cached_property
-    def single(self) -> NDArray[np.float64]:
-        """The law of one text, [V^(L+1)]."""
-        return self.instance.target.joint(self.instance.draft_length + 1)
-
-    @cached_property
+    @property
     def law(self) -> NDArray[np.float64]:
         """The law of a pair, flat."""
-        return np.outer(self.single, self.single).reshape(-1)
+        return np.outer(*self._laws).reshape(-1)
 
-    def texts(self, subject: Subject, batch: int, generator: Any) -> NDArray[np.int64]:
-        """Call the subject on fresh drafts; return the cells of its texts, int [B]."""
-        drafts = sampled_drafts(self.instance, batch, self._rng)
+    def texts(self, subject: Subject, batch: int, generator: Any, member: int = 0) -> NDArray[np.int64]:
+        """Call the subject on fresh drafts of one instance; return the cells of its texts, int [B]."""
+        instance = self._instances[member].floats
+        drafts = sampled_drafts(instance, batch, self._rng)
         emissions = call_plain(subject, drafts, generator)
-        return extended_cells(self.instance, emissions.tokens, emissions.lengths, self._rng)
+        return extended_cells(instance, emissions.tokens, emissions.lengths, self._rng)
 
     def paired(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the cells of pairs."""
-        return first * len(self.single) + second
+        return first * len(self._laws[1]) + second
 
 
 def pairs_over(rounds: int, pair: Any) -> Iterator[list[NDArray[np.int64]]]:

@@ -109,6 +109,10 @@ def to_library(array: NDArray[Any], library: str, dtype: str = "float64") -> Any
     Floats become ``dtype``, a name that the library knows; integers stay as they are.
     """
     is_float = array.dtype.kind == "f"
+    if is_float and array.ndim and array.strides[0] == 0:
+        # One row that stands for all, as on large vocabularies: convert it once.
+        one = to_library(array[:1].copy(), library, dtype)
+        return one.expand(array.shape).clone() if library == "torch" else one.repeat(len(array), axis=0)
     if library == "torch":
         import torch
 

@@ -1,10 +1,12 @@
 """Checks of code that can only be run: draws against exact laws, at stated error rates.
 
-Many instances with few draws come first, watched by one e-process that may stop at any look: large defects
-are found there within seconds. Then one instance after another is drawn often enough for the G test to
-find any defect of total variation `TARGET_TV`. Both share the rate of the check evenly.
+Many instances with few draws come first, watched by one e-process. It may stop at any look, and draw next
+where its evidence is strongest: defects that show on one instance only are found there within seconds. Then
+one instance after another is drawn often enough for the G test to find any defect of total variation
+`TARGET_TV`. Both share the rate of the check evenly.
 """
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from spec_oracle.audit.draws import checks_own_rng, extended_cells, sampled_draf
 from spec_oracle.audit.plain import ContractError, SubjectRaisedError, call_plain, make_generator
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.subjects import Subject
+from spec_oracle.audit.watch import first_failure, judged
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.exact.gap import largest_gap
@@ -31,9 +34,16 @@ from spec_oracle.toy import Instance
 TARGET_TV = 0.02
 """Total variation that a sampled audit must be able to find before it may call a subject lossless."""
 
-SCREENING_DRAWS = 2000
+CROSS_CHECK_DRAWS = 2000
 BATCH = 1000
+FOLLOW_UPS = 32
+"""Batches of the screening beyond the first of every instance."""
+
+SCREENING_SHARE = 0.25
+"""Share of the time that the screening may take."""
+
 _PILOT = 16
+
 MAIN_INSTANCES = ("good-draft", "reversed")
 
 
@@ -134,12 +144,43 @@ class CrossCheckError(SpecOracleError):
 
 
 def require_agreement(subject: Subject, name: str, law: EmissionLaw, *, alpha: float, seed: int) -> None:
-    """Raise `CrossCheckError` when `SCREENING_DRAWS` calls of the untouched code contradict its law."""
+    """Raise `CrossCheckError` when `CROSS_CHECK_DRAWS` calls of the untouched code contradict its law."""
     sample = Sample.of(law.instance)
-    Sampler(subject, seed).draw(sample, SCREENING_DRAWS)
+    Sampler(subject, seed).draw(sample, CROSS_CHECK_DRAWS)
     fit = goodness_of_fit_by_g(sample.cells, law.extended().reshape(-1), alpha=alpha)
     if not fit.passed:
         raise CrossCheckError(f"instance {name!r}: {fit}")
+
+
+def screening(subject: Subject, instances: Mapping[str, Instance], *, alpha: float, seed: int) -> CheckResult:
+    """Judge the extended law of one call by the screening of `joint` alone, in a fixed number of draws."""
+    sampler = Sampler(subject, seed)
+    samples = [Sample.of(instance) for instance in instances.values()]
+
+    def judge() -> CheckResult:
+        process = _screened(sampler, samples, alpha=alpha, seconds=math.inf)
+        return judged("joint", "the law of one call", process, alpha)
+
+    return first_failure("joint", judge)
+
+
+def _screened(
+    sampler: Sampler, samples: Sequence[Sample], *, alpha: float, seconds: float, batch: int = BATCH
+) -> EProcess:
+    """Draw from every instance, then by turns where the evidence is strongest and where the draws are fewest.
+
+    Stops when the evidence suffices for ``alpha``, or the subject has taken ``seconds``.
+    """
+    process = EProcess.against([sample.law for sample in samples])
+    for turn in range(len(samples) + FOLLOW_UPS):
+        if process.p_value <= alpha or (turn >= len(samples) and sampler.seconds > seconds):
+            break
+        if turn < len(samples) or turn % 2:
+            number = int(np.argmin([sample.draws for sample in samples]))
+        else:
+            number = int(process.log_e_by_sample.argmax())
+        process = process.observe(sampler.draw(samples[number], batch), number)
+    return process
 
 
 def joint(
@@ -148,16 +189,15 @@ def joint(
     """Sample the extended law of one call on every instance; ``budget`` in seconds of the subject's time."""
     sampler = Sampler(subject, seed)
     samples = {name: Sample.of(instance) for name, instance in instances.items()}
-    process = EProcess.against([sample.law for sample in samples.values()])
     try:
         batch = min(BATCH, _affordable_batch(subject, list(instances.values()), budget, seed))
-        for number, (name, sample) in enumerate(samples.items()):
-            for _ in range(SCREENING_DRAWS // BATCH):
-                process = process.observe(sampler.draw(sample, batch), number)
-                if process.p_value <= alpha / 2:
-                    return _lossy(
-                        samples, name, f"e-process p-value {process.p_value:.1e} after {process.draws} draws"
-                    )
+        process = _screened(
+            sampler, list(samples.values()), alpha=alpha / 2, seconds=SCREENING_SHARE * budget, batch=batch
+        )
+        if process.p_value <= alpha / 2:
+            worst = list(samples)[int(process.log_e_by_sample.argmax())]
+            detail = f"e-process p-value {process.p_value:.1e} after {process.draws} draws"
+            return _lossy(samples, worst, detail)
         fits: dict[str, GoodnessOfFit] = {}
         for name in MAIN_INSTANCES:
             sample = samples[name]
@@ -181,12 +221,12 @@ def joint(
 
 
 def _affordable_batch(subject: Subject, instances: Sequence[Instance], budget: float, seed: int) -> int:
-    """Return how large the batches of the screening may be for it to take a quarter of the budget at most."""
+    """Return how large the first batches of the screening may be for them to keep to its share of the budget."""
     pilot = Sampler(subject, seed)
     pilot.draw(Sample.of(instances[0]), _PILOT)
     pilot.seconds, pilot.draws = 0.0, 0  # the first call may compile
     pilot.draw(Sample.of(instances[0]), _PILOT)
-    return max(_PILOT, int(budget / 4 * pilot.pace * BATCH / SCREENING_DRAWS / len(instances)))
+    return max(_PILOT, int(SCREENING_SHARE * budget * pilot.pace / len(instances)))
 
 
 def _lossy(samples: Mapping[str, Sample], name: str, detail: str) -> SampledFindings:

@@ -34,7 +34,7 @@ class PlainTexts:
     def of(cls, system: System, length: int) -> "PlainTexts":
         """Return the law for a system."""
         vocab = system.instance.vocab_size
-        rows = rows_by_context(system.instance.target, length - 1)
+        rows = rows_by_context(system.instance.target, length - 1).copy()
         if system.stop_token is not None:
             stopped = np.zeros(1, dtype=bool)
             for depth in range(1, length):

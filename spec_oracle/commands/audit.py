@@ -12,6 +12,7 @@ from spec_oracle.commands.options import (
     add_output,
     add_sizes,
     emit,
+    positive,
     progress,
     rate,
     seconds,
@@ -115,10 +116,11 @@ def add_specimens(commands: Any) -> None:
     command.add_argument(
         "--alpha", type=rate, default=1e-6, help="false-alarm rate of the matrix, default: 1e-6"
     )
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     command.add_argument(
-        "--budget", type=seconds, default=5.0, metavar="SECONDS", help="per sampled joint law, default: 5"
+        "--jobs", type=positive, default=cores, metavar="N", help="processes, default: one per core"
     )
-    add_output(command, ("text", "json", "html"))
+    add_output(command, ("text", "json", "markdown", "html"))
 
 
 def _specimens(options: Any) -> int:
@@ -132,7 +134,7 @@ def _specimens(options: Any) -> int:
             raise InvalidInputError(f"specimen: unknown {name!r}; known ones are {', '.join(known)}")
     chosen = [known[name] for name in options.names or known]
     matrix = kill_matrix(
-        chosen, MatrixOptions(alpha=options.alpha, seed=options.seed, budget=options.budget), progress
+        chosen, MatrixOptions(alpha=options.alpha, seed=options.seed), progress, jobs=options.jobs
     )
-    emit(options, report.FORMATS[options.format](matrix))
+    emit(options, report.FORMATS[options.format](replace(matrix, command=options.command_line)))
     return matrix.exit_code

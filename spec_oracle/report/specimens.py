@@ -1,18 +1,27 @@
-"""The kill matrix as text, JSON and HTML."""
+"""The kill matrix as text, JSON, Markdown and HTML."""
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from spec_oracle.audit.kill_matrix import COLUMNS, KillMatrix, MatrixRow
+from spec_oracle.audit.kill_matrix import SAMPLING_MUST_FIND, KillMatrix, MatrixRow
+from spec_oracle.audit.matrix_checks import COLUMNS
 from spec_oracle.audit.results import Status
 from spec_oracle.report.audit_json import header
 from spec_oracle.report.numbers import plain, short
-from spec_oracle.report.table import text_table
+from spec_oracle.report.table import markdown_table, text_table
+from spec_oracle.version import tool_version
 
 _MARKS = {Status.FAILED: "X", Status.PASSED: ".", Status.INCONCLUSIVE: "?", Status.NOT_RUN: ""}
 _HEAD = ("specimen", "zoo", *COLUMNS, "TV", "draws", "first killer")
+
+_LEGEND = (
+    "X: the check failed it. Dot: it passed. ?: inconclusive. Blank: not a check of its kind. TV: total "
+    "variation of one call of one request, exact where the exact tier could follow, else the largest lower "
+    "bound that was found. Draws: requests of all checks together. The number leads to the public thread."
+)
 
 _STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 2rem; } table { border-collapse: collapse; }
@@ -32,6 +41,9 @@ def summary(matrix: KillMatrix) -> str:
             f"{len(faulty)} faulty specimens; survivors: {_names(matrix.survivors)}",
             f"{len(controls)} lossless controls; killed: {_names(matrix.killed_controls)}",
             f"the naive first-token test misses {len(matrix.missed_by_yardstick)} of {len(faulty)}",
+            f"sampling alone misses, of TV {SAMPLING_MUST_FIND} or more: {_names(matrix.missed_by_sampling)}",
+            f"expected killers that missed: {_missed(matrix)}",
+            _time(matrix),
             f"alpha {matrix.options.alpha:g} for the whole matrix, seed {matrix.options.seed}",
         ]
     )
@@ -41,21 +53,35 @@ def _names(rows: tuple[MatrixRow, ...]) -> str:
     return ", ".join(row.specimen.name for row in rows) or "none"
 
 
+def _missed(matrix: KillMatrix) -> str:
+    missed = [f"{row.specimen.name} ({', '.join(row.missed)})" for row in matrix.rows if row.missed]
+    return ", ".join(missed) or "none"
+
+
+def _time(matrix: KillMatrix) -> str:
+    slowest = max(matrix.rows, key=lambda row: row.sampling_seconds)
+    return (
+        f"{sum(row.seconds for row in matrix.rows):.0f} s of checks, "
+        f"{sum(row.sampling_seconds for row in matrix.rows):.0f} s of them sampling; "
+        f"longest: {slowest.sampling_seconds:.1f} s of sampling, for {slowest.specimen.name}"
+    )
+
+
 def to_text(matrix: KillMatrix) -> str:
     """Return one line a specimen: X killed, . stands, ? inconclusive, blank not a check of its kind."""
-    rows = [
-        (
-            row.specimen.name,
-            row.specimen.zoo_id,
-            *(_MARKS[row.results[column].status] for column in COLUMNS),
-            short(row.total_variation, 2),
-            str(row.draws),
-            _first_killer(row),
-        )
-        for row in matrix.rows
-    ]
-    table = text_table(_HEAD, rows, right=(len(_HEAD) - 3, len(_HEAD) - 2))
+    table = text_table(_HEAD, [_cells(row) for row in matrix.rows], right=(len(_HEAD) - 3, len(_HEAD) - 2))
     return f"{table}\n\n{summary(matrix)}\n"
+
+
+def _cells(row: MatrixRow) -> tuple[str, ...]:
+    return (
+        row.specimen.name,
+        row.specimen.zoo_id,
+        *(_MARKS[row.results[column].status] for column in COLUMNS),
+        short(row.total_variation, 2),
+        str(row.draws),
+        _first_killer(row),
+    )
 
 
 def _first_killer(row: MatrixRow) -> str:
@@ -70,6 +96,7 @@ def to_json(matrix: KillMatrix) -> str:
         "exit_code": matrix.exit_code,
         "survivors": [row.specimen.name for row in matrix.survivors],
         "killed_controls": [row.specimen.name for row in matrix.killed_controls],
+        "missed_by_sampling": [row.specimen.name for row in matrix.missed_by_sampling],
         "missed_by_first_token": [row.specimen.name for row in matrix.missed_by_yardstick],
         "specimens": [_row(row) for row in matrix.rows],
     }
@@ -90,18 +117,44 @@ def _row(row: MatrixRow) -> dict[str, Any]:
         "total_variation": plain(row.total_variation),
         "draws": row.draws,
         "seconds": round(row.seconds, 3),
+        "sampling_seconds": round(row.sampling_seconds, 3),
         "checks": [
             {
                 "name": column,
                 "status": result.status.value,
                 "alpha": result.alpha,
                 "draws": result.draws,
+                "seconds": round(row.seconds_by_check.get(column, 0.0), 3),
                 "total_variation": plain(result.total_variation),
                 "detail": result.detail,
             }
             for column, result in row.results.items()
         ],
     }
+
+
+def to_markdown(matrix: KillMatrix) -> str:
+    """Return the matrix as a page: command line and date, the summary, two tables."""
+    faulty = [row for row in matrix.rows if not row.specimen.is_control]
+    controls = [row for row in matrix.rows if row.specimen.is_control]
+    parts = [
+        "# Which check kills which specimen",
+        f"Made on {datetime.now(UTC).date()} by `{matrix.command}`, spec-oracle {tool_version()}.",
+        "\n".join(f"* {line}" for line in summary(matrix).splitlines()),
+        _LEGEND,
+        "## Faulty",
+        markdown_table(_HEAD, [_linked(row) for row in faulty]),
+        "## Lossless controls",
+        markdown_table(_HEAD, [_linked(row) for row in controls]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _linked(row: MatrixRow) -> tuple[str, ...]:
+    """Return the cells of a row, its number in the catalogue linked to the public thread."""
+    name, zoo_id, *others = _cells(row)
+    source = row.specimen.source
+    return name, f"[{zoo_id}]({source})" if source.startswith("https://") else zoo_id, *others
 
 
 def to_html(matrix: KillMatrix) -> str:
@@ -130,4 +183,9 @@ def _html_row(row: MatrixRow) -> str:
     )
 
 
-FORMATS: dict[str, Callable[[KillMatrix], str]] = {"text": to_text, "json": to_json, "html": to_html}
+FORMATS: dict[str, Callable[[KillMatrix], str]] = {
+    "text": to_text,
+    "json": to_json,
+    "markdown": to_markdown,
+    "html": to_html,
+}

@@ -14,7 +14,7 @@ from spec_oracle.specimens.inputs import INPUTS
 from spec_oracle.specimens.positions import POSITIONS
 from spec_oracle.specimens.randomness import RANDOMNESS
 from spec_oracle.specimens.sources import source_of
-from spec_oracle.specimens.specimen import JOINT, Specimen
+from spec_oracle.specimens.specimen import EXACT_ONLY, JOINT, Specimen
 
 _CATALOGUE_NUMBERS = {"recycled_uniform": "N9", "sample_and_match": "N2", "point_mass": "N8"}
 """Controls of `spec_oracle.specimens.foreign` that the catalogue lists by number."""
@@ -25,6 +25,9 @@ _RULES = {
     "block_rule": "block",
 }
 """What the controls of `spec_oracle.specimens.foreign` declare; the others declare the token rule."""
+
+_BELOW_SAMPLING = {"epsilon-in-ratio", "epsilon_in_ratio"}
+"""Defects of total variation 4e-4: draws would have to be counted in hundreds of millions."""
 
 
 @cache
@@ -54,18 +57,20 @@ def _of_chain() -> Iterable[Specimen]:
         yield Specimen(f"chain-{name}", "control", "mutant", f"{name} verification", (), verifier, rule=name)
     for name, (zoo_id, verifier) in FAULTY.items():
         defect = name.replace("-", " ")
-        yield Specimen(f"chain-{name}", zoo_id, source_of(zoo_id), defect, JOINT, verifier)
+        killers = EXACT_ONLY if name in _BELOW_SAMPLING else JOINT
+        yield Specimen(f"chain-{name}", zoo_id, source_of(zoo_id), defect, killers, verifier)
 
 
 def _of_foreign(name: str, foreign: ForeignSpecimen) -> Specimen:
     zoo_id = _CATALOGUE_NUMBERS.get(name, foreign.zoo_id)
+    killers = EXACT_ONLY if name in _BELOW_SAMPLING else JOINT
     defect = (foreign.verify.__doc__ or name).strip().partition("\n")[0].rstrip(".")
     return Specimen(
         name.replace("_", "-"),
         zoo_id,
         source_of(zoo_id),
         defect,
-        () if foreign.lossless else JOINT,
+        () if foreign.lossless else killers,
         function=foreign.verify,
         array=foreign.array,
         rule=_RULES.get(name, "token") if foreign.lossless else None,

@@ -45,3 +45,6 @@ class Specimen:
 
 
 JOINT: Final = ("joint",)
+
+EXACT_ONLY: Final = ("exact",)
+"""Killers of a defect too small for draws."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics.validation import FloatArray, IntArray, require_counts, require_law
@@ -70,9 +70,13 @@ class EProcess:
     """Evidence so far against the claim that each of I independent samples follows its law.
 
     ``laws`` I arrays [V_i]; ``counts`` I arrays int [V_i]; ``log_e_by_size`` [I, J]; ``largest_log_e``, the
-    running maximum of ``log_e`` over all looks. The evidence of several laws is multiplied within each
-    defect size and averaged over the sizes afterwards, so the price of not knowing the size is paid once.
-    Start with `EProcess.against`; every `observe` returns a new process.
+    running maximum of ``log_e`` over all looks. Start with `EProcess.against`; every `observe` returns a new
+    process.
+
+    A defect may show in all samples or in one of them only, so half of the bet is on either. The first half
+    multiplies the evidence of all laws within each defect size and averages over the sizes afterwards: the
+    price of not knowing the size is paid once. The second half averages over the samples: right ones take
+    no evidence from a wrong one, as they do in a product, where each costs as much as it was drawn.
     """
 
     laws: tuple[FloatArray, ...]
@@ -105,9 +109,16 @@ class EProcess:
         return replace(after, largest_log_e=max(self.largest_log_e, after.log_e))
 
     @property
+    def log_e_by_sample(self) -> FloatArray:
+        """Log e-value of each sample alone, [I], nats."""
+        return _average(self.log_e_by_size)
+
+    @property
     def log_e(self) -> float:
         """Log e-value now, nats."""
-        return float(_average(self.log_e_by_size.sum(axis=0)))
+        in_all = _average(self.log_e_by_size.sum(axis=0))
+        in_one = _average(self.log_e_by_sample)
+        return float(_average(np.stack([in_all, in_one])))
 
     @property
     def p_value(self) -> float:
@@ -145,6 +156,6 @@ def _stirling_tail(x: FloatArray) -> FloatArray:
     return (1 / 12 - y * (1 / 360 - y * (1 / 1260 - y / 1680))) / x
 
 
-def _average(log_e_by_size: FloatArray) -> FloatArray:
+def _average(log_e: FloatArray) -> FloatArray:
     """Log of the mean over the last axis of exponentials."""
-    return np.asarray(logsumexp(log_e_by_size, axis=-1) - math.log(len(DEFECT_SIZES)), dtype=np.float64)
+    return np.asarray(np.logaddexp.reduce(log_e, axis=-1) - math.log(log_e.shape[-1]), dtype=np.float64)

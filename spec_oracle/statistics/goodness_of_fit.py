@@ -132,7 +132,6 @@ def goodness_of_fit_by_e_process(
     if process.draws == 0:
         raise InvalidInputError("process: expected at least one draw, got 0")
     cells = [support_cells(law) for law in process.laws]
-    drawn = [(int(c.sum()), law) for c, law in zip(process.counts, process.laws, strict=True) if c.any()]
     return GoodnessOfFit(
         test="e-process",
         statistic=process.largest_log_e,
@@ -142,7 +141,7 @@ def goodness_of_fit_by_e_process(
         miss=miss,
         draws=process.draws,
         smallest_detectable_tv=smallest_detectable_tv_by_joint_e_process(
-            [n for n, _ in drawn], [law for _, law in drawn], alpha=alpha, miss=miss
+            [int(counts.sum()) for counts in process.counts], process.laws, alpha=alpha, miss=miss
         ),
         off_support=tuple(
             (sample, outcome)

@@ -4,6 +4,8 @@ So all contexts of up to D tokens are 0..N-1 without gaps, level by level and le
 and arrays of texts of different lengths are plain integer arrays.
 """
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,6 +40,10 @@ def cut_to_depth(context: Contexts, vocab_size: int, depth: int) -> Contexts:
     return context
 
 
+@lru_cache(maxsize=64)
 def rows_by_context(model: ToyModel, depth: int) -> NDArray[np.float64]:
-    """Return the rows of all contexts of up to ``depth`` tokens by number, [N, V]."""
-    return np.concatenate([model.floats.rows(length) for length in range(depth + 1)])
+    """Return the rows of all contexts of up to ``depth`` tokens by number, [N, V], not writeable."""
+    # Cached: every session of a toy system asks for them, and some checks open a thousand sessions.
+    rows = np.concatenate([model.floats.rows(length) for length in range(depth + 1)])
+    rows.flags.writeable = False
+    return rows

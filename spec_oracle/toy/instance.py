@@ -42,6 +42,13 @@ class Instance:
                 f"draft: has {self.draft.vocab_size} tokens, the target {self.target.vocab_size}"
             )
 
+    def __repr__(self) -> str:
+        """Show the instance file: what Hypothesis prints of a failing example can be audited."""
+        return f"Instance.from_json({json.dumps(self.to_json())})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002, FBT001  # Hypothesis calls it
+        printer.text(repr(self))
+
     @property
     def vocab_size(self) -> int:
         """Number of tokens, V."""

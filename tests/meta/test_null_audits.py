@@ -1,19 +1,37 @@
 """The statistics that the audits rest on keep their promises when nothing is wrong."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import verifiers
+from spec_oracle.audit import (
+    batch,
+    draft_law,
+    large_vocabulary,
+    length,
+    low_precision,
+    sampled_checks,
+    scale,
+    streams,
+)
+from spec_oracle.audit.calls import calls_of_function
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.subjects import Subject
 from spec_oracle.audit.system_laws import joint_of_system
+from spec_oracle.specimens.registry import specimens
 from spec_oracle.specimens.toy_system import toy_system
-from spec_oracle.statistics import EProcess, ErrorBudget, goodness_of_fit_by_g
+from spec_oracle.statistics import EProcess, ErrorBudget, goodness_of_fit_by_e_process, goodness_of_fit_by_g
 from spec_oracle.toy import Instance
 from verifiers import numpy_decisions
 
 INSTANCE = Instance.random(3, 1, seed=5, concentration=3.0)
 LAW = INSTANCE.target.joint(2)
+NEVER = 1e-6
+"""Chance that a test of this module fails although nothing is wrong."""
 
 
 def texts(name, draws, seed):
@@ -30,54 +48,138 @@ def counts_of_runs(name, runs, draws, seed):
     return np.stack([np.bincount(run, minlength=len(LAW)) for run in cells])
 
 
-def uniformity(name, runs):
-    """Kolmogorov-Smirnov p-value of the p-values of ``runs`` null runs."""
-    counts = counts_of_runs(name, runs, 2000, seed=11)
-    p_values = [goodness_of_fit_by_g(run, LAW, alpha=0.01).p_value for run in counts]
-    return stats.kstest(p_values, "uniform").pvalue
+def p_values(counts):
+    return np.array([goodness_of_fit_by_g(run, LAW, alpha=0.01).p_value for run in counts])
+
+
+def uniformity(counts):
+    """Kolmogorov-Smirnov p-value of the G test's p-values over runs, counts int [runs, cells].
+
+    They are discrete: a p-value may take as many values as there are tables of counts. With 2,000 draws in
+    nine cells those are more than 10^20, and the largest step of their law is far below what KS sees.
+    """
+    return stats.kstest(p_values(counts), "uniform").pvalue
 
 
 def test_p_values_of_a_correct_verifier_are_uniform():
-    assert uniformity("token", 200) > 1e-6
+    assert uniformity(counts_of_runs("token", 1000, 2000, seed=11)) > NEVER
+
+
+def test_p_values_of_a_faulty_verifier_are_not():
+    """The test above can fail: a law that is off by a total variation of 0.02 has p-values that are not."""
+    off = LAW + 0.02 * (np.eye(len(LAW))[LAW.argmin()] - np.eye(len(LAW))[LAW.argmax()])
+    assert uniformity(np.random.default_rng(13).multinomial(2000, off, size=1000)) < NEVER
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["token", "block", "sample_and_match"])
 def test_p_values_of_correct_verifiers_are_uniform_over_thousands_of_runs(name):
-    assert uniformity(name, 4000) > 1e-6
+    assert uniformity(counts_of_runs(name, 4000, 2000, seed=11)) > NEVER
 
 
-@pytest.mark.parametrize("name", ["token", "block"])
-def test_the_e_process_rarely_crosses(name):
-    """In 200 null runs with ten looks each, no more crossings of 1/alpha than the upper 1e-6 quantile."""
-    alpha, runs = 0.05, 200
-    looks = counts_of_runs(name, runs * 10, 100, seed=12).reshape(runs, 10, -1)
-    crossings = 0
+def crossings(looks, alpha):
+    """Runs, counts int [runs, looks, cells], in which the e-process ever reaches 1 / alpha."""
+    crossed = 0
     for run in looks:
         process = EProcess.against([LAW])
         for counts in run:
             process = process.observe(counts)
-        crossings += process.p_value <= alpha
-    assert crossings <= stats.binom.isf(1e-6, runs, alpha)
+        crossed += not goodness_of_fit_by_e_process(process, alpha=alpha).passed
+    return crossed
 
 
-def null_alarms(audits, alpha):
-    """Alarms of the `joint` check in null audits of the correct system, every one with its own seed."""
-    rate = ErrorBudget(alpha).rate_of("joint")
-    instances = {"only": INSTANCE.floats}
-    return sum(
-        joint_of_system(toy_system, instances, alpha=rate, seed=seed).status == "failed"
-        for seed in range(audits)
-    )
+@pytest.mark.parametrize("name", ["token", "block"])
+def test_the_e_process_rarely_crosses(name):
+    alpha, runs = 0.05, 200
+    looks = counts_of_runs(name, runs * 10, 100, seed=12).reshape(runs, 10, -1)
+    assert crossings(looks, alpha) <= stats.binom.isf(NEVER, runs, alpha)
 
 
+def test_the_e_process_crosses_where_it_should():
+    alpha, runs = 0.05, 20
+    off = 0.5 * LAW + 0.5 / len(LAW)
+    looks = np.random.default_rng(14).multinomial(100, off, size=(runs, 10))
+    assert crossings(looks, alpha) > stats.binom.isf(NEVER, runs, alpha)
+
+
+PANEL = panel(3, 1, 1, 0)
+
+
+def token_rule(tokens, draft, target, generator):
+    """The token rule, one array operation a step: null audits call it a million times."""
+    request, length = np.arange(len(tokens)), tokens.shape[1]
+    p, q = (np.take_along_axis(rows[:, :length], tokens[:, :, None], 2)[:, :, 0] for rows in (target, draft))
+    tau = np.cumprod(generator.random(tokens.shape) * q < p, axis=1).sum(axis=1)
+    left = target.copy()
+    left[:, :length] = np.maximum(left[:, :length] - draft, 0)
+    left = left[request, tau]
+    extra = (left / generator.exponential(size=left.shape)).argmax(axis=1)
+    drafts = np.concatenate([tokens, tokens[:, :1]], axis=1)
+    position = np.arange(length + 1)
+    emitted = np.where(position < tau[:, None], drafts, -1)
+    return np.where(position == tau[:, None], extra[:, None], emitted), tau
+
+
+TOKEN = Subject("token", function=token_rule, rule_at=lambda _: "token")
+
+
+@pytest.fixture
+def small_checks(monkeypatch):
+    """Checks with few draws: rates must hold at any number, and ten thousand audits take long enough."""
+    sizes = {
+        sampled_checks: {"BATCH": 250, "FOLLOW_UPS": 8, "TARGET_TV": 0.2},
+        length: {"BATCH": 250, "ROUNDS": 2},
+        streams: {"ROUNDS": 2, "SEEDS_A_ROUND": 10},
+        batch: {"ROUNDS": 2, "CALLS_A_ROUND": 5, "REPEATS": 120},
+        scale: {"SWEPT_VOCABULARY": 65},
+        large_vocabulary: {"ROUNDS": 2, "VOCABULARY": 129},
+        low_precision: {"ROUNDS": 1, "REQUESTS": 200},
+        draft_law: {"REQUESTS": 500},
+    }
+    for module, constants in sizes.items():
+        for name, value in constants.items():
+            monkeypatch.setattr(module, name, value)
+
+
+def null_audit(seed, alpha, subject=TOKEN, system=toy_system):
+    """Every check that has an error rate, each at its share of alpha; return those that failed."""
+    at = ErrorBudget(alpha).rate_of
+    flat, other = PANEL["flat"], PANEL["reversed"]
+    results = [
+        sampled_checks.joint(subject, PANEL, alpha=at("joint"), budget=10.0, seed=seed).check,
+        length.length_of_function(subject, {"flat": flat}, alpha=at("length"), seed=seed),
+        calls_of_function(subject, flat, other, alpha=at("calls"), seed=seed),
+        draft_law.draft_law(system, {"only": INSTANCE.floats}, alpha=at("draft-law"), seed=seed),
+        streams.streams_of_function(subject, flat, alpha=at("streams"), seed=seed),
+        batch.batch_of_function(subject, flat, flat, alpha=at("batch"), seed=seed),
+        scale.scale_of_function(subject, flat, alpha=at("scale"), seed=seed),
+    ]
+    assert "inconclusive" not in {result.status for result in results}
+    return [result.name for result in results if result.status == "failed"]
+
+
+def most_alarms(audits, alpha):
+    return stats.binom.isf(NEVER, audits, alpha)
+
+
+@pytest.mark.usefixtures("small_checks")
 def test_null_audits_raise_few_alarms():
-    assert null_alarms(10, alpha=1e-2) <= stats.binom.isf(1e-6, 10, 1e-2)
+    audits, alpha = 20, 1e-2
+    assert sum(bool(null_audit(seed, alpha)) for seed in range(audits)) <= most_alarms(audits, alpha)
 
 
 @pytest.mark.nightly
+@pytest.mark.usefixtures("small_checks")
 def test_ten_thousand_null_audits_raise_few_alarms():
-    assert null_alarms(10_000, alpha=1e-2) <= stats.binom.isf(1e-6, 10_000, 1e-2)
+    audits, alpha = 10_000, 1e-2
+    assert sum(bool(null_audit(seed, alpha)) for seed in range(audits)) <= most_alarms(audits, alpha)
+
+
+@pytest.mark.usefixtures("small_checks")
+def test_the_same_audit_raises_alarms_on_faulty_code():
+    """Polarity: what a null audit passes is failed on a verifier that never tests its drafts."""
+    faulty = replace(TOKEN, function=specimens()["always-accept"].function)
+    assert {"joint", "calls", "streams", "batch", "scale"} <= set(null_audit(0, 1e-2, faulty))
 
 
 def test_rates_do_not_depend_on_who_asks_in_which_order():
@@ -87,8 +189,6 @@ def test_rates_do_not_depend_on_who_asks_in_which_order():
 
 def test_a_planted_defect_turns_the_same_check_red():
     """Polarity: what stands on a correct system fails on one whose drafts are accepted by their own noise."""
-    from spec_oracle.specimens.registry import specimens
-
     faulty = specimens()["draft-noise-accepts"].system
     assert joint_of_system(faulty, {"only": INSTANCE.floats}, alpha=1e-6, seed=3).status == "failed"
     assert joint_of_system(toy_system, {"only": INSTANCE.floats}, alpha=1e-6, seed=3).status == "passed"

@@ -1,36 +1,42 @@
 """Verifiers that carry a state, driven through any sequence of calls that Hypothesis thinks of."""
 
-import json
+import re
 
 import numpy as np
-from hypothesis import note, settings
+import pytest
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 import verifiers
+from spec_oracle.cli import main
+from spec_oracle.commands.options import FAILED
 from spec_oracle.exact import decoded_law
+from spec_oracle.toy import Instance
 from spec_oracle.toy.strategies import instances
 from verifiers import Drafts, replayed_decisions
-
-
-def note_instance(instance):
-    """Have a failing example printed as the instance file that reproduces it."""
-    note(f"instance file: {json.dumps(instance.to_json())}")
 
 
 class Decoding(RuleBasedStateMachine):
     """One request, decoded call by call with random decisions; its text and state must stay consistent."""
 
-    verifier_name = "greedy_block"
     paths = 1
+
+    def make_verifier(self):
+        return verifiers.get("greedy_block")
 
     @initialize(data=st.data())
     def start(self, data):
         self.instance = data.draw(
             instances(vocab_sizes=(2, 3), draft_lengths=(1, 2), num_paths=(self.paths, self.paths))
         ).floats
-        note_instance(self.instance)
-        self.verifier = verifiers.get(self.verifier_name)
+        self.verifier = self.make_verifier()
         self.state = self.verifier.initial_state(1)
         self.text = ()
 
@@ -79,8 +85,32 @@ class Decoding(RuleBasedStateMachine):
 class MultipathDecoding(Decoding):
     """The same with two paths."""
 
-    verifier_name = "greedy_multipath_carry"
     paths = 2
+
+    def make_verifier(self):
+        return verifiers.get("greedy_multipath_carry")
+
+
+class Forgetful:
+    """A rule with state that starts every call afresh."""
+
+    def __init__(self, rule):
+        self._rule = rule
+        self.single_path = True
+
+    def initial_state(self, batch):
+        return ()
+
+    def verify(self, drafts, decisions, state):
+        verdict, _ = self._rule.verify(drafts, decisions, ())
+        return verdict, ()
+
+
+class ForgetfulDecoding(Decoding):
+    """The same with a defect that one call does not show."""
+
+    def make_verifier(self):
+        return Forgetful(verifiers.get("greedy_block"))
 
 
 _FEW = settings(max_examples=15, stateful_step_count=6)
@@ -89,3 +119,26 @@ TestGreedyBlock = Decoding.TestCase
 TestGreedyBlock.settings = _FEW
 TestGreedyMultipathCarry = MultipathDecoding.TestCase
 TestGreedyMultipathCarry.settings = _FEW
+
+
+FIND = settings(max_examples=200, stateful_step_count=6, database=None, phases=[Phase.generate])
+
+
+def test_the_machine_notices_a_state_that_is_dropped():
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(ForgetfulDecoding, settings=FIND)
+
+
+def test_a_failing_example_is_printed_as_an_instance_file(tmp_path):
+    @given(instance=instances())
+    @settings(database=None)
+    def fails(instance):
+        assert instance.vocab_size < 3
+
+    with pytest.raises(AssertionError) as caught:
+        fails()
+    (printed,) = re.findall(r"Instance\.from_json\((.*)\)", "\n".join(caught.value.__notes__))
+    file = tmp_path / "instance.json"
+    file.write_text(printed)
+    assert Instance.load(file).vocab_size == 3
+    assert main(["audit", "token", "--instance", str(file)]) != FAILED

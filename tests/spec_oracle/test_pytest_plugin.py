@@ -49,27 +49,26 @@ def test_right_passes_wrong_fails_with_the_report_and_a_second_call_is_refused(p
     result.stdout.fnmatch_lines(["*expected one call of assert_lossless*"])
 
 
-def test_the_rate_is_shared_by_the_tests_that_use_it(project):
+@pytest.mark.parametrize("layout", [("-p", "no:xdist"), ("-n", "2")])
+def test_the_rate_is_shared_by_the_tests_that_use_it_on_any_layout_of_workers(project, layout):
     project.makepyfile(f"""
         import pytest
         import spec_oracle.audit
         from samplers import right
 
-        rates = []
-
         @pytest.fixture(autouse=True)
         def spy(monkeypatch):
             audit = spec_oracle.audit.audit
-            def noted(*subjects, options):
-                rates.append(options.alpha)
+            def judged(*subjects, options):
+                assert options.alpha == 1e-3 / 4
                 return audit(*subjects, options=options)
-            monkeypatch.setattr(spec_oracle.audit, "audit", noted)
+            monkeypatch.setattr(spec_oracle.audit, "audit", judged)
 
         @pytest.mark.parametrize("number", range(4))
         def test_right(assert_lossless, number):
             assert_lossless(right, {OPTIONS})
 
         def test_of_something_else():
-            assert rates == [1e-3 / 4] * 4
+            pass
     """)
-    run(project, "--spec-oracle-alpha", "1e-3").assert_outcomes(passed=5)
+    run(project, "--spec-oracle-alpha", "1e-3", *layout).assert_outcomes(passed=5)

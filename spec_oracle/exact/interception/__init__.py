@@ -1,25 +1,23 @@
 """The exact law of unmodified foreign code: its randomness becomes a tree of decisions.
 
 `enumerate_calls` runs the code once per branch; `call_law` sums the branches by label; `verdict_law` does so
-for one draft under the plain contract; `cross_check` compares such a law with plain sampling. How random
+for one draft under the plain contract. `spec_oracle.audit` compares such laws with plain sampling. How random
 numbers are followed is told in `symbols`, races in `races`, the torch side in `torch_mode`.
 """
 
 from spec_oracle.exact.interception.calls import call_law, enumerate_calls
 from spec_oracle.exact.interception.errors import CannotFollowError, TooManyBranchesError, UnrepeatableError
 from spec_oracle.exact.interception.numpy_random import EnumeratedGenerator
-from spec_oracle.exact.interception.plain_contract import CrossCheck, cross_check, emissions, verdict_law
+from spec_oracle.exact.interception.plain_contract import emissions, verdict_law
 from spec_oracle.exact.interception.run import Branch
 
 __all__ = [
     "Branch",
     "CannotFollowError",
-    "CrossCheck",
     "EnumeratedGenerator",
     "TooManyBranchesError",
     "UnrepeatableError",
     "call_law",
-    "cross_check",
     "emissions",
     "enumerate_calls",
     "verdict_law",

@@ -8,7 +8,7 @@ from types import FrameType
 from spec_oracle.errors import SpecOracleError
 
 _HERE = str(Path(__file__).parent)
-_LIBRARIES = ("torch", "numpy", "contextlib.py", "functools.py")
+_LIBRARIES = ("torch", "numpy", "contextlib.py", "copy.py", "functools.py")
 
 
 class CannotFollowError(SpecOracleError):

@@ -24,6 +24,10 @@ class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__(np.random.PCG64(0))
 
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied or pickled: numpy would make an ordinary generator of the copy."""
+        current_run().cannot_follow("copy of a generator", "its draws repeat those of the original")
+
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:  # noqa: ARG002
         """Uniform on (0, 1)."""
         _refuse_out(out)

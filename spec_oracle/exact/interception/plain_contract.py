@@ -1,16 +1,13 @@
-"""The law of one verification under the plain contract, and its check against plain sampling.
+"""The law of one verification under the plain contract.
 
 Plain contract: ``verify(draft_tokens, draft_probs, target_probs, generator) -> (tokens, num_accepted)`` on
 arrays [B, L], [B, L, V], [B, L+1, V] of numpy or torch; ``tokens`` [B, L+1] is padded with -1.
 """
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy import stats
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.interception.calls import call_law
@@ -18,8 +15,6 @@ from spec_oracle.exact.interception.numpy_random import EnumeratedGenerator
 
 PlainVerify: TypeAlias = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
 Emission: TypeAlias = tuple[int, ...]
-
-_MIN_EXPECTED = 50
 
 
 def verdict_law(
@@ -67,48 +62,3 @@ def emissions(tokens: Any, num_accepted: Any) -> list[Emission]:
             raise InvalidInputError(f"tokens: {row} does not hold {accepted} accepted tokens and one more")
         rows.append(emitted)
     return rows
-
-
-@dataclass(frozen=True)
-class CrossCheck:
-    """Whether plain sampling agrees with an enumerated law: chi-square p-value, impossible outcomes."""
-
-    num_samples: int
-    alpha: float
-    p_value: float
-    impossible: tuple[Emission, ...]
-    """Outcomes that were sampled although the enumerated law gives them no probability."""
-
-    @property
-    def agrees(self) -> bool:
-        """False with probability at most ``alpha`` when the law is right."""
-        return not self.impossible and self.p_value >= self.alpha
-
-
-def cross_check(
-    law: dict[Emission, float],
-    sample: Callable[[int], list[Emission]],
-    *,
-    num_samples: int,
-    alpha: float = 1e-6,
-) -> CrossCheck:
-    """Compare an enumerated law with ``sample(num_samples)``, independent emissions of the unpatched code.
-
-    Pearson's chi-square; cells of expectation below 50 are pooled into one. A single cell gives p-value one.
-    """
-    counts = Counter(sample(num_samples))
-    impossible = tuple(outcome for outcome in counts if outcome not in law)
-    large = [outcome for outcome, chance in law.items() if chance * num_samples >= _MIN_EXPECTED]
-    observed = [float(counts[outcome]) for outcome in large]
-    expected = [law[outcome] * num_samples for outcome in large]
-    rest = num_samples - sum(expected)
-    if rest >= _MIN_EXPECTED:
-        observed.append(num_samples - sum(observed))
-        expected.append(rest)
-    p_value = _chi_square(observed, expected) if len(expected) > 1 else 1.0
-    return CrossCheck(num_samples, alpha, p_value, impossible)
-
-
-def _chi_square(observed: list[float], expected: list[float]) -> float:
-    scale = sum(observed) / sum(expected)
-    return float(stats.chisquare(observed, [scale * value for value in expected]).pvalue)

@@ -63,6 +63,18 @@ def test_a_right_sample_costs_a_wrong_one_little():
     assert 0.5 * alone.log_e < with_a_right_one.log_e < alone.log_e
 
 
+def test_right_samples_take_no_evidence_from_a_wrong_one():
+    """A wrong sample among 20, all drawn often: the product alone would see nothing."""
+    wrong = (np.array([0.33, 0.37, 0.2, 0.07, 0.03]) * 10_000).astype(int)
+    alone = EProcess.against([LAW]).observe(wrong)
+    process = EProcess.against([LAW] * 20).observe(wrong)
+    for sample in range(1, 20):
+        process = process.observe((LAW * 10_000).astype(int), sample)
+    assert process.log_e == pytest.approx(alone.log_e - np.log(2 * 20))
+    assert process.log_e_by_sample.argmax() == 0
+    assert process.log_e_by_size.sum(axis=0).max() < 0.5 * alone.log_e
+
+
 def test_off_support_draws_are_named_with_their_sample():
     process = EProcess.against([[1.0, 0.0], [0.5, 0.5]]).observe([3, 2], 0).observe([3, 3], 1)
     result = goodness_of_fit_by_e_process(process, alpha=0.01)

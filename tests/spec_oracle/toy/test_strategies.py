@@ -1,6 +1,6 @@
 """The public strategies keep their promises."""
 
-from hypothesis import find, given, settings
+from hypothesis import Phase, find, given, settings
 
 from spec_oracle.toy import strategies
 
@@ -26,8 +26,8 @@ def test_rows_sum_to_one(instance):
         assert all((level.sum(axis=1) == 1).all() for level in model.levels)
 
 
-def _quiet():
-    return settings(derandomize=True, database=None, max_examples=2000)
+def _quiet(**options):
+    return settings(derandomize=True, database=None, max_examples=2000, **options)
 
 
 def test_zeros_ties_equal_rows_and_disjoint_supports_occur():
@@ -41,7 +41,8 @@ def test_zeros_ties_equal_rows_and_disjoint_supports_occur():
         lambda i: len({tuple(r) for level in i.target.levels for r in level}) > 5,
     ]
     for wanted in finders:
-        find(strategies.instances(), wanted, settings=_quiet())
+        # Whether one occurs is the question, not how small it can be made.
+        find(strategies.instances(), wanted, settings=_quiet(phases=[Phase.generate]))
 
 
 def test_examples_shrink_to_few_tokens_and_short_drafts():

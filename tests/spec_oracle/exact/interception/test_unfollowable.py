@@ -1,5 +1,6 @@
 """What cannot be followed is named, with the line of the foreign code; it never yields a law."""
 
+import copy
 import math
 import random
 
@@ -46,6 +47,10 @@ def numpy_in_place():
 
 def numpy_normal():
     return EnumeratedGenerator().normal() < 0
+
+
+def numpy_copied_generator():
+    return copy.deepcopy(EnumeratedGenerator()).random() < 0.5
 
 
 def numpy_product_of_exponentials():
@@ -132,6 +137,7 @@ def unknown_container():
         (numpy_into_ordinary_array, "float"),
         (numpy_in_place, "divide"),
         (numpy_normal, "normal"),
+        (numpy_copied_generator, "copy of a generator"),
         (numpy_product_of_exponentials, "multiplication"),
         (python_gauss, "gauss"),
         (torch_sort, "sort"),
