@@ -52,7 +52,7 @@ def test_text_of_several_calls_is_the_targets(name, device):
 
 @pytest.mark.parametrize("name", QUICK)
 def test_tokens_per_call_agree_with_the_enumerated_figure(name, device):
-    """Lengths by the G test at 1e-9; means by Hoeffding: they miss by eps with chance 2 exp(-2n (eps/L)^2)."""
+    """Lengths by the G test at 1e-9; means by Hoeffding: miss by eps: chance 2 exp(-2n (eps/L)^2)."""
     verifier, length, requests = verifiers.get(name), 2, 4000
     target, draft = tiny_model(3, vocab=6, device=device), tiny_model(4, vocab=6, device=device)
     instance = Instance.from_language_models(

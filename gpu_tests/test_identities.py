@@ -1,6 +1,6 @@
-"""sum_x q(x) law(. | x) = p over whole vocabularies: every draft, every outcome, no draws (L = 1, one path).
+"""sum_x q(x) law(. | x) = p over whole vocabularies: every draft and outcome, no draws (L = 1, K = 1).
 
-For `token` and `block`, whose decisions are a length and then a token. Rules of several paths have V^K drafts:
+For `token` and `block`, which decide a length and then a token. Rules of several paths have V^K drafts:
 at full vocabularies their law is out of reach, here it is enumerated on cuts (`test_cuts`) and small V.
 """
 
