@@ -30,7 +30,8 @@ def test_the_mean_over_all_drafts_is_the_block_efficiency(name):
 def test_tokens_without_mass_are_taken_out_and_the_others_keep_their_order():
     q = torch.tensor([[[[0, 0.25, 0, 0.75, 0]]], [[[0, 0, 0, 0, 1.0]]]])
     p = torch.tensor([[[[0, 0.5, 0, 0.5, 0]] * 2], [[[0.5, 0, 0, 0, 0.5]] * 2]])
-    small = without_unused_tokens(Drafts(torch.tensor([[[3]], [[4]]]), q, p))
+    small, names = without_unused_tokens(Drafts(torch.tensor([[[3]], [[4]]]), q, p))
+    assert names.tolist() == [[1, 3], [0, 4]]
     assert small.tokens.tolist() == [[[1]], [[1]]]
     assert small.draft_probs[:, 0, 0].tolist() == [[0.25, 0.75], [0, 1]]
     assert small.target_probs[:, 0, 0].tolist() == [[0.5, 0.5], [0.5, 0.5]]
