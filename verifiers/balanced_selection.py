@@ -24,6 +24,7 @@ from verifiers.attraction_fit import fit_attractions, law_by_enumeration
 from verifiers.convex_minorant import Blocks, make_blocks
 from verifiers.interface import DecisionSource
 from verifiers.ratio_levels import make_levels
+from verifiers.repeated_rows import distinct_requests
 
 TOLERANCE = 1e-9
 
@@ -56,7 +57,7 @@ def balanced_plan(target: Array, draft: Array, count: Array, tolerance: float = 
     exactly, by enumeration: V^(count - 1) terms a token. Equal rows are planned once.
     """
     p, q = working_rows(target), working_rows(draft)
-    chosen, copy = _distinct(p, q, count)
+    chosen, copy = distinct_requests(p, q, count)
     plan = _plan(p[chosen], q[chosen], count[chosen], tolerance)
     return map_fields(lambda values: values[copy], plan)
 
@@ -83,27 +84,6 @@ def select(plan: BalancedPlan, tokens: Array, present: Array, decisions: Decisio
 def working_rows(rows: Array) -> Array:
     """Return ``rows`` normalised: in float64, or as they are if they are exact rationals."""
     return normalised(rows if is_exact(rows) else as_float64(rows))
-
-
-def _distinct(target: Array, draft: Array, count: Array) -> tuple[Array, Array]:
-    """Return the requests to plan, int [D], and for each request its place among them, int [B].
-
-    Requests are compared by one number and then, for safety, in full: an enumeration or a batch of drafts
-    from one context repeats a few rows many times.
-    """
-    xp = namespace(target)
-    every = arange_like(target, target.shape[0])
-    if target.shape[0] == 1:
-        return every, every
-    spread = xp.astype(arange_like(target, target.shape[1]) + 1, xp.float64) * 0.6180339887498949
-    sketch = xp.sum((as_float64(target) + as_float64(draft) * 2**0.5) * (spread - xp.floor(spread)), axis=-1)
-    _, copy = xp.unique_inverse(sketch + count)
-    chosen = every[: int(xp.max(copy)) + 1] * 0
-    chosen[copy] = every
-    twin = chosen[copy]
-    if xp.all((target == target[twin]) & (draft == draft[twin])) and xp.all(count == count[twin]):
-        return chosen, copy
-    return every, every
 
 
 def _plan(p: Array, q: Array, count: Array, tolerance: float) -> BalancedPlan:

@@ -17,6 +17,7 @@ from verifiers.arrays import Array, arange_like, divide, namespace, pick, pick_e
 from verifiers.errors import InvalidInputError
 from verifiers.interface import DecisionSource, Drafts, Verdict
 from verifiers.multisets import multisets
+from verifiers.repeated_rows import distinct_requests
 from verifiers.walk import Node, accept_or_redraw, first_true, walk
 
 MAX_MULTISETS = 200_000
@@ -64,11 +65,12 @@ def select_by_importance(node: Node, decisions: DecisionSource) -> Array:
     first = arange_like(drafted, drafted.shape[1])[None, :] == first_true(node.present)[:, None]
     empty = xp.sum(lottery, axis=-1, keepdims=True) <= 0
     choice = decisions.categorical(xp.where(empty & first, drafted * 0 + 1, lottery))
-    law = node.draft
+    chosen, copy = distinct_requests(node.target, node.draft, node.num_drafts)
+    draft, law = node.draft[chosen], node.draft[chosen]
     for count in range(2, node.tokens.shape[1] + 1):
-        here = (node.num_drafts == count)[:, None]
-        law = xp.where(here, selected_law(node.draft, weight, count), law)
-    return accept_or_redraw(pick(node.tokens, choice), law, node.target, decisions)
+        here = (node.num_drafts == count)[chosen, None]
+        law = xp.where(here, selected_law(draft, weight[chosen], count), law)
+    return accept_or_redraw(pick(node.tokens, choice), law[copy], node.target, decisions)
 
 
 @dataclass(frozen=True)

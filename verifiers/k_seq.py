@@ -14,6 +14,7 @@ from verifiers.arrays import (
     positive_part,
 )
 from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.repeated_rows import distinct_requests
 from verifiers.residual import first_success
 from verifiers.walk import ActiveDecisions, Node, walk
 
@@ -43,8 +44,15 @@ def smallest_rho(target: Array, draft: Array, num_drafts: Array, most: int) -> A
     """Return a rho [B] with reach(beta(rho)) <= rho, at or just above the smallest one in [1, n].
 
     Any such rho is lossless, so it is found in float64 and rounded up; n itself serves where rounding
-    leaves a doubt in the arithmetic of the caller. ``most`` bounds ``num_drafts``, int [B].
+    leaves a doubt in the arithmetic of the caller. ``most`` bounds ``num_drafts``, int [B]. Equal rows are
+    searched once.
     """
+    chosen, copy = distinct_requests(target, draft, num_drafts)
+    return _smallest_rho(target[chosen], draft[chosen], num_drafts[chosen], most)[copy]
+
+
+def _smallest_rho(target: Array, draft: Array, num_drafts: Array, most: int) -> Array:
+    """Bisect for distinct requests."""
     xp = namespace(num_drafts)
     p, q = as_float64(target), as_float64(draft)
     high = xp.astype(num_drafts, xp.float64)

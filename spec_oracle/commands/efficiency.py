@@ -1,5 +1,6 @@
 """``spec-oracle efficiency``, ``optimum`` and ``claims``: exact figures and what bounds them."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from spec_oracle.commands.options import (
     add_files,
     add_output,
     emit,
+    positive,
     progress,
 )
 from spec_oracle.errors import InvalidInputError
@@ -30,6 +32,9 @@ def add_efficiency(commands: Any) -> None:
         "--prompts", type=Path, metavar="FILE", help="cut instances out of language models, a prompt a line"
     )
     command.add_argument("--no-optimum", action="store_true", help="with --prompts: leave out the optimum")
+    command.add_argument(
+        "--jobs", type=positive, default=os.cpu_count() or 1, help="with --prompts: processes; default: cores"
+    )
     command.add_argument(
         "--verifier", action="append", metavar="NAME", help="a built-in verifier, repeatable; default: all"
     )
@@ -68,8 +73,9 @@ def _efficiency(options: Any) -> int:
 
 def _pair_efficiency(options: Any) -> int:
     from spec_oracle.report import language_models as report
+    from spec_oracle.report.language_model_plot import save_pair_plot
 
-    names = options.verifier or [name for name in verifiers.names() if name not in report.LEFT_OUT]
+    names = options.verifier or list(verifiers.names())
     for name in names:
         verifiers.get(name)
     prompts = report.prompts_of(options.prompts)
@@ -78,14 +84,16 @@ def _pair_efficiency(options: Any) -> int:
         f"depth {options.depth}, {options.num_paths} paths, temperature {options.temperature:g}"
     )
     result = report.pair_efficiency(
-        title, cut_instances(options, prompts), names, optimum=not options.no_optimum, progress=progress
+        title,
+        cut_instances(options, prompts),
+        names,
+        optimum=not options.no_optimum,
+        jobs=options.jobs,
+        progress=progress,
     )
-    if not options.verifier:
-        for name, reason in report.LEFT_OUT.items():
-            progress(f"left out: {name}, {reason}")
     emit(options, report.FORMATS[options.format](result))
     if options.plot is not None:
-        report.plot(result, options.plot)
+        save_pair_plot(result, options.plot)
     return OK
 
 

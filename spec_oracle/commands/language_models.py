@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from spec_oracle.commands.options import positive
+from spec_oracle.commands.options import positive, progress
 from spec_oracle.toy import Instance
 
 
@@ -34,9 +34,11 @@ def cut_instances(options: Any, prompts: Sequence[str]) -> Iterator[tuple[str, I
     """Yield each prompt with the instance cut out after it."""
     from spec_oracle.language_models import load_language_model
 
+    progress("loading both models")
     target = load_language_model(options.target, device=options.device)
     draft = load_language_model(options.draft, device=options.device)
     for prompt in prompts:
+        progress(f"cutting {prompt!r}")
         yield (
             prompt,
             Instance.from_language_models(

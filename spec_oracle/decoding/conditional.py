@@ -20,7 +20,7 @@ def accepted_given_drafts(verifier: AnyVerifier, drafts: Drafts, state: State) -
     """
     import torch
 
-    small = without_unused_tokens(drafts)
+    small, _ = without_unused_tokens(drafts)
     device = drafts.tokens.device
 
     def run(rows: NDArray[np.int64], decisions: ScriptedDecisions) -> Verdict:
@@ -47,13 +47,17 @@ def accepted_given_drafts(verifier: AnyVerifier, drafts: Drafts, state: State) -
     return expected
 
 
-def without_unused_tokens(drafts: Drafts) -> Drafts:
+def without_unused_tokens(drafts: Drafts) -> tuple[Drafts, Tensor]:
     """Return the drafts over the tokens that have mass in some row of the request, in unchanged order.
 
-    A verifier never emits the others, so its law of the rest is the same. Requests with fewer such tokens
-    than the request with the most keep some without mass.
+    The second result, int [B, V'], holds the tokens' numbers in the vocabulary. A verifier never emits the
+    others, so its law of the rest is the same. Requests with fewer such tokens than the request with the most
+    keep some without mass.
     """
     used = (drafts.draft_probs > 0).any(dim=1).any(dim=1) | (drafts.target_probs > 0).any(dim=1).any(dim=1)
+    if used.all():
+        every = used.new_ones(used.shape, dtype=int).cumsum(dim=1) - 1
+        return drafts, every
     kept = (~used).to(int).argsort(dim=1, stable=True)[:, : int(used.sum(dim=1).max())].sort(dim=1).values
     rank = used.new_zeros(used.shape, dtype=int).scatter(1, kept, kept.new_ones(kept.shape).cumsum(dim=1) - 1)
     batch, paths, length = drafts.tokens.shape
@@ -63,4 +67,4 @@ def without_unused_tokens(drafts: Drafts) -> Drafts:
         return rows.gather(-1, index)
 
     tokens = rank.gather(1, drafts.tokens.reshape(batch, -1)).reshape(batch, paths, length)
-    return Drafts(tokens, gathered(drafts.draft_probs), gathered(drafts.target_probs))
+    return Drafts(tokens, gathered(drafts.draft_probs), gathered(drafts.target_probs)), kept

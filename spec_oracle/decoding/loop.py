@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spec_oracle.decoding.conditional import accepted_given_drafts
+from spec_oracle.decoding.conditional import accepted_given_drafts, without_unused_tokens
 from spec_oracle.decoding.records import Call, Decoded
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.call import call_verifier, fresh_state
@@ -173,9 +173,16 @@ class _Run:
         self._select(requests.repeat_interleave(self.num_paths))
         drafts = self._drafts(batch)
         expected = accepted_given_drafts(self.verifier, drafts, self._state) if expectations else None
-        verdict, self._state = call_verifier(self.verifier, drafts, self.decisions, self._state)
+        verdict = self._verdict(drafts)
         self._advance(requests * self.num_paths + verdict.path, verdict)
         return verdict, expected
+
+    def _verdict(self, drafts: Drafts) -> Verdict:
+        """Verify, over the tokens that top-k and top-p leave: far fewer than the vocabulary has."""
+        small, names = without_unused_tokens(drafts)
+        verdict, self._state = call_verifier(self.verifier, small, self.decisions, self._state)
+        next_token = names.gather(1, verdict.next_token[:, None])[:, 0]
+        return Verdict(verdict.num_accepted, verdict.path, next_token, drafts.tokens)
 
     def _select(self, texts: Tensor) -> None:
         self.target.select(texts)

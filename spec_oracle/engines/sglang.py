@@ -93,10 +93,11 @@ class Chain:
         last column unread) and [B], float32 rows; it writes int32 results in place.
         """
         batch, length = tokens.shape
-        slots = torch.arange(batch * (length + 1)).reshape(batch, length + 1)
-        predicts = torch.full((batch * (length + 1),), -1, dtype=torch.int32)
-        accept_index = torch.full((batch, length + 1), -1, dtype=torch.int32)
-        accepted = torch.zeros(batch, dtype=torch.int32)
+        device = tokens.device
+        slots = torch.arange(batch * (length + 1), device=device).reshape(batch, length + 1)
+        predicts = torch.full((batch * (length + 1),), -1, dtype=torch.int32, device=device)
+        accept_index = torch.full((batch, length + 1), -1, dtype=torch.int32, device=device)
+        accepted = torch.zeros(batch, dtype=torch.int32, device=device)
         coins = uniforms.to(torch.float32)
         self.kernel(
             predicts,
@@ -119,8 +120,14 @@ class Chain:
         return assembled(tokens, accepted, predicts[last[:, 0].to(torch.int64)])
 
 
-def load_chain(*, block: bool) -> Chain:
-    """Return the chain verifier with the token rule, or with block verification."""
-    require_interpreter()
+def load_chain(*, block: bool, device: str = "cpu") -> Chain:
+    """Return the chain verifier with the token rule, or with block verification.
+
+    On a CPU the kernel is interpreted; on any other device it is compiled.
+    """
+    on_cpu = device == "cpu"
+    if on_cpu:
+        require_interpreter()
     module = load_alone(f"{_OPS}.reject_sampling", wheel("sglang", "0.5.23").fetched_folder(), {})
-    return Chain(interpreted(module.chain_speculative_sampling_triton), block)
+    launch = module.chain_speculative_sampling_triton
+    return Chain(interpreted(launch) if on_cpu else launch, block)

@@ -45,7 +45,7 @@ def arithmetic(*, exact: bool = False, array: str = "numpy", dtype: str = "float
         return _torch(dtype)
     if dtype not in ("float64", "float32"):
         raise InvalidInputError(f"dtype: numpy has float64 and float32, got {dtype!r}")
-    return Arithmetic(probabilities=lambda rows: rows.astype(dtype), to_numpy=_widened)
+    return Arithmetic(probabilities=lambda rows: rows.astype(dtype, copy=False), to_numpy=_widened)
 
 
 def _widened(values: Array) -> NDArray[Any]:

@@ -32,14 +32,23 @@ class Truncation:
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return the law, float64 [..., V], of the tokens with these logits [..., V], of any precision."""
         scaled = logits.double() / self.temperature
-        if self.top_k is None and self.top_p is None:
-            return scaled.softmax(dim=-1)
-        ordered, order = scaled.sort(dim=-1, descending=True, stable=True)
-        if self.top_k is not None:
-            ordered[..., self.top_k :] = -float("inf")
-        law = ordered.softmax(dim=-1)
-        if self.top_p is not None:
-            # A token stays if those before it fall short of top_p; so the first one always does.
-            law = law * (law.cumsum(dim=-1) - law < self.top_p)
-            law = law / law.sum(dim=-1, keepdim=True)
-        return law.new_zeros(law.shape).scatter(-1, order, law)
+        if self.top_k is not None and self.top_k < scaled.shape[-1]:
+            scaled = scaled.masked_fill(~_likeliest(scaled, self.top_k), -float("inf"))
+        law = scaled.softmax(dim=-1)
+        return law if self.top_p is None else _nucleus(law, self.top_p)
+
+
+def _likeliest(logits: Tensor, count: int) -> Tensor:
+    """Return which ``count`` tokens are kept, bool [..., V]; no sort, an order of magnitude faster."""
+    least = logits.topk(count, dim=-1).values[..., -1:]
+    above, level = logits > least, logits == least
+    room = count - above.sum(dim=-1, keepdim=True)
+    return above | (level & (level.cumsum(dim=-1) <= room))
+
+
+def _nucleus(law: Tensor, mass: float) -> Tensor:
+    """Return ``law`` [..., V] cut to the fewest likeliest tokens that reach ``mass``."""
+    ordered, order = law.sort(dim=-1, descending=True, stable=True)
+    # A token stays if those before it fall short of the mass; so the first one always does.
+    kept = ordered * (ordered.cumsum(dim=-1) - ordered < mass)
+    return law.new_zeros(law.shape).scatter(-1, order, kept / kept.sum(dim=-1, keepdim=True))

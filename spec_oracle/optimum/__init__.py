@@ -9,17 +9,21 @@ from spec_oracle.optimum.certificates import (
 )
 from spec_oracle.optimum.check import CertificateError, check_certificate
 from spec_oracle.optimum.multi_path import block_transport_optimum, multi_path_optimum
+from spec_oracle.optimum.proven_bound import ROUNDING, ProvenBound, proven_bound
 from spec_oracle.optimum.single_path import single_path_optimum
 
 __all__ = [
+    "ROUNDING",
     "AcceptanceCertificate",
     "CertificateError",
     "Optimum",
+    "ProvenBound",
     "SinglePathCertificate",
     "TransportCertificate",
     "block_transport_optimum",
     "check_certificate",
     "multi_path_optimum",
     "optimal_acceptance",
+    "proven_bound",
     "single_path_optimum",
 ]

@@ -17,10 +17,15 @@ SAME_LEVEL = 1e-9
 
 @dataclass(frozen=True)
 class FloatOptimum:
-    """``budgets`` [N], optimal to rounding, and the node ``sets`` that limit them."""
+    """``budgets`` [N], optimal to rounding, the duals ``potentials`` [N], and the node sets that limit."""
 
     budgets: NDArray[np.float64]
-    sets: list[frozenset[int]]
+    potentials: NDArray[np.float64]
+
+    @property
+    def sets(self) -> list[frozenset[int]]:
+        """The sets {v: mu(v) >= level} but that of the lowest level, which has all nodes."""
+        return _upper_sets(self.potentials)
 
 
 def float_optimum(
@@ -64,7 +69,7 @@ def float_optimum(
     if not result.success:
         return None
     potentials = np.append(0, -result.ineqlin.marginals[: nodes - 1])
-    return FloatOptimum(result.x[:nodes], _upper_sets(potentials))
+    return FloatOptimum(result.x[:nodes], potentials)
 
 
 def _upper_sets(potentials: NDArray[np.float64]) -> list[frozenset[int]]:

@@ -2,8 +2,9 @@
 
 An instance has one vocabulary of V tokens for all contexts; a language model has tens of thousands. So in
 every context of the tree V tokens are chosen, both models' laws are restricted to them, and they are numbered
-0..V-1 by their mass under both, likeliest first. A number therefore means another token in every context;
-`LanguageModelTree.tokens` says which. Two choices of the tokens are offered:
+0..V-1 by their mass under both, likeliest first (after the last drafted token, by the target's). A number
+therefore means another token in every context; `LanguageModelTree.tokens` says which. Two choices of the
+tokens are offered:
 
 * ``shortlist="target"``: the target's top k, V = k. Both models are restricted to that set and renormalised,
   as if one top-k mask were shared. A kindness to the draft: it never proposes a token the target has dropped.
@@ -65,8 +66,8 @@ def language_model_tree(
 ) -> LanguageModelTree:
     """Evaluate both models after ``prompt`` (token ids) on the whole tree of ``depth`` tokens.
 
-    Costs one pass of the prompt and sum V^d, d = 1..depth, tokens of each model. Raises
-    `InvalidInputError` for sizes out of range and models with different vocabularies.
+    Costs one pass of the prompt and sum V^d tokens, d = 1..depth for the target, one level less for the
+    draft. Raises `InvalidInputError` for sizes out of range and models with different vocabularies.
     """
     if shortlist not in SHORTLISTS:
         raise InvalidInputError(f"shortlist: expected one of {', '.join(SHORTLISTS)}, got {shortlist!r}")
@@ -75,18 +76,26 @@ def language_model_tree(
     if not prompt:
         raise InvalidInputError("prompt: expected at least one token, got none")
     cut = Truncation(temperature=temperature, top_k=top_k)
-    branches = _Branches(target, draft, prompt)
+    target_texts, draft_texts = _Texts(target, prompt), _Texts(draft, prompt)
+    if target_texts.logits.shape != draft_texts.logits.shape:
+        raise InvalidInputError(
+            f"draft: has {draft_texts.logits.shape[-1]} tokens, the target {target_texts.logits.shape[-1]}"
+        )
     tokens, targets, drafts = [], [], []
-    for _ in range(depth + 1):
-        p, q, names = _rows(branches.logits[0], branches.logits[1], cut, shortlist)
+    for level in range(depth + 1):
+        # Nothing is drafted after the last level, which has most of the texts: the draft never reads it.
+        drafted = draft_texts.logits if level < depth else target_texts.logits
+        p, q, names = _rows(target_texts.logits, drafted, cut, shortlist)
         tokens.append(names.cpu().numpy())
         targets.append(p.cpu().numpy())
-        drafts.append(q.cpu().numpy())
-        if len(tokens) <= depth:
-            branches.extend(names)
+        if level < depth:
+            drafts.append(q.cpu().numpy())
+            target_texts.extend(names)
+        if level < depth - 1:
+            draft_texts.extend(names)
     instance = Instance(
         ToyModel.from_levels(targets, name="target"),
-        ToyModel.from_levels(drafts[:depth], name="draft"),
+        ToyModel.from_levels(drafts, name="draft"),
         depth,
         num_paths,
     )
@@ -108,25 +117,20 @@ def _rows(target: Tensor, draft: Tensor, cut: Truncation, shortlist: str) -> tup
     return p.gather(-1, names), q.gather(-1, names), names
 
 
-class _Branches:
-    """Both models, standing at the end of every text of one level of the tree."""
+class _Texts:
+    """A model standing at the end of every text of one level of the tree."""
 
-    def __init__(self, target: LanguageModel, draft: LanguageModel, prompt: Sequence[int]) -> None:
+    def __init__(self, model: LanguageModel, prompt: Sequence[int]) -> None:
         import torch
 
-        ids = torch.tensor([list(prompt)], dtype=torch.int64, device=target.device)
-        self._models = [CachedModel(model, 1) for model in (target, draft)]
-        self.logits = [model.feed(ids)[:, -1] for model in self._models]
-        if self.logits[0].shape != self.logits[1].shape:
-            raise InvalidInputError(
-                f"draft: has {self.logits[1].shape[-1]} tokens, the target {self.logits[0].shape[-1]}"
-            )
+        self._model = CachedModel(model, 1)
+        ids = torch.tensor([list(prompt)], dtype=torch.int64, device=model.device)
+        self.logits = self._model.feed(ids)[:, -1]
 
     def extend(self, names: Tensor) -> None:
         """Go one level down: text n is followed by each of ``names[n]``, int [N, V]."""
         import torch
 
         parents = torch.arange(len(names), device=names.device).repeat_interleave(names.shape[1])
-        for model in self._models:
-            model.select(parents)
-        self.logits = [model.feed(names.reshape(-1, 1))[:, -1] for model in self._models]
+        self._model.select(parents)
+        self.logits = self._model.feed(names.reshape(-1, 1))[:, -1]

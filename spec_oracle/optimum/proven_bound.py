@@ -1,0 +1,77 @@
+"""The optimum of instances too large for rationals: solved in floats, bounded by weak duality.
+
+HiGHS proposes potentials mu. Whatever they are, they prove a bound, which is recomputed here from the
+instance and mu alone, as `spec_oracle.optimum.check` explains; so the solver's tolerances can make the bound
+loose, never wrong. Rounding in float64 is all that separates it from a proof: below `ROUNDING` tokens at the
+sizes that fit here.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.errors import SpecOracleError
+from spec_oracle.optimum.flow_program import float_optimum
+from spec_oracle.optimum.trees import DraftTrees, PrefixTree, draft_trees
+from spec_oracle.toy import Instance
+from verifiers import Drafting
+
+ROUNDING = 1e-10
+
+
+@dataclass(frozen=True)
+class ProvenBound:
+    """``bound``: tokens per call that no lossless verifier exceeds; ``attained``: what the solver reaches."""
+
+    bound: float
+    attained: float
+
+    @property
+    def gap(self) -> float:
+        """How far the bound may lie above the optimum, in tokens; the solver's tolerances are part of it."""
+        return self.bound - self.attained
+
+
+def proven_bound(
+    instance: Instance, *, drafting: Drafting = Drafting.INDEPENDENT, carry_over: bool = False
+) -> ProvenBound:
+    """Bound the block efficiency of any lossless verifier of ``instance``, in tokens, in float64.
+
+    The same two programs as `multi_path_optimum` and, with ``carry_over``, `block_transport_optimum`. Raises
+    `SpecOracleError` where HiGHS finds no optimum and `InvalidInputError` past the limit on draft tuples.
+    """
+    numbers = instance.floats
+    prefixes = PrefixTree(numbers.vocab_size, numbers.draft_length)
+    trees = draft_trees(numbers, drafting)
+    target = prefixes.joint(numbers.target).astype(np.float64)
+    ceiling = np.zeros_like(prefixes.parent) if carry_over else prefixes.parent
+    best = float_optimum(target, prefixes.parent, ceiling, trees)
+    if best is None:
+        raise SpecOracleError("optimum: HiGHS found no solution of a program that has one")
+    bound = potential_bound(target, prefixes.parent, ceiling, trees, best.potentials)
+    return ProvenBound(bound, float(target @ best.budgets))
+
+
+def potential_bound(
+    target: NDArray[np.float64],
+    parent: NDArray[np.int64],
+    ceiling: NDArray[np.int64],
+    trees: DraftTrees,
+    potentials: NDArray[np.float64],
+) -> float:
+    """Return the bound that ``potentials`` [N] prove; arguments as in `cutting_planes.best_budgets`.
+
+    With e(v) the stop masses, sum_v mu(v) e(v) <= sum over trees of P(tree) max of mu on it, and
+
+        sum_v p(v) c(v) = sum_v mu(v) e(v) + sum_v g(v) c(v),   g(v) = p(v) (1 - mu(v) + mu(parent of v)),
+
+    whose last sum is largest with c(v) at its ceiling's budget where all that is below it pays, else 0.
+    """
+    starts = np.cumsum([0, *(len(nodes) for nodes in trees.nodes[:-1])])
+    highest = np.maximum.reduceat(potentials[np.concatenate(trees.nodes)], starts)
+    gain = target * (1 - potentials + potentials[parent])
+    gain[0] -= target[0] * potentials[0]  # the root has no parent term
+    for node in range(len(parent) - 1, 0, -1):
+        gain[ceiling[node]] += max(gain[node], 0.0)
+    return float(trees.probability.astype(np.float64) @ highest + gain[0])
