@@ -1,16 +1,15 @@
 """The kill matrix: every check on every specimen and control, as proof that the suite can fail."""
 
-import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import repeat
+from functools import partial
 
 from spec_oracle.audit.matrix_checks import COLUMNS, EXACT, YARDSTICK, checks_of
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.threads import one_torch_thread
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.parallel import side_by_side
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.specimens.specimen import Specimen
 from spec_oracle.statistics import DEFAULT_ALPHA, ErrorBudget
@@ -155,11 +154,10 @@ def _rows(every: Sequence[Specimen], options: MatrixOptions, jobs: int) -> Itera
     for specimen in every:
         if specimens().get(specimen.name) is not specimen:
             raise InvalidInputError(f"jobs: {specimen.name!r} is not registered, run it with one job")
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        names = [specimen.name for specimen in every]
-        results = pool.map(_row_by_name, names, repeat(options), repeat(alpha))
-        for specimen, (by_column, seconds) in zip(every, results, strict=True):
-            yield MatrixRow(specimen, by_column, seconds)
+    work = partial(_row_by_name, options=options, alpha=alpha)
+    results = side_by_side(work, [specimen.name for specimen in every], jobs)
+    for specimen, (by_column, seconds) in zip(every, results, strict=True):
+        yield MatrixRow(specimen, by_column, seconds)
 
 
 def _row_by_name(

@@ -13,7 +13,6 @@ from spec_oracle.audit.counterexample import describe, smallest_counterexample
 from spec_oracle.audit.function_checks import run_function_checks
 from spec_oracle.audit.intercepted import intercepted_law
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.parallel import side_by_side
 from spec_oracle.audit.plain import SubjectRaisedError
 from spec_oracle.audit.results import (
     AuditReport,
@@ -30,6 +29,7 @@ from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
+from spec_oracle.parallel import side_by_side
 from spec_oracle.statistics import CHECK_SHARES, DEFAULT_ALPHA, ErrorBudget
 from spec_oracle.toy import Instance
 from verifiers import AnyVerifier, Drafting, StatefulVerifier, drafting_of
@@ -87,20 +87,19 @@ def audit(
     is shared by all subjects, so that the chance of any false alarm is at most alpha.
     """
     chosen = options or AuditOptions()
-    names = [subject for subject in subjects if isinstance(subject, str)]
-    if chosen.jobs > 1 and len(names) == len(subjects) > 1:
-        work = partial(_audit_name, options=chosen, alpha=chosen.alpha / len(names))
-        return AuditReport(tuple(side_by_side(work, names, chosen.jobs, progress)), chosen.seed, chosen.alpha)
-    resolved = [_as_subject(subject, chosen) for subject in subjects]
+    # Names travel between processes, functions do not; loaded here, all are known to exist before any is run.
+    alone = chosen.jobs == 1 or len(subjects) == 1 or not all(isinstance(name, str) for name in subjects)
+    listed = [_as_subject(subject, chosen) for subject in subjects] if alone else subjects
+    work = partial(_audit_one, options=chosen, alpha=chosen.alpha / max(len(subjects), 1))
     reports = []
-    for position, subject in enumerate(resolved, start=1):
-        progress(f"[{position}/{len(resolved)}] {subject.name}")
-        reports.append(audit_subject(subject, chosen, chosen.alpha / len(resolved)))
+    for report in side_by_side(work, listed, 1 if alone else min(chosen.jobs, len(subjects))):
+        reports.append(report)
+        progress(f"[{len(reports)}/{len(subjects)}] {report.subject}: {report.verdict}")
     return AuditReport(tuple(reports), chosen.seed, chosen.alpha)
 
 
-def _audit_name(name: str, options: AuditOptions, alpha: float) -> SubjectReport:
-    return audit_subject(_as_subject(name, options), options, alpha)
+def _audit_one(subject: Any, options: AuditOptions, alpha: float) -> SubjectReport:
+    return audit_subject(_as_subject(subject, options), options, alpha)
 
 
 def _as_subject(subject: Any, options: AuditOptions) -> Subject:

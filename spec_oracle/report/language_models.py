@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from math import prod
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact import emission_law
 from spec_oracle.exact.call import enumerated_instance
 from spec_oracle.optimum import ProvenBound, proven_bound
+from spec_oracle.parallel import side_by_side
 from spec_oracle.report.numbers import plain, short
 from spec_oracle.report.table import markdown_table, text_table
 from spec_oracle.toy import Instance
@@ -91,24 +91,21 @@ def pair_efficiency(
 
     Raises `SpecOracleError` if a verifier exceeds its optimum: then one of the two is wrong.
     """
-    if jobs == 1:
-        done = [
-            prompt_efficiencies(prompt, instance, names, optimum=optimum) for prompt, instance in instances
-        ]
-    else:
-        # Spawned, not forked: the parent holds torch's threads. It cuts the next prompt meanwhile.
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-            tasks = [
-                pool.submit(prompt_efficiencies, prompt, instance, names, optimum=optimum)
-                for prompt, instance in instances
-            ]
-            for number, task in enumerate(as_completed(tasks), start=1):
-                progress(f"{number} of {len(tasks)}: {task.result()[0].prompt!r}")
-            done = [task.result() for task in tasks]
-    rows = tuple(row for part in done for row in part)
+    work = partial(_prompt_efficiencies, names=names, optimum=optimum)
+    rows: list[PromptEfficiency] = []
+    # With several jobs the next prompts are cut here while the first are enumerated there.
+    for number, part in enumerate(side_by_side(work, instances, jobs), start=1):
+        rows += part
+        progress(f"{number}: {part[0].prompt!r}")
     missing = [name for name in names if name not in {row.verifier for row in rows}]
     left_out = tuple(f"{name}: its plan spans more than {MAX_PLAN_TUPLES:,} draft tuples" for name in missing)
-    return PairEfficiency(title, rows, left_out)
+    return PairEfficiency(title, tuple(rows), left_out)
+
+
+def _prompt_efficiencies(
+    cut: tuple[str, Instance], names: Sequence[str], *, optimum: bool
+) -> list[PromptEfficiency]:
+    return prompt_efficiencies(*cut, names, optimum=optimum)
 
 
 def prompt_efficiencies(

@@ -73,7 +73,7 @@ def test_audit_json_has_every_field_of_the_contract(capsys):
     (subject,) = data["subjects"]
     assert subject.keys() >= SUBJECT_FIELDS
     assert subject["verdict"] == "lossless"
-    assert all(check.keys() == {"name", "status", "detail"} for check in subject["checks"])
+    assert all(check.keys() == {"name", "status", "detail", "known"} for check in subject["checks"])
 
 
 def test_audit_of_a_users_module_finds_the_defect_and_says_how_to_see_it(capsys, tmp_path, monkeypatch):
