@@ -221,7 +221,7 @@ def joint(
 
 
 def _affordable_batch(subject: Subject, instances: Sequence[Instance], budget: float, seed: int) -> int:
-    """Return how large the first batches of the screening may be, all of them within its share of the budget."""
+    """Return how large batches of the screening may be, for all to stay in its share of the budget."""
     pilot = Sampler(subject, seed)
     pilot.draw(Sample.of(instances[0]), _PILOT)
     pilot.seconds, pilot.draws = 0.0, 0  # the first call may compile
