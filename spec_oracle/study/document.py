@@ -96,7 +96,8 @@ def summary_section(records: Sequence[Record]) -> str:
         markdown_table(SUMMARY_HEAD, rows)
         + f"\n\n`block` looks at one path only. `canonical` was tried up to {MAX_TUPLES['canonical']} draft "
         "tuples. The last column compares means over the same toys. The average of toys is one of this grid: "
-        "it says which rule is better where, not by how much on a real model."
+        "it says which rule is better where, not by how much on a real model; "
+        "[language-models.md](language-models.md) has the same rules on cuts of a real pair."
     )
 
 
