@@ -1,8 +1,6 @@
 """Runs the checks of a subject and draws the verdict."""
 
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -25,6 +23,7 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.audit.sampled_checks import CrossCheckError
 from spec_oracle.audit.subjects import Subject, of_object, resolve_subject
+from spec_oracle.audit.threads import one_torch_thread
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
@@ -113,23 +112,8 @@ def _as_subject(subject: Any, options: AuditOptions) -> Subject:
 
 def audit_subject(subject: Subject, options: AuditOptions, alpha: float) -> SubjectReport:
     """Run every check that the subject allows, at a false-alarm rate of ``alpha`` for all of them."""
-    with _one_torch_thread():
+    with one_torch_thread():
         return _audit_subject(subject, options, alpha)
-
-
-@contextmanager
-def _one_torch_thread() -> Iterator[None]:
-    """Keep torch, where it is loaded, to one thread: on toy tensors the others cost more than they bring."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        yield
-        return
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _audit_subject(subject: Subject, options: AuditOptions, alpha: float) -> SubjectReport:
