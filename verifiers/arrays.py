@@ -67,10 +67,11 @@ def minimum_one(values: Array) -> Array:
 
 
 def divide(numerator: Array, denominator: Array, *, otherwise: int) -> Array:
-    """Return ``numerator / denominator``, and ``otherwise`` where the denominator is not positive."""
+    """Return ``numerator / denominator``, and ``otherwise`` where the denominator is not positive, or NaN."""
     xp = namespace(denominator)
     usable = denominator > 0
-    one = denominator * 0 + 1
+    # Rationals stay rationals: integers would divide to floats later on. NaN times 0 would stay NaN.
+    one = denominator * 0 + 1 if is_exact(denominator) else xp.ones_like(denominator)
     quotient = numerator / xp.where(usable, denominator, one)
     return xp.where(usable, quotient, one * otherwise)
 

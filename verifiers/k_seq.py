@@ -82,7 +82,7 @@ def accept_scaled(node: Node, rho: Array, decisions: DecisionSource) -> Array:
     """
     xp = namespace(node.target)
     most = node.tokens.shape[1]
-    ratio = divide(pick_each(node.target, node.tokens), pick_each(node.draft, node.tokens), otherwise=1)
+    ratio = divide(pick_each(node.target, node.tokens), pick_each(node.draft, node.tokens), otherwise=0)
     chance = minimum_one(ratio / rho[:, None])
     choice = decisions.categorical(first_success(xp.where(node.present, chance, chance * 0)))
     scaled = node.target / rho[:, None]

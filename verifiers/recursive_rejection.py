@@ -17,9 +17,7 @@ def reject_in_turn(node: Node, decisions: DecisionSource) -> Array:
     for k in range(node.tokens.shape[1]):
         draft = node.tokens[:, k]
         tested = node.present[:, k] & ~done
-        chance = minimum_one(
-            divide(pick(target, draft), pick(node.draft, draft), otherwise=1),
-        )
+        chance = minimum_one(divide(pick(target, draft), pick(node.draft, draft), otherwise=0))
         kept = ActiveDecisions(decisions, tested).bernoulli(chance)
         token = xp.where(kept, draft, token)
         done = done | kept

@@ -46,7 +46,7 @@ class _Ladder:
     def descend(self, depth: int, token: Array, rows: tuple[Array, Array], entered: Array) -> None:
         """Enter, for the requests ``entered`` bool [B, 1], the node at ``depth`` by ``token`` int [B]."""
         xp = namespace(self.target[0])
-        ratio = divide(pick(self.target[depth - 1], token), pick(self.draft[depth - 1], token), otherwise=1)
+        ratio = divide(pick(self.target[depth - 1], token), pick(self.draft[depth - 1], token), otherwise=0)
         weight = minimum_one(self.weight[depth - 1] * ratio[:, None])
         self.target[depth] = xp.where(entered, rows[0], self.target[depth])
         self.draft[depth] = xp.where(entered, rows[1], self.draft[depth])

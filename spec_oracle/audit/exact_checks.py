@@ -7,14 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 import verifiers
+from spec_oracle.audit.bad_input import bad_input_of_function
 from spec_oracle.audit.draws import sampled_drafts
-from spec_oracle.audit.plain import ContractError
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.plain import ContractError, as_plain
 from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.audit.subjects import ROUNDING
+from spec_oracle.audit.subjects import ROUNDING, Subject
 from spec_oracle.exact import DecisionError, DecodedLaw, EmissionLaw, VerdictError, decoded_law, emission_law
 from spec_oracle.exact.call import call_verifier, fresh_state
 from spec_oracle.toy import Instance
-from verifiers import AnyVerifier, Drafts, ModelBound, drafting_of, replayed_decisions
+from verifiers import AnyVerifier, Drafts, ModelBound, StatefulVerifier, drafting_of, replayed_decisions
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,14 @@ def batch(verifier: AnyVerifier, instance: Instance, seed: int) -> CheckResult:
                 "batch", Status.FAILED, f"request {row} of {drafts.batch} is decided otherwise alone"
             )
     return CheckResult("batch", Status.PASSED, f"{drafts.batch} requests decided alike alone and together")
+
+
+def bad_input(verifier: AnyVerifier, seed: int) -> CheckResult:
+    """Judge, on one path and by draws, what comes of extreme uniforms and of rows that are no law."""
+    if isinstance(verifier, ModelBound | StatefulVerifier):
+        return CheckResult("bad-input", Status.NOT_RUN, "for rules that see one call and its rows only")
+    subject = Subject("", function=as_plain(verifier))
+    return bad_input_of_function(subject, panel(3, 3, 1, seed)["zeros"], seed=seed)
 
 
 def inputs_kept(verifier: AnyVerifier, instance: Instance, seed: int) -> CheckResult:

@@ -150,6 +150,7 @@ def _audit_verifier(
     others = (
         calls,
         exact_checks.batch(verifier, first, options.seed),
+        exact_checks.bad_input(verifier, options.seed),
         exact_checks.inputs_kept(verifier, first, options.seed),
     )
     checks = (

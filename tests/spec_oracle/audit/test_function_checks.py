@@ -10,6 +10,7 @@ import pytest
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Status, Subject, SubjectVerdict, audit
+from spec_oracle.audit.bad_input import bad_input_of_function
 from spec_oracle.audit.large_vocabulary import equal_tokens
 from spec_oracle.audit.low_precision import low_precision
 from spec_oracle.audit.mixed_batch import mixed_batch
@@ -22,6 +23,7 @@ from spec_oracle.specimens.foreign import FOREIGN
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.statistics import CHECK_SHARES
 
+STATEFUL = ("greedy_block", "greedy_multipath_carry", "block_transport")
 TOKEN = as_plain(verifiers.get("token"))
 SMALL = panel(3, 2, 1, 0)["flat"]
 
@@ -88,6 +90,14 @@ def test_a_lossy_function_is_not_compared_with_laws_again():
     assert {name for name, check in checks.items() if check.status is Status.NOT_RUN} == {
         *("length", "calls", "streams", "batch", "scale")
     }
+
+
+@pytest.mark.parametrize("name", [n for n in verifiers.names() if n not in STATEFUL])
+def test_built_in_rules_answer_broken_input_inside_the_support(name):
+    subject = Subject(name, function=as_plain(verifiers.get(name)))
+    for seed in range(3):
+        result = bad_input_of_function(subject, panel(3, 3, 1, seed)["zeros"], seed=seed)
+        assert result.status is Status.PASSED, result.detail
 
 
 def test_a_slow_function_is_spared_what_its_budget_does_not_allow():
