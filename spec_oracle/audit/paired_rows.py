@@ -91,11 +91,6 @@ class PairedRows:
         apart = texts[0] != texts[1]
         self.alone += [np.bincount(cells[apart], minlength=self.alone.shape[1]) for cells in texts]
 
-    @property
-    def block_efficiency(self) -> float:
-        """Mean emission length, tokens per call."""
-        return float(self.lengths @ np.arange(1, len(self.lengths) + 1) / max(self.rows, 1))
-
     def largest_possible_tv(self, alpha: float) -> float:
         """Upper confidence bound (Clopper-Pearson) of the chance that texts differ, so of the distance."""
         apart = int(self.alone[0].sum())

@@ -173,7 +173,7 @@ def _ascend(kind: str, version: str = _VLLM_ASCEND.version, *, notes: str = "") 
 
 
 _HASHED = "Triton interpreter; uniforms and noise are hashes of (seed, position)"
-_REUSED = {"calls": "docs/findings/vllm-v2-block-reused-uniforms.md"}
+_REUSED = _BAD_INPUT | {"calls": "docs/findings/vllm-v2-block-reused-uniforms.md"}
 _INJECTED = "Triton interpreter; all uniforms are arguments"
 _FINDING = "see docs/findings/vllm-ascend-block-verify.md"
 _OPT_IN = f"{_FINDING}; rejection_sampler_config.enable_block_verify, from three drafted tokens on"
@@ -219,7 +219,14 @@ SUBJECTS = (
         declared_lossy="typical acceptance (Medusa): entropy threshold, and the likeliest token on rejection",
     ),
     *_token_and_ngram("vllm-v1", _VLLM_V1, "Triton interpreter"),
-    EngineSubject("vllm-v2-token", "token", _VLLM_V2, {"block": False, "reads_draft": True}, notes=_HASHED),
+    EngineSubject(
+        "vllm-v2-token",
+        "token",
+        _VLLM_V2,
+        {"block": False, "reads_draft": True},
+        notes=_HASHED,
+        known=_BAD_INPUT,
+    ),
     EngineSubject(
         "vllm-v2-block",
         "block",
@@ -234,6 +241,7 @@ SUBJECTS = (
         _VLLM_V2,
         {"block": False, "reads_draft": False},
         notes=f"{_HASHED}. {_NGRAM}",
+        known=_BAD_INPUT,
     ),
     EngineSubject(
         "vllm-v2-block-ngram",
@@ -257,6 +265,10 @@ SUBJECTS = (
     *_token_and_ngram("lmdeploy", _LMDEPLOY, "portable torch backend"),
     *_token_and_ngram("tpu-inference", _TPU_INFERENCE, "JAX on the CPU; adds 1e-9 to denominators"),
     *_token_and_ngram("sglang-blockwise", _SGLANG_BLOCKWISE, "torch path; token rule despite the name"),
-    EngineSubject("sglang-chain", "token", _SGLANG_CHAIN, {"block": False}, notes=_INJECTED),
-    EngineSubject("sglang-chain-block", "block", _SGLANG_CHAIN, {"block": True}, notes=_INJECTED),
+    EngineSubject(
+        "sglang-chain", "token", _SGLANG_CHAIN, {"block": False}, notes=_INJECTED, known=_BAD_INPUT
+    ),
+    EngineSubject(
+        "sglang-chain-block", "block", _SGLANG_CHAIN, {"block": True}, notes=_INJECTED, known=_BAD_INPUT
+    ),
 )
