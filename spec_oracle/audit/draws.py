@@ -23,9 +23,14 @@ def sampled_drafts(
     instance: Instance, batch: int, rng: np.random.Generator, drafting: Drafting = Drafting.INDEPENDENT
 ) -> Drafts:
     """Draw ``batch`` requests' drafts from an instance, as float64 arrays."""
-    table = _table(instance.floats, drafting)
+    table = draft_table(instance, drafting)
     probability = table.law.probability / table.law.probability.sum()
     return table.drafts(rng.choice(len(probability), size=batch, p=probability))
+
+
+def draft_table(instance: Instance, drafting: Drafting = Drafting.INDEPENDENT) -> DraftTable:
+    """Return all drafts of an instance with their probabilities, in float64."""
+    return _table(instance.floats, drafting)
 
 
 @lru_cache(maxsize=16)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
-from spec_oracle.audit.plain import make_generator, to_library
+from spec_oracle.audit.plain import make_generator, plain_arguments, to_library
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.subjects import Subject
 from spec_oracle.toy import Instance
@@ -15,9 +15,7 @@ def inputs_kept_by_function(subject: Subject, instance: Instance, *, seed: int) 
     """Judge whether tokens and probabilities are as before; no error rate, one change proves it."""
     assert subject.function is not None
     drafts = sampled_drafts(instance, REQUESTS, checks_own_rng(seed))
-    before = [drafts.tokens, drafts.draft_probs, drafts.target_probs]
-    if drafts.num_paths == 1:
-        before = [array[:, 0] for array in before]
+    before = plain_arguments(drafts)
     handed = [to_library(array, subject.array) for array in before]
     try:
         subject.function(handed[0], handed[1], handed[2], make_generator(subject.array, seed))

@@ -10,28 +10,27 @@ measured gap is real, the instance in question is probed again, more densely.
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.coins import Array
-from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.audit.draws import draft_table, sampled_drafts
 from spec_oracle.audit.plain import (
     ContractError,
     Emissions,
     SubjectRaisedError,
-    checked_emissions,
+    emissions_of,
+    plain_arguments,
     to_library,
 )
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.uniforms import PlainFunction
-from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw
-from spec_oracle.exact.arithmetic import arithmetic
-from spec_oracle.exact.call import DraftTable
 from spec_oracle.exact.replay import replayed_law
 from spec_oracle.toy import Instance
-from verifiers import Drafting, Drafts
+from verifiers import Drafts
 
 SETTLED_TV = 1e-3
 """Total variation that must be excluded before replayed code may be called lossless."""
@@ -53,15 +52,9 @@ class Injected:
 
     def __call__(self, drafts: Drafts, uniforms: Array) -> Emissions:
         """Verify drafts of one path with ``uniforms`` [B, L+1]; errors as `call_plain`."""
-        given = (drafts.tokens[:, 0], drafts.draft_probs[:, 0], drafts.target_probs[:, 0], uniforms)
-        handed = [to_library(np.ascontiguousarray(array), self.array) for array in given]
-        try:
-            tokens, accepted = self.function(handed[0], handed[1], handed[2], handed[3])
-        except SpecOracleError:
-            raise
-        except Exception as error:
-            raise SubjectRaisedError(f"raised {type(error).__name__}: {error}") from error
-        return checked_emissions(np.asarray(tokens), np.asarray(accepted), drafts)
+        given = (*plain_arguments(drafts), uniforms)
+        tokens, draft, target, last = (to_library(np.ascontiguousarray(a), self.array) for a in given)
+        return emissions_of(partial(self.function, tokens, draft, target, last), drafts)
 
 
 @dataclass(frozen=True)
@@ -86,7 +79,7 @@ def integrated_law(
     """
     floats = instance.floats
     vocab, length = floats.vocab_size, floats.draft_length
-    table = _draft_table(instance)
+    table = draft_table(instance)
     masses = [np.zeros(vocab**n) for n in range(1, length + 2)]
     possible = np.flatnonzero(table.law.probability)
     bound = 0.0
@@ -106,10 +99,6 @@ def integrated_law(
             index = np.ravel_multi_index(emission, (vocab,) * len(emission))
             masses[len(emission) - 1][index] += probability * mass
     return IntegratedLaw(EmissionLaw(floats, tuple(masses)), bound)
-
-
-def _draft_table(instance: Instance) -> DraftTable:
-    return DraftTable(instance.floats, Drafting.INDEPENDENT, arithmetic())
 
 
 def repeated(drafts: Drafts, count: int) -> Drafts:
@@ -151,7 +140,7 @@ def affordable(subject: Injected, instances: Mapping[str, Instance], *, budget: 
         pace = batch / (time.perf_counter() - started)
         if pace < _PILOT:
             break
-    laws = sum(np.count_nonzero(_draft_table(instance).law.probability) for instance in instances.values())
+    laws = sum(np.count_nonzero(draft_table(instance).law.probability) for instance in instances.values())
     seconds = laws * _ROWS_PER_LAW / pace
     return f"{pace:.0f} rows/s, integration takes about {seconds:.0f} s" if seconds > budget else ""
 

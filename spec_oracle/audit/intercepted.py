@@ -5,16 +5,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.audit.draws import draft_table
 from spec_oracle.audit.plain import ContractError, SubjectRaisedError, to_library
 from spec_oracle.audit.subjects import Subject
 from spec_oracle.audit.uniforms import PlainFunction
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact import EmissionLaw
-from spec_oracle.exact.arithmetic import arithmetic
-from spec_oracle.exact.call import DraftTable
 from spec_oracle.exact.interception import verdict_law
 from spec_oracle.toy import Instance
-from verifiers import Drafting
 
 Known: TypeAlias = dict[tuple[bytes, ...], dict[tuple[int, ...], float]]
 """Laws of the emission after one draft, by the bytes of the arrays that the function is handed."""
@@ -32,7 +30,7 @@ def intercepted_law(subject: Subject, instance: Instance, known: Known | None = 
     if subject.function is None:
         raise InvalidInputError(f"subject: {subject.name} has no plain function")
     floats = instance.floats
-    table = DraftTable(floats, Drafting.INDEPENDENT, arithmetic())
+    table = draft_table(floats)
     drafts = table.drafts(np.arange(len(table.law.probability)))
     masses = [np.zeros(floats.vocab_size**length) for length in range(1, floats.draft_length + 2)]
     for row, probability in enumerate(table.law.probability):

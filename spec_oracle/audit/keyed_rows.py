@@ -10,18 +10,18 @@ target that has it with probability 0.7.
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.coins import BY_COINS, assembled, weights_after
 from spec_oracle.audit.paired_rows import Pair
-from spec_oracle.audit.plain import Emissions, SubjectRaisedError, checked_emissions, to_library
+from spec_oracle.audit.plain import Emissions, checked_emissions, emissions_of, plain_arguments, to_library
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.watch import watched
 from spec_oracle.engines import KeyedEngine
 from spec_oracle.engines.keyed_noise import murmur_uniform, philox_uniform
-from spec_oracle.errors import SpecOracleError
 from verifiers import Drafts
 from verifiers.block import block_weights
 
@@ -37,15 +37,9 @@ def call_with_seeds(
     engine: KeyedEngine, drafts: Drafts, seeds: NDArray[np.int64], positions: NDArray[np.int64]
 ) -> Emissions:
     """Call the engine on numpy drafts of one path; errors as `call_plain`."""
-    arrays = (drafts.tokens[:, 0], drafts.draft_probs[:, 0], drafts.target_probs[:, 0], seeds, positions)
-    handed = [to_library(np.ascontiguousarray(array), "torch") for array in arrays]
-    try:
-        tokens, accepted = engine.with_seeds(*handed)
-    except SpecOracleError:
-        raise
-    except Exception as error:
-        raise SubjectRaisedError(f"raised {type(error).__name__}: {error}") from error
-    return checked_emissions(np.asarray(tokens), np.asarray(accepted), drafts)
+    given = (*plain_arguments(drafts), seeds, positions)
+    handed = [to_library(np.ascontiguousarray(array), "torch") for array in given]
+    return emissions_of(partial(engine.with_seeds, *handed), drafts)
 
 
 def pair_by_keys(engine: KeyedEngine) -> Pair:

@@ -7,12 +7,12 @@ from functools import partial
 
 from spec_oracle.audit.matrix_checks import COLUMNS, EXACT, YARDSTICK, checks_of
 from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.audit.threads import one_torch_thread
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.parallel import side_by_side
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.specimens.specimen import Specimen
 from spec_oracle.statistics import DEFAULT_ALPHA, ErrorBudget
+from spec_oracle.threads import one_torch_thread
 
 SAMPLING_MUST_FIND = 0.01
 """Total variation from which on the sampling tier alone has to find a defect of one call."""

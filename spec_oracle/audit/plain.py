@@ -8,8 +8,9 @@ tensors; the generator is of the same library, and using the global one instead 
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -66,17 +67,30 @@ def call_plain(
     """
     if subject.function is None:
         raise InvalidInputError(f"subject: {subject.name} has no plain function")
-    arguments = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
-    if drafts.num_paths == 1:
-        arguments = tuple(array[:, 0] for array in arguments)
-    handed = [to_library(array, subject.array, subject.dtype) for array in arguments]
+    given = plain_arguments(drafts)
+    tokens, draft, target = (to_library(array, subject.array, subject.dtype) for array in given)
     keywords = {name: to_library(array, subject.array) for name, array in options.items()}
+    call = partial(subject.function, tokens, draft, target, generator, **keywords)
+    return emissions_of(call, drafts, subject.name)
+
+
+def plain_arguments(drafts: Drafts) -> tuple[NDArray[Any], ...]:
+    """Return tokens, draft rows and target rows; a single path has no axis of paths."""
+    arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
+    return tuple(array[:, 0] for array in arrays) if drafts.num_paths == 1 else arrays
+
+
+def emissions_of(call: Callable[[], tuple[Any, Any]], drafts: Drafts, name: str = "") -> Emissions:
+    """Run code under test on ``drafts`` and check what it returns; ``name`` begins the message if it raises.
+
+    Errors as `call_plain`.
+    """
     try:
-        tokens, accepted = subject.function(handed[0], handed[1], handed[2], generator, **keywords)
+        tokens, accepted = call()
     except SpecOracleError:
         raise
     except Exception as error:
-        raise SubjectRaisedError(f"{subject.name} raised {type(error).__name__}: {error}") from error
+        raise SubjectRaisedError(f"{name} raised {type(error).__name__}: {error}".lstrip()) from error
     return checked_emissions(np.asarray(tokens), np.asarray(accepted), drafts)
 
 

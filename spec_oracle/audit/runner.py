@@ -23,13 +23,13 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.audit.sampled_checks import CrossCheckError
 from spec_oracle.audit.subjects import Subject, of_object, resolve_subject
-from spec_oracle.audit.threads import one_torch_thread
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
 from spec_oracle.parallel import side_by_side
 from spec_oracle.statistics import CHECK_SHARES, DEFAULT_ALPHA, ErrorBudget
+from spec_oracle.threads import one_torch_thread
 from spec_oracle.toy import Instance
 from verifiers import AnyVerifier, Drafting, StatefulVerifier, drafting_of
 
@@ -146,22 +146,21 @@ def _audit_verifier(
     findings = exact_checks.joint_findings(law_of, instances)
     first = next(iter(instances.values()))
     small = panel(2, 2, first.num_paths, options.seed)["good-draft"]
-    calls, text = exact_checks.calls(verifier, small, arithmetic)
-    others = (
-        calls,
-        exact_checks.batch(verifier, first, options.seed),
-        exact_checks.bad_input(verifier, options.seed),
-        exact_checks.inputs_kept(verifier, first, options.seed),
-    )
-    checks = (
-        exact_checks.joint(findings, arithmetic),
-        *(check for check in others if check.name in options.checks),
-    )
+    checks, text = [exact_checks.joint(findings, arithmetic)], None
+    if "calls" in options.checks:
+        calls, text = exact_checks.calls(verifier, small, arithmetic)
+        checks.append(calls)
+    others = {
+        "batch": partial(exact_checks.batch, verifier, first),
+        "bad-input": partial(exact_checks.bad_input, verifier),
+        "inputs-kept": partial(exact_checks.inputs_kept, verifier, first),
+    }
+    checks += [check(seed=options.seed) for name, check in others.items() if name in options.checks]
     best = block_transport_optimum if isinstance(verifier, StatefulVerifier) else multi_path_optimum
     optimum = _mean_optimum(instances, best, drafting_of(verifier))
-    report = _exact_report(subject, options, checks, findings, law_of=law_of, optimum=optimum)
+    report = _exact_report(subject, options, alpha, tuple(checks), findings, law_of=law_of, optimum=optimum)
     worst = max(findings.total_variation, float(text.total_variation) if text else 0.0)
-    return replace(report, alpha=alpha, total_variation=worst, smallest_detectable_tv=arithmetic.tolerance)
+    return replace(report, total_variation=worst, smallest_detectable_tv=arithmetic.tolerance)
 
 
 def _audit_intercepted(subject: Subject, options: AuditOptions, alpha: float) -> SubjectReport:
@@ -179,9 +178,9 @@ def _audit_intercepted(subject: Subject, options: AuditOptions, alpha: float) ->
         settled.append(exact_checks.length(findings, subject.rule_at, subject.tolerance))
     checks = (joint, *_beyond_one_call(subject, options, alpha, joint, settled))
     report = _exact_report(
-        subject, options, checks, findings, law_of=law_of, optimum=_mean_optimum(instances)
+        subject, options, alpha, checks, findings, law_of=law_of, optimum=_mean_optimum(instances)
     )
-    return replace(report, alpha=alpha, smallest_detectable_tv=subject.tolerance)
+    return replace(report, smallest_detectable_tv=subject.tolerance)
 
 
 def _beyond_one_call(
@@ -216,6 +215,7 @@ def _beyond_one_call(
 def _exact_report(
     subject: Subject,
     options: AuditOptions,
+    alpha: float,
     checks: tuple[CheckResult, ...],
     findings: exact_checks.JointFindings,
     *,
@@ -226,19 +226,39 @@ def _exact_report(
     laws = list(findings.laws.values())
     lossy = verdict in (SubjectVerdict.LOSSY, SubjectVerdict.DECLARED_LOSSY)
     proven = all(check.alpha == 0 for check in _against(checks)) or verdict is SubjectVerdict.LOSSLESS
-    return SubjectReport(
-        subject.name,
-        verdict,
-        Evidence.EXACT if proven else Evidence.STATISTICAL,
+    return _report(
+        subject,
+        options,
+        alpha,
         checks,
-        options.alpha,
+        Evidence.EXACT if proven else Evidence.STATISTICAL,
         total_variation=findings.total_variation,
         block_efficiency=_mean(float(law.block_efficiency) for law in laws),
         optimum=optimum,
         counterexample=_counterexample(subject, findings.laws, law_of, options) if lossy and proven else None,
+    )
+
+
+def _report(
+    subject: Subject,
+    options: AuditOptions,
+    alpha: float,
+    checks: tuple[CheckResult, ...],
+    evidence: Evidence,
+    **found: Any,
+) -> SubjectReport:
+    """Return the report on a subject: its verdict by ``checks``, what is known of it, what was ``found``."""
+    rule = subject.rule_at(options.draft_length) if subject.rule_at else None
+    return SubjectReport(
+        subject.name,
+        _verdict(checks, subject),
+        evidence,
+        checks,
+        alpha,
         version=subject.version,
-        rule=subject.rule_at(options.draft_length) if subject.rule_at else None,
+        rule=rule,
         notes=subject.notes,
+        **found,
     )
 
 
@@ -260,12 +280,12 @@ def _audit_replayed(subject: Subject, options: AuditOptions, alpha: float) -> Su
     checks = (joint, *_beyond_one_call(subject, options, alpha, joint, settled))
     by_other_checks = joint.status is not Status.FAILED and _against(checks)
     worst = judged.worst
-    return SubjectReport(
-        subject.name,
-        _verdict(checks, subject),
-        Evidence.STATISTICAL if by_other_checks else Evidence.REPLAYED,
-        checks,
+    return _report(
+        subject,
+        options,
         alpha,
+        checks,
+        Evidence.STATISTICAL if by_other_checks else Evidence.REPLAYED,
         total_variation=judged.total_variation,
         smallest_detectable_tv=judged.smallest_detectable_tv,
         block_efficiency=judged.block_efficiency,
@@ -273,9 +293,6 @@ def _audit_replayed(subject: Subject, options: AuditOptions, alpha: float) -> Su
         counterexample=None
         if worst is None
         else describe(subject.name, instances[worst], judged.laws[worst], options.counterexamples),
-        version=subject.version,
-        rule=subject.rule_at(options.draft_length) if subject.rule_at else None,
-        notes=subject.notes,
     )
 
 
@@ -287,12 +304,12 @@ def _audit_sampled(subject: Subject, options: AuditOptions, alpha: float) -> Sub
     samples = [sample for sample in findings.samples.values() if sample.draws]
     checks = (findings.check, *_beyond_one_call(subject, options, alpha, findings.check))
     worst = findings.worst
-    return SubjectReport(
-        subject.name,
-        _verdict(checks, subject),
-        Evidence.STATISTICAL,
-        checks,
+    return _report(
+        subject,
+        options,
         alpha,
+        checks,
+        Evidence.STATISTICAL,
         total_variation=findings.total_variation,
         smallest_detectable_tv=findings.smallest_detectable_tv,
         block_efficiency=_mean(sample.block_efficiency for sample in samples),
@@ -300,9 +317,6 @@ def _audit_sampled(subject: Subject, options: AuditOptions, alpha: float) -> Sub
         counterexample=None
         if worst is None
         else describe(subject.name, instances[worst], findings.samples[worst], options.counterexamples),
-        version=subject.version,
-        rule=subject.rule_at(options.draft_length) if subject.rule_at else None,
-        notes=subject.notes,
     )
 
 

@@ -16,6 +16,7 @@ from spec_oracle.exact.interception.numpy_random import enumerated_numpy
 from spec_oracle.exact.interception.python_random import enumerated_python
 from spec_oracle.exact.interception.run import Branch, current_run, walk
 from spec_oracle.exact.interception.symbols import Symbol
+from spec_oracle.threads import one_torch_thread
 
 T = TypeVar("T")
 Label = TypeVar("Label", bound=Hashable)
@@ -37,7 +38,7 @@ def enumerate_calls(function: Callable[[], T], *, max_branches: int = 100_000) -
     ``max_branches``, `UnrepeatableError` for code that is no function of its decisions, and whatever
     ``function`` raises.
     """
-    torch_run, torch_session = _torch_contexts()
+    torch_run = _torch_context()
 
     def settled_call() -> T:
         with torch_run():
@@ -45,7 +46,7 @@ def enumerate_calls(function: Callable[[], T], *, max_branches: int = 100_000) -
         settled: T = _settled(result)
         return settled
 
-    with _untouched_streams(), torch_session(), enumerated_numpy(), enumerated_python():
+    with _untouched_streams(), one_torch_thread(), enumerated_numpy(), enumerated_python():
         return walk(settled_call, max_branches)
 
 
@@ -59,13 +60,13 @@ def call_law(
     return {outcome: math.fsum(parts) for outcome, parts in weights.items()}
 
 
-def _torch_contexts() -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """Return the contexts for one run and for all runs; torch is left alone where nobody has imported it."""
+def _torch_context() -> Callable[[], Any]:
+    """Return the context for one run; torch is left alone where nobody has imported it."""
     if "torch" not in sys.modules:
-        return nullcontext, nullcontext
-    from spec_oracle.exact.interception.torch_mode import enumerated_torch, single_threaded
+        return nullcontext
+    from spec_oracle.exact.interception.torch_mode import enumerated_torch
 
-    return enumerated_torch, single_threaded
+    return enumerated_torch
 
 
 @contextmanager

@@ -361,14 +361,3 @@ def enumerated_torch() -> Iterator[None]:
     """Enumerate torch's randomness, global or from generators, while the context is open."""
     with _Readers(), _Operators():
         yield
-
-
-@contextmanager
-def single_threaded() -> Iterator[None]:
-    """Compute on one thread: on toy tensors the others only wait for each other, at five times the cost."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
