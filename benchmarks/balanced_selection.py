@@ -20,10 +20,10 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 from verifiers.arrays import normalised
-from verifiers.balanced_selection import balanced_plan
-from verifiers.k_seq import smallest_rho
-from verifiers.path_order import highest_path_row, ranks
-from verifiers.residual import residual
+from verifiers.parts.balanced_selection import balanced_plan
+from verifiers.parts.path_order import highest_path_row, ranks
+from verifiers.parts.residual import residual
+from verifiers.rules.k_seq import smallest_rho
 
 Row = NDArray[np.float64]
 TEMPERATURES = (0.6, 1.0, 1.4)

@@ -13,10 +13,10 @@ from spec_oracle.decoding import decode
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.language_models import Truncation, load_language_model
+from spec_oracle.language_models.cuts import language_model_tree
 from spec_oracle.language_models.loading import first_layers
 from spec_oracle.statistics import assert_law_by_finite_sample_g
 from spec_oracle.toy import Instance
-from spec_oracle.toy.language_models import language_model_tree
 
 PROMPT = [1, 2, 0]
 

@@ -25,7 +25,7 @@ class Drafting(Enum):
 
     TOP_AND_SAMPLED = "top-and-sampled"
     """At a node with m paths the first m - 1 take the most likely children (ties: smaller token first), the
-    last draws from q without those, or from q itself when nothing is left (see `verifiers.top_draft`)."""
+    last draws from q without those, or from q itself when nothing is left (`verifiers.rules.top_draft`)."""
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,24 @@
 """Verifiers by name."""
 
-from verifiers.balanced_multipath_block import BalancedMultipathBlockVerifier
-from verifiers.block import BlockVerifier
-from verifiers.block_transport import BlockTransportVerifier
-from verifiers.canonical import CanonicalVerifier
 from verifiers.errors import InvalidInputError
-from verifiers.global_resolution import GlobalResolutionVerifier
-from verifiers.greedy_block import GreedyBlockVerifier
-from verifiers.greedy_multipath import GreedyMultipathBlockVerifier
-from verifiers.greedy_multipath_carry import GreedyMultipathCarryVerifier
 from verifiers.interface import AnyVerifier
-from verifiers.k_seq import KSeqVerifier
-from verifiers.naive import NaiveVerifier
-from verifiers.nss import NssVerifier
-from verifiers.recursive_rejection import RecursiveRejectionVerifier
-from verifiers.recursive_rejection_distinct import RecursiveRejectionDistinctVerifier
-from verifiers.sample_and_match import SampleAndMatchVerifier
-from verifiers.token import TokenVerifier
-from verifiers.top_draft import TopDraftVerifier
-from verifiers.traversal import TraversalVerifier
+from verifiers.rules.balanced_multipath_block import BalancedMultipathBlockVerifier
+from verifiers.rules.block import BlockVerifier
+from verifiers.rules.block_transport import BlockTransportVerifier
+from verifiers.rules.canonical import CanonicalVerifier
+from verifiers.rules.global_resolution import GlobalResolutionVerifier
+from verifiers.rules.greedy_block import GreedyBlockVerifier
+from verifiers.rules.greedy_multipath_block import GreedyMultipathBlockVerifier
+from verifiers.rules.greedy_multipath_carry import GreedyMultipathCarryVerifier
+from verifiers.rules.k_seq import KSeqVerifier
+from verifiers.rules.naive import NaiveVerifier
+from verifiers.rules.nss import NssVerifier
+from verifiers.rules.recursive_rejection import RecursiveRejectionVerifier
+from verifiers.rules.recursive_rejection_distinct import RecursiveRejectionDistinctVerifier
+from verifiers.rules.sample_and_match import SampleAndMatchVerifier
+from verifiers.rules.token import TokenVerifier
+from verifiers.rules.top_draft import TopDraftVerifier
+from verifiers.rules.traversal import TraversalVerifier
 
 _REGISTRY: dict[str, AnyVerifier] = {
     "token": TokenVerifier(),

@@ -13,9 +13,9 @@ from spec_oracle.audit.subjects import Subject
 from spec_oracle.audit.texts import PlainTexts, decoded, unseeded
 from spec_oracle.audit.watch import first_failure, watched
 from spec_oracle.statistics import homogeneity_p_value
+from spec_oracle.systems.contract import SystemFactory
 from spec_oracle.toy import Instance
 from spec_oracle.toy.contexts import after_tokens, first_of_depth
-from spec_oracle.toy.system import SystemFactory
 from verifiers import Drafts
 
 ROUNDS = 6

@@ -10,8 +10,8 @@ from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.texts import decoded, unseeded
 from spec_oracle.audit.watch import judged
 from spec_oracle.statistics import EProcess
+from spec_oracle.systems.contract import SystemFactory
 from spec_oracle.toy import Instance
-from spec_oracle.toy.system import SystemFactory
 
 REQUESTS = 20_000
 CALLS = 2

@@ -13,8 +13,8 @@ from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.subjects import Subject
 from spec_oracle.audit.texts import decoded, unseeded
 from spec_oracle.statistics import goodness_of_fit_by_chi_square
+from spec_oracle.systems.contract import SystemFactory
 from spec_oracle.toy import Instance
-from spec_oracle.toy.system import SystemFactory
 
 DRAWS = 5000
 

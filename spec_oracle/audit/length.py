@@ -17,8 +17,8 @@ from spec_oracle.audit.subjects import Subject
 from spec_oracle.audit.texts import decoded, unseeded
 from spec_oracle.audit.watch import watched
 from spec_oracle.exact import EmissionLaw, emission_law
+from spec_oracle.systems.contract import Step, System, SystemFactory
 from spec_oracle.toy import Instance
-from spec_oracle.toy.system import Step, System, SystemFactory
 
 ROUNDS = 5
 REQUESTS = 4000

@@ -12,8 +12,8 @@ from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.subjects import Subject
 from spec_oracle.audit.texts import PlainTexts, decoded, unseeded
 from spec_oracle.audit.watch import first_failure, watched
+from spec_oracle.systems.contract import System, SystemFactory
 from spec_oracle.toy import Instance
-from spec_oracle.toy.system import System, SystemFactory
 
 ROUNDS = 6
 SEEDS_A_ROUND = 60

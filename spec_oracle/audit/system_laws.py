@@ -9,8 +9,8 @@ from spec_oracle.audit.draws import checks_own_rng
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.texts import PlainTexts, decoded, unseeded
 from spec_oracle.audit.watch import watched
+from spec_oracle.systems.contract import System, SystemFactory
 from spec_oracle.toy import Instance
-from spec_oracle.toy.system import System, SystemFactory
 
 REQUESTS = 4000
 """Requests decoded together in a round."""

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.plain import ContractError
+from spec_oracle.systems.contract import Session, Step, System
 from spec_oracle.toy.contexts import (
     Contexts,
     after_tokens,
@@ -15,7 +16,6 @@ from spec_oracle.toy.contexts import (
     first_of_depth,
     rows_by_context,
 )
-from spec_oracle.toy.system import Session, Step, System
 
 
 @dataclass(frozen=True)

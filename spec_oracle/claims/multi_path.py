@@ -6,7 +6,7 @@ from spec_oracle.claims.question import Figures, Question, Scope
 from spec_oracle.specimens.multipath import CORRECT
 from spec_oracle.toy import Instance
 from verifiers import Drafting
-from verifiers.recursive_rejection_distinct import RecursiveRejectionDistinctVerifier
+from verifiers.rules.recursive_rejection_distinct import RecursiveRejectionDistinctVerifier
 
 SOURCE = "arXiv 2602.16961"
 RULE = f"rule: {SOURCE}"

@@ -124,7 +124,7 @@ def add_specimens(commands: Any) -> None:
 
 
 def _specimens(options: Any) -> int:
-    from spec_oracle.audit.kill_matrix import MatrixOptions, kill_matrix
+    from spec_oracle.kill_matrix.matrix import MatrixOptions, kill_matrix
     from spec_oracle.report import specimens as report
     from spec_oracle.specimens.registry import specimens
 

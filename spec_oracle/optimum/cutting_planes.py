@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from spec_oracle.optimum.dual_simplex import CoveringProgram
 from spec_oracle.optimum.flow_program import FloatOptimum, float_optimum
 from spec_oracle.optimum.trees import DraftTrees
-from verifiers.transport_plan import InfeasibleTransportError, transport_plan
+from verifiers.parts.transport_plan import InfeasibleTransportError, transport_plan
 
 NodeSet = frozenset[int]
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from spec_oracle.audit.kill_matrix import SAMPLING_MUST_FIND, KillMatrix, MatrixRow
-from spec_oracle.audit.matrix_checks import COLUMNS
 from spec_oracle.audit.results import Status
+from spec_oracle.kill_matrix.columns import COLUMNS
+from spec_oracle.kill_matrix.matrix import SAMPLING_MUST_FIND, KillMatrix, MatrixRow
 from spec_oracle.report.audit_json import header
 from spec_oracle.report.numbers import plain, short
 from spec_oracle.report.table import markdown_table, text_table

@@ -6,12 +6,12 @@ from typing import Any, TypeAlias
 
 from verifiers import AnyVerifier, DecisionSource, Drafts, State, StatefulVerifier, Verdict
 from verifiers.arrays import divide, minimum_one, namespace, pick, pick_each
-from verifiers.block import verify_path
-from verifiers.block_transport import BlockTransportVerifier, Model, Position
-from verifiers.k_seq import accept_scaled, smallest_rho
-from verifiers.path_order import child_alpha, highest_path_row, keep_highest, ranks
-from verifiers.residual import first_success, residual
-from verifiers.walk import ActiveDecisions, Node, OneStepRule, first_true, walk
+from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, ranks
+from verifiers.parts.residual import first_success, residual
+from verifiers.parts.walk import ActiveDecisions, Node, OneStepRule, first_true, walk
+from verifiers.rules.block import verify_path
+from verifiers.rules.block_transport import BlockTransportVerifier, Model, Position
+from verifiers.rules.k_seq import accept_scaled, smallest_rho
 
 Array: TypeAlias = Any
 Order: TypeAlias = Callable[[Array, Array], Array]
@@ -21,7 +21,7 @@ Leftover: TypeAlias = Callable[[Array, Array, Array], Array]
 
 
 def ranks_larger_token_first(target: Array, draft: Array) -> Array:
-    """Rank by p/q as `verifiers.path_order.ranks` does, but let the larger token win ties."""
+    """Rank by p/q as `verifiers.parts.path_order.ranks` does, but let the larger token win ties."""
     xp = namespace(draft)
     return xp.flip(ranks(xp.flip(target, axis=-1), xp.flip(draft, axis=-1)), axis=-1)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from spec_oracle.toy.system import SystemFactory
+from spec_oracle.systems.contract import SystemFactory
 from verifiers import Verifier
 
 PlainVerify: TypeAlias = Callable[[Any, Any, Any, Any], tuple[Any, Any]]

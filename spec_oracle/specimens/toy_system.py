@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.systems.contract import Step
 from spec_oracle.toy import Instance
 from spec_oracle.toy.contexts import after_tokens, child, rows_by_context
-from spec_oracle.toy.system import Step
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -66,7 +66,7 @@ Advance: TypeAlias = Callable[[Progress, Ints, Ints, int], Progress]
 
 @dataclass(frozen=True)
 class Limits:
-    """Where texts end; see `spec_oracle.toy.system.System`."""
+    """Where texts end; see `spec_oracle.systems.contract.System`."""
 
     stop_token: int | None = None
     max_tokens: int | None = None
@@ -176,7 +176,7 @@ def trimmed(emitted: Ints, accepted: Ints, before: Ints, limits: Limits) -> tupl
 
 @dataclass(frozen=True)
 class ToySystem:
-    """A system on toy models; see `spec_oracle.toy.system.System`."""
+    """A system on toy models; see `spec_oracle.systems.contract.System`."""
 
     instance: Instance
     entropy: np.random.Generator

@@ -133,9 +133,9 @@ class Instance:
     ) -> "Instance":
         """Cut an instance out of two language models after ``prompt`` (token ids), ``depth`` tokens deep.
 
-        The numbers 0..V-1 stand for other tokens in every context: see `spec_oracle.toy.language_models`.
+        The numbers 0..V-1 stand for other tokens in every context: see `spec_oracle.language_models.cuts`.
         """
-        from spec_oracle.toy.language_models import language_model_tree
+        from spec_oracle.language_models.cuts import language_model_tree
 
         return language_model_tree(
             target,

@@ -10,8 +10,8 @@ from spec_oracle.exact import emission_law
 from spec_oracle.toy import Instance
 from tests.strategies import instances
 from tests.verifiers import balanced_reference as reference
-from verifiers.balanced_multipath_block import BalancedMultipathBlockVerifier
-from verifiers.global_resolution import GlobalResolutionVerifier
+from verifiers.rules.balanced_multipath_block import BalancedMultipathBlockVerifier
+from verifiers.rules.global_resolution import GlobalResolutionVerifier
 
 several_steps = instances(vocab_sizes=(2, 4), draft_lengths=(1, 3), num_paths=(1, 3), max_tuples=256)
 

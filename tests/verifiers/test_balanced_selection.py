@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from spec_oracle.exact import enumerate_branches
 from tests.strategies import instances
 from tests.verifiers import balanced_reference as reference
-from verifiers.attraction_fit import _kernel, _law, law_by_enumeration
-from verifiers.balanced_selection import BalancedPlan, balanced_plan, select
-from verifiers.ratio_levels import MAX_LEVELS, make_levels, running_sum
+from verifiers.parts.attraction_fit import _kernel, _law, law_by_enumeration
+from verifiers.parts.balanced_selection import BalancedPlan, balanced_plan, select
+from verifiers.parts.ratio_levels import MAX_LEVELS, make_levels, running_sum
 
 FIELDS = tuple(BalancedPlan.__dataclass_fields__)
 one_step = instances(vocab_sizes=(2, 6), draft_lengths=(1, 1), num_paths=(1, 4), max_tuples=300)

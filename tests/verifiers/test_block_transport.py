@@ -9,7 +9,7 @@ from spec_oracle.optimum import block_transport_optimum
 from spec_oracle.toy import Instance
 from tests.strategies import instances
 from verifiers import InvalidInputError
-from verifiers.block_transport import Position
+from verifiers.rules.block_transport import Position
 
 RULE = verifiers.get("block_transport")
 TREES = instances(vocab_sizes=(2, 3), draft_lengths=(1, 3), num_paths=(1, 3), max_tuples=100)

@@ -8,7 +8,7 @@ import verifiers
 from spec_oracle.exact import emission_law
 from spec_oracle.optimum import optimal_acceptance
 from tests.strategies import instances
-from verifiers.k_seq import smallest_rho
+from verifiers.rules.k_seq import smallest_rho
 
 ONE_PATH = instances(vocab_sizes=(2, 4), draft_lengths=(1, 3), max_tuples=100)
 ONE_STEP = instances(vocab_sizes=(2, 4), draft_lengths=(1, 1), num_paths=(1, 3), max_tuples=100)

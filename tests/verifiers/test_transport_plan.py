@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verifiers import InvalidInputError
-from verifiers.transport_plan import InfeasibleTransportError, transport_plan
+from verifiers.parts.transport_plan import InfeasibleTransportError, transport_plan
 
 NODES = 6
 trees_strategy = st.lists(

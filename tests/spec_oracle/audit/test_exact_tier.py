@@ -2,8 +2,8 @@
 
 import pytest
 
-from spec_oracle.audit.matrix_checks import EXACT, checks_of
 from spec_oracle.audit.results import Status
+from spec_oracle.kill_matrix.columns import EXACT, checks_of
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.specimens.specimen import EXACT_ONLY, JOINT
 from spec_oracle.statistics import ErrorBudget

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from spec_oracle.audit.kill_matrix import kill_matrix
 from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.kill_matrix.matrix import kill_matrix
 from spec_oracle.specimens.registry import specimens
 
 ONE_PER_CHECK = {

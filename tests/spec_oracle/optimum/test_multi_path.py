@@ -19,7 +19,7 @@ from spec_oracle.optimum import (
 from spec_oracle.optimum.trees import PrefixTree, draft_trees
 from spec_oracle.toy import Instance
 from verifiers import Drafting
-from verifiers.transport_plan import transport_plan
+from verifiers.parts.transport_plan import transport_plan
 
 OPTIMA = {"multi_path": multi_path_optimum, "block_transport": block_transport_optimum}
 both = pytest.mark.parametrize("optimum", OPTIMA.values(), ids=OPTIMA.keys())

@@ -1,0 +1,1 @@
+"""Which check kills which specimen: the proof that the suite can fail."""

@@ -1,0 +1,1 @@
+"""Whole decoding systems as seen from outside."""

@@ -1,0 +1,82 @@
+"""A tiny study runs from end to end, and its aggregate is right."""
+
+import statistics
+import sys
+
+import pytest
+
+import verifiers
+from spec_oracle.exact import emission_law
+from spec_oracle.optimum import multi_path_optimum
+from spec_oracle.toy import Instance
+from studies import multipath
+from studies.aggregate import losses, mean_by_level, summary
+from studies.measure import EXPERIMENTS, OURS, PUBLISHED, Record
+from studies.toys import CONCENTRATIONS, QUALITIES, Grid, toys
+
+TINY = Grid(vocab_sizes=(2,), draft_lengths=(1, 2), num_paths=(2,), qualities=("opposed", "fair"), seeds=1)
+
+
+@pytest.fixture(scope="module")
+def study():
+    return multipath.run(TINY)
+
+
+def test_summary_is_what_the_laws_say(study):
+    records, _ = study
+    for rule in (OURS, "traversal"):
+        shortfalls = []
+        for length in (1, 2):
+            for kind, agreement in (QUALITIES["opposed"], QUALITIES["fair"]):
+                for concentration in CONCENTRATIONS.values():
+                    instance = Instance.random(
+                        2, length, num_paths=2, kind=kind, concentration=concentration, agreement=agreement
+                    ).rounded(64)
+                    efficiency = emission_law(verifiers.get(rule), instance).block_efficiency
+                    shortfalls.append(1 - efficiency / multi_path_optimum(instance).value)
+        found = summary(records, rule, (OURS, *PUBLISHED), OURS)
+        assert found.toys == len(shortfalls) == 8
+        assert found.mean == pytest.approx(statistics.mean(shortfalls), abs=1e-12)
+        assert found.median == pytest.approx(statistics.median(shortfalls), abs=1e-12)
+        assert found.worst == pytest.approx(max(shortfalls), abs=1e-12)
+        by_length = mean_by_level(records, "draft length L", rule)
+        assert by_length["2"] == pytest.approx(statistics.mean(shortfalls[4:]), abs=1e-12)
+
+
+def test_every_rule_is_lossless_and_below_the_optimum(study):
+    records, carried = study
+    for record in records:
+        assert set(record.shortfall) == {OURS, *PUBLISHED, *EXPERIMENTS}
+        assert max(record.total_variation.values()) <= 1e-12
+        assert min(record.shortfall.values()) >= -1e-9
+    assert len(carried) == 4
+    assert max(record.total_variation for record in carried) <= 1e-12
+
+
+def test_losses_name_the_smallest_toy_and_the_largest_gap():
+    grid = Grid(vocab_sizes=(2,), draft_lengths=(1, 2), num_paths=(2,), seeds=1)
+    small, *_, large = toys(grid)
+    records = [
+        Record(large, 2.0, {"ours": 0.3, "rival": 0.1, "tied": 0.3}, {}),
+        Record(small, 2.0, {"ours": 0.2, "rival": 0.1, "tied": 0.2}, {}),
+    ]
+    (found,) = losses(records, "ours", ("rival", "tied"))
+    assert (found.rival, found.records[0].toy, found.largest.toy) == ("rival", small, large)
+
+
+def test_source_makes_the_toy():
+    toy = list(toys(TINY))[-1]
+    again = eval(toy.source, {"Instance": Instance})
+    assert again.to_json() == toy.instance.to_json()
+
+
+def test_the_command_writes_the_document_and_its_plots(study, tmp_path, monkeypatch, capsys):
+    output = tmp_path / "study.md"
+    monkeypatch.setattr(multipath, "run", lambda grid: study)
+    monkeypatch.setattr(sys, "argv", ["study", "--output", str(output), "--plots", str(tmp_path)])
+    multipath.main()
+    text = output.read_text(encoding="utf-8")
+    assert capsys.readouterr().out == text
+    for line in text.splitlines():
+        if line.startswith("!["):
+            assert (tmp_path / line.partition("](")[2].rstrip(")")).stat().st_size > 0

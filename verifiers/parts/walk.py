@@ -1,0 +1,118 @@
+"""Walking down the draft tree with a one-step rule.
+
+At every node a one-step rule is shown the drafts that were drawn there and returns one token whose law is the
+target's row, whatever the drafts. If a path continues with that token the walk goes on below it, else it
+stops. Any such rule gives a lossless verifier: what is emitted at each node has the law p given the prefix,
+and the drafts further down are still untouched draws from q.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from verifiers.arrays import Array, arange_like, namespace
+from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.parts.residual import residual
+
+
+@dataclass(frozen=True)
+class Node:
+    """What a one-step rule sees, for B requests: the rows of the node and the drafts drawn there.
+
+    ``target`` and ``draft`` [B, V]; ``tokens`` int [B, K]; ``present`` bool [B, K], the paths that pass this
+    node (at least one; the tokens of the others mean nothing).
+    """
+
+    target: Array
+    draft: Array
+    tokens: Array
+    present: Array
+
+    @property
+    def num_drafts(self) -> Array:
+        """How many paths pass this node, int [B]."""
+        xp = namespace(self.tokens)
+        return xp.sum(xp.astype(self.present, xp.int64), axis=-1)
+
+
+class OneStepRule(Protocol):
+    """Returns one token per request, int [B], of law ``node.target``."""
+
+    def __call__(self, node: Node, decisions: DecisionSource) -> Array:
+        """Decide at one node."""
+        ...
+
+
+class ActiveDecisions:
+    """Decisions for some requests of a batch; for the others every answer is a certain False or 0.
+
+    So an enumeration of the batch does not branch on requests that have nothing left to decide.
+    """
+
+    def __init__(self, decisions: DecisionSource, active: Array) -> None:
+        self._decisions = decisions
+        self._active = active
+
+    def bernoulli(self, probability: Array) -> Array:
+        """Ask for the active requests, probability [B] or [B, N]; False elsewhere."""
+        xp = namespace(probability)
+        active = self._active if probability.ndim == 1 else self._active[:, None]
+        return self._decisions.bernoulli(xp.where(active, probability, probability * 0))
+
+    def categorical(self, weights: Array) -> Array:
+        """Ask for the active requests, weights [B, V]; 0 elsewhere."""
+        xp = namespace(weights)
+        first = arange_like(weights, weights.shape[-1])[None, :] == 0
+        certain = xp.where(first, weights * 0 + 1, weights * 0)
+        return self._decisions.categorical(xp.where(self._active[:, None], weights, certain))
+
+
+def first_true(mask: Array) -> Array:
+    """Return the index of the first True in each row, int [B] from bool [B, N]; 0 where there is none."""
+    xp = namespace(mask)
+    countdown = mask.shape[1] - arange_like(mask, mask.shape[1])[None, :]
+    return xp.argmax(xp.where(mask, countdown, countdown * 0), axis=-1)
+
+
+def accept_or_redraw(token: Array, law: Array, target: Array, decisions: DecisionSource) -> Array:
+    """Apply the token rule to a draft of the given ``law``: keep it, or redraw from (p - law)+.
+
+    token int [B]; law and target [B, V]; returns int [B] of law ``target`` (2211.17192, algorithm 1).
+    """
+    xp = namespace(target)
+    request = arange_like(token, token.shape[0])
+    drawn, wanted = law[request, token], target[request, token]
+    # p/law compared without dividing by a law of zero: such a token is never drawn.
+    chance = xp.where(wanted < drawn, wanted, drawn) / xp.where(drawn > 0, drawn, drawn * 0 + 1)
+    kept = decisions.bernoulli(chance)
+    redrawn = ActiveDecisions(decisions, ~kept).categorical(residual(target, law))
+    return xp.where(kept, token, redrawn)
+
+
+def walk(drafts: Drafts, decisions: DecisionSource, rule: OneStepRule) -> Verdict:
+    """Walk down the draft tree of every request with ``rule``; bonus token from p at full depth."""
+    wide = drafts.in_working_precision()
+    xp = namespace(wide.tokens)
+    request = arange_like(wide.tokens, wide.batch)
+    present = wide.tokens[:, :, 0] == wide.tokens[:, :, 0]
+    active = present[:, 0]
+    tau = xp.zeros_like(wide.tokens[:, 0, 0])
+    next_token = tau
+    for depth in range(wide.draft_length):
+        path = first_true(present)
+        node = Node(
+            wide.target_probs[request, path, depth],
+            wide.draft_probs[request, path, depth],
+            wide.tokens[:, :, depth],
+            present,
+        )
+        token = rule(node, ActiveDecisions(decisions, active))
+        next_token = xp.where(active, token, next_token)
+        matching = present & (node.tokens == token[:, None])
+        active = active & xp.any(matching, axis=-1)
+        tau = tau + xp.astype(active, tau.dtype)
+        present = xp.where(active[:, None], matching, present)
+    path = first_true(present)
+    bonus = ActiveDecisions(decisions, active).categorical(
+        wide.target_probs[request, path, wide.draft_length]
+    )
+    return Verdict(tau, path, xp.where(active, bonus, next_token), drafts.tokens)

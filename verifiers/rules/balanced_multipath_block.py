@@ -1,0 +1,40 @@
+"""Balanced multi-path block verification: select a path by balanced selection, then verify it as a block."""
+
+from dataclasses import dataclass
+
+from verifiers.arrays import arange_like, namespace, pick
+from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.parts.balanced_selection import TOLERANCE, balanced_plan, select, working_rows
+from verifiers.rules.block import verify_path
+
+
+@dataclass(frozen=True)
+class BalancedMultipathBlockVerifier:
+    """Block verification with the rows s^(m) of balanced selection in place of q (ours; theory.md section 4).
+
+    m is the number of paths that pass the node. Proof of losslessness:
+    docs/verifiers/balanced_multipath_block.md. The law is the target's whatever ``tolerance``, the distance
+    at which the fit of a selection stops.
+    """
+
+    tolerance: float = TOLERANCE
+
+    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
+        """Select one path of every request, node by node, and verify it."""
+        wide = drafts.in_working_precision()
+        xp = namespace(wide.draft_probs)
+        request = arange_like(wide.tokens, wide.batch)
+        present = wide.tokens[:, :, 0] == wide.tokens[:, :, 0]
+        path = wide.tokens[:, 0, 0] * 0
+        rows = []
+        for depth in range(wide.draft_length):
+            tokens = wide.tokens[:, :, depth]
+            target, draft = wide.target_probs[request, path, depth], wide.draft_probs[request, path, depth]
+            num_drafts = xp.sum(xp.astype(present, xp.int64), axis=-1)
+            plan = balanced_plan(target, draft, num_drafts, self.tolerance)
+            path = select(plan, tokens, present, decisions)
+            present = present & (tokens == pick(tokens, path)[:, None])
+            rows.append(plan.law)
+        target_rows = working_rows(pick(wide.target_probs, path))
+        tau, next_token = verify_path(pick(wide.tokens, path), target_rows, xp.stack(rows, axis=1), decisions)
+        return Verdict(tau, path, next_token, drafts.tokens)

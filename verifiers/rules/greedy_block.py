@@ -1,0 +1,26 @@
+"""Greedy block verification of a single path, with carry-over."""
+
+from dataclasses import dataclass, replace
+
+from verifiers.interface import DecisionSource, Drafts, State, Verdict
+from verifiers.rules.greedy_multipath_carry import GreedyMultipathCarryVerifier
+
+
+@dataclass(frozen=True)
+class GreedyBlockVerifier:
+    """Accept w(v) = min(p(v), q(v)) at every node and carry the debt over (arXiv 2403.10444, appendix).
+
+    Verifies the first path; further paths are ignored.
+    """
+
+    single_path: bool = True
+
+    def initial_state(self, batch: int) -> State:  # noqa: ARG002  # part of the interface
+        """Return the fresh state of any number of requests."""
+        return ()
+
+    def verify(self, drafts: Drafts, decisions: DecisionSource, state: State) -> tuple[Verdict, State]:
+        """Verify the first path of every request against the target that ``state`` still owes."""
+        first = Drafts(drafts.tokens[:, :1], drafts.draft_probs[:, :1], drafts.target_probs[:, :1])
+        verdict, next_state = GreedyMultipathCarryVerifier().verify(first, decisions, state)
+        return replace(verdict, draft_tokens=drafts.tokens), next_state

@@ -1,0 +1,116 @@
+"""Greedy block verification with carry-over, on the highest of K paths."""
+
+from dataclasses import dataclass
+
+from verifiers.arrays import Array, arange_like, divide, minimum_one, namespace, pick
+from verifiers.interface import DecisionSource, Drafts, State, Verdict
+from verifiers.parts.carry import LayeredRow, Layers, advance, owed
+from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, ranks
+from verifiers.parts.residual import draw_correction, last_success
+from verifiers.parts.walk import first_true
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One node of the selected path, before its child is known; arrays [B, ...] over requests."""
+
+    layers: Layers
+    seen: LayeredRow  # the target that is owed here
+    draft: Array  # q(.|v) [B, V]
+    rank: Array
+    law: Array  # q^Gamma(.|v) [B, V]
+    alpha: Array
+    surplus: Array  # r = p(v) / q^Gamma(v), joint masses of this call's target and selection [B]
+
+
+def greedy_stop_chances(target: Array, law: Array, surplus: Array) -> Array:
+    """Return the chance h [B] to stop at a node v once every longer prefix was refused.
+
+    Of the paths through v, mass c(v) = 1 in units of the selection law, sum_x min(r p, c) is accepted further
+    down; the node is to keep w(v) = min(r, 1) in all. So h = (min(r, 1) - sum_x min) / (1 - sum_x min), which
+    is 1 for r >= 1 and else sum_x (r p - c)+ / sum_x (c - r p)+, without cancellation.
+    """
+    xp = namespace(target)
+    scaled = surplus[:, None] * target
+    above = xp.sum(xp.where(scaled > law, scaled - law, law * 0), axis=-1)
+    below = xp.sum(xp.where(law > scaled, law - scaled, law * 0), axis=-1)
+    # Capped: for r just below 1 the two sums may change places by rounding.
+    return xp.where(surplus < 1, minimum_one(divide(above, below, otherwise=1)), surplus * 0 + 1)
+
+
+@dataclass(frozen=True)
+class GreedyMultipathCarryVerifier:
+    """Select the highest path as GBV does, accept w(v) = min(p(v), q^Gamma(v)), and carry the debt over.
+
+    The scalable relative of block transport (2604.25925): lossless text over calls, no plan to solve. With
+    one path it is the greedy block verification of 2403.10444, appendix.
+    """
+
+    def initial_state(self, batch: int) -> State:  # noqa: ARG002  # part of the interface
+        """Return the fresh state of any number of requests."""
+        return ()
+
+    def verify(self, drafts: Drafts, decisions: DecisionSource, state: State) -> tuple[Verdict, State]:
+        """Verify a batch against the targets that ``state`` still owes; return the state of the next call."""
+        wide = drafts.in_working_precision()
+        xp = namespace(wide.draft_probs)
+        steps, path, bonus_chance = _descend(wide, Layers.of_state(state, wide.draft_probs[:, 0]))
+        inner = [greedy_stop_chances(step.seen.target, step.law, step.surplus) for step in steps]
+        tau = decisions.categorical(last_success(xp.stack([*inner, minimum_one(bonus_chance)], axis=1)))
+        request = arange_like(tau, wide.batch)
+        bonus_row = wide.target_probs[request, path, wide.draft_length]
+        target = xp.stack([*(step.seen.target for step in steps), bonus_row], axis=1)
+        law = xp.stack([step.law for step in steps], axis=1)
+        scale = xp.stack([*(step.surplus for step in steps), bonus_chance], axis=1)
+        next_token = draw_correction(target, law, tau, pick(scale, tau), decisions)
+        verdict = Verdict(tau, path, next_token, drafts.tokens)
+        return verdict, _next_state(steps, tau, next_token, wide, path).state
+
+
+def _descend(drafts: Drafts, layers: Layers) -> tuple[list[_Step], Array, Array]:
+    """Follow the highest path; return its nodes, its index [B], and r at its end [B]."""
+    request = arange_like(drafts.tokens, drafts.batch)
+    present = drafts.tokens[:, :, 0] == drafts.tokens[:, :, 0]
+    alpha = drafts.draft_probs[:, 0, 0, 0] * 0
+    surplus = alpha + 1
+    steps = []
+    for depth in range(drafts.draft_length):
+        path = first_true(present)
+        draft = drafts.draft_probs[request, path, depth]
+        seen = owed(drafts.target_probs[request, path, depth], draft, layers, drafts.num_paths)
+        rank = ranks(seen.target, draft)
+        law = highest_path_row(draft, rank, alpha, drafts.num_paths)
+        steps.append(_Step(layers, seen, draft, rank, law, alpha, surplus))
+        present = keep_highest(present, rank, drafts.tokens[:, :, depth])
+        token = pick(drafts.tokens[:, :, depth], first_true(present))
+        surplus = surplus * divide(pick(seen.target, token), pick(law, token), otherwise=1)
+        alpha = child_alpha(draft, rank, alpha, token)
+        layers = advance(layers, seen, draft, token)
+    return steps, first_true(present), surplus
+
+
+def _next_state(steps: list[_Step], tau: Array, next_token: Array, drafts: Drafts, path: Array) -> Layers:
+    """Return the layers after the emission: the old ones moved on, this call's own debt added at the end."""
+    xp = namespace(drafts.draft_probs)
+    length = drafts.draft_length
+    at = xp.where(tau < length, tau, tau * 0 + length - 1)  # after a bonus token nothing is owed
+    request = arange_like(tau, drafts.batch)
+
+    def gather(parts: list[Array]) -> Array:
+        return pick(xp.stack(parts, axis=1), at)
+
+    def with_own(old: list[Array], own: Array) -> Array:
+        return xp.concat([gather(old), own[:, None]], axis=1)
+
+    surplus = gather([step.surplus for step in steps])
+    everything = Layers(
+        with_own([step.layers.ratio for step in steps], divide(surplus * 0 + 1, surplus, otherwise=0)),
+        with_own([step.layers.alpha for step in steps], gather([step.alpha for step in steps])),
+        with_own([step.layers.remaining for step in steps], length - tau),
+    )
+    draft = drafts.draft_probs[request, path, at]
+    row = owed(drafts.target_probs[request, path, at], draft, everything, drafts.num_paths)
+    moved = advance(everything, row, draft, next_token)
+    ended = (tau == length)[:, None]
+    remaining = xp.where(ended, moved.remaining * 0, moved.remaining)
+    return Layers(moved.ratio[:, 1:], moved.alpha[:, 1:], remaining[:, 1:])

@@ -1,0 +1,21 @@
+"""Draw from the target and see whether the token was drafted: the baseline that ignores q."""
+
+from dataclasses import dataclass
+
+from verifiers.arrays import Array
+from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.parts.walk import Node, walk
+
+
+def draw_target(node: Node, decisions: DecisionSource) -> Array:
+    """Return a fresh draw from the target row; it is accepted when it happens to be drafted."""
+    return decisions.categorical(node.target)
+
+
+@dataclass(frozen=True)
+class NssVerifier:
+    """Naive speculative sampling on trees: accepts with probability sum_x p (1 - (1 - q)^n) at a node."""
+
+    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
+        """Walk down the draft tree of every request."""
+        return walk(drafts, decisions, draw_target)

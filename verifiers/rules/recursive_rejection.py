@@ -1,0 +1,36 @@
+"""Recursive rejection over independent drafts: each in turn is tested against what is left of the target."""
+
+from dataclasses import dataclass
+
+from verifiers.arrays import Array, divide, minimum_one, namespace, normalised, pick
+from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.parts.residual import residual
+from verifiers.parts.walk import ActiveDecisions, Node, walk
+
+
+def reject_in_turn(node: Node, decisions: DecisionSource) -> Array:
+    """Test every draft against the current target, which each rejection replaces by (target - q)+."""
+    xp = namespace(node.target)
+    target = node.target
+    done = node.present[:, 0] & False
+    token = node.tokens[:, 0] * 0
+    for k in range(node.tokens.shape[1]):
+        draft = node.tokens[:, k]
+        tested = node.present[:, k] & ~done
+        chance = minimum_one(divide(pick(target, draft), pick(node.draft, draft), otherwise=0))
+        kept = ActiveDecisions(decisions, tested).bernoulli(chance)
+        token = xp.where(kept, draft, token)
+        done = done | kept
+        rejected = (tested & ~kept)[:, None]
+        target = xp.where(rejected, normalised(residual(target, node.draft)), target)
+    redrawn = ActiveDecisions(decisions, ~done).categorical(target)
+    return xp.where(done, token, redrawn)
+
+
+@dataclass(frozen=True)
+class RecursiveRejectionVerifier:
+    """SpecInfer's multi-step speculative sampling (Miao et al., arXiv 2305.09781, algorithm 2)."""
+
+    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
+        """Walk down the draft tree of every request."""
+        return walk(drafts, decisions, reject_in_turn)

@@ -1,0 +1,50 @@
+"""Recursive rejection over distinct drafts: a rejected token also leaves the draft law."""
+
+from dataclasses import dataclass
+
+from verifiers.arrays import Array, arange_like, divide, minimum_one, namespace, normalised, pick
+from verifiers.interface import DecisionSource, Drafting, Drafts, Verdict
+from verifiers.parts.residual import residual
+from verifiers.parts.walk import ActiveDecisions, Node, walk
+
+
+def reject_distinct_in_turn(node: Node, decisions: DecisionSource) -> Array:
+    """Test each distinct draft, in order of first appearance, against what is left of target and draft.
+
+    After a rejection the target becomes (target - draft)+ and the draft loses the token, both renormalised.
+    A token drawn again has no draft mass left and is passed over.
+    """
+    xp = namespace(node.target)
+    target, law = node.target, node.draft
+    done = node.present[:, 0] & False
+    token = node.tokens[:, 0] * 0
+    every = arange_like(law, law.shape[-1])[None, :]
+    for k in range(node.tokens.shape[1]):
+        draft = node.tokens[:, k]
+        mass = pick(law, draft)
+        tested = node.present[:, k] & ~done & (mass > 0)
+        chance = minimum_one(divide(pick(target, draft), mass, otherwise=1))
+        kept = ActiveDecisions(decisions, tested).bernoulli(chance)
+        token = xp.where(kept, draft, token)
+        done = done | kept
+        rejected = (tested & ~kept)[:, None]
+        target = xp.where(rejected, normalised(residual(target, law)), target)
+        without = normalised(xp.where(every == draft[:, None], law * 0, law))
+        law = xp.where(rejected, without, law)
+    redrawn = ActiveDecisions(decisions, ~done).categorical(target)
+    return xp.where(done, token, redrawn)
+
+
+@dataclass(frozen=True)
+class RecursiveRejectionDistinctVerifier:
+    """Rejection without replacement (arXiv 2402.14160; Sequoia, 2402.12374).
+
+    Declares drafts drawn without replacement; lossless for independent ones too, because these, reduced to
+    distinct tokens in order of first appearance, are draws without replacement.
+    """
+
+    drafting: Drafting = Drafting.DISTINCT
+
+    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
+        """Walk down the draft tree of every request."""
+        return walk(drafts, decisions, reject_distinct_in_turn)

@@ -1,0 +1,27 @@
+"""Token verification: accept drafted tokens one by one, correct the first that fails."""
+
+from dataclasses import dataclass
+
+from verifiers.arrays import minimum_one
+from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.parts.residual import acceptance_ratios, draw_correction, first_failure
+
+
+@dataclass(frozen=True)
+class TokenVerifier:
+    """Accept x_i with probability min(1, p/q); the first rejected one is redrawn from (p - q)+.
+
+    Leviathan et al. (arXiv 2211.17192, algorithm 1) and Chen et al. (2302.01318, algorithm 2). Verifies the
+    first path; further paths are ignored.
+    """
+
+    single_path: bool = True
+
+    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
+        """Verify the first path of every request."""
+        wide = drafts.in_working_precision()
+        tokens, target, draft = wide.tokens[:, 0], wide.target_probs[:, 0], wide.draft_probs[:, 0]
+        chances = minimum_one(acceptance_ratios(target, draft, tokens))
+        tau = decisions.categorical(first_failure(chances))
+        next_token = draw_correction(target, draft, tau, target[:, 0, 0] * 0 + 1, decisions)
+        return Verdict(tau, tau * 0, next_token, drafts.tokens)

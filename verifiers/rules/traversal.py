@@ -1,0 +1,114 @@
+"""Traversal verification: judge the draft tree from the leaves up to the root."""
+
+from dataclasses import dataclass
+
+from verifiers.arrays import Array, arange_like, divide, minimum_one, namespace, normalised, pick
+from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.parts.residual import first_success, residual
+
+
+def depth_first(tokens: Array) -> Array:
+    """Return the order of the paths, int [B, K], in which the draft tree is traversed depth first.
+
+    tokens int [B, K, L]. Children come in the order in which their first path was drawn.
+    """
+    xp = namespace(tokens)
+    paths, length = tokens.shape[1:]
+    order = xp.broadcast_to(arange_like(tokens, paths)[None, :], tokens.shape[:2])
+    earliest = []
+    same = tokens[:, :, None, 0] == tokens[:, :, None, 0]
+    for depth in range(length):
+        same = same & (tokens[:, :, None, depth] == tokens[:, None, :, depth])
+        earliest.append(xp.argmax(xp.where(same, paths - arange_like(tokens, paths), 0), axis=-1))
+    for key in reversed(earliest):  # stable sorts by the last key first are one lexicographic sort
+        position = xp.argsort(xp.take_along_axis(key, order, axis=1), axis=1, stable=True)
+        order = xp.take_along_axis(order, position, axis=1)
+    return order
+
+
+def shared_prefix(one: Array, other: Array) -> Array:
+    """Return the length of the common prefix of two paths, int [B], from int [B, L] each."""
+    xp = namespace(one)
+    return xp.sum(xp.cumulative_prod(xp.astype(one == other, xp.int64), axis=1), axis=1)
+
+
+@dataclass
+class _Ladder:
+    """The nodes from the root to the current leaf: what is left of target and draft there, and the weight.
+
+    ``target[d]``, ``draft[d]`` [B, V] and ``weight[d]`` [B, 1] belong to the node at depth d.
+    """
+
+    target: list[Array]
+    draft: list[Array]
+    weight: list[Array]
+
+    def descend(self, depth: int, token: Array, rows: tuple[Array, Array], entered: Array) -> None:
+        """Enter, for the requests ``entered`` bool [B, 1], the node at ``depth`` by ``token`` int [B]."""
+        xp = namespace(self.target[0])
+        ratio = divide(pick(self.target[depth - 1], token), pick(self.draft[depth - 1], token), otherwise=0)
+        weight = minimum_one(self.weight[depth - 1] * ratio[:, None])
+        self.target[depth] = xp.where(entered, rows[0], self.target[depth])
+        self.draft[depth] = xp.where(entered, rows[1], self.draft[depth])
+        self.weight[depth] = xp.where(entered, weight, self.weight[depth])
+
+    def reject_child(self, depth: int, token: Array, rejected: Array) -> None:
+        """Record that the node at ``depth`` had its child ``token`` int [B] refused where ``rejected``."""
+        xp = namespace(self.target[0])
+        target, draft, weight = self.target[depth], self.draft[depth], self.weight[depth]
+        scaled = weight * target
+        surplus = xp.sum(xp.where(scaled > draft, scaled - draft, scaled * 0), axis=-1, keepdims=True)
+        here = arange_like(draft, draft.shape[-1])[None, :] == token[:, None]
+        left = normalised(residual(scaled, draft))
+        without = normalised(xp.where(here, draft * 0, draft))
+        self.target[depth] = xp.where(rejected, left, target)
+        self.draft[depth] = xp.where(rejected, without, draft)
+        # The denominator vanishes only where the child is accepted with certainty; then 1 is never used.
+        self.weight[depth] = xp.where(rejected, divide(surplus, surplus + (1 - weight), otherwise=1), weight)
+
+
+@dataclass(frozen=True)
+class TraversalVerifier:
+    """Traversal verification (Weng et al., arXiv 2505.12398).
+
+    A node is offered once all its children were refused; until then every refusal leaves the node with the
+    scaled residual (a p - q)+, the draft law without that child, and the weight s / (s + 1 - a). The chances
+    of all offers follow from the rows alone, so one categorical decision picks the first that is taken.
+    """
+
+    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
+        """Verify the draft tree of every request."""
+        wide = drafts.in_working_precision()
+        xp = namespace(wide.target_probs)
+        length, paths = wide.draft_length, wide.num_paths
+        order = depth_first(wide.tokens)
+        root_target, root_draft = wide.target_probs[:, 0, 0], wide.draft_probs[:, 0, 0]
+        one = root_target[:, :1] * 0 + 1
+        ladder = _Ladder([root_target] * (length + 1), [root_draft] * (length + 1), [one] * (length + 1))
+        chances, rows, lengths, owners = [], [], [], []
+        shared = order[:, 0] * 0
+        for k in range(paths):
+            path = order[:, k]
+            tokens = pick(wide.tokens, path)
+            for depth in range(1, length + 1):
+                leaf = depth == length
+                row = pick(wide.target_probs[:, :, depth], path)
+                draft = root_draft if leaf else pick(wide.draft_probs[:, :, depth], path)
+                ladder.descend(depth, tokens[:, depth - 1], (row, draft), (shared < depth)[:, None])
+            if k + 1 < paths:
+                shared = shared_prefix(tokens, pick(wide.tokens, order[:, k + 1]))
+            else:
+                shared = shared * 0 - 1
+            for depth in reversed(range(length + 1)):
+                finished = (shared < depth)[:, None]
+                weight = ladder.weight[depth] if depth else one
+                chances.append(xp.where(finished, weight, weight * 0))
+                rows.append(ladder.target[depth])
+                lengths.append(depth)
+                owners.append(path)
+                if depth:
+                    ladder.reject_child(depth - 1, tokens[:, depth - 1], finished)
+        taken = decisions.categorical(first_success(xp.concat(chances, axis=1))[:, :-1])
+        next_token = decisions.categorical(pick(xp.stack(rows, axis=1), taken))
+        tau = pick(xp.stack([order[:, 0] * 0 + depth for depth in lengths], axis=1), taken)
+        return Verdict(tau, pick(xp.stack(owners, axis=1), taken), next_token, drafts.tokens)
