@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from spec_oracle.audit import AuditReport, Counterexample, Status, SubjectReport
+from spec_oracle.audit.results import UNTRIED
 from spec_oracle.report.numbers import short
 from spec_oracle.report.table import markdown_table, text_table
 from spec_oracle.toy import Instance, ToyModel, context_text
@@ -41,7 +42,7 @@ def audit_to_text(report: AuditReport) -> str:
     """Return the report for a terminal."""
     parts = [text_table(HEAD, audit_rows(report), right=(3, 4, 5, 6, 7))]
     for subject in report.subjects:
-        told = [f"  {line}" for line in (*_check_lines(subject), *(f"note: {n}" for n in subject.notes))]
+        told = [f"  {line}" for line in _remarks(subject)]
         if subject.counterexample is not None:
             told.append(_counterexample(subject.counterexample))
         if told:
@@ -69,19 +70,27 @@ def audit_to_markdown(report: AuditReport) -> str:
 
 
 def _remarks(subject: SubjectReport) -> list[str]:
-    return [*_check_lines(subject), *subject.notes]
+    """Return what a reader should know of a subject, line by line; nothing of one that passed everything."""
+    lines = [*_check_lines(subject), *(f"note: {note}" for note in subject.notes)]
+    if subject.kind != "verifier" or lines:
+        lines += [f"scope: {line}" for line in subject.scope]
+    if subject.output:
+        lines += ["printed:", *(f"  {line}" for line in subject.output.splitlines())]
+    return lines
 
 
 def _check_lines(subject: SubjectReport) -> Iterator[str]:
     """Yield a line for every check that failed or could not tell, and one for each reason not to run."""
-    not_run: dict[str, list[str]] = {}
+    untried: dict[tuple[str, str], list[str]] = {}
     for check in subject.checks:
-        if check.status is Status.NOT_RUN:
-            not_run.setdefault(check.detail, []).append(check.name)
+        if check.status in UNTRIED:
+            untried.setdefault((check.status.value.replace("-", " "), check.detail), []).append(check.name)
         elif check.status is not Status.PASSED:
             known = f" (known: {check.known})" if check.known else ""
             yield f"{check.name}: {check.status.value}, {check.detail}{known}"
-    yield from (f"not run: {', '.join(names)} ({reason})" for reason, names in not_run.items())
+        elif check.known:
+            yield f"{check.name}: passed, but its failure is on record ({check.known}): take it off"
+    yield from (f"{how}: {', '.join(names)} ({reason})" for (how, reason), names in untried.items())
 
 
 def _summary(report: AuditReport) -> str:
