@@ -58,7 +58,9 @@ class AuditOptions:
     def reason_to_skip(self, check: str) -> str:
         """Return why the user left a check out; "" where it is wanted."""
         if check in self.skip:
-            return "skipped"
+            return "as asked"
+        if self.instances is not None and check not in ("joint", "length"):
+            return "on given instances only the law of one call is judged"
         return "" if self.checks is None or check in {*self.checks, "joint"} else "not asked for"
 
     def bench(self, alpha: float) -> Bench:

@@ -98,13 +98,13 @@ def report_on(
     """Return the report on a subject: what was found of its law, the checks, and the verdict they come to."""
     facts, found = subject.facts, bench.findings or Findings(checks[0], Evidence.NONE)
     against = against_law(checks)
-    proven = not against or any(check.alpha == 0 for check in against)
+    by_joint = not against or any(check.name == "joint" or check.alpha == 0 for check in against)
     measured = [found.total_variation, *(c.total_variation for c in against if c.alpha == 0)]
     return SubjectReport(
         subject.name,
         subject.kind,
         verdict_of(checks, facts),
-        found.evidence if proven else Evidence.STATISTICAL,
+        found.evidence if by_joint else Evidence.STATISTICAL,
         tuple(checks),
         bench.alpha,
         scope=found.scope,

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from spec_oracle.audit.calls import calls_of_function
+from spec_oracle.audit.system_laws import joint_of_system
 
 import verifiers
 from spec_oracle.audit import (
@@ -17,11 +19,9 @@ from spec_oracle.audit import (
     scale,
     streams,
 )
-from spec_oracle.audit.calls import calls_of_function
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.subjects import Subject
-from spec_oracle.audit.system_laws import joint_of_system
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.specimens.toy_system import toy_system
 from spec_oracle.statistics import EProcess, ErrorBudget, goodness_of_fit_by_e_process, goodness_of_fit_by_g

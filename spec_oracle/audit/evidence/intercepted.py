@@ -1,5 +1,6 @@
 """Exact laws of plain functions, by interception of their randomness, each confirmed by plain draws."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -17,7 +18,11 @@ from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
 from spec_oracle.plain import PlainCode, SubjectRaisedError
 from spec_oracle.plain.law import law_after
-from spec_oracle.statistics import EProcess, goodness_of_fit_by_e_process
+from spec_oracle.statistics import (
+    EProcess,
+    draws_needed_by_joint_e_process,
+    goodness_of_fit_by_e_process,
+)
 from spec_oracle.toy import Instance
 
 Known: TypeAlias = dict[bytes, dict[tuple[int, ...], float]]
@@ -26,10 +31,10 @@ Known: TypeAlias = dict[bytes, dict[tuple[int, ...], float]]
 CONFIRMING_TV = 0.02
 """Total variation between code that is watched and code that is not, which plain draws should find."""
 
-CONFIRMING_SECONDS = 3.0
-"""About how long the subject may take for these draws."""
+CONFIRMING_SHARE = 0.05
+"""Share of the budget that these draws may take."""
 
-_ROUND = 1000
+_PILOT = 1000
 
 
 def intercepted(code: PlainCode, facts: Facts, bench: Bench, alpha: float, num_paths: int) -> Findings:
@@ -45,33 +50,40 @@ def intercepted(code: PlainCode, facts: Facts, bench: Bench, alpha: float, num_p
         raise NoEvidenceError(f"interception failed: {error}") from None
     except SubjectRaisedError as error:
         raise NoEvidenceError(f"interception failed: followed, it {error}") from None
-    confirmed = confirm(code, findings.laws, alpha, bench.seed)
+    if not findings.laws:
+        return findings
+    confirmed = confirm(code, findings.laws, alpha, bench.seed, CONFIRMING_SHARE * bench.budget)
     return replace(findings, scope=(*findings.scope, confirmed))
 
 
-def confirm(code: PlainCode, laws: Mapping[str, Any], alpha: float, seed: int) -> str:
+def confirm(
+    code: PlainCode, laws: Mapping[str, Any], alpha: float, seed: int, seconds: float = math.inf
+) -> str:
     """Compare plain draws on every instance with its intercepted law; return what that could have found.
 
-    Code may behave otherwise when its random numbers are followed. One e-process watches the draws of all
-    instances. Raises `NoEvidenceError` when they contradict a law.
+    Code may behave otherwise when its random numbers are followed. Each instance is drawn by one call, since
+    calls may depend on each other, which is another check's question; one e-process judges them all. Raises
+    `NoEvidenceError` when it contradicts a law.
     """
+    expected = [law.extended().reshape(-1) for law in laws.values()]
     samples = [Sample.of(law.instance) for law in laws.values()]
-    process = EProcess.against([law.extended().reshape(-1) for law in laws.values()])
     sampler = Sampler(code, seed)
-    while True:
-        for number, sample in enumerate(samples):
-            process = process.observe(sampler.draw(sample, _ROUND), number)
-        fit = goodness_of_fit_by_e_process(process, alpha=alpha)
-        if not fit.passed:
-            worst = list(laws)[int(process.log_e_by_sample.argmax())]
-            raise NoEvidenceError(
-                f"the law that was followed on instance {worst!r} is not that of plain draws, {fit}"
-            )
-        if fit.smallest_detectable_tv <= CONFIRMING_TV or sampler.seconds > CONFIRMING_SECONDS:
-            return (
-                f"confirmed by {process.draws} plain draws on all of these, which would have found a total "
-                f"variation of {fit.smallest_detectable_tv:.2g}"
-            )
+    sampler.draw(Sample.of(samples[0].instance), _PILOT)
+    needed = draws_needed_by_joint_e_process(CONFIRMING_TV, expected, alpha=alpha)
+    count = max(_PILOT, int(min(needed, sampler.pace * seconds / len(samples))))
+    process = EProcess.against(expected)
+    for number, sample in enumerate(samples):
+        process = process.observe(sampler.draw(sample, count), number)
+    fit = goodness_of_fit_by_e_process(process, alpha=alpha)
+    if not fit.passed:
+        worst = list(laws)[int(process.log_e_by_sample.argmax())]
+        raise NoEvidenceError(
+            f"plain draws contradict the law that was followed on instance {worst!r}, {fit}"
+        )
+    return (
+        f"confirmed by {process.draws} plain draws on all of these, which would have found a total "
+        f"variation of {fit.smallest_detectable_tv:.2g}"
+    )
 
 
 def intercepted_law(

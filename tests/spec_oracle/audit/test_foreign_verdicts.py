@@ -2,8 +2,10 @@
 
 import pytest
 
-from spec_oracle.audit import AuditOptions, Evidence, Subject, SubjectReport, SubjectVerdict, audit_subject
+from spec_oracle.audit import AuditOptions, Evidence, SubjectReport, SubjectVerdict, audit_subject
 from spec_oracle.audit.panel import panel
+from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.plain import PlainCode
 from spec_oracle.specimens.foreign import FOREIGN, ForeignSpecimen
 from spec_oracle.specimens.foreign.paths import PATHS_FOREIGN
 
@@ -22,8 +24,8 @@ CATALOGUE = {
 
 def audited(specimen: ForeignSpecimen, paths: int = 1) -> SubjectReport:
     instances = {name: panel(3, 2, paths, 0)[name] for name in ("flat", "peaked")}
-    subject = Subject("foreign", function=specimen.verify, array=specimen.array, single_path=paths == 1)
-    return audit_subject(subject, AuditOptions(instances=instances, shrink=False), 1e-6)
+    subject = FunctionSubject("foreign", PlainCode(specimen.verify, specimen.array), num_paths=paths)
+    return audit_subject(subject, AuditOptions(instances=instances, shrink=False, checks=()), 1e-6)
 
 
 @pytest.mark.parametrize("name", SINGLE)

@@ -4,46 +4,57 @@ Every check that draws runs at the shares of 1e-6, with fixed seeds: what fails 
 """
 
 import time
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import verifiers
-from spec_oracle.audit import AuditOptions, Status, Subject, SubjectVerdict, audit
-from spec_oracle.audit.bad_input import bad_input_of_function
-from spec_oracle.audit.large_vocabulary import equal_tokens
-from spec_oracle.audit.low_precision import low_precision
-from spec_oracle.audit.mixed_batch import mixed_batch
+from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.checks.check import settled
+from spec_oracle.audit.checks.large_vocabulary import equal_tokens
+from spec_oracle.audit.checks.low_precision import low_precision
+from spec_oracle.audit.checks.mixed_batch import mixed_batch
+from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.plain import as_plain
-from spec_oracle.audit.results import Evidence
-from spec_oracle.audit.watch import first_failure
-from spec_oracle.commands.audit import CHECKS
+from spec_oracle.audit.results import UNTRIED, Evidence
+from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.plain import PlainCode, as_plain
 from spec_oracle.specimens.foreign import FOREIGN
 from spec_oracle.specimens.registry import specimens
-from spec_oracle.statistics import CHECK_SHARES
+from verifiers import Drafting
 
 STATEFUL = ("greedy_block", "greedy_multipath_carry", "block_transport")
 TOKEN = as_plain(verifiers.get("token"))
 SMALL = panel(3, 2, 1, 0)["flat"]
+ONE_PATH = (1, Drafting.INDEPENDENT)
 
 
-def audited(function, *checks, **options):
+def audited(function, *checks, facts=NOTHING_DECLARED, num_paths=1, **options):
     """Return the report on a function and its checks by name."""
-    chosen = AuditOptions(draft_length=2, shrink=False, checks=checks, **options)
-    subject = function if isinstance(function, Subject) else Subject("mine", function=function)
-    report = audit(subject, options=chosen)
+    chosen = AuditOptions(draft_length=2, shrink=False, checks=checks or None, **options)
+    report = audit(FunctionSubject("mine", PlainCode(function), facts, num_paths), options=chosen)
     return report, {check.name: check for check in report.subjects[0].checks}
 
 
-def test_the_command_line_offers_every_check_of_the_registry():
-    assert {*CHECKS, "joint", "draft-law"} == set(CHECK_SHARES)
+def statuses(checks):
+    """Return the names of checks by status."""
+    return {status: {name for name, check in checks.items() if check.status is status} for status in Status}
+
+
+def test_shares_hand_out_the_whole_rate_and_no_more():
+    assert sum(check.share for check in CHECKS.values()) == 1
+    assert all(check.share > 0 for check in CHECKS.values())
+    assert {type(check.share) for check in CHECKS.values()} == {Fraction}
 
 
 def test_a_right_function_passes_them_all():
-    report, checks = audited(Subject("mine", function=TOKEN, rule_at=lambda _: "token"), *CHECKS)
-    assert list(checks) == ["joint", *CHECKS]
-    assert {check.status for check in checks.values()} == {Status.PASSED}
+    report, checks = audited(TOKEN, facts=Facts(rule_at=lambda _: "token"))
+    assert list(checks) == list(CHECKS)
+    assert statuses(checks)[Status.PASSED] == {*CHECKS} - {"draft-law"}
     assert report.exit_code == 0
 
 
@@ -63,8 +74,6 @@ def test_dependence_between_calls_or_requests_is_lossy_by_draws(name):
         ("residual-in-callers-memory", "inputs-kept"),
         ("zero-uniform-accepts", "bad-input"),
         ("fixed-seed", "streams"),
-        ("last-tile-lost", "scale"),
-        ("sums-in-the-rows-type", "scale"),
     ],
 )
 def test_other_faults_leave_the_verdict_but_not_the_exit_code(name, check):
@@ -74,29 +83,41 @@ def test_other_faults_leave_the_verdict_but_not_the_exit_code(name, check):
     assert report.exit_code == 2
 
 
+@pytest.mark.parametrize("name", ["last-tile-lost", "sums-in-the-rows-type"])
+def test_a_law_that_is_wrong_at_scale_is_not_lossless(name):
+    report, checks = audited(specimens()[name].function, "scale")
+    assert checks["joint"].status is Status.PASSED
+    assert report.subjects[0].verdict is SubjectVerdict.LOSSY
+    assert report.exit_code == 1
+
+
 def test_a_failure_on_record_is_shown_and_does_not_fail_the_run():
-    subject = Subject(
-        "mine", function=specimens()["zero-uniform-accepts"].function, known={"bad-input": "a page"}
-    )
-    report, checks = audited(subject, "bad-input")
+    known = Facts(known={"bad-input": "a page"})
+    report, checks = audited(specimens()["zero-uniform-accepts"].function, "bad-input", facts=known)
     assert checks["bad-input"].status is Status.FAILED
     assert checks["bad-input"].known == "a page"
     assert report.exit_code == 0
 
 
+def test_a_failure_on_record_that_is_mended_is_reported():
+    report, checks = audited(TOKEN, "bad-input", facts=Facts(known={"bad-input": "a page"}))
+    assert (checks["bad-input"].status, checks["bad-input"].known) == (Status.PASSED, "a page")
+    assert report.exit_code == 2
+
+
 def test_a_lossy_function_is_not_compared_with_laws_again():
-    _, checks = audited(FOREIGN["always_accept"].verify, *CHECKS)
+    _, checks = audited(FOREIGN["always_accept"].verify)
     assert checks["joint"].status is Status.FAILED
-    assert {name for name, check in checks.items() if check.status is Status.NOT_RUN} == {
-        *("length", "calls", "streams", "batch", "scale")
+    assert statuses(checks)[Status.NOT_APPLICABLE] == {
+        *("length", "calls", "draft-law", "streams", "batch", "scale")
     }
 
 
 @pytest.mark.parametrize("name", [n for n in verifiers.names() if n not in STATEFUL])
 def test_built_in_rules_answer_broken_input_inside_the_support(name):
-    subject = Subject(name, function=as_plain(verifiers.get(name)))
-    for seed in range(3):
-        result = bad_input_of_function(subject, panel(3, 3, 1, seed)["zeros"], seed=seed)
+    for paths in (1, 2):
+        subject = FunctionSubject(name, PlainCode(as_plain(verifiers.get(name))), num_paths=paths)
+        result = CHECKS["bad-input"].outcome(subject, Bench(seed=paths))
         assert result.status is Status.PASSED, result.detail
 
 
@@ -105,7 +126,8 @@ def test_a_slow_function_is_spared_what_its_budget_does_not_allow():
         time.sleep(0.02)
         return TOKEN(*arguments)
 
-    _, checks = audited(slow, *CHECKS, budget=1.0)
+    report, checks = audited(slow, budget=1.0)
+    assert report.exit_code == 2
     assert checks["inputs-kept"].status is Status.PASSED
     assert checks["scale"].status is Status.NOT_RUN
     assert "raise --budget" in checks["scale"].detail
@@ -113,15 +135,16 @@ def test_a_slow_function_is_spared_what_its_budget_does_not_allow():
 
 def test_several_paths_run_what_is_made_for_them():
     function = as_plain(verifiers.get("recursive_rejection"))
-    report, checks = audited(Subject("mine", function=function, single_path=False), *CHECKS, num_paths=2)
-    not_run = {name for name, check in checks.items() if check.status is Status.NOT_RUN}
-    assert not_run == {"length", "batch", "bad-input", "scale"}
+    report, checks = audited(function, num_paths=2)
+    assert {name for name, check in checks.items() if check.status in UNTRIED} == {"length", "draft-law"}
     assert report.exit_code == 0
 
 
 def test_on_instances_of_the_user_only_the_law_is_judged():
-    _, checks = audited(TOKEN, *CHECKS, instances={"mine": SMALL})
-    assert list(checks) == ["joint"]
+    report, checks = audited(TOKEN, instances={"mine": SMALL})
+    assert statuses(checks)[Status.PASSED] == {"joint"}
+    assert statuses(checks)[Status.NOT_RUN] == set()
+    assert report.exit_code == 0
 
 
 def test_types_that_a_function_refuses_are_named():
@@ -130,10 +153,11 @@ def test_types_that_a_function_refuses_are_named():
             raise TypeError("float64 only")
         return TOKEN(tokens, draft_probs, target_probs, generator)
 
-    found = low_precision("scale", Subject("mine", function=double_only), SMALL, alpha=1e-8, seed=0)
-    assert found.status is Status.NOT_RUN
-    assert "float32" in found.detail
-    assert "float64 only" in found.detail
+    found = low_precision(PlainCode(double_only), SMALL, Drafting.INDEPENDENT, 1e-8, 0)
+    assert "float32 refused (raised TypeError: float64 only)" in found.detail
+    report, checks = audited(double_only, "scale")
+    assert checks["scale"].status is Status.PASSED  # the other parts count
+    assert report.exit_code == 0
 
 
 def test_tokens_that_cannot_come_out_are_noticed_by_coincidence():
@@ -142,8 +166,8 @@ def test_tokens_that_cannot_come_out_are_noticed_by_coincidence():
         first = emitted[:, 0] - emitted[:, 0] % 50
         return np.concatenate([first[:, None], np.full_like(emitted[:, 1:], -1)], axis=1), 0 * accepted
 
-    right = equal_tokens("scale", Subject("mine", function=TOKEN), alpha=1e-8, seed=0)
-    wrong = equal_tokens("scale", Subject("mine", function=every_fiftieth), alpha=1e-8, seed=0)
+    right = equal_tokens(PlainCode(TOKEN), ONE_PATH, 1e-8, 0)
+    wrong = equal_tokens(PlainCode(every_fiftieth), ONE_PATH, 1e-8, 0)
     assert right.status is Status.PASSED
     assert wrong.status is Status.FAILED
 
@@ -173,7 +197,27 @@ def test_mixed_batches_are_judged_where_they_are_taken(wrong, status):
         options = {"draft_lengths": draft_lengths, "is_greedy": is_greedy, "wrong": wrong}
         return mixed(tokens, draft_probs, target_probs, generator, **options)
 
-    subject = Subject("mine", function=function)
     instance = panel(3, 3, 1, 0)["flat"]
-    result = first_failure("batch", lambda: mixed_batch("batch", subject, instance, alpha=1e-9, seed=0))
+    result = settled(lambda: mixed_batch(PlainCode(function), instance, 3000, 1e-9, 0))
     assert result.status is status
+
+
+def test_declared_costs_cover_what_is_drawn():
+    """Every check that draws states how many requests that may take: it decides what a budget allows."""
+    subject = FunctionSubject("mine", PlainCode(TOKEN), Facts(rule_at=lambda _: "token"))
+    for check in CHECKS.values():
+        way = check.ways.get(FunctionSubject)
+        if way is not None and way.requests:
+            assert 0 < check.outcome(subject, Bench()).draws <= way.requests, check.name
+
+
+@pytest.mark.parametrize("options", [{"checks": ("scael",)}, {"skip": ("scael",)}, {"array": "pytorch"}])
+def test_options_that_make_no_sense_are_refused(options):
+    with pytest.raises(InvalidInputError, match="scael|pytorch"):
+        AuditOptions(**options)
+
+
+def test_what_the_user_leaves_out_is_told_and_does_not_fail_the_run():
+    report, checks = audited(TOKEN, skip=("scale", "streams"))
+    assert statuses(checks)[Status.SKIPPED] == {"scale", "streams"}
+    assert report.exit_code == 0

@@ -4,18 +4,17 @@ import numpy as np
 import pytest
 
 import verifiers
-from spec_oracle.audit import AuditOptions, Status, Subject, SubjectVerdict, audit
-from spec_oracle.audit.draws import extended_cells, sampled_drafts
-from spec_oracle.audit.intercepted import intercepted_law
+from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
+from spec_oracle.audit.draws import Sample, Sampler, extended_cells, sampled_drafts
+from spec_oracle.audit.evidence.findings import NoEvidenceError
+from spec_oracle.audit.evidence.intercepted import confirm, intercepted_law
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.plain import ContractError, as_plain, checked_emissions
 from spec_oracle.audit.results import Evidence
-from spec_oracle.audit.sampled_checks import CrossCheckError, Sample, Sampler, require_agreement
 from spec_oracle.exact import EmissionLaw, emission_law
+from spec_oracle.plain import PlainCode, as_plain
 from spec_oracle.specimens.foreign import FOREIGN
 from spec_oracle.statistics import goodness_of_fit_by_g
 from spec_oracle.toy import Instance
-from verifiers import Drafts
 
 SHORT = AuditOptions(draft_length=2, shrink=False, checks=())
 
@@ -23,27 +22,6 @@ SHORT = AuditOptions(draft_length=2, shrink=False, checks=())
 def only(report):
     (subject,) = report.subjects
     return subject
-
-
-def drafts(batch=2, length=2, vocab=3):
-    rows = np.full((batch, 1, length + 1, vocab), 1 / vocab)
-    return Drafts(np.zeros((batch, 1, length), int), rows[:, :, :-1], rows)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "accepted", "message"),
-    [
-        ([[0, 1, -1]], [1], r"tokens: shape \(1, 3\), expected \(2, 3\)"),
-        ([[0, 1, -1]] * 2, [1], r"num_accepted: shape \(1,\)"),
-        ([[0, 1, -1]] * 2, [1, 3], "num_accepted: 3 at index"),
-        ([[0, 3, -1]] * 2, [1, 1], r"tokens: 3 at index \(0, 1\)"),
-        ([[0, -1, -1]] * 2, [1, 1], r"tokens: -1 at index \(0, 1\)"),
-        ([[0, 1, 2]] * 2, [1, 1], "tokens after the emission: 2"),
-    ],
-)
-def test_what_is_no_emission_is_refused(tokens, accepted, message):
-    with pytest.raises(ContractError, match=message):
-        checked_emissions(np.array(tokens), np.array(accepted), drafts())
 
 
 def test_a_function_that_breaks_the_contract_is_lossy():
@@ -62,8 +40,7 @@ def test_a_function_that_raises_is_inconclusive_and_says_why():
 
 def test_a_verifier_as_plain_function_has_its_own_law_by_interception():
     instance = panel(3, 2, 1, 0)["peaked"]
-    subject = Subject("plain-block", function=as_plain(verifiers.get("block")))
-    intercepted = intercepted_law(subject, instance)
+    intercepted = intercepted_law(PlainCode(as_plain(verifiers.get("block"))), instance)
     enumerated = emission_law(verifiers.get("block"), instance)
     for mine, theirs in zip(intercepted.masses, enumerated.masses, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-14)
@@ -114,12 +91,12 @@ def test_a_large_defect_stops_the_draws_early(tmp_path):
 
 def test_an_intercepted_law_that_draws_contradict_is_not_believed():
     instance = panel(3, 2, 1, 0)["flat"]
-    subject = Subject("plain-token", function=as_plain(verifiers.get("token")))
-    right = intercepted_law(subject, instance)
-    require_agreement(subject, "flat", right, alpha=1e-9, seed=0)
+    code = PlainCode(as_plain(verifiers.get("token")))
+    right = intercepted_law(code, instance)
+    assert "would have found a total variation of 0.0" in confirm(code, {"flat": right}, 1e-9, 0)
     wrong = EmissionLaw(right.instance, tuple(mass[::-1].copy() for mass in right.masses))
-    with pytest.raises(CrossCheckError, match="'flat'"):
-        require_agreement(subject, "flat", wrong, alpha=1e-9, seed=0)
+    with pytest.raises(NoEvidenceError, match="'flat'"):
+        confirm(code, {"flat": wrong}, 1e-9, 0)
 
 
 def test_extended_texts_follow_the_target():
@@ -144,15 +121,14 @@ def test_sampled_drafts_follow_the_draft():
 
 def test_samplers_are_reproducible():
     instance = panel(3, 2, 1, 0)["flat"]
-    subject = Subject("plain-token", function=as_plain(verifiers.get("token")))
+    code = PlainCode(as_plain(verifiers.get("token")))
     samples = [Sample.of(instance) for _ in range(2)]
     for sample in samples:
-        Sampler(subject, seed=3).draw(sample, 500)
+        Sampler(code, seed=3).draw(sample, 500)
     assert samples[0].cells.tolist() == samples[1].cells.tolist()
 
 
 def test_the_subjects_stream_is_not_the_one_its_drafts_come_from():
     # The token rule reads its uniforms from the generator first thing: one stream for both would couple them.
-    subject = Subject("plain-token", function=as_plain(verifiers.get("token")))
-    checks = only(audit(subject, options=SHORT)).checks
+    checks = only(audit(as_plain(verifiers.get("token")), options=SHORT)).checks
     assert checks[0].status is Status.PASSED

@@ -4,18 +4,20 @@ import numpy as np
 import pytest
 
 import verifiers
-from spec_oracle.audit import AuditOptions, Evidence, Status, Subject, SubjectVerdict, audit
-from spec_oracle.audit.breakpoints import difference_at_breakpoints
-from spec_oracle.audit.coins import BY_COINS, token_by_coins
-from spec_oracle.audit.integrated import Injected, affordable, integrated_findings, integrated_law
-from spec_oracle.audit.paired_rows import PairedRows, pair_by_coins
+from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.evidence import integrated as integration
+from spec_oracle.audit.evidence.breakpoints import difference_at_breakpoints
+from spec_oracle.audit.evidence.coins import BY_COINS, token_by_coins
+from spec_oracle.audit.evidence.findings import NoEvidenceError
+from spec_oracle.audit.evidence.integrated import integrated, integrated_law
+from spec_oracle.audit.evidence.row_by_row import PairedRows, pair_by_coins, row_by_row
+from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.replayed import audited
-from spec_oracle.audit.uniforms import drawing_uniforms, takes_uniforms
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
+from spec_oracle.plain import PlainCode, drawing_uniforms, takes_uniforms
 from spec_oracle.specimens.foreign.uniforms import shifted_token_kernel, token_kernel
-from spec_oracle.statistics import ErrorBudget
 
 INSTANCES = {name: panel(3, 1, 1, 0)[name] for name in ("good-draft", "reversed", "point-mass")}
 LONGER = panel(3, 2, 1, 0)["good-draft"]
@@ -43,24 +45,21 @@ def out_of_range(draft_tokens, draft_probs, target_probs, uniforms):
     return np.where(tokens == 2, 3, tokens), accepted
 
 
-@pytest.fixture
-def never_affordable(monkeypatch):
-    """Take every function for too slow to integrate, whatever the budget."""
-    monkeypatch.setattr("spec_oracle.audit.replayed.affordable", lambda *_, **__: "too slow")
+def bench(budget, instances=INSTANCES):
+    """Return where a law is found within ``budget`` seconds."""
+    return Bench(alpha=1e-6, budget=budget, instances=instances)
 
 
 def slow(function, budget=NO_TIME, rule=None):
-    """Judge on a small budget."""
-    subject = Subject("slow", function=function, with_uniforms=function, tolerance=1e-6)
-    if rule is not None:
-        subject = Subject("slow", function=function, with_uniforms=function, rule_at=lambda _: rule)
-    return audited(subject, INSTANCES, wanted=(), alpha=ErrorBudget(1e-6), budget=budget, seed=0)
+    """Judge code that is too slow to be integrated."""
+    facts = Facts(rule_at=None if rule is None else lambda _: rule)
+    return row_by_row(PlainCode(function), facts, bench(budget), 3e-7)
 
 
 @pytest.mark.parametrize("rule", BY_COINS)
 def test_coins_give_the_law_of_the_built_in_rule(rule):
     instance = LONGER
-    found = integrated_law(Injected(BY_COINS[rule]), instance, alpha=1e-6, seed=0)
+    found = integrated_law(PlainCode(BY_COINS[rule]), instance, alpha=1e-6, seed=0)
     for mine, theirs in zip(
         found.law.masses, emission_law(verifiers.get(rule), instance).masses, strict=True
     ):
@@ -84,48 +83,45 @@ def test_thresholds_off_by_half_a_thousandth_are_found():
 
 
 def test_a_gap_below_the_first_bound_is_probed_again():
-    code, instances = Injected(shifted_token_kernel), {"reversed": INSTANCES["reversed"]}
+    code, instances = PlainCode(shifted_token_kernel), {"reversed": INSTANCES["reversed"]}
     first = integrated_law(code, instances["reversed"], alpha=1e-9 / 2, seed=0)
     assert 0 < first.total_variation < first.error_bound
-    findings = integrated_findings(code, instances, alpha=1e-9, tolerance=1e-6, seed=0)
-    assert findings.error_bound < findings.total_variation
-    assert findings.check.status is Status.FAILED
+    findings = integrated(code, Facts(), bench(600.0, instances), 1e-9)
+    assert findings.smallest_detectable_tv < findings.total_variation
+    assert findings.joint.status is Status.FAILED
 
 
-@pytest.mark.usefixtures("never_affordable")
 def test_a_slow_kernel_is_compared_row_by_row():
-    judged = slow(token_kernel, 60.0)
-    joint, length = judged.checks
-    assert joint.status is length.status is Status.PASSED
-    assert judged.smallest_detectable_tv < 0.02
-    assert "thresholds agree to 1e-5" in joint.detail
+    found = slow(token_kernel, 60.0)
+    assert found.joint.status is found.length.status is Status.PASSED
+    assert found.smallest_detectable_tv < 0.02
+    assert "thresholds agree to 1e-5" in found.joint.detail
 
 
-@pytest.mark.usefixtures("never_affordable")
 def test_a_slow_kernel_with_a_shifted_threshold_is_not_passed():
-    joint = slow(shifted_token_kernel, 60.0).checks[0]
+    joint = slow(shifted_token_kernel, 60.0).joint
     assert joint.status is Status.INCONCLUSIVE
     assert "rows differ" in joint.detail
 
 
 def test_breakpoints_show_a_shifted_threshold():
-    assert difference_at_breakpoints(Injected(token_kernel), "token", LONGER, 40, seed=0) == ""
-    shown = difference_at_breakpoints(Injected(shifted_token_kernel), "token", LONGER, 40, seed=0)
+    assert difference_at_breakpoints(PlainCode(token_kernel), "token", LONGER, 40, seed=0) == ""
+    shown = difference_at_breakpoints(PlainCode(shifted_token_kernel), "token", LONGER, 40, seed=0)
     assert "beside a breakpoint of 'token': with uniforms" in shown
 
 
 @pytest.mark.parametrize(("function", "is_lossy"), [(greedy_by_uniforms, True), (other_way_round, False)])
 def test_the_sign_test_tells_a_defect_from_another_convention(function, is_lossy):
     rows = PairedRows(LONGER)
-    rows.add(pair_by_coins(Injected(function), "token"), 30_000, np.random.default_rng(0))
+    rows.add(pair_by_coins(PlainCode(function), "token"), 30_000, np.random.default_rng(0))
     assert rows.differing > 100
     assert (rows.p_value < 1e-9) == is_lossy
 
 
-@pytest.mark.usefixtures("never_affordable")
 def test_a_slow_kernel_that_uses_its_uniforms_otherwise_is_no_defect():
-    assert slow(other_way_round) is None
-    joint = slow(other_way_round, 0.5, rule="token").checks[0]
+    with pytest.raises(NoEvidenceError, match="otherwise than the built-in rules"):
+        slow(other_way_round)
+    joint = slow(other_way_round, 0.5, rule="token").joint
     assert joint.status is Status.INCONCLUSIVE
 
 
@@ -135,21 +131,25 @@ def test_another_use_of_the_uniforms_is_no_defect():
 
 
 def test_a_little_time_is_inconclusive():
-    joint = slow(token_kernel).checks[0]
+    joint = slow(token_kernel).joint
     assert joint.status is Status.INCONCLUSIVE
     assert "raise --budget" in joint.detail
 
 
 @pytest.mark.parametrize("budget", [NO_TIME, 60.0])
-def test_what_is_no_verifier(budget):
-    assert slow(raising, budget).checks[0].status is Status.INCONCLUSIVE
-    assert slow(out_of_range, budget).checks[0].status is Status.FAILED
+@pytest.mark.parametrize(
+    ("function", "verdict"), [(raising, SubjectVerdict.INCONCLUSIVE), (out_of_range, SubjectVerdict.LOSSY)]
+)
+def test_what_is_no_verifier(function, verdict, budget):
+    options = AuditOptions(instances=INSTANCES, shrink=False, budget=budget, checks=())
+    assert audit(function, options=options).subjects[0].verdict is verdict
 
 
 def test_affordability_depends_on_the_pace():
-    code = Injected(token_kernel)
-    assert affordable(code, INSTANCES, budget=600, seed=0) == ""
-    assert "rows/s" in affordable(code, INSTANCES, budget=NO_TIME, seed=0)
+    code = PlainCode(token_kernel)
+    integration._require_affordable(code, INSTANCES, bench(600.0))
+    with pytest.raises(NoEvidenceError, match="rows/s"):
+        integration._require_affordable(code, INSTANCES, bench(NO_TIME))
 
 
 def test_the_contract_is_the_name_of_the_fourth_parameter():

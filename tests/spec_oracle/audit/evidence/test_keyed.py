@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 from spec_oracle.audit import Status
-from spec_oracle.audit.coins import BY_COINS
-from spec_oracle.audit.keyed_rows import calls_by_keys, pair_by_keys
-from spec_oracle.audit.paired_rows import PairedRows
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.evidence.coins import BY_COINS
+from spec_oracle.audit.evidence.keyed import pair_by_keys
+from spec_oracle.audit.evidence.row_by_row import PairedRows
 from spec_oracle.audit.panel import panel
+from spec_oracle.audit.subjects.keyed import KeyedSubject
 from spec_oracle.engines.keyed_noise import murmur_uniform, philox_uniform
 
 torch = pytest.importorskip("torch")
 
-ALPHA = 1e-7
 SECONDS = 60.0
 
 
@@ -27,6 +29,10 @@ class Engine:
     block: bool = False
     reads_draft: bool = True
 
+    def __call__(self, tokens, draft, target, generator):
+        seeds = torch.randint(2**62, (len(tokens),), generator=generator)
+        return self.with_seeds(tokens, draft, target, seeds, torch.zeros_like(seeds))
+
     def with_seeds(self, tokens, draft, target, seeds, positions):
         tokens, draft, target, seeds, positions = (
             t.numpy() for t in (tokens, draft, target, seeds, positions)
@@ -37,6 +43,11 @@ class Engine:
         uniforms = np.concatenate([coins, last[:, None]], axis=1)
         emitted = BY_COINS[self.rule](tokens, draft, target, uniforms)
         return tuple(torch.from_numpy(array) for array in emitted)
+
+
+def calls(engine, budget):
+    """Return the result of the check `calls`, at a rate of 1e-7."""
+    return CHECKS["calls"].outcome(KeyedSubject("mine", engine), Bench(alpha=5e-7, budget=budget))
 
 
 def test_philox_follows_the_published_vectors():
@@ -54,14 +65,14 @@ def test_noise_is_uniform_and_differs_by_key():
 
 
 def test_block_verification_on_reused_positions_is_lossy_over_calls():
-    check = calls_by_keys(Engine("block"), alpha=ALPHA, budget=SECONDS, seed=0)
+    check = calls(Engine("block"), SECONDS)
     assert (check.name, check.status) == ("calls", Status.FAILED)
     assert check.draws < 2000
 
 
 @pytest.mark.parametrize("engine", [Engine("token"), Engine("block", step=10)], ids=["token", "fresh keys"])
 def test_what_never_looks_twice_is_not(engine):
-    assert calls_by_keys(engine, alpha=ALPHA, budget=2.0, seed=0).status is Status.PASSED
+    assert calls(engine, 2.0).status is Status.PASSED
 
 
 def test_rows_of_another_race_differ():
