@@ -28,7 +28,7 @@ multipath = partial(specimen, num_paths=2)
 class OrderedPathVerifier:
     """Greedy multi-path block verification that selects in one order and computes q^Gamma in another.
 
-    Lossless exactly when the two orders are one strict order (docs/theory.md, multi-path rules). Paths that
+    Lossless exactly when the two orders are one strict order (docs/theory.md, "Multi-path rules"). Paths that
     tie in the order of selection are told apart by which was drawn first.
     """
 
