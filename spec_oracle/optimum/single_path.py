@@ -11,9 +11,10 @@ from spec_oracle.toy import Instance
 def single_path_optimum(instance: Instance, *, exact: bool = False) -> Optimum[SinglePathCertificate]:
     """Return the largest block efficiency, in tokens, of any lossless verifier that looks at one path.
 
-    c(v) = min(c(parent), q(v)/p(v)) with joint probabilities p, q (theory.md section 2; attained by block
-    verification, Sun et al., arXiv 2403.10444). A context that the target never reaches keeps its parent's
-    budget. ``exact`` makes ``value`` a `Fraction`; the certificate always is in rationals, the gap 0.
+    c(v) = min(c(parent), q(v)/p(v)) with joint probabilities p, q (docs/theory.md, "Budgets and the
+    optimum"; attained by block verification, Sun et al., arXiv 2403.10444). A context that the target never
+    reaches keeps its parent's budget. ``exact`` makes ``value`` a `Fraction`; the certificate always is in
+    rationals, the gap 0.
     """
     numbers = instance.exact
     prefixes = PrefixTree(numbers.vocab_size, numbers.draft_length)
