@@ -3,7 +3,7 @@
 Code under test may end the process, hang, run out of memory, print, or start threads. Each subject is loaded
 and audited by a process that is its own, with a time limit and a memory limit, output captured and Ctrl-C
 ignored. It keeps a diary: what it found before it ended so is in the report, and the check in which it ended
-is inconclusive. Processes come from pebble's pool, which replaces those that are gone.
+is inconclusive. Processes are pebble's, which tells how each of them ended.
 """
 
 import os
@@ -11,14 +11,15 @@ import pickle
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pebble import ProcessExpired, ProcessPool
+from pebble import ProcessExpired
+from pebble.concurrent import process
 
 from spec_oracle import engines
 from spec_oracle.audit.checks import CHECKS
@@ -66,45 +67,51 @@ def audit_apart(
     chosen, limits = options or AuditOptions(), isolation or Isolation()
     for name in names:
         require_name(name)
-    reports: list[SubjectReport] = []
-    with TemporaryDirectory() as scratch, _pool(names, chosen, limits) as pool:
+    alpha = split(chosen.alpha, max(len(names), 1))
+    reports: dict[int, SubjectReport] = {}
+    running: dict[Future[SubjectReport], int] = {}
+    concurrently: Any = process  # its types say mp_context, it reads context
+    start = concurrently(timeout=limits.timeout, context=_context(names, chosen), daemon=False)
+    apart = start(_audited)
+    with TemporaryDirectory() as scratch:
         folders = [Path(scratch, str(number)) for number in range(len(names))]
-        alpha = split(chosen.alpha, max(len(names), 1))
-        futures = [
-            pool.schedule(_audited, (name, chosen, alpha, folder, limits), timeout=limits.timeout)
-            for name, folder in zip(names, folders, strict=True)
-        ]
-        interrupted = ""
-        for name, folder, future in zip(names, folders, futures, strict=True):
-            if not interrupted:
-                try:
-                    reports.append(_report(name, folder, future, chosen, alpha, limits))
-                    progress(f"[{len(reports)}/{len(names)}] {name}: {reports[-1].verdict}")
-                    continue
-                except KeyboardInterrupt:
-                    interrupted = "interrupted"
-                    pool.stop()
-            reports.append(_remains(name, folder, interrupted, chosen, alpha))
-    return AuditReport(tuple(reports), chosen.seed, chosen.alpha)
+        waiting = list(enumerate(zip(names, folders, strict=True)))
+        try:
+            while waiting or running:
+                while waiting and len(running) < limits.jobs:
+                    number, (name, folder) = waiting.pop(0)
+                    running[apart(name, chosen, alpha, folder, limits.memory)] = number
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    number = running.pop(future)
+                    reports[number] = _report(names[number], folders[number], future, chosen, alpha, limits)
+                    progress(f"[{len(reports)}/{len(names)}] {names[number]}: {reports[number].verdict}")
+        except KeyboardInterrupt:
+            for future in running:
+                future.cancel()
+        listed = (
+            reports.get(number) or _remains(name, folder, "interrupted", chosen, alpha)
+            for number, (name, folder) in enumerate(zip(names, folders, strict=True))
+        )
+        return AuditReport(tuple(listed), chosen.seed, chosen.alpha)
 
 
-def _pool(names: Sequence[str], options: AuditOptions, limits: Isolation) -> Any:
+def _context(names: Sequence[str], options: AuditOptions) -> Any:
     # Fresh processes, since array libraries do not survive a fork of their threads; where there is a fork
     # server it imports them once, before any thread is started.
     if "forkserver" not in get_all_start_methods():
-        return ProcessPool(limits.jobs, max_tasks=1, context=get_context("spawn"))
+        return get_context("spawn")
     context = get_context("forkserver")
     torch = ["torch"] * (options.array == "torch" or any(name in engines.engine_names() for name in names))
     context.set_forkserver_preload(["spec_oracle.audit.isolation", *torch])
-    return ProcessPool(limits.jobs, max_tasks=1, context=context)
+    return context
 
 
 def _audited(
-    name: str, options: AuditOptions, alpha: float, folder: Path, limits: Isolation
+    name: str, options: AuditOptions, alpha: float, folder: Path, memory: int | None
 ) -> SubjectReport:
     """Load and audit one subject, in its own process; the diary is in ``folder``, and what it prints."""
     folder.mkdir()
-    _confine(folder / "output", limits.memory)
+    _confine(folder / "output", memory)
     with (folder / "diary").open("wb") as diary:
 
         def enter(entry: Any) -> None:
@@ -123,7 +130,9 @@ def _audited(
             for result in results(subject, options, bench):
                 enter(result)
                 checks.append(result)
-            return report_on(subject, options, bench, checks)
+            report = report_on(subject, options, bench, checks)
+        sys.stdout.flush()
+        return report
 
 
 def _confine(output: Path, memory: int | None) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from spec_oracle.audit import AuditReport, Counterexample, Status, SubjectReport
-from spec_oracle.audit.results import UNTRIED
 from spec_oracle.report.numbers import short
 from spec_oracle.report.table import markdown_table, text_table
 from spec_oracle.toy import Instance, ToyModel, context_text
@@ -47,14 +46,22 @@ def audit_to_text(report: AuditReport) -> str:
             told.append(_counterexample(subject.counterexample))
         if told:
             parts.append("\n".join([f"{subject.subject}: {subject.verdict.value}", *told]))
-    parts.append(_summary(report))
-    return "\n\n".join(parts) + "\n"
+    parts += ["\n".join(_scopes(report)), _summary(report)]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _scopes(report: AuditReport) -> Iterator[str]:
+    """Yield what the verdicts cover, subjects of equal scope together."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for subject in report.subjects:
+        names.setdefault(subject.scope, []).append(subject.subject)
+    yield from (f"scope of {', '.join(some)}: {'; '.join(scope)}" for scope, some in names.items() if scope)
 
 
 def audit_to_markdown(report: AuditReport) -> str:
     """Return the report as Markdown: for a CI step summary, or to be kept as a page."""
     rows = [
-        (*row, subject.rule or "", "; ".join(_remarks(subject)))
+        (*row, subject.rule or "", "; ".join((*_remarks(subject), *subject.scope)))
         for row, subject in zip(audit_rows(report), report.subjects, strict=True)
     ]
     command = report.command or "audit(...)"
@@ -71,26 +78,23 @@ def audit_to_markdown(report: AuditReport) -> str:
 
 def _remarks(subject: SubjectReport) -> list[str]:
     """Return what a reader should know of a subject, line by line; nothing of one that passed everything."""
-    lines = [*_check_lines(subject), *(f"note: {note}" for note in subject.notes)]
-    if subject.kind != "verifier" or lines:
-        lines += [f"scope: {line}" for line in subject.scope]
-    if subject.output:
-        lines += ["printed:", *(f"  {line}" for line in subject.output.splitlines())]
-    return lines
+    printed = [f"printed: {line}" for line in subject.output.splitlines()]
+    return [*_check_lines(subject), *(f"note: {note}" for note in subject.notes), *printed]
 
 
 def _check_lines(subject: SubjectReport) -> Iterator[str]:
     """Yield a line for every check that failed or could not tell, and one for each reason not to run."""
-    untried: dict[tuple[str, str], list[str]] = {}
+    untried: dict[tuple[Status, str], list[str]] = {}
     for check in subject.checks:
-        if check.status in UNTRIED:
-            untried.setdefault((check.status.value.replace("-", " "), check.detail), []).append(check.name)
-        elif check.status is not Status.PASSED:
+        if check.status in (Status.NOT_RUN, Status.SKIPPED):
+            untried.setdefault((check.status, check.detail), []).append(check.name)
+        elif check.status in (Status.FAILED, Status.INCONCLUSIVE):
             known = f" (known: {check.known})" if check.known else ""
             yield f"{check.name}: {check.status.value}, {check.detail}{known}"
         elif check.known:
             yield f"{check.name}: passed, but its failure is on record ({check.known}): take it off"
-    yield from (f"{how}: {', '.join(names)} ({reason})" for (how, reason), names in untried.items())
+    for (status, reason), names in untried.items():
+        yield f"{status.value.replace('-', ' ')}: {', '.join(names)} ({reason})"
 
 
 def _summary(report: AuditReport) -> str:

@@ -132,3 +132,44 @@ def test_the_subjects_stream_is_not_the_one_its_drafts_come_from():
     # The token rule reads its uniforms from the generator first thing: one stream for both would couple them.
     checks = only(audit(as_plain(verifiers.get("token")), options=SHORT)).checks
     assert checks[0].status is Status.PASSED
+
+
+def test_draws_alone_judge_given_instances_too():
+    options = AuditOptions(instances={"mine": panel(3, 1, 1, 0)["flat"]}, checks=())
+    found = only(audit(sorts_its_noise, options=options))
+    assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.STATISTICAL)
+
+
+PRIVATE = np.random.default_rng(5)
+
+
+def private_beside_zeros(draft_tokens, draft_probs, target_probs, generator):
+    """Right, but where a row has zeros the numbers come from a generator that nobody sees."""
+    hidden = PRIVATE if (target_probs == 0).any() else generator
+    return as_plain(verifiers.get("token"))(draft_tokens, draft_probs, target_probs, hidden)
+
+
+def test_a_generator_out_of_sight_is_no_false_counterexample():
+    found = only(audit(private_beside_zeros, options=AuditOptions(draft_length=2, checks=())))
+    assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.STATISTICAL)
+    assert "plain draws contradict" in found.notes[0]
+    assert found.counterexample is None
+
+
+def rounds_to_float32(draft_tokens, draft_probs, target_probs, generator):
+    narrow = (rows.astype(np.float32) for rows in (draft_probs, target_probs))
+    return as_plain(verifiers.get("token"))(draft_tokens, *narrow, generator)
+
+
+def test_rounding_to_float32_is_told_and_not_lossy():
+    thirds = Instance.context_free([1 / 3, 2 / 3], [0.7, 0.3], draft_length=2)
+    found = only(audit(rounds_to_float32, options=AuditOptions(instances={"thirds": thirds}, checks=())))
+    assert found.verdict is SubjectVerdict.LOSSLESS
+    assert 1e-9 < found.total_variation < 1e-6
+    assert "float32 rounding" in found.checks[0].detail
+
+
+def test_a_reproduction_line_has_the_options_that_matter(tmp_path):
+    options = AuditOptions(draft_length=2, counterexamples=tmp_path, seed=3, budget=7.0, checks=())
+    shown = only(audit(specimens()["always-accept"].function, options=options)).counterexample
+    assert shown.reproduce.endswith(f"--instance {shown.file} --seed 3 --budget 7.0")
