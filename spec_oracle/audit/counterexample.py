@@ -33,26 +33,26 @@ def counterexample(
     """
     if found.worst is None:
         return None
-    law = found.laws[found.worst]
+    instance, law = found.instances[found.worst], found.laws[found.worst]
     if found.law_of is not None:
         if options.shrink and options.instances is None:
             tolerance = found.smallest_detectable_tv or 0.0
-            law = _smallest(found.law_of, max_paths=max_paths, tolerance=tolerance) or law
-        law = _in_rationals(found.law_of, law)
-    return _described(subject, law, options)
+            instance = _smallest(found.law_of, max_paths=max_paths, tolerance=tolerance) or instance
+        law = _in_rationals(found.law_of, instance)
+    return _described(subject, instance, law, options)
 
 
-def _in_rationals(law_of: Callable[..., EmissionLaw], law: Law) -> Law:
+def _in_rationals(law_of: Callable[..., EmissionLaw], instance: Instance) -> Law:
     try:
-        return law_of(law.instance, exact=True)
+        return law_of(instance, exact=True)
     except (SpecOracleError, TypeError, ValueError, AttributeError):  # a subject for floats only
-        return law
+        return law_of(instance)
 
 
 def _smallest(
     law_of: Callable[[Instance], EmissionLaw], *, max_paths: int, tolerance: float, max_examples: int = 300
-) -> EmissionLaw | None:
-    """Return the law on the smallest instance found on which no rounding (``tolerance``) explains it.
+) -> Instance | None:
+    """Return the smallest instance found on which no rounding (``tolerance``) explains the total variation.
 
     Deterministic: Hypothesis is derandomised. ``max_paths`` bounds the number of draft paths.
     """
@@ -64,7 +64,7 @@ def _smallest(
             return False
 
     try:
-        found = find(
+        return find(
             instances(vocab_sizes=(2, 3), draft_lengths=(1, 3), num_paths=(1, max_paths), max_tuples=100),
             is_lossy,
             settings=settings(
@@ -78,12 +78,11 @@ def _smallest(
         )
     except NoSuchExample:
         return None
-    return law_of(found)
 
 
-def _described(subject: str, law: Law, options: AuditOptions) -> Counterexample:
+def _described(subject: str, instance: Instance, law: Law, options: AuditOptions) -> Counterexample:
     """Save the instance, unless that is not asked for, and say how to reproduce the gap."""
-    file, folder, instance = None, options.counterexamples, law.instance
+    file, folder = None, options.counterexamples
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', subject)}.json"

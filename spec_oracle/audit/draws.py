@@ -73,9 +73,9 @@ class Sample:
     @classmethod
     def of(cls, instance: Instance) -> "Sample":
         """Return the empty sample of an instance."""
-        floats = instance.floats
-        law = floats.target.joint(floats.draft_length + 1)
-        return cls(floats, law, np.zeros(len(law), np.int64), np.zeros(floats.draft_length + 1, np.int64))
+        width = instance.draft_length + 1
+        law = instance.floats.target.joint(width)
+        return cls(instance, law, np.zeros(len(law), np.int64), np.zeros(width, np.int64))
 
     @property
     def draws(self) -> int:

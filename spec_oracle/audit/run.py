@@ -111,7 +111,7 @@ def report_on(
         total_variation=max((tv for tv in measured if tv is not None), default=None),
         smallest_detectable_tv=found.smallest_detectable_tv,
         block_efficiency=found.block_efficiency,
-        optimum=_mean_optimum(subject, [law.instance for law in found.laws.values()]),
+        optimum=_mean_optimum(subject, found.instances.values()),
         counterexample=counterexample(subject.name, found, options, subject.num_paths),
         version=facts.version,
         rule=facts.rule_at(options.draft_length) if facts.rule_at else None,

@@ -45,6 +45,7 @@ def judged(
         laws,
         total_variation=gap,
         smallest_detectable_tv=facts.tolerance,
+        instances=instances,
         worst=worst if gap > facts.tolerance else None,
         length=declared_length(laws, facts, facts.tolerance),
         law_of=law_of,

@@ -50,8 +50,8 @@ class Law(Protocol):
 class Findings:
     """The law of one call as found: the result of `joint`, and what a report says besides.
 
-    ``laws`` by name of the instance; ``worst`` is the instance that shows a defect, None without one;
-    ``smallest_detectable_tv`` would have been found. ``length`` is what the same evidence says of the
+    ``laws`` by name of the instance, ``instances`` as they were given; ``worst`` is the one that shows a
+    defect, None without one; ``smallest_detectable_tv`` would have been found. ``length`` is what the same evidence says of the
     accepted length, None where it says nothing. ``law_of(instance, exact=...)`` is the exact law on any other
     instance, where there is one. ``scope`` and ``notes`` are lines for the reader.
     """
@@ -61,6 +61,7 @@ class Findings:
     laws: Mapping[str, Law] = field(default_factory=dict)
     total_variation: float | None = None
     smallest_detectable_tv: float | None = None
+    instances: Mapping[str, Instance] = field(default_factory=dict)
     worst: str | None = None
     length: CheckResult | None = None
     law_of: Callable[..., EmissionLaw] | None = None

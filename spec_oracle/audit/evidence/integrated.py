@@ -117,6 +117,7 @@ def integrated(code: PlainCode, facts: Facts, bench: Bench, alpha: float) -> Fin
         exact,
         total_variation=max(found.total_variation for found in laws.values()),
         smallest_detectable_tv=bound,
+        instances=instances,
         worst=worst if check.status is Status.FAILED else None,
         length=declared_length(exact, facts, bound + facts.tolerance),
         scope=(scope_of("integrated over its uniforms", instances.values()),),

@@ -164,6 +164,7 @@ def paired_findings(pair: Pair, bench: Bench, alpha: float) -> Findings:
         Evidence.REPLAYED,
         # Rows are too few for a mean number of tokens; `length` compares theirs with the rule's.
         smallest_detectable_tv=detectable,
+        instances=instances,
         length=_length(samples, rate),
         scope=(
             scope_of("beside a rule under the same randomness", instances.values(), f"{_rows(samples)} rows"),

@@ -133,6 +133,7 @@ def _findings(
             (total_variation_interval(s.cells, s.law, alpha=1e-6).lower for s in drawn.values()), default=0.0
         ),
         smallest_detectable_tv=detectable,
+        instances={name: sample.instance for name, sample in drawn.items()},
         worst=worst,
         scope=(scope_of("sampled", [sample.instance for sample in drawn.values()], f"{check.draws} draws"),),
     )
