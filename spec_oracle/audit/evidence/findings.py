@@ -51,9 +51,9 @@ class Findings:
     """The law of one call as found: the result of `joint`, and what a report says besides.
 
     ``laws`` by name of the instance, ``instances`` as they were given; ``worst`` is the one that shows a
-    defect, None without one; ``smallest_detectable_tv`` would have been found. ``length`` is what the same evidence says of the
-    accepted length, None where it says nothing. ``law_of(instance, exact=...)`` is the exact law on any other
-    instance, where there is one. ``scope`` and ``notes`` are lines for the reader.
+    defect, None without one; ``smallest_detectable_tv`` would have been found. ``length`` is what the same
+    evidence says of the accepted length, None where it says nothing. ``law_of(instance, exact=...)`` is the
+    exact law on any other instance, where there is one. ``scope`` and ``notes`` are lines for the reader.
     """
 
     joint: CheckResult
