@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from verifiers import Drafting, InvalidInputError
 from verifiers.arrays import Array, arange_like, namespace, normalised
-from verifiers.rules.top_draft import child_law
+from verifiers.parts.top_draft_law import child_law
 
 
 @dataclass(frozen=True)

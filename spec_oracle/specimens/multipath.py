@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 
 from verifiers import AnyVerifier, DecisionSource, Drafts, State, StatefulVerifier, Verdict
 from verifiers.arrays import divide, minimum_one, namespace, pick, pick_each
+from verifiers.parts.block_path import verify_path
 from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, ranks
 from verifiers.parts.residual import first_success, residual
 from verifiers.parts.walk import ActiveDecisions, Node, OneStepRule, first_true, walk
-from verifiers.rules.block import verify_path
 from verifiers.rules.block_transport import BlockTransportVerifier, Model, Position
 from verifiers.rules.k_seq import accept_scaled, smallest_rho
 

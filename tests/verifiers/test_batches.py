@@ -73,3 +73,22 @@ def test_long_drafts_of_many_paths_stay_finite_in_low_precision(scalable, dtype)
         assert (found[:, 0] >= 0).all()
         assert (found[:, 0] <= length).all()
         assert ((found[:, 2] >= 0) & (found[:, 2] < vocab)).all()
+
+
+@pytest.mark.parametrize("broken", [np.nan, np.inf])
+@pytest.mark.parametrize("part", ["draft_probs", "target_probs"])
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_a_broken_row_is_the_matter_of_its_own_request(served, part, broken, library):
+    drafts, uniforms = some_drafts(served, 60, seed=2)
+    hurt = {field: getattr(drafts, field).copy() for field in ("tokens", "draft_probs", "target_probs")}
+    for request, token in ((7, 0), (31, 3)):
+        hurt[part][request, ..., token] = broken
+    expected = verdicts(served, drafts, uniforms)
+    with np.errstate(invalid="ignore", over="ignore"):
+        if library == "torch":
+            found = verdicts(served, in_torch(Drafts(**hurt)), torch.from_numpy(uniforms))
+        else:
+            found = verdicts(served, Drafts(**hurt), uniforms)
+    others = np.setdiff1d(np.arange(60), [7, 31])
+    assert found[others].tolist() == expected[others].tolist()
+    assert ((found[:, 0] >= 0) & (found[:, 0] <= 3) & (found[:, 2] >= 0) & (found[:, 2] < 4)).all()

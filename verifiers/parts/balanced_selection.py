@@ -14,11 +14,12 @@ from verifiers.arrays import (
     as_arithmetic_of,
     as_float64,
     is_exact,
+    kept,
     map_fields,
     namespace,
-    normalised,
     pick_each,
     positive_part,
+    working_rows,
 )
 from verifiers.interface import DecisionSource
 from verifiers.parts.attraction_fit import fit_attractions, law_by_enumeration
@@ -72,18 +73,13 @@ def select(plan: BalancedPlan, tokens: Array, present: Array, decisions: Decisio
     first = arange_like(tokens, tokens.shape[1])[None, :] == 0
     present = present | (first & ~xp.any(present, axis=-1, keepdims=True))
     share = pick_each(plan.share, tokens)
-    moved = decisions.bernoulli(xp.where(present, share, share * 0))
+    moved = decisions.bernoulli(kept(present, share))
     level = pick_each(plan.level, tokens) + xp.astype(moved, tokens.dtype)
     block = pick_each(plan.block, level)
-    block = xp.where(present, block, block * 0 + plan.block.shape[1])
+    block = xp.where(present, block, plan.block.shape[1])
     attraction = pick_each(plan.attraction, level)
     wins = block == xp.min(block, axis=-1, keepdims=True)
-    return decisions.categorical(xp.where(wins, attraction, attraction * 0))
-
-
-def working_rows(rows: Array) -> Array:
-    """Return ``rows`` normalised: in float64, or as they are if they are exact rationals."""
-    return normalised(rows if is_exact(rows) else as_float64(rows))
+    return decisions.categorical(kept(wins, attraction))
 
 
 def _plan(p: Array, q: Array, count: Array, tolerance: float) -> BalancedPlan:
