@@ -91,7 +91,7 @@ class WalkVerifier:
 
 def k_seq_rounded_down(node: Node, decisions: DecisionSource) -> Array:
     """K-SEQ with rho rounded down to two decimals: below the smallest valid rho, so mass is overspent."""
-    rho = smallest_rho(node.target, node.draft, node.num_drafts, node.tokens.shape[1])
+    rho = smallest_rho(node.target, node.draft, node.num_drafts)
     one = rho * 0 + 1
     return accept_scaled(node, 100 * rho // one / (100 * one), decisions)
 
