@@ -6,15 +6,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy.model import Row, ToyModel, context_text
-
-if TYPE_CHECKING:
-    from spec_oracle.language_models import LanguageModel
 
 _KEYS = {"vocab_size", "draft_length", "num_paths", "target", "draft"}
 
@@ -117,36 +114,6 @@ class Instance:
             agreement=agreement,
         )
         return cls(target, draft, draft_length, num_paths)
-
-    @classmethod
-    def from_language_models(
-        cls,
-        target: "LanguageModel",
-        draft: "LanguageModel",
-        prompt: Sequence[int],
-        *,
-        top_k: int,
-        depth: int,
-        temperature: float = 1.0,
-        num_paths: int = 1,
-        shortlist: str = "target",
-    ) -> "Instance":
-        """Cut an instance out of two language models after ``prompt`` (token ids), ``depth`` tokens deep.
-
-        The numbers 0..V-1 stand for other tokens in every context: see `spec_oracle.language_models.cuts`.
-        """
-        from spec_oracle.language_models.cuts import language_model_tree
-
-        return language_model_tree(
-            target,
-            draft,
-            prompt,
-            top_k=top_k,
-            depth=depth,
-            temperature=temperature,
-            num_paths=num_paths,
-            shortlist=shortlist,
-        ).instance
 
     @classmethod
     def from_json(cls, data: Any) -> "Instance":
