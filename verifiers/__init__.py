@@ -21,6 +21,8 @@ from verifiers.interface import (
 from verifiers.registry import get, names
 from verifiers.sampling import SamplingDecisions, numpy_decisions, replayed_decisions, torch_decisions
 
+__distribution__ = "spec-oracle"  # another package on PyPI is called verifiers, too
+
 __all__ = [
     "AnyVerifier",
     "DecisionSource",
