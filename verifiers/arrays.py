@@ -114,6 +114,11 @@ def map_fields(function: Callable[[Array], Array], record: Record) -> Record:
     return type(record)(*(function(getattr(record, field.name)) for field in fields(record)))
 
 
+def is_nan(values: Array) -> Array:
+    """Return bool, elementwise: whether a value is NaN; for rationals too, which never are."""
+    return values != values  # noqa: PLR0124
+
+
 def is_exact(values: Array) -> bool:
     """Whether ``values`` are exact rationals, that is, an object array."""
     return bool(values.dtype == object)

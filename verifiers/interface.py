@@ -175,4 +175,8 @@ AnyVerifier: TypeAlias = Verifier | StatefulVerifier
 def drafting_of(verifier: object) -> Drafting:
     """Return the drafting law that ``verifier`` declares; independent paths when it declares none."""
     drafting = getattr(verifier, "drafting", Drafting.INDEPENDENT)
-    return Drafting(drafting)
+    try:
+        return Drafting(drafting)
+    except ValueError:
+        known = ", ".join(member.value for member in Drafting)
+        raise InvalidInputError(f"drafting: unknown {drafting!r}; known ones are {known}") from None

@@ -50,7 +50,14 @@ class Efficiency:
 def efficiencies(
     file: str, instance: Instance, names: Sequence[str], *, exact: bool = False, array: str = "numpy"
 ) -> list[Efficiency]:
-    """Return the exact figures of the named verifiers on one instance."""
+    """Return the exact figures of the named verifiers on one instance.
+
+    >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
+    >>> for row in efficiencies("toy", toy, ["token", "block"], exact=True):
+    ...     print(row.verifier, row.block_efficiency, row.optimum, row.share)
+    token 19/9 20/9 19/20
+    block 20/9 20/9 1
+    """
     optima: dict[Drafting, Optima] = {}
     results = []
     for name in names:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import prod
 
 import numpy as np
 
@@ -11,6 +10,7 @@ import verifiers
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import emission_law
 from spec_oracle.exact.call import enumerated_instance
+from spec_oracle.exact.drafting import num_tuples
 from spec_oracle.optimum import ProvenBound, proven_bound
 from spec_oracle.parallel import side_by_side
 from spec_oracle.toy import Instance
@@ -167,8 +167,5 @@ def _text_law_fits(verifier: AnyVerifier, instance: Instance) -> bool:
 
 
 def _draft_tuples(instance: Instance) -> int:
-    """Return how many draft tuples there are at most."""
-    levels = instance.draft.levels[: instance.draft_length]
-    widest = [int((level > 0).sum(axis=1).max()) for level in levels]
-    most: int = prod(widest) ** instance.num_paths
-    return most
+    levels = [instance.draft.rows(length) for length in range(instance.draft_length)]
+    return num_tuples(levels, instance.num_paths)

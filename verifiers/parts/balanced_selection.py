@@ -56,6 +56,11 @@ def balanced_plan(target: Array, draft: Array, count: Array, tolerance: float = 
     Rows are probability mass and are normalised. The fit stops once Σ |law - ideal law| <= ``tolerance``, or
     after 60 steps. On exact rationals attractions are still floats, but the law they lead to is computed
     exactly, by enumeration: V^(count - 1) terms a token. Equal rows are planned once.
+
+    >>> import numpy as np
+    >>> plan = balanced_plan(np.array([[0.5, 0.5]]), np.array([[0.2, 0.8]]), np.array([2]))
+    >>> plan.law.round(6).tolist(), plan.optimum.round(6).tolist()  # two drafts hit token 0 with 1 - 0.8^2
+    ([[0.36, 0.64]], [0.86])
     """
     p, q = working_rows(target), working_rows(draft)
     chosen, copy = distinct_requests(p, q, count)

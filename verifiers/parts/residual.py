@@ -9,6 +9,10 @@ def residual(target: Array, draft: Array) -> Array:
 
     Nothing is left only where the two rows agree to rounding, and then the residual is drawn from with
     probability zero to rounding; the target row keeps that draw inside the target's support.
+
+    >>> import numpy as np
+    >>> residual(np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.25, 0.5])).tolist()
+    [0.25, 0.25, 0.0]
     """
     xp = namespace(target)
     left = positive_part(target - draft)
