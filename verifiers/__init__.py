@@ -14,7 +14,6 @@ is refused the target's surplus, token 0, is emitted in its place:
 [0, 1, 0, 1, 0, 0, 1, 0, 0]
 >>> verdict.emitted[:2].tolist()  # a correction; an accepted token and a bonus token
 [[0, -1], [1, 1]]
-
 """
 
 from verifiers.errors import InvalidInputError, SpecOracleError
