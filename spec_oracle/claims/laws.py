@@ -13,6 +13,7 @@ from spec_oracle.optimum import (
     multi_path_optimum,
     single_path_optimum,
 )
+from spec_oracle.specimens.registry import specimens
 from spec_oracle.toy import Instance
 from verifiers import AnyVerifier
 
@@ -55,3 +56,10 @@ def optimum(name: str, instance: Instance) -> Fraction:
     best = OPTIMA[name](instance, exact=True)
     check_certificate(instance, best.certificate)
     return Fraction(best.value)
+
+
+def specimen(name: str) -> AnyVerifier:
+    """Return the verifier of a specimen of several paths."""
+    found = specimens(num_paths=2)[name].verifier
+    assert found is not None
+    return found

@@ -1,9 +1,8 @@
 """Claims about verifiers of several paths: greedy multi-path block verification (GBV) and traversal."""
 
 from spec_oracle.claims.families import Family, context_free, prefix_dependent
-from spec_oracle.claims.laws import law, optimum, tokens, total_variation
+from spec_oracle.claims.laws import law, optimum, specimen, tokens, total_variation
 from spec_oracle.claims.question import Figures, Question, Scope
-from spec_oracle.specimens.multipath import CORRECT
 from spec_oracle.toy import Instance
 from verifiers import Drafting
 from verifiers.rules.recursive_rejection_distinct import RecursiveRejectionDistinctVerifier
@@ -12,6 +11,8 @@ SOURCE = "arXiv 2602.16961"
 RULE = f"rule: {SOURCE}"
 TRAVERSAL_RULE = "rule: arXiv 2505.12398"
 GBV = "greedy_multipath_block"
+
+TIE_BREAKS = ("greedy-multipath", "greedy-multipath-larger-token-first")
 
 TREES = context_free(lengths=(1, 2), paths=(2,), denominators=range(1, 5)) + prefix_dependent(
     [(1, 3, 2), (2, 2, 2), (2, 2, 3), (2, 3, 2)], count=8
@@ -50,10 +51,9 @@ def _not_below_block(figures: Figures) -> bool:
 
 def _tie_breaks(instance: Instance) -> Figures:
     """Block efficiency when the smaller, or the larger, of two tokens of equal p/q ranks higher."""
-    reversed_ties = CORRECT["greedy-multipath-larger-token-first"]
     return {
         "smaller token first": tokens(GBV, instance),
-        "larger token first": law(reversed_ties, instance).block_efficiency,
+        "larger token first": law(specimen(TIE_BREAKS[1]), instance).block_efficiency,
     }
 
 
@@ -90,7 +90,7 @@ QUESTIONS = (
     Question(
         "GBV is lossless whichever of two tokens of equal p/q ranks higher, as long as it does so everywhere",
         RULE,
-        lambda instance: {name: total_variation(verifier, instance) for name, verifier in CORRECT.items()},
+        lambda instance: {name: total_variation(specimen(name), instance) for name in TIE_BREAKS},
         lambda figures: not any(figures.values()),
         TREES,
     ),

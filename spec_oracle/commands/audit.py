@@ -120,14 +120,25 @@ def add_specimens(commands: Any) -> None:
     command.add_argument(
         "--jobs", type=positive, default=cores, metavar="N", help="processes, default: one per core"
     )
+    command.add_argument(
+        "--catalogue",
+        action="store_true",
+        help="run nothing: the catalogue of defects, which specimen plants which, as a page of Markdown",
+    )
     add_output(command, ("text", "json", "markdown", "html"))
 
 
 def _specimens(options: Any) -> int:
     from spec_oracle.kill_matrix.matrix import MatrixOptions, kill_matrix
+    from spec_oracle.report import catalogue
     from spec_oracle.report import specimens as report
     from spec_oracle.specimens.registry import specimens
 
+    if options.catalogue:
+        if options.names:
+            raise InvalidInputError(f"specimen: {options.names[0]!r}; --catalogue takes no names")
+        emit(options, catalogue.to_markdown(options.command_line))
+        return OK
     known = specimens()
     for name in options.names:
         if name not in known:

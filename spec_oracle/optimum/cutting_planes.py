@@ -1,7 +1,7 @@
 """The best budgets that random draft trees allow: an exact cutting-plane method with max-flow separation.
 
-The linear program of theory.md section 2 has a flow variable for every node of every tree. Its budgets alone
-satisfy, by max-flow and min-cut, that the stop masses e are nonnegative and
+The linear program (docs/theory.md, "Budgets and the optimum") has a flow variable for every node of every
+tree. Its budgets alone satisfy, by max-flow and min-cut, that the stop masses e are nonnegative and
 
     e(U) <= H(U) = P(the draft tree has a node in U)      for every set U of nodes                  (Hall)
 

@@ -33,7 +33,8 @@ def block_transport_optimum(
     """Return the largest block efficiency, in tokens, of a verifier that may carry over a modified target.
 
     A verifier that may modify the target of the rest of the block has budgets c(v) <= 1 that need not fall
-    along a path (theory.md section 2); stop masses, trees, gap and errors as in `multi_path_optimum`.
+    along a path (docs/theory.md, "Budgets and the optimum"); stop masses, trees, gap and errors as in
+    `multi_path_optimum`.
     """
     return _transport_optimum(instance, drafting, carry_over=True, exact=exact)
 

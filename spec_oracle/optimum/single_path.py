@@ -11,10 +11,11 @@ from spec_oracle.toy import Instance
 def single_path_optimum(instance: Instance, *, exact: bool = False) -> Optimum[SinglePathCertificate]:
     """Return the largest block efficiency, in tokens, of any lossless verifier that looks at one path.
 
-    c(v) = min(c(parent), q(v)/p(v)) with joint probabilities p, q (theory.md section 2; attained by block
-    verification, Sun et al., arXiv 2403.10444). A context that the target never reaches keeps its parent's
-    budget. ``exact`` makes ``value`` a `Fraction`; the certificate always is in rationals, the gap 0. Raises
-    `InvalidInputError` for what is no instance, and for one too large for memory, as the other optima do.
+    c(v) = min(c(parent), q(v)/p(v)) with joint probabilities p, q (docs/theory.md, "Budgets and the
+    optimum"; attained by block verification, Sun et al., arXiv 2403.10444). A context that the target never
+    reaches keeps its parent's budget. ``exact`` makes ``value`` a `Fraction`; the certificate always is in
+    rationals, the gap 0. Raises `InvalidInputError` for what is no instance, and for one beyond memory, as
+    the other optima do.
 
     >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
     >>> single_path_optimum(toy, exact=True).value

@@ -1,7 +1,7 @@
 """The kill matrix as text, JSON, Markdown and HTML."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from html import escape
 from typing import Any
@@ -12,15 +12,17 @@ from spec_oracle.kill_matrix.matrix import SAMPLING_MUST_FIND, KillMatrix, Matri
 from spec_oracle.report.audit_json import header
 from spec_oracle.report.numbers import plain, short
 from spec_oracle.report.table import markdown_table, text_table
+from spec_oracle.specimens.catalogue import MUTANT
 from spec_oracle.version import tool_version
 
 _MARKS = {Status.FAILED: "X", Status.PASSED: ".", Status.INCONCLUSIVE: "?", Status.NOT_RUN: ""}
-_HEAD = ("specimen", "zoo", *COLUMNS, "TV", "draws", "first killer")
+_HEAD = ("specimen", "id", *COLUMNS, "TV", "draws", "first killer")
 
 _LEGEND = (
     "X: the check failed it. Dot: it passed. ?: inconclusive. Blank: not a check of its kind. TV: total "
     "variation of one call of one request, exact where the exact tier could follow, else the largest lower "
-    "bound that was found. Draws: requests of all checks together. The number leads to the public thread."
+    "bound that was found. Draws: requests of all checks together. Ids are those of the catalogue of defects "
+    "and lead to the public thread."
 )
 
 _STYLE = """
@@ -38,7 +40,7 @@ def summary(matrix: KillMatrix) -> str:
     controls = [row for row in matrix.rows if row.specimen.is_control]
     return "\n".join(
         [
-            f"{len(faulty)} faulty specimens; survivors: {_names(matrix.survivors)}",
+            f"{len(faulty)} faulty specimens of {_defects(faulty)}; survivors: {_names(matrix.survivors)}",
             f"{len(controls)} lossless controls; killed: {_names(matrix.killed_controls)}",
             f"the naive first-token test misses {len(matrix.missed_by_yardstick)} of {len(faulty)}",
             f"sampling alone misses, of TV {SAMPLING_MUST_FIND} or more: {_names(matrix.missed_by_sampling)}",
@@ -46,6 +48,13 @@ def summary(matrix: KillMatrix) -> str:
             _time(matrix),
             f"alpha {matrix.options.alpha:g} for the whole matrix, seed {matrix.options.seed}",
         ]
+    )
+
+
+def _defects(rows: Sequence[MatrixRow]) -> str:
+    ids = [row.specimen.catalogue_id for row in rows]
+    return (
+        f"{len({*ids} - {MUTANT})} defects of the catalogue and {ids.count(MUTANT)} mutants without a number"
     )
 
 
@@ -76,7 +85,7 @@ def to_text(matrix: KillMatrix) -> str:
 def _cells(row: MatrixRow) -> tuple[str, ...]:
     return (
         row.specimen.name,
-        row.specimen.zoo_id,
+        row.specimen.catalogue_id,
         *(_MARKS[row.results[column].status] for column in COLUMNS),
         short(row.total_variation, 2),
         str(row.draws),
@@ -108,7 +117,7 @@ def _row(row: MatrixRow) -> dict[str, Any]:
     return {
         "specimen": specimen.name,
         "kind": specimen.kind,
-        "zoo_id": specimen.zoo_id,
+        "catalogue_id": specimen.catalogue_id,
         "source": specimen.source,
         "defect": specimen.defect,
         "control": specimen.is_control,
@@ -152,9 +161,9 @@ def to_markdown(matrix: KillMatrix) -> str:
 
 def _linked(row: MatrixRow) -> tuple[str, ...]:
     """Return the cells of a row, its number in the catalogue linked to the public thread."""
-    name, zoo_id, *others = _cells(row)
+    name, catalogue_id, *others = _cells(row)
     source = row.specimen.source
-    return name, f"[{zoo_id}]({source})" if source.startswith("https://") else zoo_id, *others
+    return name, f"[{catalogue_id}]({source})" if source.startswith("https://") else catalogue_id, *others
 
 
 def to_html(matrix: KillMatrix) -> str:
@@ -177,7 +186,7 @@ def _html_row(row: MatrixRow) -> str:
     return (
         f'<tr class="{"right" if row.as_expected else "wrong"}">'
         f'<th title="{escape(row.specimen.defect)}">{escape(row.specimen.name)}</th>'
-        f"<td>{escape(row.specimen.zoo_id)}</td>{cells}"
+        f"<td>{escape(row.specimen.catalogue_id)}</td>{cells}"
         f'<td class="number">{short(row.total_variation, 2)}</td><td class="number">{row.draws}</td>'
         f"<td>{_first_killer(row)}</td></tr>"
     )

@@ -1,51 +1,46 @@
 """Systems and functions in which a request's result depends on its batch mates."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from spec_oracle.specimens.drafting import Build, entry
-from spec_oracle.specimens.foreign.controls import token_rule as token_by_decisions
-from spec_oracle.specimens.foreign.rows import Array, draw, per_request, residual
-from spec_oracle.specimens.sources import source_of
-from spec_oracle.specimens.specimen import PlainVerify, Specimen
-from spec_oracle.specimens.toy_system import Call, Ints, token_rule, toy_system
-
-BATCH = ("batch",)
-
-token_by_request = per_request(token_by_decisions)
-"""The token rule under the plain contract, request by request."""
-
+from spec_oracle.specimens.foreign.rows import Array, draw, residual, token_by_request
+from spec_oracle.specimens.specimen import itself, specimen
+from spec_oracle.specimens.toy_system import Call, Ints, replacing, token_rule
 
 # Systems.
 
 
-def _verifying(verify: Callable[[Call], tuple[Ints, Ints]]) -> Build:
-    return lambda instance, entropy: toy_system(instance, entropy, verify=verify)
-
-
-def _rows_after_reordering(call: Call) -> tuple[Ints, Ints]:
+@specimen("D17", "batch", rule="token", system=replacing("verify"))
+def cached_q_not_reordered(call: Call) -> tuple[Ints, Ints]:
+    """Cached q rows stay in the old order of the batch."""
     return token_rule(replace(call, draft=call.draft[::-1]))
 
 
-def _wrong_slice(call: Call) -> tuple[Ints, Ints]:
+@specimen("D15", "batch", rule="token", system=replacing("verify"))
+def rows_of_previous_request(call: Call) -> tuple[Ints, Ints]:
+    """Target rows are those of the request before."""
     return token_rule(replace(call, target=np.roll(call.target, 1, axis=0)))
 
 
-def _capacity_of_two(call: Call) -> tuple[Ints, Ints]:
+@specimen("D20", "batch", rule="token", system=replacing("verify"))
+def capacity_of_two(call: Call) -> tuple[Ints, Ints]:
+    """From the third slot on, q is another request's."""
     slot = np.arange(len(call.tokens)) % 2
     return token_rule(replace(call, draft=call.draft[slot]))
 
 
-def _sorted_by_length(call: Call) -> tuple[Ints, Ints]:
+@specimen("E11", "batch", rule="token", system=replacing("verify"))
+def results_in_another_order(call: Call) -> tuple[Ints, Ints]:
+    """Emissions come back sorted by length."""
     emitted, accepted = token_rule(call)
     order = np.argsort(accepted, kind="stable")
     return emitted[order], accepted[order]
 
 
-def _padded_to_even(call: Call) -> tuple[Ints, Ints]:
+@specimen("A15", "batch", rule="token", system=replacing("verify"))
+def padded_slot_inverts_rows(call: Call) -> tuple[Ints, Ints]:
     """A batch of odd size gets a padded slot whose temperature of -1 turns all rows upside down."""
     if len(call.tokens) % 2 == 0:
         return token_rule(call)
@@ -56,8 +51,9 @@ def _padded_to_even(call: Call) -> tuple[Ints, Ints]:
 # Functions.
 
 
-def _shared_uniforms(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
-    """One vector of uniforms for the whole batch."""
+@specimen("C5", "batch", rule="token", function=itself)
+def one_uniform_vector_for_the_batch(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
+    """All requests decide by the same uniforms."""
     state = generator.bit_generator.state
     tokens, accepted = np.full((len(x), x.shape[1] + 1), -1), np.zeros(len(x), dtype=int)
     for b in range(len(x)):
@@ -68,7 +64,8 @@ def _shared_uniforms(x: Array, q: Array, p: Array, generator: Any) -> tuple[Arra
     return tokens, accepted
 
 
-def _overlapping_uniforms(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
+@specimen("C10", "batch", rule="token", function=itself)
+def overlapping_uniforms(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Uniforms of a request are read from its number on, not from its number times L."""
     batch, length = x.shape
     u = generator.random(batch + length)
@@ -82,83 +79,24 @@ def _overlapping_uniforms(x: Array, q: Array, p: Array, generator: Any) -> tuple
     return tokens, accepted
 
 
-def _certain_draft_switches_all(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
+@specimen("D18", "batch", rule="token", function=itself)
+def one_certain_draft_switches_all(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """One request with a point-mass q turns the whole batch to the point-mass rule."""
     certain = 1.0 * (np.arange(q.shape[-1]) == x[..., None])
     return token_by_request(x, certain if (q.max(axis=-1) == 1).any() else q, p, generator)
 
 
-def _greedy_mate(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
+@specimen("A14", "batch", rule="token", function=itself)
+def one_greedy_mate_makes_all_greedy(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """One request at temperature 0 (a point-mass p) makes the whole batch greedy."""
     best = 1.0 * (np.arange(p.shape[-1]) == p.argmax(axis=-1)[..., None])
     return token_by_request(x, q, best if (p.max(axis=-1) == 1).any() else p, generator)
 
 
-def _rows_times_positions(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
+@specimen("B11", "batch", rule="token", function=itself)
+def rows_times_positions(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Corrections are written to every (row, position) pair of the batch instead of to matching ones."""
     tokens, accepted = token_by_request(x, q, p, generator)
     corrections = np.take_along_axis(tokens, accepted[:, None], axis=1)
     tokens[:, np.unique(accepted)] = corrections
     return np.where(np.arange(tokens.shape[1]) <= accepted[:, None], tokens, -1), accepted
-
-
-def _function(zoo_id: str, name: str, defect: str, verify: PlainVerify) -> Specimen:
-    return Specimen(name, zoo_id, source_of(zoo_id), defect, BATCH, function=verify, rule="token")
-
-
-BATCHING: tuple[Specimen, ...] = (
-    entry(
-        "A15",
-        "padded-slot-inverts-rows",
-        "a padded slot turns the rows of its batch upside down",
-        BATCH,
-        _verifying(_padded_to_even),
-    ),
-    entry(
-        "D15",
-        "rows-of-previous-request",
-        "target rows are those of the request before",
-        BATCH,
-        _verifying(_wrong_slice),
-    ),
-    entry(
-        "D17",
-        "cached-q-not-reordered",
-        "cached q rows stay in the old order of the batch",
-        BATCH,
-        _verifying(_rows_after_reordering),
-    ),
-    entry(
-        "D20",
-        "capacity-of-two",
-        "from the third slot on, q is another request's",
-        BATCH,
-        _verifying(_capacity_of_two),
-    ),
-    entry(
-        "E11",
-        "results-in-another-order",
-        "emissions come back sorted by length",
-        BATCH,
-        _verifying(_sorted_by_length),
-    ),
-    _function(
-        "C5-function",
-        "one-uniform-vector-for-the-batch",
-        "all requests decide by the same uniforms",
-        _shared_uniforms,
-    ),
-    _function("C10-function", "overlapping-uniforms", "neighbours share uniforms", _overlapping_uniforms),
-    _function(
-        "D18",
-        "one-certain-draft-switches-all",
-        "a mate without q turns q off for all",
-        _certain_draft_switches_all,
-    ),
-    _function(
-        "A14", "one-greedy-mate-makes-all-greedy", "a mate at temperature 0 makes all greedy", _greedy_mate
-    ),
-    _function(
-        "B11", "rows-times-positions", "corrections overwrite those of other requests", _rows_times_positions
-    ),
-)

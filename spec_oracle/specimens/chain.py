@@ -6,8 +6,10 @@ the token that follows. Every specimen below is a correct rule with one of the t
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
+from spec_oracle.specimens.specimen import specimen
 from verifiers import DecisionSource, Drafts, Verdict
 from verifiers.arrays import arange_like, minimum_one, namespace, pick, positive_part
 from verifiers.parts.block_path import block_weights, stop_chances
@@ -18,6 +20,8 @@ Stop: TypeAlias = Callable[[Array, Array, Array], Array]
 """(target [B, L+1, V], draft [B, L, V], tokens [B, L]) -> weights [B, L+1] of the accepted length."""
 Correct: TypeAlias = Callable[[Array, Array, Array, Array], Array]
 """(target, draft, tokens, accepted length [B]) -> weights [B, V] of the token that follows."""
+
+chain = partial(specimen, prefix="chain-")
 
 
 @dataclass(frozen=True)
@@ -36,17 +40,10 @@ class ChainVerifier:
         return Verdict(tau, tau * 0, next_token, drafts.tokens)
 
 
-def token_stop(target: Array, draft: Array, tokens: Array) -> Array:
-    """Stop at the first failure of the token rule."""
-    return first_failure(minimum_one(acceptance_ratios(target, draft, tokens)))
+# The correct parts.
 
 
-def block_stop(target: Array, draft: Array, tokens: Array) -> Array:
-    """Stop as block verification does."""
-    return last_success(stop_chances(target, draft, block_weights(target, draft, tokens)))
-
-
-def token_correction(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:  # noqa: ARG001
+def token_correction(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
     """Residual (p - q)+ of the row at the first rejection; p after a whole draft."""
     return _rows_or_bonus(target, residual(target[:, :-1], draft), tau)
 
@@ -62,136 +59,202 @@ def _rows_or_bonus(target: Array, rows: Array, tau: Array) -> Array:
     return pick(xp.concat([rows, target[:, -1:]], axis=1), tau)
 
 
-def _success(chances: Array) -> Stop:
-    """Return a token-rule stop with other acceptance chances, a function of (p row, q row, p(x), q(x))."""
+def by_token_stop(stop: Stop) -> ChainVerifier:
+    """Correct as the token rule does."""
+    return ChainVerifier(stop, token_correction)
+
+
+def by_block_stop(stop: Stop) -> ChainVerifier:
+    """Correct as block verification does."""
+    return ChainVerifier(stop, block_correction)
+
+
+@chain("control", verifier=by_token_stop, rule="token")
+def token(target: Array, draft: Array, tokens: Array) -> Array:
+    """Token verification: stop at the first failure."""
+    return first_failure(minimum_one(acceptance_ratios(target, draft, tokens)))
+
+
+@chain("control", verifier=by_block_stop, rule="block")
+def block(target: Array, draft: Array, tokens: Array) -> Array:
+    """Block verification: stop at the last success."""
+    return last_success(stop_chances(target, draft, block_weights(target, draft, tokens)))
+
+
+def by_correction(correct: Correct) -> ChainVerifier:
+    """Stop as the token rule does."""
+    return ChainVerifier(token, correct)
+
+
+# The token rule accepts otherwise.
+
+
+def _by_chance(chance: Callable[[Array, Array, Array, Array], Array]) -> ChainVerifier:
+    """Stop at the first failure of other chances, a function of (p row, q row, p(x), q(x))."""
 
     def stop(target: Array, draft: Array, tokens: Array) -> Array:
         rows = target[:, : tokens.shape[1]]
-        return first_failure(chances(rows, draft, along_path(rows, tokens), along_path(draft, tokens)))
+        return first_failure(chance(rows, draft, along_path(rows, tokens), along_path(draft, tokens)))
 
-    return stop
+    return by_token_stop(stop)
 
 
-def _always(target: Array, draft: Array, tokens: Array) -> Array:  # noqa: ARG001
+@chain("A2", "joint", verifier=by_token_stop)
+def always_accept(target: Array, draft: Array, tokens: Array) -> Array:
+    """Never test."""
     return first_failure(draft[:, :, 0] * 0 + 1)
 
 
-def _unverified(position: int) -> Stop:
-    def stop(target: Array, draft: Array, tokens: Array) -> Array:
-        chances = minimum_one(acceptance_ratios(target, draft, tokens))
-        xp = namespace(chances)
-        here = arange_like(chances, chances.shape[1])[None, :] == position % chances.shape[1]
-        return first_failure(xp.where(here, chances * 0 + 1, chances))
-
-    return stop
+@chain("A3", "joint", verifier=_by_chance)
+def ratio_to_largest(rows: Array, draft: Array, p: Array, q: Array) -> Array:
+    """Divide p(x) by the largest p instead of by q(x)."""
+    return p / namespace(rows).max(rows, axis=-1)
 
 
-def _ratio_to_largest(rows: Array, draft: Array, p: Array, q: Array) -> Array:  # noqa: ARG001
-    xp = namespace(rows)
-    return p / xp.max(rows, axis=-1)
-
-
-def _match_or_ratio(rows: Array, draft: Array, p: Array, q: Array) -> Array:  # noqa: ARG001
+@chain("A4", "joint", verifier=_by_chance)
+def match_or_ratio(rows: Array, draft: Array, p: Array, q: Array) -> Array:
+    """Two chances: a sample of the target equals the draft, or the ratio test passes."""
     ratio = minimum_one(p / q)
     return ratio + (1 - ratio) * p
 
 
-def _epsilon_in_ratio(rows: Array, draft: Array, p: Array, q: Array) -> Array:  # noqa: ARG001
+@chain("A5", "joint", verifier=by_token_stop)
+def first_draft_unverified(target: Array, draft: Array, tokens: Array) -> Array:
+    """Start testing at the second draft."""
+    return _all_but_one_tested(0, target, draft, tokens)
+
+
+@chain("A6", "joint", verifier=by_token_stop)
+def last_draft_unverified(target: Array, draft: Array, tokens: Array) -> Array:
+    """Stop testing before the last draft."""
+    return _all_but_one_tested(tokens.shape[1] - 1, target, draft, tokens)
+
+
+def _all_but_one_tested(position: int, target: Array, draft: Array, tokens: Array) -> Array:
+    chances = minimum_one(acceptance_ratios(target, draft, tokens))
+    here = arange_like(chances, chances.shape[1])[None, :] == position
+    return first_failure(namespace(chances).where(here, chances * 0 + 1, chances))
+
+
+@chain("mutant", "exact", verifier=_by_chance)
+def epsilon_in_ratio(rows: Array, draft: Array, p: Array, q: Array) -> Array:
+    """Make q(x) larger by a thousandth, as an epsilon against division by zero does."""
     return minimum_one(p / (q + q / 1000))
 
 
-def _unclamped_stop(target: Array, draft: Array, tokens: Array) -> Array:
-    """Run block verification with w_i = w_{i-1} p/q, never clamped at one."""
-    xp = namespace(target)
-    ratios = acceptance_ratios(target, draft, tokens)
-    weights = [ratios[:, :1] * 0 + 1]
-    for i in range(tokens.shape[1]):
-        weights.append(weights[-1] * ratios[:, i : i + 1])
-    chances = stop_chances(target, draft, xp.concat(weights, axis=1))
-    return last_success(minimum_one(positive_part(chances)))
+# The token rule corrects otherwise.
 
 
-def _first_failure_of_block(target: Array, draft: Array, tokens: Array) -> Array:
-    chances = stop_chances(target, draft, block_weights(target, draft, tokens))
-    return first_failure(chances[:, 1:])
-
-
-def _path_weights_as_chances(target: Array, draft: Array, tokens: Array) -> Array:
-    return last_success(block_weights(target, draft, tokens))
-
-
-def _target_row(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:  # noqa: ARG001
+@chain("B2", "joint", verifier=by_correction)
+def residual_is_target(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
+    """Redraw from p."""
     return pick(target, tau)
 
 
-def _absolute_residual(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:  # noqa: ARG001
+@chain("mutant", "joint", verifier=by_correction)
+def residual_absolute(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
+    """Draw the correction from |p - q|."""
     rows = abs(target[:, :-1] - draft)
     empty = namespace(rows).sum(rows, axis=-1, keepdims=True) <= 0
     return _rows_or_bonus(target, namespace(rows).where(empty, target[:, :-1], rows), tau)
 
 
-def _argmax_of_residual(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:  # noqa: ARG001
-    rows = residual(target[:, :-1], draft)
-    best = namespace(rows).argmax(rows, axis=-1)[:, :, None] == arange_like(rows, rows.shape[-1])
-    return _rows_or_bonus(target, rows * 0 + best, tau)
+@chain("B13", "joint", verifier=by_correction)
+def residual_argmax(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
+    """Take the likeliest correction."""
+    return _rows_or_bonus(target, _argmax(residual(target[:, :-1], draft)), tau)
 
 
-def _residual_of_row(shift: int | None) -> Correct:
-    """Return the correction that reads row ``tau + shift``; row 0 for None."""
-
-    def correct(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:  # noqa: ARG001
-        xp = namespace(target)
-        rows = residual(target[:, :-1], draft)
-        length = rows.shape[1]
-        wrong = tau * 0 if shift is None else tau + shift
-        wrong = xp.where(wrong < 0, wrong * 0, xp.where(wrong >= length, wrong * 0 + length - 1, wrong))
-        return xp.where((tau == length)[:, None], target[:, -1], pick(rows, wrong))
-
-    return correct
+def _argmax(rows: Array) -> Array:
+    """Return point masses at the likeliest tokens."""
+    best = namespace(rows).argmax(rows, axis=-1)[..., None] == arange_like(rows, rows.shape[-1])
+    return rows * 0 + best
 
 
-def _bonus(row: Callable[[Array, Array], Array]) -> Correct:
-    """Return the token correction with another bonus row, a function of (target, draft)."""
-
-    def correct(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:  # noqa: ARG001
-        xp = namespace(target)
-        rows = residual(target[:, :-1], draft)
-        return pick(xp.concat([rows, row(target, draft)[:, None]], axis=1), tau)
-
-    return correct
+@chain("E4", "joint", verifier=by_correction)
+def residual_of_row_0(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
+    """Correct from the first position's residual."""
+    return _residual_of_row(target, draft, tau, tau * 0)
 
 
-def _argmax_row(target: Array, draft: Array) -> Array:  # noqa: ARG001
+@chain("E4", "joint", verifier=by_correction)
+def residual_of_row_before(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
+    """Correct from the previous position's residual."""
+    return _residual_of_row(target, draft, tau, tau - 1)
+
+
+@chain("E4", "joint", verifier=by_correction)
+def residual_of_row_after(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
+    """Correct from the next position's residual."""
+    return _residual_of_row(target, draft, tau, tau + 1)
+
+
+def _residual_of_row(target: Array, draft: Array, tau: Array, row: Array) -> Array:
     xp = namespace(target)
-    best = xp.argmax(target[:, -1], axis=-1)[:, None] == arange_like(target, target.shape[-1])
-    return target[:, -1] * 0 + best
+    rows = residual(target[:, :-1], draft)
+    length = rows.shape[1]
+    row = xp.where(row < 0, row * 0, xp.where(row >= length, row * 0 + length - 1, row))
+    return xp.where((tau == length)[:, None], target[:, -1], pick(rows, row))
 
 
-CORRECT: dict[str, ChainVerifier] = {
-    "token": ChainVerifier(token_stop, token_correction),
-    "block": ChainVerifier(block_stop, block_correction),
-}
-"""Controls: the same pieces, put together right."""
+# The bonus.
 
-FAULTY: dict[str, tuple[str, ChainVerifier]] = {
-    "always-accept": ("A1", ChainVerifier(_always, token_correction)),
-    "ratio-to-largest": ("A3", ChainVerifier(_success(_ratio_to_largest), token_correction)),
-    "match-or-ratio": ("A4", ChainVerifier(_success(_match_or_ratio), token_correction)),
-    "first-draft-unverified": ("A5", ChainVerifier(_unverified(0), token_correction)),
-    "last-draft-unverified": ("A6", ChainVerifier(_unverified(-1), token_correction)),
-    "epsilon-in-ratio": ("tpu-inference", ChainVerifier(_success(_epsilon_in_ratio), token_correction)),
-    "residual-is-target": ("B2", ChainVerifier(token_stop, _target_row)),
-    "residual-absolute": ("B1", ChainVerifier(token_stop, _absolute_residual)),
-    "residual-argmax": ("B13", ChainVerifier(token_stop, _argmax_of_residual)),
-    "residual-of-row-0": ("E4", ChainVerifier(token_stop, _residual_of_row(None))),
-    "residual-of-row-before": ("E4", ChainVerifier(token_stop, _residual_of_row(-1))),
-    "residual-of-row-after": ("E4", ChainVerifier(token_stop, _residual_of_row(1))),
-    "bonus-from-row-before": ("E3", ChainVerifier(token_stop, _bonus(lambda p, q: p[:, -2]))),  # noqa: ARG005
-    "bonus-from-draft": ("E3", ChainVerifier(token_stop, _bonus(lambda p, q: q[:, -1]))),  # noqa: ARG005
-    "bonus-argmax": ("E3", ChainVerifier(token_stop, _bonus(_argmax_row))),
-    "block-unclamped": ("F5", ChainVerifier(_unclamped_stop, block_correction)),
-    "block-token-residual": ("F6", ChainVerifier(block_stop, token_correction)),
-    "block-first-failure": ("F7", ChainVerifier(_first_failure_of_block, block_correction)),
-    "block-weights-as-chances": ("F8", ChainVerifier(_path_weights_as_chances, block_correction)),
-}
-"""Specimens by name: the id in the bug catalogue (or the project where it was seen), and the verifier."""
+
+def _by_bonus(bonus: Callable[[Array, Array], Array]) -> ChainVerifier:
+    """Correct as the token rule does, but with another bonus row, a function of (target, draft)."""
+
+    def correct(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
+        rows = [residual(target[:, :-1], draft), bonus(target, draft)[:, None]]
+        return pick(namespace(target).concat(rows, axis=1), tau)
+
+    return by_correction(correct)
+
+
+@chain("E3", "joint", verifier=_by_bonus)
+def bonus_from_row_before(target: Array, draft: Array) -> Array:
+    """Draw the bonus from the row of the last draft."""
+    return target[:, -2]
+
+
+@chain("E3", "joint", verifier=_by_bonus)
+def bonus_from_draft(target: Array, draft: Array) -> Array:
+    """Draw the bonus from q."""
+    return draft[:, -1]
+
+
+@chain("E3", "joint", verifier=_by_bonus)
+def bonus_argmax(target: Array, draft: Array) -> Array:
+    """Take the likeliest bonus."""
+    return _argmax(target[:, -1])
+
+
+# Block verification.
+
+
+@chain("F5", "joint", verifier=by_block_stop)
+def block_unclamped(target: Array, draft: Array, tokens: Array) -> Array:
+    """Bank an early surplus for later positions: w_i = w_{i-1} p/q, never capped at one."""
+    ratios = acceptance_ratios(target, draft, tokens)
+    weights = [ratios[:, :1] * 0 + 1]
+    for i in range(tokens.shape[1]):
+        weights.append(weights[-1] * ratios[:, i : i + 1])
+    chances = stop_chances(target, draft, namespace(target).concat(weights, axis=1))
+    return last_success(minimum_one(positive_part(chances)))
+
+
+@chain("F6", "joint", verifier=lambda correct: ChainVerifier(block, correct))
+def block_token_residual(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
+    """Correct from (p - q)+ instead of (w p - q)+."""
+    return token_correction(target, draft, tokens, tau)
+
+
+@chain("F7", "joint", verifier=by_block_stop)
+def block_first_failure(target: Array, draft: Array, tokens: Array) -> Array:
+    """Leave the scan at the first coin that fails."""
+    return first_failure(stop_chances(target, draft, block_weights(target, draft, tokens))[:, 1:])
+
+
+@chain("F8", "joint", verifier=by_block_stop)
+def block_weights_as_chances(target: Array, draft: Array, tokens: Array) -> Array:
+    """Use w_i as the stop chance at every position."""
+    return last_success(block_weights(target, draft, tokens))

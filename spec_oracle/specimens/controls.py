@@ -4,32 +4,64 @@ from typing import Any
 
 import numpy as np
 
-from spec_oracle.specimens.drafting import Build
 from spec_oracle.specimens.foreign.rows import Array, draw, loop, passes, per_request, residual
-from spec_oracle.specimens.sources import source_of
-from spec_oracle.specimens.specimen import PlainVerify, Specimen
+from spec_oracle.specimens.specimen import itself, specimen
 from spec_oracle.specimens.toy_system import (
     Call,
     Floats,
     Ints,
     Limits,
+    ToySystem,
     accepted_prefix,
     along,
     emission,
     race,
-    token_rule,
+    replacing,
     toy_system,
 )
+from spec_oracle.toy import Instance
 
 
-def _match(call: Call) -> tuple[Ints, Ints]:
+@specimen("control", rule="token", system=itself)
+def system(instance: Instance, entropy: int) -> ToySystem:
+    """The correct system."""
+    return toy_system(instance, entropy)
+
+
+@specimen("control", system=itself)
+def system_with_stop_and_budget(instance: Instance, entropy: int) -> ToySystem:
+    """The correct system with a stop token and a budget."""
+    return toy_system(instance, entropy, limits=Limits(0, 4))
+
+
+@specimen("N1", rule="sample_and_match", system=replacing("verify", rule="sample_and_match"))
+def match_with_sampled_drafts(call: Call) -> tuple[Ints, Ints]:
     """Draw from the target at every position; accept drafts that equal the draw."""
     drawn = race(call.target, call.correct)
     accepted = accepted_prefix(drawn[:, :-1] == call.tokens)
     return emission(call.tokens, accepted, drawn[np.arange(len(drawn)), accepted]), accepted
 
 
-def _two_siblings(call: Call) -> tuple[Ints, Ints]:
+def greedy(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
+    """Draft the likeliest token and report a point mass."""
+    best = rows.argmax(axis=-1)
+    return best, np.eye(rows.shape[-1])[best]
+
+
+@specimen("N3", system=itself)
+def greedy_draft_and_match(instance: Instance, entropy: int) -> ToySystem:
+    """Drafts greedy, target sampled: accept drafts that equal the draw."""
+    return toy_system(instance, entropy, propose=greedy, verify=match_with_sampled_drafts, rule=None)
+
+
+@specimen("N4", system=replacing("propose", rule=None))
+def greedy_draft_point_mass_rule(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
+    """A greedy drafter that reports a point mass."""
+    return greedy(rows, uniforms)
+
+
+@specimen("N5", system=replacing("verify", propose=greedy, rule=None))
+def point_mass_rule_over_siblings(call: Call) -> tuple[Ints, Ints]:
     """Try the draft with p(x), then a second token with what p leaves for it, then draw from the rest.
 
     The second token is the one after the draft, by number: any fixed choice will do.
@@ -48,12 +80,15 @@ def _two_siblings(call: Call) -> tuple[Ints, Ints]:
     return emission(call.tokens, accepted, drawn), accepted
 
 
-def _greedy(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:  # noqa: ARG001
-    best = rows.argmax(axis=-1)
-    return best, np.eye(rows.shape[-1])[best]
+@specimen("N7", rule="token", system=replacing("target_rows"))
+def rows_with_later_drafts_present(rows: Floats, contexts: Ints) -> Floats:
+    """Target rows are computed with later drafts present."""
+    return rows[contexts[:, ::-1]][:, ::-1]
 
 
-def _no_bonus(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("N10", function=per_request)
+def no_bonus(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+    """No bonus token."""
     return loop(
         x[:-1],
         lambda i: passes(x, q, p, i, rng),
@@ -62,7 +97,8 @@ def _no_bonus(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     )
 
 
-def _target_only(x: Array, q: Array, p: Array, rng: Any) -> list[int]:  # noqa: ARG001
+@specimen("N6", rule="sample_and_match", function=per_request)
+def zeros_for_q(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Hand the kernel a q of zeros: accept with p(x), correct from p without x."""
     zeros = np.zeros(p.shape[1])
 
@@ -74,72 +110,3 @@ def _target_only(x: Array, q: Array, p: Array, rng: Any) -> list[int]:  # noqa: 
     return loop(
         x, lambda i: rng.random() < p[i, x[i]], lambda i: draw(others(i), rng), lambda: draw(p[-1], rng)
     )
-
-
-def _system(zoo_id: str, name: str, claim: str, build: Build, rule: str | None) -> Specimen:
-    return Specimen(name, zoo_id, source_of(zoo_id), claim, (), system=build, rule=rule)
-
-
-def _function(zoo_id: str, name: str, claim: str, verify: PlainVerify, rule: str | None) -> Specimen:
-    return Specimen(name, zoo_id, source_of(zoo_id), claim, (), function=verify, rule=rule)
-
-
-CONTROLS: tuple[Specimen, ...] = (
-    _system("control", "system", "the correct system", toy_system, "token"),
-    _system(
-        "control-limits",
-        "system-with-stop-and-budget",
-        "the correct system with a stop token and a budget",
-        lambda instance, entropy: toy_system(instance, entropy, limits=Limits(0, 4)),
-        None,
-    ),
-    _system(
-        "N1",
-        "match-with-sampled-drafts",
-        "accept if equal to a target sample is biased",
-        lambda instance, entropy: toy_system(instance, entropy, verify=_match, rule="sample_and_match"),
-        "sample_and_match",
-    ),
-    _system(
-        "N3",
-        "greedy-draft-and-match",
-        "drafts greedy, target sampled, so the guarantee is lost",
-        lambda instance, entropy: toy_system(instance, entropy, propose=_greedy, verify=_match, rule=None),
-        None,
-    ),
-    _system(
-        "N4",
-        "greedy-draft-point-mass-rule",
-        "a greedy drafter that reports a point mass",
-        lambda instance, entropy: toy_system(
-            instance, entropy, propose=_greedy, verify=token_rule, rule=None
-        ),
-        None,
-    ),
-    _system(
-        "N5",
-        "point-mass-rule-over-siblings",
-        "q is taken to be 1",
-        lambda instance, entropy: toy_system(
-            instance, entropy, propose=_greedy, verify=_two_siblings, rule=None
-        ),
-        None,
-    ),
-    _system(
-        "N7",
-        "rows-with-later-drafts-present",
-        "target rows are computed with later drafts present",
-        lambda instance, entropy: toy_system(
-            instance, entropy, target_rows=lambda rows, contexts: rows[contexts[:, ::-1]][:, ::-1]
-        ),
-        "token",
-    ),
-    _function(
-        "N6",
-        "zeros-for-q",
-        "draft probabilities are zeros in the kernel",
-        per_request(_target_only),
-        "sample_and_match",
-    ),
-    _function("N10", "no-bonus", "no bonus token", per_request(_no_bonus), None),
-)

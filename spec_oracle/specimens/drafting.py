@@ -6,19 +6,21 @@ decoding. Only a system that drafts for itself shows it.
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from spec_oracle.specimens.sources import source_of
-from spec_oracle.specimens.specimen import JOINT, Specimen
+from spec_oracle.specimens.specimen import itself, specimen
 from spec_oracle.specimens.toy_system import (
     DEPTH,
+    Build,
     Call,
     Floats,
     Ints,
     TargetRows,
     ToySystem,
     race,
+    replacing,
     token_rule,
     toy_system,
 )
@@ -26,15 +28,6 @@ from spec_oracle.toy import Instance, ToyModel
 from spec_oracle.toy.contexts import first_of_depth, rows_by_context
 
 Process = Callable[[Floats], Floats]
-Build = Callable[[Instance, int], ToySystem]
-
-DRAFT_LAW = ("draft-law",)
-
-
-def entry(zoo_id: str, name: str, defect: str, killers: tuple[str, ...], build: Build) -> Specimen:
-    """Return the specimen of a faulty system."""
-    return Specimen(name, zoo_id, source_of(zoo_id), defect, killers, system=build, rule="token")
-
 
 # What decoders do to rows.
 
@@ -62,18 +55,11 @@ def top_p(rows: Floats, mass: float = 0.6) -> Floats:
     return normalised(np.where(np.take_along_axis(kept, np.argsort(order, axis=-1), axis=-1), rows, 0.0))
 
 
-def with_target(instance: Instance, process: Process) -> Instance:
-    """Return the instance whose plain decoding applies ``process`` to every row of the target."""
-    rows = process(rows_by_context(instance.target, DEPTH))
-    return _with_rows(instance, rows)
-
-
-def _with_rows(instance: Instance, rows: Floats) -> Instance:
+def with_target(instance: Instance, rows: Floats) -> Instance:
+    """Return the instance whose plain decoding has these rows, by context [N, V]."""
     starts = [first_of_depth(instance.vocab_size, depth) for depth in range(DEPTH + 2)]
     levels = tuple(rows[low:high] for low, high in itertools.pairwise(starts))
-    return Instance(
-        ToyModel(instance.vocab_size, levels), instance.draft, instance.draft_length, instance.num_paths
-    )
+    return replace(instance, target=ToyModel(instance.vocab_size, levels))
 
 
 def tokens_before(vocab: int) -> Ints:
@@ -91,196 +77,144 @@ def penalised(rows: Floats, counts: Ints) -> Floats:
     return normalised(rows * 0.5**counts)
 
 
-def _from_table(base: Instance, process: Process) -> TargetRows:
-    """Verify against the rows of ``base`` under another process than plain decoding applies."""
-    table = process(rows_by_context(base.target, DEPTH))
-    return lambda _, contexts: np.asarray(table[contexts])
-
-
-def _processed(plain: Process, verified: Process) -> Build:
-    """Return the system whose plain decoding and verification process rows in two ways."""
-
-    def build(instance: Instance, entropy: int) -> ToySystem:
-        return toy_system(with_target(instance, plain), entropy, target_rows=_from_table(instance, verified))
-
-    return build
-
-
-def _untouched(rows: Floats) -> Floats:
-    return rows
-
-
 # Faulty drafters.
 
 
-def _proposing(propose: Callable[[Floats, Floats], tuple[Ints, Floats]]) -> Build:
-    return lambda instance, entropy: toy_system(instance, entropy, propose=propose)
+@specimen("D1", "draft-law", rule="token", system=replacing("propose"))
+def top_2_draft_reports_raw_q(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
+    """Draws from the top two tokens, reports the raw row."""
+    return race(top_two(rows), uniforms), rows
 
 
-def _low_precision(rows: Floats) -> Floats:
-    """Round to one bit of mantissa, as an eight-bit float of the coarsest kind does."""
+@specimen("D2", "draft-law", rule="token", system=replacing("propose"))
+def greedy_draft_reports_soft_q(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
+    """Drafts the likeliest token, reports the soft row."""
+    return rows.argmax(axis=-1), rows
+
+
+@specimen("D1", "draft-law", rule="token", system=replacing("propose"))
+def drafts_at_another_temperature(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
+    """Draws at T = 0.7, reports the row at T = 1."""
+    return race(tempered(rows, 0.7), uniforms), rows
+
+
+@specimen("D3", "joint", rule="token", system=replacing("verify"))
+def q_of_another_position(call: Call) -> tuple[Ints, Ints]:
+    """Verifies each draft with the q row of the position before."""
+    return token_rule(replace(call, draft=np.roll(call.draft, 1, axis=1)))
+
+
+@specimen("D5", "draft-law", rule="token", system=replacing("propose"))
+def drafts_in_low_precision(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
+    """Draws from probabilities rounded to one bit of mantissa, reports the exact ones."""
     mantissa, exponent = np.frexp(rows)
-    return normalised(np.ldexp(np.round(mantissa * 4) / 4, exponent))
+    return race(normalised(np.ldexp(np.round(mantissa * 4) / 4, exponent)), uniforms), rows
 
 
-def _race_in_place(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
+@specimen("D6", "draft-law", rule="token", system=replacing("propose"))
+def race_divides_q_in_place(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
+    """The exponential race overwrites the row that is then reported."""
     noisy = -rows / np.log(uniforms)
     return noisy.argmax(axis=-1), noisy
 
 
-def _ids_of_smaller_vocabulary(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
+@specimen("D11", "length", rule="token", system=replacing("verify"))
+def q_never_passed(call: Call) -> tuple[Ints, Ints]:
+    """Probabilistic drafts are verified by the point-mass rule."""
+    return token_rule(replace(call, draft=np.eye(call.draft.shape[-1])[call.tokens]))
+
+
+@specimen("D13", "draft-law", rule="token", system=replacing("propose"))
+def q_in_draft_vocabulary(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
+    """Draft ids are mapped to target ids, the q row is not."""
+    return race(rows, uniforms), np.roll(rows, 1, axis=-1)
+
+
+@specimen("D14", "draft-law", rule="token", system=replacing("propose"))
+def ids_of_smaller_vocabulary(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
+    """The last token comes out as its neighbour."""
     return np.minimum(race(rows, uniforms), rows.shape[1] - 2), rows
 
 
-# Faulty rows.
+@specimen("G5", "draft-law", rule="token", system=replacing("propose"))
+def shard_local_ids(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
+    """Positions within a shard are used as token ids."""
+    return race(rows, uniforms) % 2, rows
 
 
-def _bonus_only(instance: Instance, entropy: int) -> ToySystem:
+# Rows of verification that plain decoding would not use.
+
+
+def _declaring(plain: Process) -> Callable[[Process], Build]:
+    """Return what makes of the process of verified rows the system whose plain decoding applies ``plain``."""
+
+    def lift(verified: Process) -> Build:
+        def build(instance: Instance, entropy: int) -> ToySystem:
+            table = verified(rows_by_context(instance.target, DEPTH))
+            declared = with_target(instance, plain(rows_by_context(instance.target, DEPTH)))
+            return toy_system(declared, entropy, target_rows=lambda _, contexts: np.asarray(table[contexts]))
+
+        return build
+
+    return lift
+
+
+@specimen("D8", "joint", rule="token", system=_declaring(tempered))
+def verifies_at_default_temperature(rows: Floats) -> Floats:
+    """Plain decoding at T = 0.5, verification at T = 1."""
+    return rows
+
+
+@specimen("D9", "joint", rule="token", system=_declaring(top_p))
+def verifies_without_top_p(rows: Floats) -> Floats:
+    """The nucleus filter is not applied to rows of verification."""
+    return rows
+
+
+@specimen(
+    "D12", "joint", rule="token", system=_declaring(lambda r: normalised(np.minimum(top_two(r), top_p(r))))
+)
+def filters_in_another_order(rows: Floats) -> Floats:
+    """Top-p after top-k has renormalised, instead of on the raw row."""
+    return top_p(top_two(rows))
+
+
+@specimen("H1", "joint", rule="token", system=itself)
+def filter_at_bonus_only(instance: Instance, entropy: int) -> ToySystem:
+    """Top-p reaches the bonus row only."""
     base = rows_by_context(instance.target, DEPTH)
 
     def rows(plain: Floats, contexts: Ints) -> Floats:
         return np.concatenate([base[contexts[:, :-1]], plain[contexts[:, -1:]]], axis=1)
 
-    return toy_system(with_target(instance, top_p), entropy, target_rows=rows)
+    return toy_system(with_target(instance, top_p(base)), entropy, target_rows=rows)
 
 
-def _penalty(faulty: Callable[[Floats, Ints, int], TargetRows]) -> Build:
+def _penalising(faulty: Callable[[Floats, Ints], TargetRows]) -> Build:
     """Return a system whose plain decoding has a frequency penalty; ``faulty`` makes the rows verified."""
 
     def build(instance: Instance, entropy: int) -> ToySystem:
         base, counts = rows_by_context(instance.target, DEPTH), tokens_before(instance.vocab_size)
-        declared = _with_rows(instance, penalised(base, counts))
-        return toy_system(declared, entropy, target_rows=faulty(base, counts, instance.vocab_size))
+        declared = with_target(instance, penalised(base, counts))
+        return toy_system(declared, entropy, target_rows=faulty(base, counts))
 
     return build
 
 
-def _no_penalty(base: Floats, counts: Ints, vocab: int) -> TargetRows:  # noqa: ARG001
+@specimen("H2", "joint", rule="token", system=_penalising)
+def penalty_ignored(base: Floats, counts: Ints) -> TargetRows:
+    """Verification ignores the frequency penalty."""
     return lambda _, contexts: np.asarray(base[contexts])
 
 
-def _last_token_twice(base: Floats, counts: Ints, vocab: int) -> TargetRows:
+@specimen("H3", "joint", rule="token", system=_penalising)
+def last_token_penalised_twice(base: Floats, counts: Ints) -> TargetRows:
+    """From the second position on the last token counts twice."""
+    vocab = base.shape[1]
+
     def rows(plain: Floats, contexts: Ints) -> Floats:
         later = contexts[:, 1:]
         used = counts[later] + (np.arange(vocab) == ((later - 1) % vocab)[:, :, None])
         return np.concatenate([plain[contexts[:, :1]], penalised(base[later], used)], axis=1)
 
     return rows
-
-
-def _no_draft_probs(call: Call) -> tuple[Ints, Ints]:
-    certain = np.eye(call.draft.shape[-1])[call.tokens]
-    return token_rule(Call(call.tokens, certain, call.target, call.accept, call.correct))
-
-
-def _rows_of_neighbour(call: Call) -> tuple[Ints, Ints]:
-    shifted = np.roll(call.draft, 1, axis=1)
-    return token_rule(Call(call.tokens, shifted, call.target, call.accept, call.correct))
-
-
-DRAFTING: tuple[Specimen, ...] = (
-    entry(
-        "D1",
-        "top-2-draft-reports-raw-q",
-        "draws from the top two tokens, reports the raw row",
-        DRAFT_LAW,
-        _proposing(lambda rows, u: (race(top_two(rows), u), rows)),
-    ),
-    entry(
-        "D2",
-        "greedy-draft-reports-soft-q",
-        "drafts the likeliest token, reports the soft row",
-        DRAFT_LAW,
-        _proposing(lambda rows, _: (rows.argmax(axis=-1), rows)),
-    ),
-    entry(
-        "D-temperature",
-        "drafts-at-another-temperature",
-        "draws at T = 0.7, reports the row at T = 1",
-        DRAFT_LAW,
-        _proposing(lambda rows, u: (race(tempered(rows, 0.7), u), rows)),
-    ),
-    entry(
-        "D3",
-        "q-of-another-position",
-        "verifies each draft with the q row of the position before",
-        JOINT,
-        lambda instance, entropy: toy_system(instance, entropy, verify=_rows_of_neighbour),
-    ),
-    entry(
-        "D5",
-        "drafts-in-low-precision",
-        "draws from rounded probabilities, reports the exact ones",
-        DRAFT_LAW,
-        _proposing(lambda rows, u: (race(_low_precision(rows), u), rows)),
-    ),
-    entry(
-        "D6",
-        "race-divides-q-in-place",
-        "the exponential race overwrites the row that is then reported",
-        DRAFT_LAW,
-        _proposing(_race_in_place),
-    ),
-    entry(
-        "D8",
-        "verifies-at-default-temperature",
-        "plain decoding at T = 0.5, verification at T = 1",
-        JOINT,
-        _processed(tempered, _untouched),
-    ),
-    entry(
-        "D9",
-        "verifies-without-top-p",
-        "the nucleus filter is not applied to rows of verification",
-        JOINT,
-        _processed(top_p, _untouched),
-    ),
-    entry(
-        "D11",
-        "q-never-passed",
-        "probabilistic drafts verified by the point-mass rule",
-        ("length",),
-        lambda instance, entropy: toy_system(instance, entropy, verify=_no_draft_probs),
-    ),
-    entry(
-        "D12",
-        "filters-in-another-order",
-        "top-p after top-k has renormalised, instead of on the raw row",
-        JOINT,
-        _processed(
-            lambda rows: normalised(np.minimum(top_two(rows), top_p(rows))), lambda r: top_p(top_two(r))
-        ),
-    ),
-    entry(
-        "D13",
-        "q-in-draft-vocabulary",
-        "draft ids are mapped to target ids, the q row is not",
-        DRAFT_LAW,
-        _proposing(lambda rows, u: (race(rows, u), np.roll(rows, 1, axis=-1))),
-    ),
-    entry(
-        "D14",
-        "ids-of-smaller-vocabulary",
-        "the last token comes out as its neighbour",
-        DRAFT_LAW,
-        _proposing(_ids_of_smaller_vocabulary),
-    ),
-    entry(
-        "G5",
-        "shard-local-ids",
-        "positions within a shard are used as token ids",
-        DRAFT_LAW,
-        _proposing(lambda rows, u: (race(rows, u) % 2, rows)),
-    ),
-    entry("H1", "filter-at-bonus-only", "top-p reaches the bonus row only", JOINT, _bonus_only),
-    entry(
-        "H2", "penalty-ignored", "verification ignores the frequency penalty", JOINT, _penalty(_no_penalty)
-    ),
-    entry(
-        "H3",
-        "last-token-penalised-twice",
-        "from the second position on the last token counts twice",
-        JOINT,
-        _penalty(_last_token_twice),
-    ),
-)

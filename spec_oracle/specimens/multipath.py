@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
-from verifiers import AnyVerifier, DecisionSource, Drafts, State, StatefulVerifier, Verdict
+from spec_oracle.specimens.specimen import specimen
+from verifiers import DecisionSource, Drafts, State, StatefulVerifier, Verdict
 from verifiers.arrays import divide, minimum_one, namespace, pick, pick_each
 from verifiers.parts.block_path import verify_path
 from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, ranks
@@ -19,26 +21,15 @@ Order: TypeAlias = Callable[[Array, Array], Array]
 Leftover: TypeAlias = Callable[[Array, Array, Array], Array]
 """(target row p [B, V], r = min(1, q/p) [B, V], drafts n int [B]) -> weights [B, V] of the correction."""
 
-
-def ranks_larger_token_first(target: Array, draft: Array) -> Array:
-    """Rank by p/q as `verifiers.parts.path_order.ranks` does, but let the larger token win ties."""
-    xp = namespace(draft)
-    return xp.flip(ranks(xp.flip(target, axis=-1), xp.flip(draft, axis=-1)), axis=-1)
-
-
-def ranks_clipped(target: Array, draft: Array) -> Array:
-    """Rank by min(1, p/q); all tokens with p >= q share rank 0."""
-    xp = namespace(draft)
-    ratio = minimum_one(divide(target, draft, otherwise=0))
-    return xp.sum(xp.astype(ratio[:, None, :] > ratio[:, :, None], xp.int64), axis=-1)
+multipath = partial(specimen, num_paths=2)
 
 
 @dataclass(frozen=True)
 class OrderedPathVerifier:
     """Greedy multi-path block verification that selects in one order and computes q^Gamma in another.
 
-    Lossless exactly when the two orders are one strict order (theory.md section 4). Paths that tie in the
-    order of selection are told apart by which was drawn first.
+    Lossless exactly when the two orders are one strict order (docs/theory.md, "Multi-path rules"). Paths that
+    tie in the order of selection are told apart by which was drawn first.
     """
 
     selection: Order
@@ -78,6 +69,41 @@ class OrderedPathVerifier:
         return xp.stack(rows, axis=1)
 
 
+def _in_one_order(order: Order) -> OrderedPathVerifier:
+    return OrderedPathVerifier(order, order)
+
+
+def _against_ranks(order: Order) -> OrderedPathVerifier:
+    return OrderedPathVerifier(order, ranks)
+
+
+@multipath("control", verifier=_in_one_order, rule="greedy_multipath_block")
+def greedy_multipath(target: Array, draft: Array) -> Array:
+    """Greedy multi-path block verification, put together of the same pieces."""
+    return ranks(target, draft)
+
+
+@multipath("control", verifier=_in_one_order)
+def greedy_multipath_larger_token_first(target: Array, draft: Array) -> Array:
+    """The larger token wins ties of p/q, in the selection and in the law."""
+    xp = namespace(draft)
+    return xp.flip(ranks(xp.flip(target, axis=-1), xp.flip(draft, axis=-1)), axis=-1)
+
+
+@multipath("mutant", "joint", verifier=_against_ranks)
+def greedy_multipath_ties_differ(target: Array, draft: Array) -> Array:
+    """The larger token wins ties in the selection, the smaller one in the law."""
+    return greedy_multipath_larger_token_first(target, draft)
+
+
+@multipath("mutant", "joint", verifier=_against_ranks)
+def greedy_multipath_clipped(target: Array, draft: Array) -> Array:
+    """The selection ranks by min(1, p/q), in which all tokens with p >= q share rank 0."""
+    xp = namespace(draft)
+    ratio = minimum_one(divide(target, draft, otherwise=0))
+    return xp.sum(xp.astype(ratio[:, None, :] > ratio[:, :, None], xp.int64), axis=-1)
+
+
 @dataclass(frozen=True)
 class WalkVerifier:
     """A walk down the draft tree with any one-step rule."""
@@ -89,6 +115,7 @@ class WalkVerifier:
         return walk(drafts, decisions, self.rule)
 
 
+@multipath("mutant", "joint", verifier=WalkVerifier)
 def k_seq_rounded_down(node: Node, decisions: DecisionSource) -> Array:
     """K-SEQ with rho rounded down to two decimals: below the smallest valid rho, so mass is overspent."""
     rho = smallest_rho(node.target, node.draft, node.num_drafts)
@@ -128,13 +155,19 @@ def transport_ratios(leftover: Leftover) -> OneStepRule:
     return rule
 
 
-def unserved(target: Array, ratio: Array, num_drafts: Array) -> Array:
-    """Return p (1 - r)^n, what the masses leave to the correction."""
+def _by_leftover(leftover: Leftover) -> WalkVerifier:
+    return WalkVerifier(transport_ratios(leftover))
+
+
+@multipath("mutant", "joint", verifier=_by_leftover)
+def block_transport_ratios(target: Array, ratio: Array, num_drafts: Array) -> Array:
+    """The masses of block transport by one ratio per draft; p (1 - r)^n, what they leave, corrects."""
     return target * _power(1 - ratio, num_drafts)
 
 
-def not_served_by_all(target: Array, ratio: Array, num_drafts: Array) -> Array:
-    """Return p (1 - r^n), which mistakes "not every draft" for "no draft"."""
+@multipath("mutant", "joint", verifier=_by_leftover)
+def block_transport_ratios_wrong_residual(target: Array, ratio: Array, num_drafts: Array) -> Array:
+    """The same with p (1 - r^n), which mistakes "not every draft" for "no draft"."""
     return target * (1 - _power(ratio, num_drafts))
 
 
@@ -174,23 +207,7 @@ class ForgetfulBlockTransport:
         return verdict, (positions,)
 
 
-CORRECT: dict[str, AnyVerifier] = {
-    "greedy-multipath": OrderedPathVerifier(ranks, ranks),
-    "greedy-multipath-larger-token-first": OrderedPathVerifier(
-        ranks_larger_token_first, ranks_larger_token_first
-    ),
-}
-"""Controls: the same pieces, put together right."""
-
-FAULTY: dict[str, tuple[str, AnyVerifier]] = {
-    "greedy-multipath-ties-differ": ("2602.16961", OrderedPathVerifier(ranks_larger_token_first, ranks)),
-    "greedy-multipath-clipped": ("2602.16961", OrderedPathVerifier(ranks_clipped, ranks)),
-    "k-seq-rounded-down": ("2310.15141", WalkVerifier(k_seq_rounded_down)),
-    "block-transport-forgetful": ("2604.25925", ForgetfulBlockTransport()),
-    "block-transport-ratios": ("2604.25925", WalkVerifier(transport_ratios(unserved))),
-    "block-transport-ratios-wrong-residual": (
-        "2604.25925",
-        WalkVerifier(transport_ratios(not_served_by_all)),
-    ),
-}
-"""Specimens by name: the paper whose rule is implemented wrongly (arXiv number), and the verifier."""
+@multipath("mutant", "joint", verifier=lambda rule: ForgetfulBlockTransport(rule()))
+def block_transport_forgetful() -> StatefulVerifier:
+    """Correct as block transport must, then forget the debt."""
+    return BlockTransportVerifier()

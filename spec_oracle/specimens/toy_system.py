@@ -74,6 +74,7 @@ class Limits:
 
 Finish: TypeAlias = Callable[[Ints, Ints, Ints, Limits], tuple[Ints, Ints]]
 """(emitted [B, L+1], accepted [B], tokens before [B], limits) -> (emitted, accepted)."""
+Build: TypeAlias = Callable[[Instance, int], "ToySystem"]
 
 
 # The correct parts.
@@ -154,7 +155,7 @@ def token_rule(call: Call) -> tuple[Ints, Ints]:
     return emission(call.tokens, accepted, race(weights, call.correct[request, accepted])), accepted
 
 
-def follow_text(progress: Progress, drafts: Ints, emitted: Ints, vocab: int) -> Progress:  # noqa: ARG001
+def follow_text(progress: Progress, drafts: Ints, emitted: Ints, vocab: int) -> Progress:
     """Let both models see the text."""
     return Progress(
         after_tokens(progress.target, emitted, vocab), after_tokens(progress.draft, emitted, vocab)
@@ -268,3 +269,8 @@ class ToySession:
 def toy_system(instance: Instance, entropy: int, **parts: Any) -> ToySystem:
     """Return the correct system, with some parts replaced."""
     return ToySystem(instance, np.random.default_rng(entropy), **parts)
+
+
+def replacing(name: str, **parts: Any) -> Callable[[Any], Build]:
+    """Return what makes of a part the system that has it as ``name``; see `ToySystem` for the names."""
+    return lambda part: lambda instance, entropy: toy_system(instance, entropy, **{name: part}, **parts)

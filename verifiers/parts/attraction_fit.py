@@ -2,7 +2,7 @@
 
 A block with hits among m drafts is resolved by choosing draft i with probability λ(X_i) / Σ λ(X_j over its
 hits). With B the draft mass below the block and ψ(t) = B + Σ_{levels of the block} q e^{-tλ}, the selection
-probability per unit of draft mass of a level is (theory.md section 4, "Global resolution")
+probability per unit of draft mass of a level is (docs/theory.md, "Multi-path rules")
 
     F = m ∫_0^∞ λ e^{-tλ} ψ(t)^{m-1} dt.                                                                  (1)
 

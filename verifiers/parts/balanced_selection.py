@@ -1,9 +1,9 @@
 """Balanced selection: choose one of m i.i.d. drafts at a node so that its law s is as near p as can be.
 
-theory.md section 4. The plan is computed in float64 (or in exact rationals) and carries the law that it
-*really* has: `BalancedPlan.law` is exact to rounding however roughly the attractions are fitted, so a rule
-that accepts and corrects against it is lossless at every tolerance. Tolerance costs acceptance, by
-``shortfall``.
+See docs/theory.md, "Multi-path rules". The plan is computed in float64 (or in exact rationals) and carries
+the law that it *really* has: `BalancedPlan.law` is exact to rounding however roughly the attractions are
+fitted, so a rule that accepts and corrects against it is lossless at every tolerance. Tolerance costs
+acceptance, by ``shortfall``.
 """
 
 from dataclasses import dataclass

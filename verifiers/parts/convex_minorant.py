@@ -1,6 +1,6 @@
 """Blocks of balanced selection: the greatest convex minorant of the points (p-mass, hit probability).
 
-theory.md section 4, "Balanced selection". With the levels sorted by p/q, highest first, and P_k, Q_k the
+See docs/theory.md, "Multi-path rules". With the levels sorted by p/q, highest first, and P_k, Q_k the
 masses of the first k, the points are (P_k, 1 - (1 - Q_k)^m). A segment of the minorant is a block; s(x) =
 p(x) times its slope.
 """

@@ -11,9 +11,9 @@ a linear interpolation of F, known exactly. In the ideal F_j = slope r_j, and th
 discretisation error at all. What the grid costs is only that the coins spread the ratios: the concave curve Q
 -> max p(T) over q(T) <= Q is replaced by the polygon of its tangents at the levels. That is a second-order
 error, second in the mass b of an interval between levels, and does no harm unless it exceeds the *slack*: by
-how much 1 - p(T) + 1 - (1 - q(T))^n exceeds alpha* for the prefix T that ends there (theory.md section 2). So
-half of the levels are spread with b in proportion to the square root of the slack, which crowds them where it
-vanishes.
+how much 1 - p(T) + 1 - (1 - q(T))^n exceeds alpha* for the prefix T that ends there (docs/theory.md, "Budgets
+and the optimum"). So half of the levels are spread with b in proportion to the square root of the slack,
+which crowds them where it vanishes.
 """
 
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ def ratio_key(target: Array, draft: Array) -> Array:
 def prefix_bounds(target: Array, draft: Array, count: Array) -> Array:
     """Return 1 - p(T) + 1 - (1 - q(T))^n, [B, V+1], for the prefixes T of rows sorted by p/q, highest first.
 
-    The least of them is alpha* (arXiv 2502.18779; theory.md section 2). ``count`` int [B] is n.
+    The least is alpha* (arXiv 2502.18779; docs/theory.md, "Budgets and the optimum"). ``count`` int [B] is n.
     """
     missed = positive_part(1 - running_sum(draft))
     return (1 - running_sum(target)) + (1 - power(missed, count[:, None]))

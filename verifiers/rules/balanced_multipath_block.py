@@ -10,7 +10,7 @@ from verifiers.parts.block_path import verify_path
 
 @dataclass(frozen=True)
 class BalancedMultipathBlockVerifier:
-    """Block verification with the rows s^(m) of balanced selection in place of q (ours; theory.md section 4).
+    """Block verification with the rows s^(m) of balanced selection in place of q (ours).
 
     m is the number of paths that pass the node. Proof of losslessness:
     docs/verifiers/balanced_multipath_block.md. The law is the target's whatever ``tolerance``, the distance

@@ -1,9 +1,9 @@
 """Block transport with carry-over: the masses of SpecTr-GBV, carried by an exact transport plan. For toys.
 
 Every node v of the block is to be passed with mass w(v) = p(v) (1 - (1 - min(1, q(v)/p(v)))^K) (2604.25925;
-joint masses of the block). These masses can always be carried by K independent paths (theory.md section 5),
-so a plan says, for each draft tree, with which masses to stop at its nodes. The correction after v, and the
-target of every further token until the block is over, are
+joint masses of the block). K independent paths can always carry these masses (docs/theory.md,
+"Carry-over"), so a plan says, for each draft tree, with which masses to stop at its nodes. The correction
+after v, and the target of every further token until the block is over, are
 
     p(vx) - w(vx) = p(vx) (1 - min(1, t))^K,     t = q(vx) / p(vx).
 

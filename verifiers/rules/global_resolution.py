@@ -12,8 +12,9 @@ from verifiers.parts.walk import Node, accept_or_redraw, walk
 class GlobalResolutionVerifier:
     """Thomas & Pal (arXiv 2511.15898), by balanced selection and the token rule on the selected draft.
 
-    A node with n independent drafts accepts with probability alpha* of theory.md section 2, less the plan's
-    shortfall; the law is the target's whatever ``tolerance``, the distance at which the fit stops.
+    A node with n independent drafts accepts with probability alpha* (docs/theory.md, "Budgets and the
+    optimum"), less the plan's shortfall; the law is the target's whatever ``tolerance``, the distance at
+    which the fit stops.
     """
 
     tolerance: float = TOLERANCE

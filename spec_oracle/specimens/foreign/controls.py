@@ -14,13 +14,14 @@ from spec_oracle.specimens.foreign.rows import (
     last_success,
     loop,
     passes,
+    per_request,
     residual,
-    specimen,
     stop_chances,
 )
+from spec_oracle.specimens.specimen import specimen
 
 
-@specimen("control", lossless=True)
+@specimen("control", rule="token", function=per_request)
 def token_rule(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Accept with min(1, p/q), correct from the residual."""
     return loop(
@@ -31,7 +32,7 @@ def token_rule(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     )
 
 
-@specimen("N9", lossless=True)
+@specimen("N9", rule="token", function=per_request)
 def recycled_uniform(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """One uniform for everything, rescaled to (0, 1) after each test."""
     u = rng.random()
@@ -45,7 +46,7 @@ def recycled_uniform(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     return [*x, invert(p[-1], u)]
 
 
-@specimen("control", lossless=True)
+@specimen("control", rule="token", function=per_request)
 def exponential_race(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Draw tokens as argmax of weights over exponential noise."""
 
@@ -60,7 +61,7 @@ def exponential_race(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     )
 
 
-@specimen("control", lossless=True)
+@specimen("control", rule="token", function=per_request)
 def gumbel_race(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Draw tokens as argmax of log weights plus Gumbel noise made from uniforms."""
 
@@ -77,7 +78,7 @@ def gumbel_race(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     )
 
 
-@specimen("control", lossless=True)
+@specimen("control", rule="token", function=per_request)
 def inverse_cdf(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """All uniforms up front, tokens by inversion of the cumulative weights."""
     u = rng.random(len(x) + 1)
@@ -89,8 +90,8 @@ def inverse_cdf(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     )
 
 
-@specimen("control", lossless=True)
-def sample_and_match(x: Array, q: Array, p: Array, rng: Any) -> list[int]:  # noqa: ARG001
+@specimen("N2", rule="sample_and_match", function=per_request)
+def sample_and_match(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Draw from the target at every position and stop at the first token that is not the draft's."""
     emitted: list[int] = []
     for i, row in enumerate(p):
@@ -100,8 +101,8 @@ def sample_and_match(x: Array, q: Array, p: Array, rng: Any) -> list[int]:  # no
     return emitted
 
 
-@specimen("control", lossless=True)
-def point_mass(x: Array, q: Array, p: Array, rng: Any) -> list[int]:  # noqa: ARG001
+@specimen("N8", rule="sample_and_match", function=per_request)
+def point_mass(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Treat the draft as certain: accept with p(x), correct from p without x."""
     token = np.arange(p.shape[1])
     return loop(
@@ -112,7 +113,7 @@ def point_mass(x: Array, q: Array, p: Array, rng: Any) -> list[int]:  # noqa: AR
     )
 
 
-@specimen("control", lossless=True)
+@specimen("control", rule="token", function=per_request)
 def log_space(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Accept when log(1 - u) is below the log ratio."""
     return loop(
@@ -123,8 +124,8 @@ def log_space(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     )
 
 
-@specimen("control", lossless=True)
-def python_random(x: Array, q: Array, p: Array, rng: Any) -> list[int]:  # noqa: ARG001
+@specimen("control", rule="token", function=per_request)
+def python_random(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Randomness from Python's ``random``; tests 1 - u."""
     vocabulary = range(p.shape[1])
     return loop(
@@ -135,8 +136,8 @@ def python_random(x: Array, q: Array, p: Array, rng: Any) -> list[int]:  # noqa:
     )
 
 
-@specimen("control", lossless=True)
-def legacy_numpy(x: Array, q: Array, p: Array, rng: Any) -> list[int]:  # noqa: ARG001
+@specimen("control", rule="token", function=per_request)
+def legacy_numpy(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Randomness from the legacy functions of ``numpy.random``."""
     return loop(
         x,
@@ -146,7 +147,7 @@ def legacy_numpy(x: Array, q: Array, p: Array, rng: Any) -> list[int]:  # noqa: 
     )
 
 
-@specimen("control", lossless=True)
+@specimen("control", rule="block", function=per_request)
 def block_rule(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Block verification."""
     w = block_weights(x, q, p)

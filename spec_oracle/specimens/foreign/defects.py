@@ -1,6 +1,5 @@
-"""Defects of the bug catalogue as small numpy verifiers under the plain contract (see `rows`)."""
+"""Defects of the catalogue as small numpy verifiers under the plain contract (see `rows`)."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,139 +8,121 @@ from spec_oracle.specimens.foreign.rows import (
     Array,
     after,
     block_weights,
+    by_accept,
+    by_bonus,
+    by_correction,
     draw,
+    from_residual,
     invert,
     last_success,
     loop,
     passes,
+    per_request,
     residual,
-    specimen,
     stop_chances,
 )
-
-
-def _with_acceptance(
-    accept: Callable[[Array, Array, Array, int, Any], bool], x: Array, q: Array, p: Array, rng: Any
-) -> list[int]:
-    return loop(
-        x,
-        lambda i: accept(x, q, p, i, rng),
-        lambda i: draw(residual(p[i], q[i]), rng),
-        lambda: draw(p[-1], rng),
-    )
-
-
-def _with_correction(correct: Callable[[int], int], x: Array, q: Array, p: Array, rng: Any) -> list[int]:
-    return loop(x, lambda i: passes(x, q, p, i, rng), correct, lambda: draw(p[-1], rng))
-
-
-def _with_bonus(bonus: Callable[[], int], x: Array, q: Array, p: Array, rng: Any) -> list[int]:
-    return loop(x, lambda i: passes(x, q, p, i, rng), lambda i: draw(residual(p[i], q[i]), rng), bonus)
-
+from spec_oracle.specimens.specimen import specimen
 
 # Acceptance.
 
 
-@specimen("A1")
-def always_accept(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("A1", "joint", function=by_accept)
+def always_accept(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
     """Never test."""
-    return _with_acceptance(lambda *_: True, x, q, p, rng)
+    return True
 
 
-@specimen("A3")
-def ratio_to_target_maximum(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("A3", "joint", function=by_accept)
+def ratio_to_target_maximum(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
     """Divide p(x) by the largest p instead of by q(x)."""
-    return _with_acceptance(lambda x, _, p, i, rng: rng.random() < p[i, x[i]] / p[i].max(), x, q, p, rng)
+    return bool(rng.random() < p[i, x[i]] / p[i].max())
 
 
-@specimen("A4")
-def match_or_ratio(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("A4", "joint", function=by_accept)
+def match_or_ratio(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
     """Two chances: a sample of the target equals the draft, or the ratio test passes."""
-    return _with_acceptance(
-        lambda x, q, p, i, rng: draw(p[i], rng) == x[i] or passes(x, q, p, i, rng), x, q, p, rng
-    )
+    return draw(p[i], rng) == x[i] or passes(x, q, p, i, rng)
 
 
-@specimen("A5")
-def first_draft_unverified(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("A5", "joint", function=by_accept)
+def first_draft_unverified(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
     """Start testing at the second draft."""
-    return _with_acceptance(lambda x, q, p, i, rng: i == 0 or passes(x, q, p, i, rng), x, q, p, rng)
+    return i == 0 or passes(x, q, p, i, rng)
 
 
-@specimen("A6")
-def last_draft_unverified(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("A6", "joint", function=by_accept)
+def last_draft_unverified(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
     """Stop testing before the last draft."""
-    return _with_acceptance(lambda x, q, p, i, rng: i == len(x) - 1 or passes(x, q, p, i, rng), x, q, p, rng)
+    return i == len(x) - 1 or passes(x, q, p, i, rng)
 
 
-@specimen("A11")
-def verify_by_argmax(x: Array, q: Array, p: Array, rng: Any) -> list[int]:  # noqa: ARG001
+@specimen("A11", "joint", function=per_request)
+def verify_by_argmax(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Compare drafts with the target's argmax; only the bonus is sampled."""
     return loop(x, lambda i: x[i] == p[i].argmax(), lambda i: int(p[i].argmax()), lambda: draw(p[-1], rng))
 
 
-@specimen("L1")
-def typical_acceptance(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("L1", "joint", function=by_accept)
+def typical_acceptance(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
     """Accept when p(x) exceeds an entropy threshold; lossy by design."""
-
-    def accept(x: Array, _: Array, p: Array, i: int, __: Any) -> bool:
-        entropy = -(p[i] * np.log(np.maximum(p[i], 1e-300))).sum()
-        return bool(p[i, x[i]] > min(0.09, 0.3 * np.exp(-entropy)))
-
-    return _with_acceptance(accept, x, q, p, rng)
+    entropy = -(p[i] * np.log(np.maximum(p[i], 1e-300))).sum()
+    return bool(p[i, x[i]] > min(0.09, 0.3 * np.exp(-entropy)))
 
 
-@specimen("epsilon")
-def epsilon_in_ratio(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("mutant", "exact", function=by_accept)
+def epsilon_in_ratio(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
     """Add 0.0003 to the denominator of the ratio."""
-    return _with_acceptance(
-        lambda x, q, p, i, rng: rng.random() < p[i, x[i]] / (q[i, x[i]] + 3e-4), x, q, p, rng
-    )
+    return bool(rng.random() < p[i, x[i]] / (q[i, x[i]] + 3e-4))
 
 
-@specimen("C8")
+@specimen("C8", "joint", function=per_request)
 def same_uniform_everywhere(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """One uniform for all positions of the block."""
     u = rng.random()
-    return _with_acceptance(lambda x, q, p, i, _: u * q[i, x[i]] < p[i, x[i]], x, q, p, rng)
+    return loop(
+        x,
+        lambda i: u * q[i, x[i]] < p[i, x[i]],
+        lambda i: from_residual(x, q, p, i, rng),
+        lambda: draw(p[-1], rng),
+    )
 
 
 # Correction.
 
 
-@specimen("B1")
-def softmax_of_residual(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("B1", "joint", function=by_correction)
+def softmax_of_residual(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Push the clamped difference through a softmax."""
-    return _with_correction(lambda i: draw(np.exp(np.maximum(p[i] - q[i], 0)), rng), x, q, p, rng)
+    return draw(np.exp(np.maximum(p[i] - q[i], 0)), rng)
 
 
-@specimen("B2")
-def correction_from_target(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("B2", "joint", function=by_correction)
+def correction_from_target(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Redraw from p."""
-    return _with_correction(lambda i: draw(p[i], rng), x, q, p, rng)
+    return draw(p[i], rng)
 
 
-@specimen("B9")
-def target_zeroed_before_test(x: Array, q: Array, p: Array, rng: Any) -> list[int]:  # noqa: ARG001
+@specimen("B9", "joint", function=per_request)
+def target_zeroed_before_test(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Point-mass rule that strikes the draft out of the shared target before it is tested."""
     for i, token in enumerate(x):
         p[i, token] = 0 if (p[i] > 0).sum() > 1 else 1
     return loop(x, lambda i: rng.random() < p[i, x[i]], lambda i: draw(p[i], rng), lambda: draw(p[-1], rng))
 
 
-@specimen("B13")
-def argmax_of_residual(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("B13", "joint", function=by_correction)
+def argmax_of_residual(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Take the likeliest correction."""
-    return _with_correction(lambda i: int(residual(p[i], q[i]).argmax()), x, q, p, rng)
+    return int(residual(p[i], q[i]).argmax())
 
 
-@specimen("B-absolute")
-def absolute_residual(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("mutant", "joint", function=by_correction)
+def absolute_residual(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Draw the correction from |p - q|."""
-    return _with_correction(lambda i: draw(np.abs(p[i] - q[i]) + 1e-300, rng), x, q, p, rng)
+    return draw(np.abs(p[i] - q[i]) + 1e-300, rng)
 
 
-@specimen("C3")
+@specimen("C3", "joint", function=per_request)
 def accept_uniform_reused(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Invert the residual's CDF at the uniform that has just failed the test."""
     u = rng.random(len(x))
@@ -153,34 +134,34 @@ def accept_uniform_reused(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     )
 
 
-@specimen("E4-row0")
-def residual_of_row_zero(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("E4", "joint", function=by_correction)
+def residual_of_row_zero(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Correct from the first position's residual."""
-    return _with_correction(lambda _: draw(residual(p[0], q[0]), rng), x, q, p, rng)
+    return from_residual(x, q, p, 0, rng)
 
 
-@specimen("E4-before")
-def residual_of_row_before(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("E4", "joint", function=by_correction)
+def residual_of_row_before(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Correct from the previous position's residual."""
-    return _with_correction(lambda i: draw(residual(p[max(i - 1, 0)], q[max(i - 1, 0)]), rng), x, q, p, rng)
+    return from_residual(x, q, p, max(i - 1, 0), rng)
 
 
-@specimen("E4-after")
-def residual_of_row_after(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("E4", "joint", function=by_correction)
+def residual_of_row_after(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Correct from the next position's residual."""
-    return _with_correction(lambda i: draw(residual(p[i + 1], q[min(i + 1, len(x) - 1)]), rng), x, q, p, rng)
+    return draw(residual(p[i + 1], q[min(i + 1, len(x) - 1)]), rng)
 
 
-@specimen("E1")
-def late_handler(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("E1", "joint", function=by_correction)
+def late_handler(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Throw the right correction away and use the row after the rejected draft."""
-    return _with_correction(lambda i: draw(p[i + 1], rng), x, q, p, rng)
+    return draw(p[i + 1], rng)
 
 
 # Bonus and loop.
 
 
-@specimen("E2")
+@specimen("E2", "joint", function=per_request)
 def no_break(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Go on after a mismatch, with rows of a prefix that never happened."""
     emitted = [
@@ -189,34 +170,34 @@ def no_break(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     return [*emitted, draw(p[-1], rng)]
 
 
-@specimen("E3-argmax")
-def bonus_argmax(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("E3", "joint", function=by_bonus)
+def bonus_argmax(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Take the likeliest bonus."""
-    return _with_bonus(lambda: int(p[-1].argmax()), x, q, p, rng)
+    return int(p[-1].argmax())
 
 
-@specimen("E3-row")
-def bonus_from_row_before(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("E3", "joint", function=by_bonus)
+def bonus_from_row_before(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Draw the bonus from the row of the last draft."""
-    return _with_bonus(lambda: draw(p[-2], rng), x, q, p, rng)
+    return draw(p[-2], rng)
 
 
-@specimen("E3-draft")
-def bonus_from_draft(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("E3", "joint", function=by_bonus)
+def bonus_from_draft(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Draw the bonus from q."""
-    return _with_bonus(lambda: draw(q[-1], rng), x, q, p, rng)
+    return draw(q[-1], rng)
 
 
-@specimen("E3-residual")
-def bonus_from_residual(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("E3", "joint", function=by_bonus)
+def bonus_from_residual(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Draw the bonus from a residual."""
-    return _with_bonus(lambda: draw(residual(p[-1], q[-1]), rng), x, q, p, rng)
+    return draw(residual(p[-1], q[-1]), rng)
 
 
 # Block verification.
 
 
-@specimen("F1")
+@specimen("F1", "joint", function=per_request)
 def product_against_product(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Compare products of capped ratios with products of uniforms; last success wins, token-wise residual."""
     tau, chance, product = 0, 1.0, 1.0
@@ -227,7 +208,7 @@ def product_against_product(x: Array, q: Array, p: Array, rng: Any) -> list[int]
     return after(x, q, p, tau, 1.0, rng)
 
 
-@specimen("F5")
+@specimen("F5", "joint", function=per_request)
 def weights_not_capped(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Bank an early surplus for later positions."""
     ratios = [p[i, token] / q[i, token] for i, token in enumerate(x)]
@@ -236,14 +217,14 @@ def weights_not_capped(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     return after(x, q, p, tau, w[tau], rng)
 
 
-@specimen("F6")
+@specimen("F6", "joint", function=per_request)
 def token_residual_in_block(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Correct from (p - q)+ instead of (w p - q)+."""
     tau = last_success(stop_chances(block_weights(x, q, p), q, p), rng)
     return after(x, q, p, tau, 1.0, rng)
 
 
-@specimen("F7")
+@specimen("F7", "joint", function=per_request)
 def stop_at_first_failure(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Leave the scan at the first coin that fails."""
     w = block_weights(x, q, p)
@@ -255,7 +236,7 @@ def stop_at_first_failure(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     return after(x, q, p, tau, w[tau], rng)
 
 
-@specimen("F8")
+@specimen("F8", "joint", function=per_request)
 def weights_as_chances(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Use w_i as the stop chance at every position."""
     w = block_weights(x, q, p)

@@ -5,29 +5,20 @@ the order of their paths, and both rows; it returns the token of this position.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from spec_oracle.specimens.foreign.rows import Array, ForeignSpecimen, PlainVerify, draw, residual
+from spec_oracle.specimens.foreign.rows import Array, draw, residual
+from spec_oracle.specimens.specimen import PlainFunction, specimen
 
 Step: TypeAlias = Callable[[list[int], Array, Array, Any], int]
 
-PATHS_FOREIGN: Final[dict[str, ForeignSpecimen]] = {}
-"""Specimens for several draft paths, on numpy arrays, by name."""
 
+def by_steps(step: Step) -> PlainFunction:
+    """Walk down the tree of every request with this step."""
 
-def _step(zoo_id: str, *, lossless: bool = False) -> Callable[[Step], Step]:
-    """Enter the walk with this step in the table."""
-
-    def register(step: Step) -> Step:
-        PATHS_FOREIGN[step.__name__] = ForeignSpecimen(_walk(step), lossless, zoo_id)
-        return step
-
-    return register
-
-
-def _walk(step: Step) -> PlainVerify:
     def one(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
         paths, emitted = list(range(len(x))), []
         for i in range(x.shape[1]):
@@ -48,11 +39,14 @@ def _walk(step: Step) -> PlainVerify:
     return verify
 
 
+walk = partial(specimen, function=by_steps, num_paths=2)
+
+
 def _normalised(weights: Array) -> Array:
     return weights / weights.sum()
 
 
-@_step("control", lossless=True)
+@walk("control")
 def recursive_rejection(children: list[int], q: Array, p: Array, rng: Any) -> int:
     """Test siblings in turn; every rejection leaves the residual for the next."""
     for x in children:
@@ -62,7 +56,7 @@ def recursive_rejection(children: list[int], q: Array, p: Array, rng: Any) -> in
     return draw(p, rng)
 
 
-@_step("G3")
+@walk("G3", "joint")
 def residual_not_updated(children: list[int], q: Array, p: Array, rng: Any) -> int:
     """Test every sibling against the same target."""
     for x in children:
@@ -71,7 +65,7 @@ def residual_not_updated(children: list[int], q: Array, p: Array, rng: Any) -> i
     return draw(residual(p, q), rng)
 
 
-@_step("control", lossless=True)
+@walk("control")
 def distinct_siblings(children: list[int], q: Array, p: Array, rng: Any) -> int:
     """Drop repeated siblings, which leaves draws without replacement: q loses every rejected token."""
     for x in dict.fromkeys(children):
@@ -83,7 +77,7 @@ def distinct_siblings(children: list[int], q: Array, p: Array, rng: Any) -> int:
     return draw(p, rng)
 
 
-@_step("G2")
+@walk("G2", "joint")
 def draft_not_renormalised(children: list[int], q: Array, p: Array, rng: Any) -> int:
     """Drop repeated siblings, but test the next one with the q of the first draw."""
     for x in dict.fromkeys(children):
@@ -93,8 +87,8 @@ def draft_not_renormalised(children: list[int], q: Array, p: Array, rng: Any) ->
     return draw(p, rng)
 
 
-@_step("control", lossless=True)
-def certain_siblings(children: list[int], q: Array, p: Array, rng: Any) -> int:  # noqa: ARG001
+@walk("control")
+def certain_siblings(children: list[int], q: Array, p: Array, rng: Any) -> int:
     """Take siblings for certain: accept with p(x), strike x out, renormalise."""
     for x in dict.fromkeys(children):
         if rng.random() < p[x]:
@@ -103,8 +97,8 @@ def certain_siblings(children: list[int], q: Array, p: Array, rng: Any) -> int: 
     return draw(p, rng)
 
 
-@_step("G4")
-def target_not_renormalised(children: list[int], q: Array, p: Array, rng: Any) -> int:  # noqa: ARG001
+@walk("G4", "joint")
+def target_not_renormalised(children: list[int], q: Array, p: Array, rng: Any) -> int:
     """Strike a rejected sibling out of p without renormalising."""
     for x in dict.fromkeys(children):
         if rng.random() < p[x]:
@@ -113,8 +107,8 @@ def target_not_renormalised(children: list[int], q: Array, p: Array, rng: Any) -
     return draw(p, rng)
 
 
-@_step("G1")
-def sample_for_each_candidate(children: list[int], q: Array, p: Array, rng: Any) -> int:  # noqa: ARG001
+@walk("G1", "joint")
+def sample_for_each_candidate(children: list[int], q: Array, p: Array, rng: Any) -> int:
     """Give every candidate a target sample of its own: more candidates, more lottery tickets."""
     for x in children:
         token = draw(p, rng)
@@ -123,13 +117,13 @@ def sample_for_each_candidate(children: list[int], q: Array, p: Array, rng: Any)
     return token
 
 
-@_step("control", lossless=True)
+@walk("control")
 def k_seq(children: list[int], q: Array, p: Array, rng: Any) -> int:
     """Accept siblings with min(1, p / (rho q)), rho as small as the target allows."""
     return _k_seq(children, q, p, _smallest_rho(len(children), q, p), rng)
 
 
-@_step("rho")
+@walk("mutant", "exact")
 def k_seq_of_low_rho(children: list[int], q: Array, p: Array, rng: Any) -> int:
     """Round rho down by a tenth of a percent: a little more is accepted than the target has."""
     return _k_seq(children, q, p, max(1.0, 0.999 * _smallest_rho(len(children), q, p)), rng)

@@ -1,36 +1,25 @@
-"""The table of foreign specimens, and the steps that the numpy ones share.
+"""Steps of plain numpy functions that verify request by request.
 
-A numpy specimen verifies one request in a Python loop: ``rule(x, q, p, rng) -> emitted tokens`` with x int
-[L], q [L, V], p [L+1, V]; `per_request` lifts it to the plain contract.
+One request is verified in a Python loop: ``rule(x, q, p, rng) -> emitted tokens`` with x int [L], q [L, V], p
+[L+1, V]; `per_request` lifts it to the plain contract. The token rule is put together of three parts, each a
+function of (x, q, p, position, rng), of which a specimen replaces one.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from spec_oracle.specimens.specimen import PlainFunction
+
 Array: TypeAlias = Any
 Rule: TypeAlias = Callable[[Array, Array, Array, Any], list[int]]
-PlainVerify: TypeAlias = Callable[[Array, Array, Array, Any], tuple[Array, Array]]
+Accept: TypeAlias = Callable[[Array, Array, Array, int, Any], bool]
+Draw: TypeAlias = Callable[[Array, Array, Array, int, Any], int]
 
 
-@dataclass(frozen=True)
-class ForeignSpecimen:
-    """A verifier under the plain contract, whether it is lossless, and its number in the bug catalogue."""
-
-    verify: PlainVerify
-    lossless: bool
-    zoo_id: str
-    array: str = "numpy"
-
-
-FOREIGN: Final[dict[str, ForeignSpecimen]] = {}
-"""Specimens on numpy arrays by name."""
-
-
-def per_request(rule: Rule) -> PlainVerify:
+def per_request(rule: Rule) -> PlainFunction:
     """Turn a rule for one request into a batched verifier."""
 
     @wraps(rule)
@@ -45,16 +34,6 @@ def per_request(rule: Rule) -> PlainVerify:
         return tokens, (tokens >= 0).sum(axis=1) - 1
 
     return verify
-
-
-def specimen(zoo_id: str, *, lossless: bool = False) -> Callable[[Rule], Rule]:
-    """Enter a rule for one request in the table, under its own name."""
-
-    def register(rule: Rule) -> Rule:
-        FOREIGN[rule.__name__] = ForeignSpecimen(per_request(rule), lossless, zoo_id)
-        return rule
-
-    return register
 
 
 def loop(
@@ -81,6 +60,45 @@ def residual(p: Array, q: Array) -> Array:
 def passes(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
     """Test draft i: u q(x) < p(x)."""
     return bool(rng.random() * q[i, x[i]] < p[i, x[i]])
+
+
+def from_residual(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """Draw from the residual at position i."""
+    return draw(residual(p[i], q[i]), rng)
+
+
+def from_target(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """Draw from the target's row at position i."""
+    return draw(p[i], rng)
+
+
+def by_accept(accept: Accept, correct: Draw = from_residual, bonus: Draw = from_target) -> PlainFunction:
+    """Return the token rule with another acceptance test."""
+
+    def rule(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+        parts = (x, q, p)
+        return loop(
+            x,
+            lambda i: accept(*parts, i, rng),
+            lambda i: correct(*parts, i, rng),
+            lambda: bonus(*parts, len(x), rng),
+        )
+
+    return per_request(rule)
+
+
+def by_correction(correct: Draw) -> PlainFunction:
+    """Return the token rule with another correction."""
+    return by_accept(passes, correct)
+
+
+def by_bonus(bonus: Draw) -> PlainFunction:
+    """Return the token rule with another bonus."""
+    return by_accept(passes, from_residual, bonus)
+
+
+token_by_request = by_accept(passes)
+"""The token rule under the plain contract."""
 
 
 def invert(weights: Array, u: Any) -> int:

@@ -1,22 +1,14 @@
 """Batched torch verifiers under the plain contract, with the random idioms of the engines people run."""
 
-from collections.abc import Callable
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 import torch
 
-from spec_oracle.specimens.foreign.rows import Array, ForeignSpecimen, PlainVerify
+from spec_oracle.specimens.foreign.rows import Array
+from spec_oracle.specimens.specimen import itself, specimen
 
-TORCH_FOREIGN: Final[dict[str, ForeignSpecimen]] = {}
-"""Specimens on torch tensors by name."""
-
-
-def _specimen(zoo_id: str, *, lossless: bool = False) -> Callable[[PlainVerify], PlainVerify]:
-    def register(verify: PlainVerify) -> PlainVerify:
-        TORCH_FOREIGN[verify.__name__] = ForeignSpecimen(verify, lossless, zoo_id, "torch")
-        return verify
-
-    return register
+torch_specimen = partial(specimen, function=itself, array="torch", prefix="torch-")
 
 
 def _ratios(x: Array, q: Array, p: Array) -> Array:
@@ -46,7 +38,7 @@ def _row(values: Array, tau: Array) -> Array:
     return values[torch.arange(len(tau)), tau]
 
 
-@_specimen("control", lossless=True)
+@torch_specimen("control", rule="token")
 def multinomial_correction(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Uniforms for all positions, one multinomial draw."""
     u = torch.rand(x.shape, generator=generator, dtype=torch.float64)
@@ -55,7 +47,7 @@ def multinomial_correction(x: Array, q: Array, p: Array, generator: Any) -> tupl
     return _emit(x, tau, extra)
 
 
-@_specimen("control", lossless=True)
+@torch_specimen("control", rule="token")
 def race_at_every_position(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Corrections for all positions by races of in-place exponential noise, merged by masks."""
     tau = _length(torch.rand_like(_ratios(x, q, p)) < _ratios(x, q, p))
@@ -67,7 +59,7 @@ def race_at_every_position(x: Array, q: Array, p: Array, generator: Any) -> tupl
     return _emit(x, tau, recovered.mul(chosen).sum(dim=1))
 
 
-@_specimen("control", lossless=True)
+@torch_specimen("control", rule="token")
 def race_with_shared_noise(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """One vector of exponentials per request, used at every position; one winner is emitted."""
     u = torch.rand(x.shape, dtype=torch.float64)
@@ -77,7 +69,7 @@ def race_with_shared_noise(x: Array, q: Array, p: Array, generator: Any) -> tupl
     return _emit(x, tau, recovered.gather(1, tau[:, None])[:, 0])
 
 
-@_specimen("control", lossless=True)
+@torch_specimen("control", rule="token")
 def gumbel_with_logits(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Log of the residual plus Gumbel noise from uniforms."""
     tau = _length(torch.rand_like(_ratios(x, q, p)).log() < _ratios(x, q, p).log())
@@ -86,7 +78,7 @@ def gumbel_with_logits(x: Array, q: Array, p: Array, generator: Any) -> tuple[Ar
     return _emit(x, tau, (_row(_residuals(q, p), tau).log() + noise).argmax(dim=-1))
 
 
-@_specimen("control", lossless=True)
+@torch_specimen("control", rule="token")
 def inverse_cdf_search(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Inversion by searchsorted; a second uniform for the token."""
     tau = _length(torch.rand_like(_ratios(x, q, p)) < _ratios(x, q, p))
@@ -95,8 +87,8 @@ def inverse_cdf_search(x: Array, q: Array, p: Array, generator: Any) -> tuple[Ar
     return _emit(x, tau, torch.searchsorted(cumulative, u, right=True).clamp(max=q.shape[2] - 1)[:, 0])
 
 
-@_specimen("control", lossless=True)
-def distributions_loop(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:  # noqa: ARG001
+# Not registered: a Python loop that reads every decision is too slow for the draws of the kill matrix.
+def distributions_loop(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """`torch.distributions` in a Python loop that reads its decisions."""
     tau = torch.zeros(len(x), dtype=torch.int64)
     for b in range(len(x)):
@@ -107,7 +99,7 @@ def distributions_loop(x: Array, q: Array, p: Array, generator: Any) -> tuple[Ar
     return _emit(x, tau, torch.distributions.Categorical(probs=_row(_residuals(q, p), tau)).sample())
 
 
-@_specimen("C3")
+@torch_specimen("C3", "joint")
 def accept_uniform_inverts_residual(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Invert the residual at the uniform of the accept test."""
     u = torch.rand(x.shape, generator=generator, dtype=q.dtype)
@@ -117,7 +109,7 @@ def accept_uniform_inverts_residual(x: Array, q: Array, p: Array, generator: Any
     return _emit(x, tau, (cumulative > scaled[:, None]).int().argmax(dim=-1))
 
 
-@_specimen("C8")
+@torch_specimen("C8", "joint")
 def one_uniform_per_request(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Use one uniform at all positions."""
     u = torch.rand(len(x), 1, generator=generator, dtype=q.dtype).expand(x.shape)
@@ -125,14 +117,14 @@ def one_uniform_per_request(x: Array, q: Array, p: Array, generator: Any) -> tup
     return _emit(x, tau, torch.multinomial(_row(_residuals(q, p), tau), 1)[:, 0])
 
 
-@_specimen("B3")
+@torch_specimen("B3", "joint")
 def floored_residual(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Put a floor of 1e-3 under the residual."""
     tau = _length(torch.rand(x.shape, generator=generator, dtype=q.dtype) < _ratios(x, q, p))
     return _emit(x, tau, torch.multinomial(_row(_residuals(q, p), tau).clamp(min=1e-3), 1)[:, 0])
 
 
-@_specimen("E4-row0")
+@torch_specimen("E4", "joint")
 def correction_from_row_zero(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Correct from the first position's residual at every rejection."""
     tau = _length(torch.rand(x.shape, generator=generator, dtype=q.dtype) < _ratios(x, q, p))

@@ -1,13 +1,8 @@
 """Verifiers that take their uniforms as an argument, as GPU kernels do: a right and a slightly wrong one."""
 
-from collections.abc import Callable
-from typing import Final
-
 import numpy as np
 
 from spec_oracle.specimens.foreign.rows import Array
-
-WithUniforms = Callable[[Array, Array, Array, Array], tuple[Array, Array]]
 
 
 def _along(rows: Array, x: Array) -> Array:
@@ -45,7 +40,3 @@ def shifted_token_kernel(
 ) -> tuple[Array, Array]:
     """Accept a little too often: every threshold is 5e-4 too high."""
     return _token(draft_tokens, draft_probs, target_probs, uniforms, 5e-4)
-
-
-LOSSLESS: Final[dict[str, WithUniforms]] = {"token_kernel": token_kernel}
-LOSSY: Final[dict[str, WithUniforms]] = {"shifted_token_kernel": shifted_token_kernel}

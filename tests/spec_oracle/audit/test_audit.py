@@ -12,11 +12,12 @@ from spec_oracle.audit.plain import as_plain
 from spec_oracle.audit.results import Evidence, exit_code
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
-from spec_oracle.specimens.chain import CORRECT, FAULTY
+from spec_oracle.specimens.registry import specimens
 from spec_oracle.toy import Instance
 from verifiers import Verdict
 
 QUICK = AuditOptions(draft_length=2)
+CHAIN = {name: specimen for name, specimen in specimens().items() if specimen.kind == "verifier"}
 
 
 def only(report):
@@ -41,9 +42,9 @@ def test_in_rationals_the_total_variation_is_zero():
     assert found.smallest_detectable_tv == 0
 
 
-@pytest.mark.parametrize("name", sorted(FAULTY))
+@pytest.mark.parametrize("name", [name for name, s in CHAIN.items() if not s.is_control])
 def test_faulty_chain_verifiers_are_lossy_with_a_counterexample(name, tmp_path):
-    _, specimen = FAULTY[name]
+    specimen = CHAIN[name].verifier
     found = only(audit(specimen, options=AuditOptions(counterexamples=tmp_path)))
     assert found.verdict is SubjectVerdict.LOSSY
     shown = found.counterexample
@@ -55,14 +56,13 @@ def test_faulty_chain_verifiers_are_lossy_with_a_counterexample(name, tmp_path):
     assert law.extended()[shown.gap.sequence] == shown.gap.actual
 
 
-@pytest.mark.parametrize("name", sorted(CORRECT))
+@pytest.mark.parametrize("name", [name for name, s in CHAIN.items() if s.is_control])
 def test_right_chain_verifiers_pass(name):
-    assert only(audit(CORRECT[name])).verdict is SubjectVerdict.LOSSLESS
+    assert only(audit(CHAIN[name].verifier)).verdict is SubjectVerdict.LOSSLESS
 
 
 def test_counterexamples_are_small():
-    _, specimen = FAULTY["residual-is-target"]
-    shown = only(audit(specimen)).counterexample
+    shown = only(audit(CHAIN["chain-residual-is-target"].verifier)).counterexample
     assert (shown.instance.vocab_size, shown.instance.draft_length) == (2, 1)
     assert shown.file is None
 

@@ -12,7 +12,7 @@ from spec_oracle.audit.plain import ContractError, as_plain, checked_emissions
 from spec_oracle.audit.results import Evidence
 from spec_oracle.audit.sampled_checks import CrossCheckError, Sample, Sampler, require_agreement
 from spec_oracle.exact import EmissionLaw, emission_law
-from spec_oracle.specimens.foreign import FOREIGN
+from spec_oracle.specimens.registry import specimens
 from spec_oracle.statistics import goodness_of_fit_by_g
 from spec_oracle.toy import Instance
 from verifiers import Drafts
@@ -69,9 +69,9 @@ def test_a_verifier_as_plain_function_has_its_own_law_by_interception():
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("name", ["token_rule", "recycled_uniform", "gumbel_race"])
+@pytest.mark.parametrize("name", ["token-rule", "recycled-uniform", "gumbel-race"])
 def test_lossless_foreign_code_is_proved(name):
-    found = only(audit(FOREIGN[name].verify, options=SHORT))
+    found = only(audit(specimens()[name].function, options=SHORT))
     assert found.verdict is SubjectVerdict.LOSSLESS
     assert found.evidence is Evidence.EXACT
 

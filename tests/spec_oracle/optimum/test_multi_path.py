@@ -81,7 +81,7 @@ def test_one_token_is_the_smallest_cut_under_every_drafting_law(drafting):
 
 
 def flow_program(instance, ceiling):
-    """Return the optimum of theory.md's linear program over budgets and flows, by HiGHS."""
+    """Return the optimum of docs/theory.md's linear program over budgets and flows, by HiGHS."""
     trees = draft_trees(instance.exact, Drafting.INDEPENDENT)
     parent = PrefixTree(instance.vocab_size, instance.draft_length).parent
     target, nodes = joint(instance, "target").astype(float), len(parent)

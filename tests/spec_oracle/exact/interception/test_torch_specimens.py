@@ -2,22 +2,26 @@
 
 import pytest
 
-from spec_oracle.specimens.foreign import torch_specimens
+from spec_oracle.specimens.registry import specimens
 from tests.spec_oracle.exact.interception.support import distance
 
 torch = pytest.importorskip("torch")
 
-SPECIMENS = torch_specimens()
-CONTROLS = [name for name, specimen in SPECIMENS.items() if specimen.lossless]
-DEFECTS = [name for name, specimen in SPECIMENS.items() if not specimen.lossless]
+from spec_oracle.specimens.foreign.torch_batches import distributions_loop  # noqa: E402
+
+TORCH = [specimen for specimen in specimens().values() if specimen.array == "torch"]
+CONTROLS = {specimen.name: specimen.function for specimen in TORCH if specimen.is_control}
+DEFECTS = {specimen.name: specimen.function for specimen in TORCH if not specimen.is_control}
 
 
-@pytest.mark.parametrize("name", CONTROLS)
+@pytest.mark.parametrize(
+    "verify", [*CONTROLS.values(), distributions_loop], ids=[*CONTROLS, "distributions-loop"]
+)
 @pytest.mark.parametrize(("seed", "vocab_size", "draft_length"), [(0, 3, 1), (1, 4, 2)])
-def test_controls_are_lossless(name, seed, vocab_size, draft_length):
-    assert distance(SPECIMENS[name].verify, seed, vocab_size, draft_length, torch.tensor) < 1e-12
+def test_controls_are_lossless(verify, seed, vocab_size, draft_length):
+    assert distance(verify, seed, vocab_size, draft_length, torch.tensor) < 1e-12
 
 
-@pytest.mark.parametrize("name", DEFECTS)
-def test_defects_are_lossy(name):
-    assert distance(SPECIMENS[name].verify, 1, 3, 2, torch.tensor) > 1e-4
+@pytest.mark.parametrize("verify", DEFECTS.values(), ids=DEFECTS)
+def test_defects_are_lossy(verify):
+    assert distance(verify, 1, 3, 2, torch.tensor) > 1e-4
