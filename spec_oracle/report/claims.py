@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from spec_oracle.claims import Claim, Verdict
+from spec_oracle.claims import Claim, Ruling
 from spec_oracle.report.table import markdown_table
 from spec_oracle.toy import Instance
 
@@ -53,10 +53,10 @@ def _cells(claim: Claim, family: str) -> tuple[str, ...]:
 
 def _verdict(claim: Claim, family: str) -> str:
     return {
-        Verdict.HOLDS: f"**holds** on all {claim.tried} instances of {family}",
-        Verdict.PROVED: f"**proved** on this instance, number {claim.tried} of {family}",
-        Verdict.REFUTED: f"**refuted** by this instance, number {claim.tried} of {family}",
-        Verdict.UNDECIDED: f"**undecided**: none among the {claim.tried} instances of {family}",
+        Ruling.HOLDS: f"**holds** on all {claim.tried} instances of {family}",
+        Ruling.PROVED: f"**proved** on this instance, number {claim.tried} of {family}",
+        Ruling.REFUTED: f"**refuted** by this instance, number {claim.tried} of {family}",
+        Ruling.UNDECIDED: f"**undecided**: none among the {claim.tried} instances of {family}",
     }[claim.verdict]
 
 
