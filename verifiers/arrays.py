@@ -84,14 +84,13 @@ def pick_each(row: Array, index: Array) -> Array:
 
 
 def positive_part(values: Array) -> Array:
-    """Return max(values, 0), elementwise."""
-    return kept(values > 0, values)
+    """Return max(values, 0), elementwise; NaN stays NaN."""
+    return kept(~(values < 0), values)
 
 
 def minimum_one(values: Array) -> Array:
-    """Return min(values, 1), elementwise."""
-    xp = namespace(values)
-    return xp.where(values < 1, values, ones(values))
+    """Return min(values, 1), elementwise; NaN stays NaN, and is no chance of 1."""
+    return namespace(values).where(values > 1, ones(values), values)
 
 
 def divide(numerator: Array, denominator: Array, *, otherwise: int) -> Array:

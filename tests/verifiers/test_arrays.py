@@ -31,9 +31,11 @@ def test_masked_values_are_gone(hostile):
     assert left.dtype == hostile.dtype
 
 
-def test_a_nan_gives_the_value_that_was_asked_for(hostile):
-    assert positive_part(hostile)[0] == 0
-    assert minimum_one(hostile)[0] == 1
+def test_nan_is_neither_a_surplus_nor_a_chance(hostile):
+    assert np.isnan(float(positive_part(hostile)[0]))
+    assert positive_part(hostile)[1:].tolist() == [float("inf"), 0, 0, 2]
+    assert np.isnan(float(minimum_one(hostile)[0]))
+    assert minimum_one(hostile)[1:].tolist() == [1, -float("inf"), -0.5, 1]
     assert divide(ones(hostile), hostile, otherwise=7)[0] == 7
 
 
