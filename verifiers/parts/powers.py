@@ -13,7 +13,10 @@ def power(base: Array, exponent: Array) -> Array:
     result = ones(base)
     for bit in range(int(xp.max(exponent)).bit_length()):
         base = base * base if bit else base
-        result = xp.where((exponent >> bit) % 2 == 1, result * base, result)
+        wanted = (exponent >> bit) % 2 == 1
+        if xp.any(wanted):
+            product = result * base
+            result = product if xp.all(wanted) else xp.where(wanted, product, result)
     return result
 
 
