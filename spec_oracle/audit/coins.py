@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from verifiers.parts.block_path import block_weights, stop_chances
 from verifiers.parts.residual import acceptance_ratios, residual
-from verifiers.rules.block import block_weights, stop_chances
 from verifiers.sampling import invert_cdf
 
 Array: TypeAlias = NDArray[Any]

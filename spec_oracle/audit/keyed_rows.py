@@ -23,7 +23,7 @@ from spec_oracle.audit.watch import watched
 from spec_oracle.engines import KeyedEngine
 from spec_oracle.engines.keyed_noise import murmur_uniform, philox_uniform
 from verifiers import Drafts
-from verifiers.rules.block import block_weights
+from verifiers.parts.block_path import block_weights
 
 TOKENS = 4
 """Tokens of a text whose law `calls` checks: two calls or more."""
