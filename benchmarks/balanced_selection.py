@@ -50,7 +50,7 @@ def _row(logits: Row, top_k: int | None) -> Row:
 
 def k_seq_acceptance(p: Row, q: Row, n: int) -> float:
     """1 - (1 - beta)^n at the best rho."""
-    rho = smallest_rho(p[None], q[None], np.array([n]), n)[0]
+    rho = smallest_rho(p[None], q[None], np.array([n]))[0]
     return float(1 - (1 - np.minimum(p / rho, q).sum()) ** n)
 
 

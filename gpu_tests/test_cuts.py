@@ -16,7 +16,6 @@ from spec_oracle.language_models import Truncation, load_language_model
 from spec_oracle.language_models.cuts import language_model_tree
 from spec_oracle.language_models.loading import first_layers
 from spec_oracle.statistics import assert_law_by_finite_sample_g
-from spec_oracle.toy import Instance
 
 PROMPT = [1, 2, 0]
 
@@ -39,7 +38,7 @@ def test_the_whole_tree_is_the_plain_law_of_the_text(shortlist, device):
 
 def test_the_union_keeps_each_models_own_top_k(device):
     models = [tiny_model(seed, vocab=9, device=device) for seed in (1, 2)]
-    instance = Instance.from_language_models(*models, PROMPT, top_k=2, depth=1, shortlist="union")
+    instance = language_model_tree(*models, PROMPT, top_k=2, depth=1, shortlist="union").instance
     assert instance.vocab_size == 4
     for model in (instance.target, instance.draft):
         assert ((model.levels[0] > 0).sum(axis=1) == 2).all()
@@ -84,9 +83,9 @@ def test_smollm2_is_lossless_and_the_loop_agrees_with_its_enumeration(device):
     """
     target, draft = (load_language_model(spec, device=device) for spec in ("smollm2", "smollm2:layers=20"))
     prompt, length, batch, batches = target.encode("The capital of France is"), 2, 100, 4
-    instance = Instance.from_language_models(
+    instance = language_model_tree(
         target, draft, prompt, top_k=2, depth=length, num_paths=2, shortlist="union"
-    )
+    ).instance
     laws = {
         name: emission_law(verifiers.get(name), instance)
         for name in ("token", "block", "traversal", "greedy_multipath_block")

@@ -10,8 +10,8 @@ from spec_oracle.decoding import decode
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.language_models import Truncation
+from spec_oracle.language_models.cuts import language_model_tree
 from spec_oracle.statistics import assert_law_by_finite_sample_g, assert_law_by_g
-from spec_oracle.toy import Instance
 
 PROMPT = [1, 2]
 ALPHA = 1e-9  # a test; seeds are fixed, so no alarm is false twice
@@ -55,9 +55,9 @@ def test_tokens_per_call_agree_with_the_enumerated_figure(name, device):
     """Lengths by the G test at 1e-9; means by Hoeffding: miss by eps: chance 2 exp(-2n (eps/L)^2)."""
     verifier, length, requests = verifiers.get(name), 2, 4000
     target, draft = tiny_model(3, vocab=6, device=device), tiny_model(4, vocab=6, device=device)
-    instance = Instance.from_language_models(
+    instance = language_model_tree(
         target, draft, PROMPT, top_k=2, depth=length, num_paths=2, shortlist="union"
-    )
+    ).instance
     law = emission_law(verifier, instance)
     exact = float(law.block_efficiency)
     decoded = decode(

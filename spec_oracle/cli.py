@@ -3,18 +3,24 @@
 import os
 import shlex
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 
-from spec_oracle.commands.audit import add_audit, add_specimens
-from spec_oracle.commands.efficiency import add_claims, add_efficiency, add_optimum
-from spec_oracle.commands.instances import add_instance
-from spec_oracle.commands.options import FAILED, Parser
-from spec_oracle.errors import SpecOracleError
+from spec_oracle.own_verifiers import ForeignVerifiersError, require_own_verifiers
 from spec_oracle.version import tool_version
+
+FAILED = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code. Errors are one line on stderr and exit code 3."""
+    try:
+        require_own_verifiers()
+    except ForeignVerifiersError as error:
+        sys.stderr.write(f"spec-oracle: {error}\n")
+        return FAILED
+    from spec_oracle.errors import SpecOracleError
+
     given = sys.argv[1:] if arguments is None else list(arguments)
     options = _parser().parse_args(given)
     options.command_line = shlex.join(["spec-oracle", *given])
@@ -37,7 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser() -> Parser:
+def _parser() -> ArgumentParser:
+    # Imported only now: `verifiers` is known to be ours.
+    from spec_oracle.commands.audit import add_audit, add_specimens
+    from spec_oracle.commands.efficiency import add_claims, add_efficiency, add_optimum
+    from spec_oracle.commands.instances import add_instance
+    from spec_oracle.commands.options import Parser
+
     parser = Parser(prog="spec-oracle", description="Exact and statistical checks of speculative decoding.")
     parser.add_argument("--version", action="version", version=f"spec-oracle {tool_version()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)

@@ -9,7 +9,7 @@ from studies.count_law import Floats, Ints, counted_selection, posterior_after
 from verifiers import DecisionSource, Drafts, Verdict
 from verifiers.arrays import normalised, pick
 from verifiers.parts.balanced_selection import select
-from verifiers.rules.block import verify_path
+from verifiers.parts.block_path import verify_path
 
 
 @dataclass(frozen=True)

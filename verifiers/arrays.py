@@ -44,6 +44,35 @@ def arange_like(array: Array, stop: int) -> Array:
     return xp.arange(stop, device=array_api_compat.device(array))
 
 
+def filled(values: Array, number: float) -> Array:
+    """Return an array like ``values`` that holds ``number`` everywhere, in its number type.
+
+    Not ``values * 0 + number``: a NaN would survive that.
+    """
+    return values * 0 + number if is_exact(values) else namespace(values).full_like(values, number)
+
+
+def zeros(values: Array) -> Array:
+    """Return zeros in the shape and number type of ``values``."""
+    return filled(values, 0)
+
+
+def ones(values: Array) -> Array:
+    """Return ones in the shape and number type of ``values``."""
+    return filled(values, 1)
+
+
+def all_true(values: Array) -> Array:
+    """Return bool, True everywhere, in the shape of ``values``."""
+    xp = namespace(values)
+    return xp.ones_like(values, dtype=xp.bool)
+
+
+def kept(mask: Array, values: Array) -> Array:
+    """Return ``values`` where ``mask`` holds, else 0; shapes broadcast."""
+    return namespace(values).where(mask, values, zeros(values) if is_exact(values) else 0)
+
+
 def pick(rows: Array, index: Array) -> Array:
     """Return ``rows[b, index[b]]`` for every request b: [B, N, ...] and int [B] give [...]-rows [B, ...]."""
     return rows[arange_like(index, index.shape[0]), index]
@@ -55,25 +84,21 @@ def pick_each(row: Array, index: Array) -> Array:
 
 
 def positive_part(values: Array) -> Array:
-    """Return max(values, 0), elementwise."""
-    xp = namespace(values)
-    return xp.where(values > 0, values, values * 0)
+    """Return max(values, 0), elementwise; NaN stays NaN."""
+    return kept(~(values < 0), values)
 
 
 def minimum_one(values: Array) -> Array:
-    """Return min(values, 1), elementwise."""
-    xp = namespace(values)
-    return xp.where(values < 1, values, values * 0 + 1)
+    """Return min(values, 1), elementwise; NaN stays NaN, and is no chance of 1."""
+    return namespace(values).where(values > 1, ones(values), values)
 
 
 def divide(numerator: Array, denominator: Array, *, otherwise: int) -> Array:
     """Return ``numerator / denominator``, and ``otherwise`` where the denominator is not positive, or NaN."""
     xp = namespace(denominator)
     usable = denominator > 0
-    # Rationals stay rationals: integers would divide to floats later on. NaN times 0 would stay NaN.
-    one = denominator * 0 + 1 if is_exact(denominator) else xp.ones_like(denominator)
-    quotient = numerator / xp.where(usable, denominator, one)
-    return xp.where(usable, quotient, one * otherwise)
+    quotient = numerator / xp.where(usable, denominator, ones(denominator))
+    return xp.where(usable, quotient, filled(denominator, otherwise))
 
 
 def normalised(weights: Array) -> Array:
@@ -88,15 +113,25 @@ def map_fields(function: Callable[[Array], Array], record: Record) -> Record:
     return type(record)(*(function(getattr(record, field.name)) for field in fields(record)))
 
 
+def is_nan(values: Array) -> Array:
+    """Return bool, elementwise: whether a value is NaN; for rationals too, which never are."""
+    return values != values  # noqa: PLR0124
+
+
 def is_exact(values: Array) -> bool:
     """Whether ``values`` are exact rationals, that is, an object array."""
-    return str(values.dtype) == "object"
+    return bool(values.dtype == object)
 
 
 def as_float64(values: Array) -> Array:
     """Return ``values``, rationals or floats of any width, as float64."""
     xp = namespace(values)
     return xp.astype(values, xp.float64)
+
+
+def working_rows(rows: Array) -> Array:
+    """Return ``rows`` [..., V] normalised: in float64, or as they are if they are exact rationals."""
+    return normalised(rows if is_exact(rows) else as_float64(rows))
 
 
 def as_arithmetic_of(like: Array, values: Array) -> Array:

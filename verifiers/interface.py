@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from verifiers.arrays import Array, arange_like, in_working_precision, namespace, pick
+from verifiers.arrays import Array, arange_like, filled, in_working_precision, namespace, pick
 from verifiers.errors import InvalidInputError
 
 
@@ -25,7 +25,7 @@ class Drafting(Enum):
 
     TOP_AND_SAMPLED = "top-and-sampled"
     """At a node with m paths the first m - 1 take the most likely children (ties: smaller token first), the
-    last draws from q without those, or from q itself when nothing is left (`verifiers.rules.top_draft`)."""
+    last draws from q without those, or from q itself when nothing is left (`parts.top_draft_law`)."""
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,10 @@ class Verdict:
         """Emitted tokens, int [B, L+1]: the accepted prefix, then ``next_token``, padded with -1."""
         xp = namespace(self.next_token)
         accepted = pick(self.draft_tokens, self.path)
-        padded = xp.concat([accepted, accepted[:, :1] * 0 - 1], axis=1)
+        padded = xp.concat([accepted, filled(accepted[:, :1], -1)], axis=1)
         position = arange_like(padded, padded.shape[1])[None, :]
         tau = self.num_accepted[:, None]
-        tail = xp.where(position == tau, self.next_token[:, None], padded * 0 - 1)
+        tail = xp.where(position == tau, self.next_token[:, None], filled(padded, -1))
         return xp.where(position < tau, padded, tail)
 
 
@@ -175,4 +175,8 @@ AnyVerifier: TypeAlias = Verifier | StatefulVerifier
 def drafting_of(verifier: object) -> Drafting:
     """Return the drafting law that ``verifier`` declares; independent paths when it declares none."""
     drafting = getattr(verifier, "drafting", Drafting.INDEPENDENT)
-    return Drafting(drafting)
+    try:
+        return Drafting(drafting)
+    except ValueError:
+        known = ", ".join(member.value for member in Drafting)
+        raise InvalidInputError(f"drafting: unknown {drafting!r}; known ones are {known}") from None

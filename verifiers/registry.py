@@ -42,7 +42,11 @@ _REGISTRY: dict[str, AnyVerifier] = {
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all verifiers, in the order in which reports list them."""
+    """Return the names of all verifiers, in the order in which reports list them.
+
+    >>> names()[:3]
+    ('token', 'block', 'sample_and_match')
+    """
     return tuple(_REGISTRY)
 
 

@@ -12,6 +12,10 @@ def invert_cdf(weights: Array, uniform: Array) -> Array:
 
     Shapes: weights [..., V], uniform [...] in [0, 1]; returns int [...]. An index of weight zero is never
     returned while a positive weight exists, whatever the rounding and even for a uniform of exactly 0 or 1.
+
+    >>> import numpy as np
+    >>> invert_cdf(np.array([[1.0, 0.0, 2.0, 1.0]] * 4), np.array([0.0, 0.25, 0.75, 1.0])).tolist()
+    [0, 2, 3, 3]
     """
     xp = namespace(weights)
     cumulative = xp.cumulative_sum(xp.astype(in_working_precision(weights), xp.float64), axis=-1)
@@ -40,6 +44,11 @@ def replayed_decisions(uniforms: Array) -> SamplingDecisions:
     """Decide from given ``uniforms`` [B, N]: each call takes as many columns as it needs, left to right.
 
     Request b is decided by row b alone, so the same row gives the same verdict in any batch.
+
+    >>> import numpy as np
+    >>> decisions = replayed_decisions(np.array([[0.1, 0.9], [0.8, 0.2]]))
+    >>> decisions.bernoulli(np.array([0.5, 0.5])).tolist()
+    [True, False]
     """
     position = 0
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from spec_oracle.claims import carry_over, multi_path, one_step, single_path, variants
-from spec_oracle.claims.question import Claim, Figures, Question, Scope, Verdict, decide
+from spec_oracle.claims.question import Claim, Figures, Question, Ruling, Scope, decide
 
 GROUPS: dict[str, tuple[Question, ...]] = {
     "One path": single_path.QUESTIONS,
@@ -21,4 +21,4 @@ def decided_claims() -> Iterator[tuple[str, tuple[Claim, ...]]]:
         yield heading, tuple(map(decide, questions))
 
 
-__all__ = ["GROUPS", "Claim", "Figures", "Question", "Scope", "Verdict", "decide", "decided_claims"]
+__all__ = ["GROUPS", "Claim", "Figures", "Question", "Ruling", "Scope", "decide", "decided_claims"]

@@ -13,7 +13,7 @@ Figures: TypeAlias = dict[str, Fraction]
 """Exact numbers by name, in the order in which they are shown."""
 
 
-class Verdict(Enum):
+class Ruling(Enum):
     """What the instances say about a claim."""
 
     HOLDS = "holds"
@@ -63,7 +63,7 @@ class Claim:
 
     statement: str
     source: str
-    verdict: Verdict
+    verdict: Ruling
     tried: int
     family: str
     instance: Instance | None
@@ -74,7 +74,7 @@ def decide(question: Question) -> Claim:
     """Try the instances in order until one decides, or all have been tried."""
     decisive = question.scope is Scope.SOME
     verdict, instance, figures = (
-        Verdict.UNDECIDED if decisive else Verdict.HOLDS,
+        Ruling.UNDECIDED if decisive else Ruling.HOLDS,
         None,
         Figures(),
     )
@@ -83,7 +83,7 @@ def decide(question: Question) -> Claim:
         tried += 1
         found = question.figures(candidate)
         if question.holds(found) is decisive:
-            verdict = Verdict.PROVED if decisive else Verdict.REFUTED
+            verdict = Ruling.PROVED if decisive else Ruling.REFUTED
             instance, figures = candidate, found
             break
     return Claim(question.statement, question.source, verdict, tried, question.family.name, instance, figures)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import verifiers
-from spec_oracle.commands.language_models import add_pair, cut_instances
+from spec_oracle.commands.language_models import add_pair, cut_instances, prompts_of
 from spec_oracle.commands.options import (
     OK,
     add_arithmetic,
@@ -46,6 +46,7 @@ def add_efficiency(commands: Any) -> None:
 
 
 def _efficiency(options: Any) -> int:
+    from spec_oracle.efficiency import efficiencies
     from spec_oracle.report import efficiency
 
     if (options.prompts is None) == (not options.files):
@@ -61,26 +62,25 @@ def _efficiency(options: Any) -> int:
     for path in options.files:
         instance = Instance.load(path)
         progress(str(path))
-        results += efficiency.efficiencies(
-            str(path), instance, names, exact=options.exact, array=options.array
-        )
+        results += efficiencies(str(path), instance, names, exact=options.exact, array=options.array)
     emit(options, efficiency.FORMATS[options.format](results))
     return OK
 
 
 def _pair_efficiency(options: Any) -> int:
+    from spec_oracle.efficiency import pair_efficiency
     from spec_oracle.report import language_models as report
     from spec_oracle.report.language_model_plot import save_pair_plot
 
     names = options.verifier or list(verifiers.names())
     for name in names:
         verifiers.get(name)
-    prompts = report.prompts_of(options.prompts)
+    prompts = prompts_of(options.prompts)
     title = (
         f"{options.target} drafted by {options.draft}: {len(prompts)} prompts, top-k {options.top_k}, "
         f"depth {options.depth}, {options.num_paths} paths, temperature {options.temperature:g}"
     )
-    result = report.pair_efficiency(
+    result = pair_efficiency(
         title,
         cut_instances(options, prompts),
         names,
@@ -95,12 +95,14 @@ def _pair_efficiency(options: Any) -> int:
 
 
 def _plot(options: Any, names: Sequence[str]) -> None:
-    from spec_oracle.report import plot
+    from spec_oracle.efficiency import sweeps
+    from spec_oracle.report.plot import save_sweeps
 
     if len(options.files) != 1:
         raise InvalidInputError(f"--plot: draws one instance, got {len(options.files)} files")
     path = options.files[0]
-    plot.save_sweeps(options.plot, f"Block efficiency and optimum: {path.name}", Instance.load(path), names)
+    found = sweeps(Instance.load(path), names)
+    save_sweeps(options.plot, f"Block efficiency and optimum: {path.name}", found)
 
 
 def add_optimum(commands: Any) -> None:
@@ -112,9 +114,10 @@ def add_optimum(commands: Any) -> None:
 
 
 def _optimum(options: Any) -> int:
+    from spec_oracle.optimum import checked_optima
     from spec_oracle.report import optimum
 
-    results = [optimum.optima(str(path), Instance.load(path), exact=options.exact) for path in options.files]
+    results = {str(path): checked_optima(Instance.load(path), exact=options.exact) for path in options.files}
     emit(options, optimum.FORMATS[options.format](results))
     return OK
 

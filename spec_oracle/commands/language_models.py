@@ -2,9 +2,11 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from spec_oracle.commands.options import positive, progress
+from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 
 
@@ -30,25 +32,35 @@ def add_pair(command: argparse.ArgumentParser, *, required: bool) -> None:
     command.add_argument("--device", default="cpu", help="default: cpu")
 
 
+def prompts_of(path: Path) -> list[str]:
+    """Return the lines of a prompt file that are not blank; raises `InvalidInputError` without any."""
+    try:
+        prompts = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"{path}: cannot be read: {error}") from None
+    if not prompts:
+        raise InvalidInputError(f"{path}: no prompts")
+    return prompts
+
+
 def cut_instances(options: Any, prompts: Sequence[str]) -> Iterator[tuple[str, Instance]]:
     """Yield each prompt with the instance cut out after it."""
     from spec_oracle.language_models import load_language_model
+    from spec_oracle.language_models.cuts import language_model_tree
 
     progress("loading both models")
     target = load_language_model(options.target, device=options.device)
     draft = load_language_model(options.draft, device=options.device)
     for prompt in prompts:
         progress(f"cutting {prompt!r}")
-        yield (
-            prompt,
-            Instance.from_language_models(
-                target,
-                draft,
-                target.encode(prompt),
-                top_k=options.top_k,
-                depth=options.depth,
-                temperature=options.temperature,
-                num_paths=options.num_paths,
-                shortlist=options.shortlist,
-            ),
+        tree = language_model_tree(
+            target,
+            draft,
+            target.encode(prompt),
+            top_k=options.top_k,
+            depth=options.depth,
+            temperature=options.temperature,
+            num_paths=options.num_paths,
+            shortlist=options.shortlist,
         )
+        yield prompt, tree.instance

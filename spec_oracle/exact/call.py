@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact.arithmetic import Arithmetic
+from spec_oracle.errors import InvalidInputError, SpecOracleError
+from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.exact.drafting import draft_law
 from spec_oracle.toy import Context, Instance
+from spec_oracle.toy.size import FLOAT_BYTES, RATIONAL_BYTES, require_memory
+from spec_oracle.validation import require_instance_of
 from verifiers import (
     AnyVerifier,
     DecisionSource,
@@ -34,6 +36,7 @@ class DraftTable:
     """Every draft tuple of an instance, and the model rows along it, ready to be handed over in batches."""
 
     def __init__(self, instance: Instance, drafting: Drafting, chosen: Arithmetic) -> None:
+        require_memory(instance.vocab_size, instance.draft_length, exact=instance.target.is_exact)
         target = [chosen.prepare(instance.target.rows(d)) for d in range(instance.draft_length + 1)]
         draft = [chosen.prepare(instance.draft.rows(d)) for d in range(instance.draft_length)]
         self.law = draft_law(draft, instance.num_paths, drafting)
@@ -41,7 +44,7 @@ class DraftTable:
         self._starts = np.cumsum([0, *(len(level) for level in target[:-1])])
         self._target, self._draft, self._chosen = np.concatenate(target), np.concatenate(draft), chosen
         paths, length, vocab = instance.num_paths, instance.draft_length, instance.vocab_size
-        number_bytes = 100 if self._target.dtype == object else 8
+        number_bytes = RATIONAL_BYTES if self._target.dtype == object else FLOAT_BYTES
         self.batch_rows = max(64, BATCH_BYTES // (paths * (2 * length + 1) * vocab * number_bytes))
 
     def drafts(self, rows: NDArray[np.int64]) -> Drafts:
@@ -52,6 +55,23 @@ class DraftTable:
             self._chosen.probabilities(np.take(self._draft, nodes[:, :, :-1], axis=0)),
             self._chosen.probabilities(np.take(self._target, nodes, axis=0)),
         )
+
+
+def prepared_call(
+    verifier: AnyVerifier, instance: Instance, *, exact: bool, array: str, dtype: str
+) -> tuple[AnyVerifier, Instance, Arithmetic]:
+    """Check the arguments of an exact law; return the verifier, bound to the models, and what it is run on.
+
+    The instance comes in the numbers of the arithmetic. Raises `InvalidInputError` for what is no verifier or
+    no instance, for an arithmetic that does not exist, and for sizes that do not fit in memory.
+    """
+    if isinstance(verifier, str | type) or not callable(getattr(verifier, "verify", None)):
+        raise InvalidInputError(f"verifier: expected an object with a method verify, got {verifier!r:.80}")
+    require_instance_of(instance, "instance", Instance)
+    chosen = arithmetic(exact=exact, array=array, dtype=dtype)
+    require_memory(instance.vocab_size, instance.draft_length, exact=exact)
+    numbers = enumerated_instance(verifier, instance.exact if exact else instance.floats)
+    return bound_to_instance(verifier, numbers, chosen), numbers, chosen
 
 
 def enumerated_instance(verifier: AnyVerifier, instance: Instance) -> Instance:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from verifiers import Drafting, InvalidInputError
 from verifiers.arrays import Array, arange_like, namespace, normalised
-from verifiers.rules.top_draft import child_law
+from verifiers.parts.top_draft_law import child_law
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ def draft_law(
     `InvalidInputError` past ``max_tuples`` tuples.
     """
     vocab = levels[0].shape[1]
+    if drafting is Drafting.INDEPENDENT:
+        _require_few(num_tuples(levels, num_paths), max_tuples, levels, num_paths)
     tokens = np.zeros((1, num_paths, 0), dtype=np.int64)
     contexts = np.zeros((1, num_paths, 1), dtype=np.int64)
     probability = levels[0][:1, 0] * 0 + 1
@@ -45,17 +48,30 @@ def draft_law(
             here = node == node[:, path : path + 1]
             law = next_draft_law(drafting, level[node[:, path]], drawn, here, path)
             parent, token = np.nonzero(law > 0)
-            if len(parent) > max_tuples:
-                raise InvalidInputError(
-                    f"instance: more than {max_tuples} draft tuples "
-                    f"(vocab_size {vocab}, draft_length {len(levels)}, num_paths {num_paths})"
-                )
+            _require_few(len(parent), max_tuples, levels, num_paths)
             probability = probability[parent] * law[parent, token]
             drawn = np.concatenate([drawn[parent], token[:, None]], axis=1)
             tokens, contexts = tokens[parent], contexts[parent]
         tokens = np.concatenate([tokens, drawn[:, :, None]], axis=2)
         contexts = np.concatenate([contexts, contexts[:, :, -1:] * vocab + drawn[:, :, None]], axis=2)
     return DraftLaw(tokens, contexts, probability)
+
+
+def num_tuples(levels: Sequence[NDArray[Any]], num_paths: int) -> int:
+    """Return how many tuples of independent paths have positive probability."""
+    reached = np.ones(1, dtype=bool)
+    for level in levels:
+        reached = (reached[:, None] & np.asarray(level > 0, dtype=bool)).reshape(-1)
+    paths = int(reached.sum())
+    return int(paths**num_paths)
+
+
+def _require_few(count: int, max_tuples: int, levels: Sequence[NDArray[Any]], num_paths: int) -> None:
+    if count > max_tuples:
+        raise InvalidInputError(
+            f"instance: {Decimal(count):.3g} draft tuples or more, at most {max_tuples:,} are enumerated "
+            f"(vocab_size {levels[0].shape[1]}, draft_length {len(levels)}, num_paths {num_paths})"
+        )
 
 
 def next_draft_law(drafting: Drafting, rows: Array, drawn: Array, here: Array, path: int) -> Array:

@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
-from spec_oracle.exact.call import (
-    DraftTable,
-    bound_to_instance,
-    call_verifier,
-    checked_emissions,
-    enumerated_instance,
-    fresh_state,
-)
+from spec_oracle.exact.arithmetic import Arithmetic
+from spec_oracle.exact.call import DraftTable, call_verifier, checked_emissions, fresh_state, prepared_call
 from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
 from spec_oracle.exact.gap import Gap, largest_gap
 from spec_oracle.exact.text import decoded_law
@@ -101,11 +94,17 @@ def emission_law(
 
     ``exact=True`` computes in rationals, where a lossless verifier's total variation is exactly 0. Otherwise
     ``array`` ("numpy" or "torch") and ``dtype`` choose the arithmetic under test; masses are float64. Raises
-    `DecisionError` or `VerdictError` for code that cannot be a verifier.
+    `InvalidInputError` for bad arguments, `DecisionError` or `VerdictError` for code that is no verifier.
+
+    >>> import verifiers
+    >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
+    >>> law = emission_law(verifiers.get("block"), toy, exact=True)
+    >>> law.block_efficiency, law.total_variation
+    (Fraction(20, 9), Fraction(0, 1))
+    >>> law.accepted_length_pmf
+    (Fraction(1, 3), Fraction(1, 9), Fraction(5, 9))
     """
-    chosen = arithmetic(exact=exact, array=array, dtype=dtype)
-    numbers = enumerated_instance(verifier, instance.exact if exact else instance.floats)
-    bound = bound_to_instance(verifier, numbers, chosen)
+    bound, numbers, chosen = prepared_call(verifier, instance, exact=exact, array=array, dtype=dtype)
     table = DraftTable(numbers, drafting_of(verifier), chosen)
 
     def run(rows: NDArray[np.int64], decisions: ScriptedDecisions) -> Verdict:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.errors import SpecOracleError
+from verifiers.arrays import is_nan, minimum_one, positive_part
 
 T = TypeVar("T")
 Array = Any
@@ -55,16 +56,15 @@ class ScriptedDecisions:
     def bernoulli(self, probability: Array) -> Array:
         """Answer with True or False from the script; chances outside [0, 1] are clipped."""
         chance = self._to_numpy(probability)
-        _refuse(chance != chance, self._position, "a probability is NaN")  # noqa: PLR0124  # NaN test for objects too
-        zero = chance * 0
-        chance = np.where(chance < 0, zero, np.where(chance > 1, zero + 1, chance))
+        _refuse(is_nan(chance), self._position, "a probability is NaN")
+        chance = minimum_one(positive_part(chance))
         answer = self._next(np.stack([1 - chance, chance], axis=-1), chance.shape)
         return self._from_numpy(answer.astype(bool))
 
     def categorical(self, weights: Array) -> Array:
         """Answer with an index from the script; refuses negative, NaN and all-zero weights."""
         weight = self._to_numpy(weights)
-        _refuse(weight != weight, self._position, "a weight is NaN")  # noqa: PLR0124
+        _refuse(is_nan(weight), self._position, "a weight is NaN")
         _refuse(weight < 0, self._position, "a weight is negative")
         total = weight.sum(axis=-1, keepdims=True)
         _refuse(total <= 0, self._position, "all weights are zero")

@@ -10,18 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
-from spec_oracle.exact.call import (
-    DraftTable,
-    bound_to_instance,
-    call_verifier,
-    checked_emissions,
-    enumerated_instance,
-    fresh_state,
-)
+from spec_oracle.exact.arithmetic import Arithmetic
+from spec_oracle.exact.call import DraftTable, call_verifier, checked_emissions, fresh_state, prepared_call
 from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
 from spec_oracle.exact.gap import Gap, largest_gap
 from spec_oracle.toy import Context, Instance
+from spec_oracle.toy.size import require_memory
+from spec_oracle.validation import is_whole, require_whole
 from verifiers import AnyVerifier, Drafts, State, Verdict, drafting_of
 
 Mass: TypeAlias = Any
@@ -53,7 +48,7 @@ class DecodedLaw:
 
 
 @dataclass(frozen=True)
-class _Pending:
+class _OpenText:
     """A text that is not long enough yet: its mass and the state in which the next call finds it."""
 
     text: Context
@@ -74,18 +69,24 @@ def decoded_law(
     """Enumerate the text of as many calls as it takes to decode ``num_tokens`` tokens.
 
     Every call drafts afresh from the context reached so far and is handed the state of the call before. A
-    ``stop_token`` ends the text wherever it stands in an emission. Arithmetic as for `emission_law`.
+    ``stop_token`` ends the text wherever it stands in an emission. Arithmetic and errors as for
+    `emission_law`.
+
+    >>> import verifiers
+    >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
+    >>> text = decoded_law(verifiers.get("greedy_block"), toy, 4, exact=True)
+    >>> text.total_variation, len(text.law)
+    (Fraction(0, 1), 16)
     """
-    if num_tokens < 1:
-        raise InvalidInputError(f"num_tokens: expected at least 1, got {num_tokens}")
+    require_whole(num_tokens, "num_tokens")
+    bound, numbers, chosen = prepared_call(verifier, instance, exact=exact, array=array, dtype=dtype)
     vocab = instance.vocab_size
-    if stop_token is not None and not 0 <= stop_token < vocab:
-        raise InvalidInputError(f"stop_token: {stop_token} outside 0..{vocab - 1}")
-    chosen = arithmetic(exact=exact, array=array, dtype=dtype)
-    numbers = enumerated_instance(verifier, instance.exact if exact else instance.floats)
-    calls = _Calls(bound_to_instance(verifier, numbers, chosen), numbers, chosen)
+    if stop_token is not None and not (is_whole(stop_token) and 0 <= stop_token < vocab):
+        raise InvalidInputError(f"stop_token: {stop_token!r} outside 0..{vocab - 1}")
+    require_memory(vocab, num_tokens, exact=exact)
+    calls = _Calls(bound, numbers, chosen)
     law = np.full(vocab**num_tokens, calls.zero)
-    pending = [_Pending((), fresh_state(verifier, 1), calls.zero + 1)]
+    pending = [_OpenText((), fresh_state(verifier, 1), calls.zero + 1)]
     while pending:
         shortest = min(len(item.text) for item in pending)
         now = [item for item in pending if len(item.text) == shortest]
@@ -108,10 +109,9 @@ def tokens_per_call(verifier: AnyVerifier, instance: Instance, num_calls: int) -
     Exact, in float64. A verifier with state is handed the state of the call before: what it gains in one
     call by a modified target may cost it in the next.
     """
-    numbers = instance.floats
-    chosen = arithmetic(exact=False, array="numpy", dtype="float64")
-    calls = _Calls(bound_to_instance(verifier, numbers, chosen), numbers, chosen)
-    pending = [_Pending((), fresh_state(verifier, 1), 1.0)]
+    require_whole(num_calls, "num_calls")
+    calls = _Calls(*prepared_call(verifier, instance, exact=False, array="numpy", dtype="float64"))
+    pending = [_OpenText((), fresh_state(verifier, 1), 1.0)]
     means = []
     for _ in range(num_calls):
         emitted = [
@@ -120,8 +120,8 @@ def tokens_per_call(verifier: AnyVerifier, instance: Instance, num_calls: int) -
             for item in calls.continued(text, items)
         ]
         means.append(float(sum(item.mass * length for item, length in emitted)))
-        order = numbers.target.order  # nothing before the last tokens matters to what follows
-        pending = _merged([_Pending(item.text[-order:], item.state, item.mass) for item, _ in emitted])
+        order = instance.target.order  # nothing before the last tokens matters to what follows
+        pending = _merged([_OpenText(item.text[-order:], item.state, item.mass) for item, _ in emitted])
     return tuple(means)
 
 
@@ -147,20 +147,20 @@ def _expected(instance: Instance, num_tokens: int, stop_token: int | None) -> ND
     return law
 
 
-def _by_text(items: Sequence[_Pending]) -> Iterator[tuple[Context, list[_Pending]]]:
-    groups: dict[Context, list[_Pending]] = defaultdict(list)
+def _by_text(items: Sequence[_OpenText]) -> Iterator[tuple[Context, list[_OpenText]]]:
+    groups: dict[Context, list[_OpenText]] = defaultdict(list)
     for item in items:
         groups[item.text].append(item)
     yield from groups.items()
 
 
-def _merged(items: Sequence[_Pending]) -> list[_Pending]:
+def _merged(items: Sequence[_OpenText]) -> list[_OpenText]:
     """Add up the masses of equal texts in equal states."""
-    groups: dict[_Key, list[_Pending]] = defaultdict(list)
+    groups: dict[_Key, list[_OpenText]] = defaultdict(list)
     for item in items:
         groups[item.text, *_state_key(item.state)].append(item)
     return [
-        _Pending(same[0].text, same[0].state, sum(item.mass for item in same)) for same in groups.values()
+        _OpenText(same[0].text, same[0].state, sum(item.mass for item in same)) for same in groups.values()
     ]
 
 
@@ -187,7 +187,7 @@ class _Calls:
             self._tables[key] = DraftTable(after, drafting_of(self._verifier), self._chosen)
         return self._tables[key]
 
-    def continued(self, text: Context, items: list[_Pending]) -> list[_Pending]:
+    def continued(self, text: Context, items: list[_OpenText]) -> list[_OpenText]:
         """Return every continuation of ``text`` by one call from each of the states in ``items``."""
         table = self._table(text)
         tuples = len(table.law.probability)
@@ -213,7 +213,7 @@ class _Calls:
             for row, mass in enumerate(branches.weight):
                 tokens = tuple(emitted[row, : tau[row] + 1].tolist())
                 one = tuple(array[row : row + 1] for array in after)
-                continuations.append(_Pending(text + tokens, one, mass))
+                continuations.append(_OpenText(text + tokens, one, mass))
         return _merged(continuations)
 
 

@@ -8,6 +8,7 @@ from spec_oracle.optimum.certificates import (
     TransportCertificate,
 )
 from spec_oracle.optimum.check import CertificateError, check_certificate
+from spec_oracle.optimum.checked import checked_optima
 from spec_oracle.optimum.multi_path import block_transport_optimum, multi_path_optimum
 from spec_oracle.optimum.proven_bound import ROUNDING, ProvenBound, proven_bound
 from spec_oracle.optimum.single_path import single_path_optimum
@@ -22,6 +23,7 @@ __all__ = [
     "TransportCertificate",
     "block_transport_optimum",
     "check_certificate",
+    "checked_optima",
     "multi_path_optimum",
     "optimal_acceptance",
     "proven_bound",

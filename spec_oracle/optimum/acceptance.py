@@ -10,6 +10,7 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.optimum.certificates import AcceptanceCertificate, Optimum
 from spec_oracle.toy import ToyModel
 from spec_oracle.toy.model import Row
+from spec_oracle.validation import require_whole
 
 
 def optimal_acceptance(
@@ -26,9 +27,12 @@ def optimal_acceptance(
     of all sets those prefixes have the largest p(S) for their q(S). O(V log V). Floats by default,
     `Fraction` with ``exact=True``. Raises `InvalidInputError` for rows that are not probabilities or differ
     in length, and for ``num_drafts`` < 1.
+
+    >>> best = optimal_acceptance(["1/3", "2/3"], ["2/3", "1/3"], 2, exact=True)
+    >>> best.value, best.certificate.subset
+    (Fraction(8, 9), (1,))
     """
-    if num_drafts < 1:
-        raise InvalidInputError(f"num_drafts: expected at least 1, got {num_drafts}")
+    require_whole(num_drafts, "num_drafts")
     target = _row(target_row, "target_row", exact=exact)
     draft = _row(draft_row, "draft_row", exact=exact)
     if len(target) != len(draft):

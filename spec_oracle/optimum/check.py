@@ -13,6 +13,7 @@ from spec_oracle.exact.drafting import draft_law
 from spec_oracle.exact.rationals import to_internal
 from spec_oracle.optimum.certificates import Paths, SinglePathCertificate, TransportCertificate
 from spec_oracle.toy import Context, Instance, ToyModel
+from spec_oracle.validation import require_instance_of
 from verifiers import Drafting
 
 
@@ -28,10 +29,13 @@ def check_certificate(
     Everything is recomputed in rationals from ``instance``. Raises `CertificateError` at the first thing that
     fails.
     """
+    require_instance_of(instance, "instance", Instance)
     if isinstance(certificate, SinglePathCertificate):
         _check_single_path(instance.exact, certificate)
     else:
-        _check_transport(instance.exact, certificate)
+        _check_transport(
+            instance.exact, require_instance_of(certificate, "certificate", TransportCertificate)
+        )
     return certificate.bound - certificate.value
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from spec_oracle.exact.rationals import to_fraction
 from spec_oracle.optimum.certificates import Optimum, TransportCertificate
 from spec_oracle.optimum.cutting_planes import best_budgets
-from spec_oracle.optimum.trees import PrefixTree, draft_trees
+from spec_oracle.optimum.trees import PrefixTree, checked_problem, draft_trees
 from spec_oracle.toy import Instance
 from verifiers import Drafting
 
@@ -19,6 +19,10 @@ def multi_path_optimum(
     masses must be carried by the draft trees of ``drafting``. The linear program is solved in rationals, so
     the gap is 0; ``exact`` only says whether ``value`` is a float or a `Fraction`. Raises
     `InvalidInputError` for instances with too many draft tuples.
+
+    >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=1, num_paths=2)
+    >>> multi_path_optimum(toy, exact=True).value
+    Fraction(17, 9)
     """
     return _transport_optimum(instance, drafting, carry_over=False, exact=exact)
 
@@ -38,7 +42,7 @@ def block_transport_optimum(
 def _transport_optimum(
     instance: Instance, drafting: Drafting, *, carry_over: bool, exact: bool
 ) -> Optimum[TransportCertificate]:
-    numbers = instance.exact
+    numbers = checked_problem(instance, drafting).exact
     prefixes = PrefixTree(numbers.vocab_size, numbers.draft_length)
     trees = draft_trees(numbers, drafting)
     target = prefixes.joint(numbers.target)

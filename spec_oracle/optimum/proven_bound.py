@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.optimum.flow_program import float_optimum
-from spec_oracle.optimum.trees import DraftTrees, PrefixTree, draft_trees
+from spec_oracle.optimum.trees import DraftTrees, PrefixTree, checked_problem, draft_trees
 from spec_oracle.toy import Instance
 from verifiers import Drafting
 
@@ -41,7 +41,7 @@ def proven_bound(
     The same two programs as `multi_path_optimum` and, with ``carry_over``, `block_transport_optimum`. Raises
     `SpecOracleError` where HiGHS finds no optimum and `InvalidInputError` past the limit on draft tuples.
     """
-    numbers = instance.floats
+    numbers = checked_problem(instance, drafting).floats
     prefixes = PrefixTree(numbers.vocab_size, numbers.draft_length)
     trees = draft_trees(numbers, drafting)
     target = prefixes.joint(numbers.target).astype(np.float64)

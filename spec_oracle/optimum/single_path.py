@@ -4,7 +4,7 @@ import numpy as np
 
 from spec_oracle.exact.rationals import to_fraction
 from spec_oracle.optimum.certificates import Optimum, SinglePathCertificate
-from spec_oracle.optimum.trees import PrefixTree
+from spec_oracle.optimum.trees import PrefixTree, checked_problem
 from spec_oracle.toy import Instance
 
 
@@ -14,9 +14,14 @@ def single_path_optimum(instance: Instance, *, exact: bool = False) -> Optimum[S
     c(v) = min(c(parent), q(v)/p(v)) with joint probabilities p, q (docs/theory.md, "Budgets and the
     optimum"; attained by block verification, Sun et al., arXiv 2403.10444). A context that the target never
     reaches keeps its parent's budget. ``exact`` makes ``value`` a `Fraction`; the certificate always is in
-    rationals, the gap 0.
+    rationals, the gap 0. Raises `InvalidInputError` for what is no instance, and for one beyond memory, as
+    the other optima do.
+
+    >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
+    >>> single_path_optimum(toy, exact=True).value
+    Fraction(20, 9)
     """
-    numbers = instance.exact
+    numbers = checked_problem(instance).exact
     prefixes = PrefixTree(numbers.vocab_size, numbers.draft_length)
     target, draft = prefixes.joint(numbers.target), prefixes.joint(numbers.draft)
     budgets = np.full_like(target, target[0])

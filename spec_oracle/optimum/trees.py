@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from spec_oracle.exact.drafting import draft_law
 from spec_oracle.exact.rationals import to_fractions, to_internal
 from spec_oracle.toy import Context, Instance, ToyModel
+from spec_oracle.validation import require_instance_of
 from verifiers import Drafting
 
 
@@ -74,6 +75,12 @@ class DraftTrees:
     def mass_touching(self, chosen: NDArray[np.bool_]) -> Any:
         """Return the mass of the trees with at least one of the ``chosen`` bool [N] nodes on them."""
         return self.probability[self._touches[:, chosen].any(axis=1)].sum()
+
+
+def checked_problem(instance: Instance, drafting: Drafting = Drafting.INDEPENDENT) -> Instance:
+    """Return the instance of an optimum; raises `InvalidInputError` for what is none, or no drafting law."""
+    require_instance_of(drafting, "drafting", Drafting)
+    return require_instance_of(instance, "instance", Instance)
 
 
 def draft_trees(instance: Instance, drafting: Drafting) -> DraftTrees:

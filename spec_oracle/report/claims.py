@@ -4,11 +4,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from spec_oracle.claims import Claim, Verdict
+from spec_oracle.claims import Claim, Ruling
 from spec_oracle.report.table import markdown_table
-from spec_oracle.toy import Instance, ToyModel
+from spec_oracle.toy import Instance
 
 Groups: TypeAlias = Mapping[str, Sequence[Claim]]
 
@@ -55,24 +53,19 @@ def _cells(claim: Claim, family: str) -> tuple[str, ...]:
 
 def _verdict(claim: Claim, family: str) -> str:
     return {
-        Verdict.HOLDS: f"**holds** on all {claim.tried} instances of {family}",
-        Verdict.PROVED: f"**proved** on this instance, number {claim.tried} of {family}",
-        Verdict.REFUTED: f"**refuted** by this instance, number {claim.tried} of {family}",
-        Verdict.UNDECIDED: f"**undecided**: none among the {claim.tried} instances of {family}",
+        Ruling.HOLDS: f"**holds** on all {claim.tried} instances of {family}",
+        Ruling.PROVED: f"**proved** on this instance, number {claim.tried} of {family}",
+        Ruling.REFUTED: f"**refuted** by this instance, number {claim.tried} of {family}",
+        Ruling.UNDECIDED: f"**undecided**: none among the {claim.tried} instances of {family}",
     }[claim.verdict]
 
 
 def instance_text(instance: Instance) -> str:
     """Return an instance in one line: its rows where they are the same after every context, else its file."""
-    if not (_is_context_free(instance.target) and _is_context_free(instance.draft)):
+    if not (instance.target.is_context_free and instance.draft.is_context_free):
         return f"`{json.dumps(instance.to_json())}`"
     p, q = (", ".join(map(str, model.levels[0][0])) for model in (instance.target, instance.draft))
     return f"p = ({p}), q = ({q}) after every context, L = {instance.draft_length}, K = {instance.num_paths}"
-
-
-def _is_context_free(model: ToyModel) -> bool:
-    rows = np.concatenate(model.levels)
-    return bool((rows == rows[0]).all())
 
 
 def to_json(groups: Groups) -> list[dict[str, Any]]:

@@ -1,30 +1,22 @@
 """Tokens per call of verifiers on a pair of language models: a dot a prompt, a line at the mean."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from spec_oracle.errors import InvalidInputError
-from spec_oracle.report.language_models import PairEfficiency
-from spec_oracle.report.plot import COLOURS, GRID, INK, MUTED, MissingExtraError
+from spec_oracle.efficiency import PairEfficiency, Summary
+from spec_oracle.report.plot import COLOURS, GRID, INK, MUTED, new_figure, save_figure
 
 
 def save_pair_plot(result: PairEfficiency, path: Path) -> None:
     """Draw tokens per call on the left and, where optima are known, headroom on the right, best mean first.
 
-    Raises `MissingExtraError` without matplotlib, `InvalidInputError` for a file that cannot be written.
+    Errors as in `spec_oracle.report.plot`.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError(
-            "--plot: matplotlib is not installed; pip install 'spec-oracle[plot]'"
-        ) from None
-    names = sorted(result.verifiers, key=lambda name: -_mean(result, name))
+    rows = sorted(result.summaries(), key=lambda row: -row.mean)
     prompts = list(dict.fromkeys(row.prompt for row in result.rows))
-    bounded = all(row.optimum is not None for row in result.rows)
-    figure = Figure(figsize=(10 if bounded else 7, 0.3 * len(names) + 2.2), facecolor="white")
+    bounded = all(row.headroom is not None for row in rows)
+    figure = new_figure(figsize=(10 if bounded else 7, 0.3 * len(rows) + 2.2))
     panels = figure.subplots(
         1,
         2 if bounded else 1,
@@ -33,49 +25,41 @@ def save_pair_plot(result: PairEfficiency, path: Path) -> None:
         gridspec_kw={"width_ratios": [3, 2][: 1 + bounded]},
     )[0]
     figure.suptitle(result.title, color=INK, fontsize=10, fontweight="bold", x=0.02, ha="left")
-    _tokens(panels[0], result, names, prompts)
-    panels[0].set_yticks(range(len(names)), names)
+    _tokens(panels[0], result, rows, prompts)
+    panels[0].set_yticks(range(len(rows)), [row.verifier for row in rows])
     panels[0].invert_yaxis()
     if bounded:
-        _headroom(panels[1], result, names)
+        _headroom(panels[1], rows)
     for axes in panels:
         _plain(axes)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=min(3, len(labels)), fontsize=7.5, frameon=False)
-    rows = -(-len(labels) // 3)
-    figure.tight_layout(rect=(0, 0.24 * rows / figure.get_figheight(), 1, 1))
-    try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise InvalidInputError(f"--plot: {error}") from None
+    lines = -(-len(labels) // 3)
+    figure.tight_layout(rect=(0, 0.24 * lines / figure.get_figheight(), 1, 1))
+    save_figure(figure, path)
 
 
-def _mean(result: PairEfficiency, name: str) -> float:
-    return float(np.mean([row.block_efficiency for row in result.of(name)]))
-
-
-def _tokens(axes: Any, result: PairEfficiency, names: list[str], prompts: list[str]) -> None:
+def _tokens(axes: Any, result: PairEfficiency, rows: Sequence[Summary], prompts: list[str]) -> None:
     """Draw a coloured dot a prompt and a bar at the mean, which is written beside it."""
     for index, prompt in enumerate(prompts):
         values = {row.verifier: row.block_efficiency for row in result.rows if row.prompt == prompt}
         axes.plot(
-            [values[name] for name in names],
-            range(len(names)),
+            [values[row.verifier] for row in rows],
+            range(len(rows)),
             "o",
             color=COLOURS[index % len(COLOURS)],
             markersize=4,
             label=prompt,
         )
-    means = [_mean(result, name) for name in names]
-    axes.plot(means, range(len(names)), "|", color=INK, markersize=11, markeredgewidth=2, label="mean")
+    means = [row.mean for row in rows]
+    axes.plot(means, range(len(rows)), "|", color=INK, markersize=11, markeredgewidth=2, label="mean")
     axes.set_xlabel("tokens per target call", color=MUTED, fontsize=9)
 
 
-def _headroom(axes: Any, result: PairEfficiency, names: list[str]) -> None:
+def _headroom(axes: Any, rows: Sequence[Summary]) -> None:
     """Draw how far the mean stays below the mean optimum of the same drafts, in per cent."""
-    for height, name in enumerate(names):
-        best = float(np.mean([row.optimum.bound for row in result.of(name) if row.optimum is not None]))
-        headroom = max(0.0, 100 * (1 - _mean(result, name) / best))  # no "-0.00" by rounding
+    for height, row in enumerate(rows):
+        headroom = max(0.0, 100 * (row.headroom or 0.0))  # no "-0.00" by rounding
         axes.barh(height, headroom, height=0.55, color="#9db4e3")
         axes.annotate(
             f"{headroom:.2f}",

@@ -1,15 +1,14 @@
 """Block efficiency against the number of paths and the draft length, drawn beneath the optimum."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import groupby
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 import verifiers
+from spec_oracle.efficiency import Sweep, Sweeps
 from spec_oracle.errors import InvalidInputError, SpecOracleError
-from spec_oracle.report.efficiency import Efficiency, efficiencies
-from spec_oracle.toy import Instance
 from verifiers import Drafting, StatefulVerifier, drafting_of
 
 INK, MUTED, GRID = "#1b1e23", "#6b7280", "#e5e7eb"
@@ -32,69 +31,40 @@ class MissingExtraError(SpecOracleError):
     """An optional dependency is not installed."""
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """The figures of one verifier while K or L grows: ``at[i]`` paths or tokens give ``points[i]``."""
-
-    verifier: str
-    at: tuple[int, ...]
-    points: tuple[Efficiency, ...]
-
-    @property
-    def block_efficiency(self) -> list[float]:
-        """Tokens per call."""
-        return [float(point.block_efficiency) for point in self.points]
-
-    @property
-    def optimum(self) -> list[float]:
-        """The most tokens per call; NaN where the instance is too large to know."""
-        return [float("nan") if point.optimum is None else float(point.optimum) for point in self.points]
-
-
-def sweep_paths(instance: Instance, names: Sequence[str]) -> list[Sweep]:
-    """Return the figures of the named verifiers for K = 1 .. ``num_paths``."""
-    return _sweeps(instance.with_paths, instance.num_paths, names)
-
-
-def sweep_lengths(instance: Instance, names: Sequence[str]) -> list[Sweep]:
-    """Return the figures of the named verifiers for L = 1 .. ``draft_length``."""
-
-    def shortened(length: int) -> Instance:
-        return Instance(instance.target, instance.draft, length, instance.num_paths)
-
-    return _sweeps(shortened, instance.draft_length, names)
-
-
-def _sweeps(instance_at: Callable[[int], Instance], largest: int, names: Sequence[str]) -> list[Sweep]:
-    at = tuple(range(1, largest + 1))
-    columns = [efficiencies("", instance_at(value), names) for value in at]
-    return [Sweep(name, at, points) for name, points in zip(names, zip(*columns, strict=True), strict=True)]
-
-
-def save_sweeps(output: Path, title: str, instance: Instance, names: Sequence[str]) -> None:
-    """Draw the named verifiers against K and L, and write the picture; its suffix chooses the format.
-
-    One row of panels for each optimum that applies: by drafting law, and with or without carry-over. Raises
-    `MissingExtraError` without matplotlib, `InvalidInputError` for an instance with one path of one token
-    and for a file that cannot be written.
-    """
+def new_figure(**options: Any) -> Any:
+    """Return an empty matplotlib figure; raises `MissingExtraError` without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError(
             "--plot: matplotlib is not installed; pip install 'spec-oracle[plot]'"
         ) from None
-    columns = []
-    if instance.num_paths > 1:
-        columns.append((f"draft paths K  (L = {instance.draft_length})", sweep_paths(instance, names)))
-    if instance.draft_length > 1:
-        columns.append((f"draft length L  (K = {instance.num_paths})", sweep_lengths(instance, names)))
-    if not columns:
-        raise InvalidInputError("--plot: an instance with one path of one token leaves nothing to sweep")
+    return Figure(facecolor="white", **options)
+
+
+def save_figure(figure: Any, output: Path) -> None:
+    """Write a picture; its suffix chooses the format. Raises `InvalidInputError` where it cannot."""
+    try:
+        figure.savefig(output, dpi=150)
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"--plot: {error}") from None
+
+
+def save_sweeps(output: Path, title: str, found: Sweeps) -> None:
+    """Draw the verifiers against K and L, and write the picture; errors as `new_figure` and `save_figure`.
+
+    One row of panels for each optimum that applies: by drafting law, and with or without carry-over.
+    """
+    drawn = (
+        (f"draft paths K  (L = {found.draft_length})", found.by_paths),
+        (f"draft length L  (K = {found.num_paths})", found.by_length),
+    )
+    columns = [column for column in drawn if column[1]]
+    names = [sweep.verifier for sweep in columns[0][1]]
     rows = [list(members) for _, members in groupby(sorted(names, key=_row_key), _row_key)]
     heights = [max(1.9, LABEL_INCHES * (len(members) + 1) + 0.3) for members in rows]
     inches = (4.1 * len(columns) + 2.6, sum(heights) + 0.75 * len(rows) + 0.8)
-    figure = Figure(figsize=inches, facecolor="white")
+    figure = new_figure(figsize=inches)
     grid = figure.subplots(
         len(rows), len(columns), sharey="row", squeeze=False, gridspec_kw={"height_ratios": heights}
     )
@@ -117,10 +87,7 @@ def save_sweeps(output: Path, title: str, instance: Instance, names: Sequence[st
         panels[0].set_title(_row_title(members[0]), loc="left", color=INK, fontsize=10)
         panels[0].set_ylabel("tokens per call", color=MUTED, fontsize=9)
         _label(panels[-1], mine, height)
-    try:
-        figure.savefig(output, dpi=150)
-    except (OSError, ValueError) as error:
-        raise InvalidInputError(f"--plot: {error}") from None
+    save_figure(figure, output)
 
 
 def _row_key(name: str) -> tuple[int, bool]:
@@ -160,7 +127,7 @@ def _label(axes: Any, sweeps: Sequence[Sweep], height: float) -> None:
         (sweep.block_efficiency[-1], sweep.verifier, _style(i)["color"]) for i, sweep in enumerate(sweeps)
     ]
     best = sweeps[0].optimum[-1]
-    if best == best:  # noqa: PLR0124  # not NaN
+    if not isnan(best):
         ends.append((best, "optimum", INK))
     ends.sort(key=lambda end: (end[0], end[1] == "optimum"))
     low, high = axes.get_ylim()

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 from spec_oracle.specimens.specimen import specimen
 from verifiers import DecisionSource, Drafts, Verdict
 from verifiers.arrays import arange_like, minimum_one, namespace, pick, positive_part
+from verifiers.parts.block_path import block_weights, stop_chances
 from verifiers.parts.residual import acceptance_ratios, along_path, first_failure, last_success, residual
-from verifiers.rules.block import block_weights, stop_chances
 
 Array: TypeAlias = Any
 Stop: TypeAlias = Callable[[Array, Array, Array], Array]

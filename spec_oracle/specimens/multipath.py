@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 from spec_oracle.specimens.specimen import specimen
 from verifiers import DecisionSource, Drafts, State, StatefulVerifier, Verdict
 from verifiers.arrays import divide, minimum_one, namespace, pick, pick_each
+from verifiers.parts.block_path import verify_path
 from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, ranks
 from verifiers.parts.residual import first_success, residual
 from verifiers.parts.walk import ActiveDecisions, Node, OneStepRule, first_true, walk
-from verifiers.rules.block import verify_path
 from verifiers.rules.block_transport import BlockTransportVerifier, Model, Position
 from verifiers.rules.k_seq import accept_scaled, smallest_rho
 
@@ -118,7 +118,7 @@ class WalkVerifier:
 @multipath("mutant", "joint", verifier=WalkVerifier)
 def k_seq_rounded_down(node: Node, decisions: DecisionSource) -> Array:
     """K-SEQ with rho rounded down to two decimals: below the smallest valid rho, so mass is overspent."""
-    rho = smallest_rho(node.target, node.draft, node.num_drafts, node.tokens.shape[1])
+    rho = smallest_rho(node.target, node.draft, node.num_drafts)
     one = rho * 0 + 1
     return accept_scaled(node, 100 * rho // one / (100 * one), decisions)
 

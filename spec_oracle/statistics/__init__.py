@@ -8,6 +8,18 @@ The functions come in families, one member for each test, named after what they 
 
 with ``<test>`` one of ``chi_square``, ``g``, ``finite_sample_g``, ``total_variation``, ``e_process``. Rates
 are probabilities: ``alpha`` of a false alarm, ``miss`` of none. Total variation (TV) is probability mass.
+
+How many draws find a defect of total variation 0.01 at a false-alarm rate of one in a million? Do these draws
+follow the law, and if not, which outcome is to blame?
+
+>>> law = [0.5, 0.25, 0.25]
+>>> draws_needed_by_g(0.01, law, alpha=1e-6)
+171035
+>>> fit = goodness_of_fit_by_g([51_000, 24_500, 24_500], law, alpha=1e-6)
+>>> fit.passed, round(fit.smallest_detectable_tv, 4)
+(False, 0.0131)
+>>> [cell.outcome for cell in offending_cells([51_000, 24_500, 24_500], law, alpha=1e-6)]
+[0]
 """
 
 from spec_oracle.statistics.assertions import (

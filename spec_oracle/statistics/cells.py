@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spec_oracle.statistics.validation import FloatArray, IntArray, require_draws, require_law
+from spec_oracle.validation import require_positive
 
 MIN_EXPECTED = 50.0
 """Fewest expected draws in a cell for limit laws to be used far out in the tail.
@@ -69,9 +70,12 @@ def pooled_cells(probabilities: npt.ArrayLike, draws: int, min_expected: float =
 
     The rarest outcomes are joined first, cell by cell, until each is large enough; what is left over joins
     the last cell. Pooling looks at the law and the number of draws only, never at the counts.
+
+    >>> pooled_cells([0.9, 0.06, 0.03, 0.01], 1000).cell_of.tolist()
+    [1, 0, 0, 0]
     """
     law = require_law(probabilities)
-    needed = min_expected / require_draws(draws)
+    needed = require_positive(min_expected, "min_expected") / require_draws(draws)
     order = np.argsort(law, kind="stable")
     cell_of = np.full(law.size, -1, dtype=np.int64)
     masses = [0.0]

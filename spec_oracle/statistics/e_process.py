@@ -21,6 +21,7 @@ from scipy.special import gammaln
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics.validation import FloatArray, IntArray, require_counts, require_law
+from spec_oracle.validation import is_whole
 
 DEFECT_SIZES = tuple(2.0**-k for k in range(1, 11))
 """Total variations the prior is tuned to, 0.5 down to 0.001. Sizes in between lose little: the number of
@@ -77,6 +78,12 @@ class EProcess:
     multiplies the evidence of all laws within each defect size and averages over the sizes afterwards: the
     price of not knowing the size is paid once. The second half averages over the samples: right ones take
     no evidence from a wrong one, as they do in a product, where each costs as much as it was drawn.
+
+    >>> process = EProcess.against([[0.5, 0.5]])
+    >>> for _ in range(20):
+    ...     process = process.observe([60, 40])
+    >>> process.draws, process.p_value < 1e-6
+    (2000, True)
     """
 
     laws: tuple[FloatArray, ...]
@@ -98,8 +105,8 @@ class EProcess:
 
         Which sample to draw from next, and how often, may depend on everything seen so far.
         """
-        if not 0 <= sample < len(self.laws):
-            raise InvalidInputError(f"sample: expected an index below {len(self.laws)}, got {sample}")
+        if not (is_whole(sample) and 0 <= sample < len(self.laws)):
+            raise InvalidInputError(f"sample: expected an index below {len(self.laws)}, got {sample!r}")
         law = self.laws[sample]
         counts = list(self.counts)
         counts[sample] = counts[sample] + require_counts(new_counts, law.size, "new_counts")

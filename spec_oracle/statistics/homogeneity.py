@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import chi2_contingency
 
+from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics.cells import MIN_EXPECTED
 from spec_oracle.statistics.validation import require_counts
 
@@ -15,7 +16,11 @@ def homogeneity_p_value(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     are joined, rarest first, until both rows expect `MIN_EXPECTED` draws: the margins decide, which the test
     conditions on. One cell that is left tells nothing: p-value 1.
     """
-    table = np.stack([require_counts(first, np.size(first)), require_counts(second, np.size(first))])
+    size = np.size(first)
+    rows = require_counts(first, size, "first"), require_counts(second, size, "second")
+    if rows[1].ndim != 1:
+        raise InvalidInputError(f"second: expected shape [{size}], got {rows[1].shape}")
+    table = np.stack(rows)
     total = table.sum(axis=0)
     needed = MIN_EXPECTED * table.sum() / max(int(table.sum(axis=1).min()), 1)
     cells: list[npt.NDArray[np.int64]] = []

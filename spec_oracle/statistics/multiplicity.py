@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.statistics.validation import FloatArray
+from spec_oracle.statistics.validation import FloatArray, require_numbers
 
 
 def holm(p_values: npt.ArrayLike) -> FloatArray:
@@ -15,8 +15,11 @@ def holm(p_values: npt.ArrayLike) -> FloatArray:
     the i-th smallest of them, counted from 0, is multiplied by m - i, then made non-decreasing.
 
     Raises `InvalidInputError` unless ``p_values`` is one axis of numbers in [0, 1].
+
+    >>> holm([0.01, 0.04, 0.03]).tolist()
+    [0.03, 0.06, 0.06]
     """
-    given = np.asarray(p_values, dtype=np.float64)
+    given = require_numbers(p_values, "p_values")
     if given.ndim != 1:
         raise InvalidInputError(f"p_values: expected shape [m], got {given.shape}")
     bad = np.flatnonzero(~((given >= 0) & (given <= 1)))

@@ -51,6 +51,7 @@ from spec_oracle.statistics.finite_sample import (
     total_variation_radius,
 )
 from spec_oracle.statistics.validation import FloatArray, require_draws, require_rate
+from spec_oracle.validation import is_real
 
 DEFAULT_MISS = 1e-3
 """Chance of missing a defect of the stated size, unless told otherwise."""
@@ -135,6 +136,8 @@ def smallest_detectable_tv_by_joint_e_process(
     chance of an alarm.
     """
     _require_rates(alpha, miss)
+    if len(draws) != len(laws):
+        raise InvalidInputError(f"draws: expected one number for each of {len(laws)} laws, got {len(draws)}")
     require_draws(sum(draws))
     drawn = [require_draws(n) for n in draws if n]
     cells = [support_cells(law) for n, law in zip(draws, laws, strict=True) if n]
@@ -270,7 +273,7 @@ def _limit_of_log_e(draws: Sequence[int], cells: Sequence[Cells]) -> tuple[Float
 
 def _draws_needed(smallest_tv: Callable[[int], float], tv: float) -> int:
     """Bisect for the number of draws at which ``smallest_tv``, falling with draws, comes down to ``tv``."""
-    if not 0 < tv <= 1:
+    if not (is_real(tv) and 0 < tv <= 1):
         raise InvalidInputError(f"tv: expected a total variation in (0, 1], got {tv!r}")
     enough = 1
     while smallest_tv(enough) > tv:

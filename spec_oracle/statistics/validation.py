@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.validation import is_real
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -21,7 +22,7 @@ def require_law(probabilities: npt.ArrayLike, name: str = "probabilities") -> Fl
     Raises `InvalidInputError` for anything but one axis of finite, non-negative numbers that sum to one
     within `MASS_TOLERANCE`.
     """
-    law = np.asarray(probabilities, dtype=np.float64)
+    law = require_numbers(probabilities, name)
     if law.ndim != 1 or law.size == 0:
         raise InvalidInputError(f"{name}: expected shape [V] with V >= 1, got {law.shape}")
     _reject_where(~np.isfinite(law) | (law < 0), law, name, "expected a finite, non-negative probability")
@@ -31,12 +32,23 @@ def require_law(probabilities: npt.ArrayLike, name: str = "probabilities") -> Fl
     return law / total
 
 
+def require_numbers(values: npt.ArrayLike, name: str) -> FloatArray:
+    """Return ``values`` as float64; raises `InvalidInputError` for anything but numbers."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"{name}: expected numbers, got {values!r:.80}") from None
+
+
 def require_counts(counts: npt.ArrayLike, num_outcomes: int, name: str = "counts") -> IntArray:
     """Return counts as int64 [..., V] with V = ``num_outcomes``.
 
     Raises `InvalidInputError` for another last axis, for non-integers and for negative counts.
     """
-    array = np.asarray(counts)
+    try:
+        array = np.asarray(counts)
+    except ValueError:  # ragged
+        raise InvalidInputError(f"{name}: expected integers, got {counts!r:.80}") from None
     if array.ndim == 0 or array.shape[-1] != num_outcomes:
         raise InvalidInputError(f"{name}: expected a last axis of {num_outcomes}, got shape {array.shape}")
     if not np.issubdtype(array.dtype, np.integer):
@@ -57,14 +69,14 @@ def require_sample(counts: npt.ArrayLike, num_outcomes: int, name: str = "counts
 
 def require_rate(rate: float, name: str) -> float:
     """Return an error rate; raises `InvalidInputError` unless it lies strictly between 0 and 1."""
-    if not 0 < rate < 1:
+    if not (is_real(rate) and 0 < rate < 1):
         raise InvalidInputError(f"{name}: expected a rate strictly between 0 and 1, got {rate!r}")
     return float(rate)
 
 
 def require_draws(draws: int) -> int:
     """Return a number of draws; raises `InvalidInputError` unless it is a whole number of at least 1."""
-    if not math.isfinite(draws) or draws != int(draws) or draws < 1:
+    if not (is_real(draws) and math.isfinite(draws)) or draws != int(draws) or draws < 1:
         raise InvalidInputError(f"draws: expected a whole number of at least 1, got {draws!r}")
     return int(draws)
 

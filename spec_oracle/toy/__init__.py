@@ -3,5 +3,6 @@
 from spec_oracle.toy.instance import Instance
 from spec_oracle.toy.kinds import KINDS
 from spec_oracle.toy.model import Context, ToyModel, context_text, parse_context
+from spec_oracle.toy.size import required_bytes
 
-__all__ = ["KINDS", "Context", "Instance", "ToyModel", "context_text", "parse_context"]
+__all__ = ["KINDS", "Context", "Instance", "ToyModel", "context_text", "parse_context", "required_bytes"]

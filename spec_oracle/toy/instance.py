@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy.model import Row, ToyModel, context_text
-
-if TYPE_CHECKING:
-    from spec_oracle.language_models import LanguageModel
+from spec_oracle.validation import require_instance_of, require_whole
 
 _KEYS = {"vocab_size", "draft_length", "num_paths", "target", "draft"}
 
@@ -33,10 +31,10 @@ class Instance:
     num_paths: int = 1
 
     def __post_init__(self) -> None:
-        if self.draft_length < 1:
-            raise InvalidInputError(f"draft_length: expected at least 1, got {self.draft_length}")
-        if self.num_paths < 1:
-            raise InvalidInputError(f"num_paths: expected at least 1, got {self.num_paths}")
+        require_instance_of(self.target, "target", ToyModel)
+        require_instance_of(self.draft, "draft", ToyModel)
+        require_whole(self.draft_length, "draft_length")
+        require_whole(self.num_paths, "num_paths")
         if self.target.vocab_size != self.draft.vocab_size:
             raise InvalidInputError(
                 f"draft: has {self.draft.vocab_size} tokens, the target {self.target.vocab_size}"
@@ -105,48 +103,23 @@ class Instance:
         concentration: float = 1.0,
         agreement: float = 0.0,
     ) -> "Instance":
-        """Draw an instance of the given kind; see `spec_oracle.toy.kinds`."""
+        """Draw an instance of the given kind; see `spec_oracle.toy.kinds`.
+
+        >>> Instance.random(3, 2, num_paths=2, kind="sparse", seed=1).vocab_size
+        3
+        """
         from spec_oracle.toy.kinds import random_models
 
+        require_whole(num_paths, "num_paths")
         target, draft = random_models(
             kind,
             vocab_size,
             draft_length,
-            np.random.default_rng(seed),
+            np.random.default_rng(require_whole(seed, "seed", 0)),
             concentration=concentration,
             agreement=agreement,
         )
         return cls(target, draft, draft_length, num_paths)
-
-    @classmethod
-    def from_language_models(
-        cls,
-        target: "LanguageModel",
-        draft: "LanguageModel",
-        prompt: Sequence[int],
-        *,
-        top_k: int,
-        depth: int,
-        temperature: float = 1.0,
-        num_paths: int = 1,
-        shortlist: str = "target",
-    ) -> "Instance":
-        """Cut an instance out of two language models after ``prompt`` (token ids), ``depth`` tokens deep.
-
-        The numbers 0..V-1 stand for other tokens in every context: see `spec_oracle.language_models.cuts`.
-        """
-        from spec_oracle.language_models.cuts import language_model_tree
-
-        return language_model_tree(
-            target,
-            draft,
-            prompt,
-            top_k=top_k,
-            depth=depth,
-            temperature=temperature,
-            num_paths=num_paths,
-            shortlist=shortlist,
-        ).instance
 
     @classmethod
     def from_json(cls, data: Any) -> "Instance":
@@ -159,8 +132,8 @@ class Instance:
         for key in data:
             if key not in _KEYS:
                 raise InvalidInputError(f'instance: unknown key "{key}"; known ones are {sorted(_KEYS)}')
-        draft_length = _whole(data["draft_length"], "draft_length")
-        num_paths = _whole(data.get("num_paths", 1), "num_paths")
+        draft_length = require_whole(data["draft_length"], "draft_length")
+        num_paths = require_whole(data.get("num_paths", 1), "num_paths")
         for key in ("target", "draft"):
             if not isinstance(data[key], Mapping):
                 raise InvalidInputError(f"{key}: expected an object from contexts to rows")
@@ -207,12 +180,6 @@ class Instance:
     def save(self, path: str | Path) -> None:
         """Write an instance file that `load` reads back equal."""
         Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
-
-
-def _whole(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidInputError(f"{name}: expected a whole number, got {value!r}")
-    return value
 
 
 def _longest(rows: Mapping[str, Any]) -> int:

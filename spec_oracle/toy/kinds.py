@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy.model import ToyModel
+from spec_oracle.toy.size import require_memory
+from spec_oracle.validation import require_one_of, require_positive, require_share, require_whole
 
 Rows = NDArray[np.float64]
 Kind = Callable[[int, int, np.random.Generator, float], tuple[Rows, Rows]]
@@ -93,18 +95,13 @@ def random_models(
     """Draw a target and a draft with other rows after every context.
 
     ``concentration`` > 0 makes rows flat (large) or peaked (small). ``agreement`` in [0, 1] mixes the target
-    into the draft: 0 leaves them as drawn, 1 makes them equal. Raises `InvalidInputError` for other values.
+    into the draft: 0 leaves them as drawn, 1 makes them equal. Raises `InvalidInputError` for other values
+    and for sizes that do not fit in memory.
     """
-    if kind not in KINDS:
-        raise InvalidInputError(f"kind: unknown {kind!r}; known ones are {', '.join(KINDS)}")
-    if vocab_size < 1:
-        raise InvalidInputError(f"vocab_size: expected at least 1, got {vocab_size}")
-    if draft_length < 1:
-        raise InvalidInputError(f"draft_length: expected at least 1, got {draft_length}")
-    if not concentration > 0:
-        raise InvalidInputError(f"concentration: expected a positive number, got {concentration}")
-    if not 0 <= agreement <= 1:
-        raise InvalidInputError(f"agreement: expected a number in [0, 1], got {agreement}")
+    require_one_of(kind, "kind", KINDS)
+    require_memory(require_whole(vocab_size, "vocab_size"), require_whole(draft_length, "draft_length"))
+    require_positive(concentration, "concentration")
+    require_share(agreement, "agreement")
     target_levels, draft_levels = [], []
     for length in range(draft_length + 1):
         target, draft = KINDS[kind](vocab_size, vocab_size**length, rng, concentration)

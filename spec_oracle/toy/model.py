@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.toy.size import require_memory
+from spec_oracle.validation import is_whole, require_positive, require_whole
 
 Context: TypeAlias = tuple[int, ...]
 Row: TypeAlias = Sequence[Any]
@@ -85,11 +87,18 @@ class ToyModel:
         """Whether the probabilities are rationals."""
         return all(level.dtype == object for level in self.levels)
 
+    @property
+    def is_context_free(self) -> bool:
+        """Whether the row is the same after every context."""
+        rows = np.concatenate(self.levels)
+        return bool((rows == rows[0]).all())
+
     @cached_property
     def exact(self) -> "ToyModel":
         """The same model in rationals: floats become the binary fractions they are, rescaled to sum one."""
         if self.is_exact:
             return self
+        require_memory(self.vocab_size, self.order, exact=True)
         return ToyModel(self.vocab_size, tuple(_exact_level(level) for level in self.levels))
 
     @cached_property
@@ -112,7 +121,13 @@ class ToyModel:
         The vocabulary size is the length of the row of the empty context. ``order`` defaults to the longest
         context given. Raises `InvalidInputError` naming ``name``, the context and the value for a missing or
         superfluous context, and for rows that are not probabilities.
+
+        >>> model = ToyModel.from_conditionals({"": ["1/3", "2/3"], "0": ["1/2", "1/2"], "1": [0, 1]})
+        >>> model.probability((0, 1)), model.joint(2).tolist()[0]
+        (Fraction(1, 6), Fraction(1, 6))
         """
+        if not isinstance(conditionals, Mapping):
+            raise InvalidInputError(f"{name}: expected rows by context, got {conditionals!r:.80}")
         rows = {parse_context(key) if isinstance(key, str) else key: row for key, row in conditionals.items()}
         if () not in rows:
             raise InvalidInputError(f'{name}: context "" is missing')
@@ -120,7 +135,7 @@ class ToyModel:
         if isinstance(root, str) or not hasattr(root, "__len__") or len(root) < 1:
             raise InvalidInputError(f'{name}, context "": expected a list of probabilities, got {root!r}')
         vocab = len(root)
-        depth = max(map(len, rows)) if order is None else order
+        depth = max(map(len, rows)) if order is None else require_whole(order, "order", 0)
         levels = []
         for length in range(depth + 1):
             level = []
@@ -141,6 +156,9 @@ class ToyModel:
     @classmethod
     def from_levels(cls, levels: Sequence[NDArray[np.float64]], *, name: str = "model") -> "ToyModel":
         """Build from float rows per context length, ``levels[d]`` [V^d, V]; rows are rescaled to sum one."""
+        if not len(levels):
+            raise InvalidInputError(f"{name}: expected the rows of at least one context length, got none")
+        levels = [_float_level(level, f"{name}, contexts of {d} tokens") for d, level in enumerate(levels)]
         vocab = levels[0].shape[-1]
         for length, level in enumerate(levels):
             if level.shape != (vocab**length, vocab):
@@ -160,35 +178,44 @@ class ToyModel:
     @classmethod
     def context_free(cls, row: Row, *, order: int = 0, name: str = "model") -> "ToyModel":
         """Build the model that draws every token from the same ``row``."""
-        checked = checked_row(row, len(row), f'{name}, context ""')
-        return cls(
-            len(row), tuple(_level_array([checked] * len(row) ** length) for length in range(order + 1))
-        )
+        vocab = len(row) if hasattr(row, "__len__") else 1
+        checked = checked_row(row, vocab, f'{name}, context ""')
+        require_memory(vocab, require_whole(order, "order", 0))
+        return cls(vocab, tuple(_level_array([checked] * vocab**length) for length in range(order + 1)))
 
     @classmethod
     def random(
         cls, vocab_size: int, order: int, *, seed: int | np.random.Generator = 0, concentration: float = 1.0
     ) -> "ToyModel":
         """Draw every row from a symmetric Dirichlet law with the given concentration."""
+        require_memory(require_whole(vocab_size, "vocab_size"), require_whole(order, "order", 0))
+        if not isinstance(seed, np.random.Generator):
+            require_whole(seed, "seed", 0)
         rng = np.random.default_rng(seed)
-        alpha = np.full(vocab_size, concentration)
+        alpha = np.full(vocab_size, require_positive(concentration, "concentration"))
         return cls.from_levels([rng.dirichlet(alpha, size=vocab_size**length) for length in range(order + 1)])
 
     def rounded(self, denominator: int) -> "ToyModel":
         """Return the model with every probability a multiple of 1/denominator (largest remainders)."""
+        require_whole(denominator, "denominator")
+        require_memory(self.vocab_size, self.order, exact=True)
         return ToyModel(
             self.vocab_size, tuple(_rounded_rows(level, denominator) for level in self.floats.levels)
         )
 
     def index(self, context: Sequence[int]) -> tuple[int, int]:
         """Return (d, i) such that ``levels[d][i]`` is the row of ``context``."""
-        kept = tuple(context)[len(context) - min(len(context), self.order) :]
+        tokens = [self._token(token) for token in context]
+        kept = tokens[len(tokens) - min(len(tokens), self.order) :]
         position = 0
         for token in kept:
-            if not 0 <= token < self.vocab_size:
-                raise InvalidInputError(f"context: token {token} outside 0..{self.vocab_size - 1}")
-            position = position * self.vocab_size + int(token)
+            position = position * self.vocab_size + token
         return len(kept), position
+
+    def _token(self, token: Any) -> int:
+        if not (is_whole(token) and 0 <= token < self.vocab_size):
+            raise InvalidInputError(f"context: token {token!r} outside 0..{self.vocab_size - 1}")
+        return int(token)
 
     def conditional(self, context: Sequence[int]) -> NDArray[Any]:
         """Return the next-token row after ``context``, [V]."""
@@ -200,13 +227,14 @@ class ToyModel:
         """Return the joint probability of ``sequence`` from the empty context."""
         mass: Any = self.levels[0][0, 0] * 0 + 1
         for i, token in enumerate(sequence):
-            mass = mass * self.conditional(sequence[:i])[token]
+            mass = mass * self.conditional(sequence[:i])[self._token(token)]
         return mass
 
     def rows(self, length: int) -> NDArray[Any]:
         """Return the rows of all contexts of ``length`` tokens, [V^length, V], beyond the order too."""
-        if length <= self.order:
+        if 0 <= length <= self.order:
             return self.levels[length]
+        require_memory(self.vocab_size, require_whole(length, "length", 0), exact=self.is_exact)
         repeated: NDArray[Any] = np.tile(
             self.levels[self.order], (self.vocab_size ** (length - self.order), 1)
         )
@@ -214,6 +242,7 @@ class ToyModel:
 
     def joint(self, length: int) -> NDArray[Any]:
         """Return the law of the first ``length`` tokens, flat [V^length] in lexicographic order."""
+        require_whole(length, "length", 0)
         law = self.levels[0][:1, 0] * 0 + 1
         for d in range(length):
             law = (law[:, None] * self.rows(d)).reshape(-1)
@@ -239,6 +268,16 @@ def _rounded_rows(rows: NDArray[np.float64], denominator: int) -> NDArray[Any]:
     units += np.argsort(np.argsort(units - scaled, axis=1, kind="stable"), axis=1) < missing
     exact = np.frompyfunc(lambda unit: Fraction(int(unit), denominator), 1, 1)
     return np.asarray(exact(units), dtype=object)
+
+
+def _float_level(level: Any, where: str) -> NDArray[np.float64]:
+    try:
+        rows = np.asarray(level, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"{where}: expected rows of numbers, got {level!r:.80}") from None
+    if rows.ndim != 2:
+        raise InvalidInputError(f"{where}: expected shape [V^d, V], got {rows.shape}")
+    return rows
 
 
 def _level_array(rows: list[Any]) -> NDArray[Any]:

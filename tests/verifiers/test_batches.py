@@ -73,3 +73,52 @@ def test_long_drafts_of_many_paths_stay_finite_in_low_precision(scalable, dtype)
         assert (found[:, 0] >= 0).all()
         assert (found[:, 0] <= length).all()
         assert ((found[:, 2] >= 0) & (found[:, 2] < vocab)).all()
+
+
+@pytest.mark.parametrize("broken", [np.nan, np.inf])
+@pytest.mark.parametrize("part", ["draft_probs", "target_probs"])
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_a_broken_row_is_the_matter_of_its_own_request(served, part, broken, library):
+    drafts, uniforms = some_drafts(served, 60, seed=2)
+    hurt = {field: getattr(drafts, field).copy() for field in ("tokens", "draft_probs", "target_probs")}
+    for request, token in ((7, 0), (31, 3)):
+        hurt[part][request, ..., token] = broken
+    expected = verdicts(served, drafts, uniforms)
+    with np.errstate(invalid="ignore", over="ignore"):
+        if library == "torch":
+            found = verdicts(served, in_torch(Drafts(**hurt)), torch.from_numpy(uniforms))
+        else:
+            found = verdicts(served, Drafts(**hurt), uniforms)
+    others = np.setdiff1d(np.arange(60), [7, 31])
+    assert found[others].tolist() == expected[others].tolist()
+    assert ((found[:, 0] >= 0) & (found[:, 0] <= 3) & (found[:, 2] >= 0) & (found[:, 2] < 4)).all()
+
+
+class Recording:
+    """Decisions replayed from uniforms, and what was asked for, request by request."""
+
+    def __init__(self, uniforms):
+        self.source, self.asked = replayed_decisions(uniforms), []
+
+    def bernoulli(self, probability):
+        self.asked.append(probability)
+        return self.source.bernoulli(probability)
+
+    def categorical(self, weights):
+        self.asked.append(weights)
+        return self.source.categorical(weights)
+
+
+def asked(verifier, drafts, uniforms):
+    decisions = Recording(uniforms)
+    call_verifier(verifier, drafts, decisions, fresh_state(verifier, drafts.batch))
+    return decisions.asked
+
+
+def test_chances_are_the_same_to_the_last_bit_alone_and_in_a_batch(served):
+    drafts, uniforms = some_drafts(served, 60, seed=4)
+    together = asked(served, drafts, uniforms)
+    for b in range(drafts.batch):
+        part = slice(b, b + 1)
+        for one, many in zip(asked(served, rows(drafts, part), uniforms[part]), together, strict=True):
+            np.testing.assert_array_equal(one[0], many[b])

@@ -91,7 +91,7 @@ def test_one_step_closed_forms(instance):
 def test_k_seq_accepts_rho_beta(instance):
     p, q, n = (np.asarray(row, dtype=float) for row in rows(instance))
     count = int(n)
-    rho = smallest_rho(p[None], q[None], np.array([count]), count)[0]
+    rho = smallest_rho(p[None], q[None], np.array([count]))[0]
     beta = np.minimum(p / rho, q).sum()
     drafted = 1 - (1 - beta) ** count
     # At the smallest rho a refused draft has no residual left; rho is rounded up by 2^-40 of itself.

@@ -14,11 +14,12 @@ from verifiers.arrays import (
     as_arithmetic_of,
     as_float64,
     is_exact,
+    kept,
     map_fields,
     namespace,
-    normalised,
     pick_each,
     positive_part,
+    working_rows,
 )
 from verifiers.interface import DecisionSource
 from verifiers.parts.attraction_fit import fit_attractions, law_by_enumeration
@@ -55,6 +56,11 @@ def balanced_plan(target: Array, draft: Array, count: Array, tolerance: float = 
     Rows are probability mass and are normalised. The fit stops once Σ |law - ideal law| <= ``tolerance``, or
     after 60 steps. On exact rationals attractions are still floats, but the law they lead to is computed
     exactly, by enumeration: V^(count - 1) terms a token. Equal rows are planned once.
+
+    >>> import numpy as np
+    >>> plan = balanced_plan(np.array([[0.5, 0.5]]), np.array([[0.2, 0.8]]), np.array([2]))
+    >>> plan.law.round(6).tolist(), plan.optimum.round(6).tolist()  # two drafts hit token 0 with 1 - 0.8^2
+    ([[0.36, 0.64]], [0.86])
     """
     p, q = working_rows(target), working_rows(draft)
     chosen, copy = distinct_requests(p, q, count)
@@ -72,18 +78,13 @@ def select(plan: BalancedPlan, tokens: Array, present: Array, decisions: Decisio
     first = arange_like(tokens, tokens.shape[1])[None, :] == 0
     present = present | (first & ~xp.any(present, axis=-1, keepdims=True))
     share = pick_each(plan.share, tokens)
-    moved = decisions.bernoulli(xp.where(present, share, share * 0))
+    moved = decisions.bernoulli(kept(present, share))
     level = pick_each(plan.level, tokens) + xp.astype(moved, tokens.dtype)
     block = pick_each(plan.block, level)
-    block = xp.where(present, block, block * 0 + plan.block.shape[1])
+    block = xp.where(present, block, plan.block.shape[1])
     attraction = pick_each(plan.attraction, level)
     wins = block == xp.min(block, axis=-1, keepdims=True)
-    return decisions.categorical(xp.where(wins, attraction, attraction * 0))
-
-
-def working_rows(rows: Array) -> Array:
-    """Return ``rows`` normalised: in float64, or as they are if they are exact rationals."""
-    return normalised(rows if is_exact(rows) else as_float64(rows))
+    return decisions.categorical(kept(wins, attraction))
 
 
 def _plan(p: Array, q: Array, count: Array, tolerance: float) -> BalancedPlan:

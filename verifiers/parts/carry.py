@@ -17,7 +17,7 @@ every call emits at least one: L - 1 layers are always enough, and the oldest ma
 
 from dataclasses import dataclass
 
-from verifiers.arrays import Array, divide, namespace, normalised, pick
+from verifiers.arrays import Array, divide, namespace, normalised, pick, zeros
 from verifiers.interface import State
 from verifiers.parts.path_order import child_alpha, highest_path_row, ranks
 from verifiers.parts.residual import residual
@@ -40,8 +40,8 @@ class Layers:
         if state:
             return cls(*state)
         xp = namespace(draft_rows)
-        zero = draft_rows[:, 1:, 0] * 0
-        return cls(zero, zero, xp.zeros(zero.shape, dtype=xp.int64, device=getattr(zero, "device", None)))
+        none = draft_rows[:, 1:, 0]
+        return cls(zeros(none), zeros(none), xp.zeros_like(none, dtype=xp.int64))
 
     @property
     def state(self) -> State:

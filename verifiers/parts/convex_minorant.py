@@ -7,7 +7,8 @@ p(x) times its slope.
 
 from dataclasses import dataclass
 
-from verifiers.arrays import Array, arange_like, divide, is_exact, namespace
+from verifiers.arrays import Array, arange_like, divide, filled, is_exact, kept, namespace, zeros
+from verifiers.parts.powers import power, power_sum
 
 _NEAR = 1e-11
 
@@ -39,12 +40,12 @@ def vertices(target_mass: Array, draft_mass: Array, count: Array) -> Array:
     Collinear points are vertices, but for those of the last, vertical segment, p = 0.
     """
     xp = namespace(target_mass)
-    none = target_mass[:, :1] * 0
+    none = zeros(target_mass[:, :1])
     reached = xp.concat([none, xp.cumulative_sum(target_mass, axis=-1)], axis=-1)
-    hit = xp.concat([none, 1 - _tail(draft_mass) ** count[:, None]], axis=-1)
+    hit = xp.concat([none, 1 - power(_tail(draft_mass), count[:, None])], axis=-1)
     run, rise = reached[:, None, :] - reached[:, :, None], hit[:, None, :] - hit[:, :, None]
     slope = divide(rise, rise + run, otherwise=-1)
-    is_vertex = xp.max(slope, axis=1) <= xp.min(xp.where(slope < 0, slope * 0 + 2, slope), axis=2)
+    is_vertex = xp.max(slope, axis=1) <= xp.min(xp.where(slope < 0, filled(slope, 2), slope), axis=2)
     inner = is_vertex[:, 1:-1] & (target_mass[:, :-1] > 0)
     return xp.concat([target_mass[:, :1] < 0, inner], axis=1)
 
@@ -53,7 +54,7 @@ def _tail(mass: Array) -> Array:
     """Return the mass after each level, [B, G], summed from the far end: exact zero after the last."""
     xp = namespace(mass)
     from_end = xp.flip(xp.cumulative_sum(xp.flip(mass, axis=-1), axis=-1), axis=-1)
-    return xp.concat([from_end[:, 1:], from_end[:, :1] * 0], axis=1)
+    return xp.concat([from_end[:, 1:], zeros(from_end[:, :1])], axis=1)
 
 
 def nearly_vertices(target_mass: Array, draft_mass: Array, count: Array, block: Array) -> Array:
@@ -66,9 +67,9 @@ def nearly_vertices(target_mass: Array, draft_mass: Array, count: Array, block: 
     position = arange_like(block, block.shape[1])
     same = block[:, :, None] == block[:, None, :]
     later = block[:, :, None] < block[:, None, :]
-    power = count[:, None]
-    top, bottom = _sum_over(same | later, draft_mass) ** power, _sum_over(later, draft_mass) ** power
-    here = (_tail(draft_mass) + draft_mass) ** power
+    drafts = count[:, None]
+    top, bottom = (power(_sum_over(mask, draft_mass), drafts) for mask in (same | later, later))
+    here = power(_tail(draft_mass) + draft_mass, drafts)
     whole = _sum_over(same, target_mass)
     passed = _sum_over(same & (position[None, None, :] < position[None, :, None]), target_mass)
     height = (top - here) - (top - bottom) * divide(passed, whole, otherwise=0)
@@ -77,8 +78,7 @@ def nearly_vertices(target_mass: Array, draft_mass: Array, count: Array, block: 
 
 def _sum_over(mask: Array, mass: Array) -> Array:
     """Return for every level the mass [B, G] of the levels that ``mask`` bool [B, G, G] marks for it."""
-    xp = namespace(mass)
-    return xp.sum(xp.where(mask, mass[:, None, :], mass[:, None, :] * 0), axis=-1)
+    return namespace(mass).sum(kept(mask, mass[:, None, :]), axis=-1)
 
 
 def _numbered(starts: Array) -> Array:
@@ -98,22 +98,10 @@ def make_blocks(target_mass: Array, draft_mass: Array, count: Array) -> Blocks:
     mass = _sum_over(same, draft_mass)
     below = _sum_over(block[:, :, None] < block[:, None, :], draft_mass)
     target_of_block = _sum_over(same, target_mass)
-    even = _even(mass + below, below, count)
+    even = power_sum(below, mass + below, count[:, None])
     target_share = divide(target_mass, target_of_block, otherwise=1)
     draft_share = divide(draft_mass, mass, otherwise=1)
     # No feasible share ratio exceeds m; the cap keeps a division by a denormal from overflowing.
     ratio = divide(target_share, xp.maximum(draft_share, target_share / 2**40), otherwise=1)
     wanted = xp.where((target_of_block > 0) & (draft_mass > 0), even * ratio, even)
     return Blocks(block, same, mass, below, even, wanted)
-
-
-def _even(above: Array, below: Array, count: Array) -> Array:
-    """Return (A^m - B^m) / (A - B) = sum over i < m of A^i B^(m-1-i), without cancellation, [B, G]."""
-    xp = namespace(above)
-    drafts = count[:, None]
-    total = above * 0
-    for i in range(int(xp.max(count))):
-        used = drafts > i
-        exponent = xp.where(used, drafts - 1 - i, drafts * 0)
-        total = total + xp.where(used, above**i * below**exponent, above * 0)
-    return total

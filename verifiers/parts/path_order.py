@@ -16,24 +16,17 @@ The order must be strict and the same wherever it is used. Ratios are compared a
 ratios that agree up to rounding are ties in every arithmetic, and the smaller token then ranks higher.
 """
 
-from verifiers.arrays import Array, as_float64, divide, namespace, pick, pick_each
+from verifiers.arrays import Array, as_float64, divide, filled, namespace, ones, pick, pick_each, zeros
+from verifiers.parts.powers import power_sum
 
 
 def ranks(target: Array, draft: Array) -> Array:
     """Return each token's rank, int [B, V], 0 for the highest p/q; tokens with q = 0 rank by p/q = 0."""
     xp = namespace(target)
     ratio = as_float64(divide(target, draft, otherwise=0))
-    largest = ratio * 0 + 1e38  # float32 ends at 3.4e38
+    largest = 1e38  # float32 ends at 3.4e38
     key = xp.astype(xp.where(ratio < largest, ratio, largest), xp.float32)
     return xp.argsort(xp.argsort(-key, axis=-1, stable=True), axis=-1)
-
-
-def power_sum(low: Array, high: Array, num_paths: int) -> Array:
-    """Return G(low, high) = (high^K - low^K) / (high - low), elementwise."""
-    total = low * 0
-    for i in range(num_paths):
-        total = total + high**i * low ** (num_paths - 1 - i)
-    return total
 
 
 def child_intervals(draft: Array, rank: Array, alpha: Array) -> tuple[Array, Array]:
@@ -44,7 +37,7 @@ def child_intervals(draft: Array, rank: Array, alpha: Array) -> tuple[Array, Arr
     xp = namespace(draft)
     order = xp.argsort(-rank, axis=-1)
     upto = xp.cumulative_sum(xp.take_along_axis(draft, order, axis=-1), axis=-1)
-    below = xp.concat([upto[:, :1] * 0, upto[:, :-1]], axis=-1)
+    below = xp.concat([zeros(upto[:, :1]), upto[:, :-1]], axis=-1)
     back = xp.argsort(order, axis=-1)
     width = (1 - alpha)[:, None]
     low = alpha[:, None] + width * xp.take_along_axis(below, back, axis=-1)
@@ -55,7 +48,9 @@ def child_intervals(draft: Array, rank: Array, alpha: Array) -> tuple[Array, Arr
 def highest_path_row(draft: Array, rank: Array, alpha: Array, num_paths: int) -> Array:
     """Return q^Gamma(. | v) [B, V], the law of the next token of the highest of ``num_paths`` paths."""
     low, high = child_intervals(draft, rank, alpha)
-    return draft * power_sum(low, high, num_paths) / power_sum(alpha, alpha * 0 + 1, num_paths)[:, None]
+    paths = filled(rank[:, :1], num_paths)
+    whole = power_sum(alpha[:, None], ones(alpha[:, None]), paths)
+    return draft * power_sum(low, high, paths) / whole
 
 
 def child_alpha(draft: Array, rank: Array, alpha: Array, token: Array) -> Array:
@@ -68,5 +63,5 @@ def keep_highest(present: Array, rank: Array, tokens: Array) -> Array:
     """Return which paths continue with the highest child: present bool [B, K], tokens int [B, K]."""
     xp = namespace(rank)
     drafted = pick_each(rank, tokens)
-    best = xp.min(xp.where(present, drafted, drafted * 0 + rank.shape[-1]), axis=-1, keepdims=True)
+    best = xp.min(xp.where(present, drafted, rank.shape[-1]), axis=-1, keepdims=True)
     return present & (drafted == best)

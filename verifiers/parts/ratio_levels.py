@@ -22,13 +22,16 @@ from verifiers.arrays import (
     Array,
     arange_like,
     divide,
+    filled,
     is_exact,
     minimum_one,
     namespace,
     normalised,
     pick_each,
     positive_part,
+    zeros,
 )
+from verifiers.parts.powers import power
 
 MAX_LEVELS = 64
 _SMALLEST_SLACK = 1e-12
@@ -61,7 +64,7 @@ def prefix_bounds(target: Array, draft: Array, count: Array) -> Array:
     The least is alpha* (arXiv 2502.18779; docs/theory.md, "Budgets and the optimum"). ``count`` int [B] is n.
     """
     missed = positive_part(1 - running_sum(draft))
-    return (1 - running_sum(target)) + (1 - missed ** count[:, None])
+    return (1 - running_sum(target)) + (1 - power(missed, count[:, None]))
 
 
 def running_sum(mass: Array) -> Array:
@@ -71,7 +74,7 @@ def running_sum(mass: Array) -> Array:
     steps has lost can be read off from the step, and is added back.
     """
     xp = namespace(mass)
-    none = mass[:, :1] * 0
+    none = zeros(mass[:, :1])
     rough = xp.concat([none, xp.cumulative_sum(mass, axis=-1)], axis=-1)
     lost = mass - (rough[:, 1:] - rough[:, :-1])
     return rough + xp.concat([none, xp.cumulative_sum(lost, axis=-1)], axis=-1)
@@ -89,8 +92,8 @@ def make_levels(target: Array, draft: Array, count: Array) -> Levels:
     bounds = prefix_bounds(p, q, count)
     optimum = positive_part(xp.min(bounds, axis=-1))
     if target.shape[1] <= MAX_LEVELS or is_exact(target):
-        level = order * 0 + arange_like(order, order.shape[1])
-        share, target_mass, draft_mass = q * 0, p, q
+        level = zeros(order) + arange_like(order, order.shape[1])
+        share, target_mass, draft_mass = zeros(q), p, q
     else:
         level, share, target_mass, draft_mass = _grid(p, q, pick_each(key, order), bounds - optimum[:, None])
     return Levels(_undo(order, level), _undo(order, share), target_mass, draft_mass, optimum)
@@ -120,7 +123,7 @@ def _grid(p: Array, q: Array, key: Array, slack: Array) -> tuple[Array, Array, A
     share = minimum_one(positive_part(divide(upper - ratio, upper - lower, otherwise=0)))
     draft_mass = _mass_from(knots, q * (1 - share))
     passed_on = _mass_from(knots, q * share)[:, :-1]
-    draft_mass = draft_mass + xp.concat([draft_mass[:, :1] * 0, passed_on], axis=1)
+    draft_mass = draft_mass + xp.concat([zeros(draft_mass[:, :1]), passed_on], axis=1)
     return level, share, draft_mass * high, draft_mass
 
 
@@ -128,7 +131,7 @@ def _mass_from(knots: Array, mass: Array) -> Array:
     """Return the mass [B, G] between each knot (included) and the next (excluded); the first knot is 0."""
     xp = namespace(mass)
     cumulative = running_sum(mass)
-    end = xp.concat([knots[:, 1:], knots[:, -1:] * 0 + mass.shape[1]], axis=1)
+    end = xp.concat([knots[:, 1:], filled(knots[:, -1:], mass.shape[1])], axis=1)
     return positive_part(pick_each(cumulative, end) - pick_each(cumulative, knots))
 
 
@@ -142,13 +145,13 @@ def _knots(p: Array, q: Array, slack: Array) -> Array:
     xp = namespace(p)
     last = p.shape[1] - 1
     size = xp.argmin(slack, axis=-1)[:, None]
-    edge = xp.where(size < last, size, size * 0 + last)
+    edge = xp.where(size < last, size, last)
     before = xp.where(edge > 0, edge - 1, edge)
     mass = (p + q) / 2
     nearest = xp.minimum(slack[:, :-1], slack[:, 1:])
-    crowded = normalised(mass / (mass + (nearest + _SMALLEST_SLACK) ** 0.5))
+    crowded = normalised(mass / (mass + xp.sqrt(nearest + _SMALLEST_SLACK)))
     passed = xp.cumulative_sum(mass + crowded, axis=-1)
     steps = xp.astype(arange_like(p, MAX_LEVELS - 4) + 1, p.dtype) * (2 / (MAX_LEVELS - 3))
     found = xp.stack([xp.searchsorted(row, steps) for row in passed])
-    found = xp.where(found < last, found, found * 0 + last)
-    return xp.sort(xp.concat([edge * 0, before, edge, found, edge * 0 + last], axis=1), axis=-1)
+    found = xp.where(found < last, found, last)
+    return xp.sort(xp.concat([zeros(edge), before, edge, found, filled(edge, last)], axis=1), axis=-1)

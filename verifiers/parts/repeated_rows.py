@@ -3,7 +3,7 @@
 An enumeration, or a batch of drafts from one context, repeats a few rows many times.
 """
 
-from verifiers.arrays import Array, arange_like, as_float64, namespace
+from verifiers.arrays import Array, arange_like, as_float64, namespace, zeros
 
 
 def distinct_requests(target: Array, draft: Array, count: Array) -> tuple[Array, Array]:
@@ -18,7 +18,7 @@ def distinct_requests(target: Array, draft: Array, count: Array) -> tuple[Array,
     spread = xp.astype(arange_like(target, target.shape[1]) + 1, xp.float64) * 0.6180339887498949
     sketch = xp.sum((as_float64(target) + as_float64(draft) * 2**0.5) * (spread - xp.floor(spread)), axis=-1)
     _, copy = xp.unique_inverse(sketch + count)
-    chosen = every[: int(xp.max(copy)) + 1] * 0
+    chosen = zeros(every[: int(xp.max(copy)) + 1])
     chosen[copy] = every
     twin = chosen[copy]
     if xp.all((target == target[twin]) & (draft == draft[twin])) and xp.all(count == count[twin]):

@@ -1,6 +1,6 @@
 """The pieces that single-path rules share: how far a path is accepted, and what is drawn after it."""
 
-from verifiers.arrays import Array, arange_like, divide, namespace, pick, positive_part
+from verifiers.arrays import Array, arange_like, divide, namespace, ones, pick, positive_part
 from verifiers.interface import DecisionSource
 
 
@@ -9,6 +9,10 @@ def residual(target: Array, draft: Array) -> Array:
 
     Nothing is left only where the two rows agree to rounding, and then the residual is drawn from with
     probability zero to rounding; the target row keeps that draw inside the target's support.
+
+    >>> import numpy as np
+    >>> residual(np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.25, 0.5])).tolist()
+    [0.25, 0.25, 0.0]
     """
     xp = namespace(target)
     left = positive_part(target - draft)
@@ -42,7 +46,7 @@ def first_failure(success: Array) -> Array:
 def first_success(success: Array) -> Array:
     """Weights [B, N+1] of the first index whose independent coin succeeds, N for none; chances [B, N]."""
     xp = namespace(success)
-    missed = success[:, :1] * 0 + 1
+    missed = ones(success[:, :1])
     weights = []
     for i in range(success.shape[1]):
         chance = success[:, i : i + 1]
@@ -69,6 +73,6 @@ def draw_correction(
     length = draft_rows.shape[1]
     target = pick(target_rows, tau)
     bonus = (tau == length)[:, None]
-    draft = pick(draft_rows, xp.where(tau < length, tau, tau * 0 + length - 1))
+    draft = pick(draft_rows, xp.where(tau < length, tau, length - 1))
     weights = residual(scale[:, None] * target, draft)
     return decisions.categorical(xp.where(bonus, target, weights))

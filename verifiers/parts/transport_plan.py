@@ -48,6 +48,10 @@ def transport_plan(
 
     Raises `InvalidInputError` for shapes that disagree, negative masses and nodes out of range,
     `InfeasibleTransportError` where no plan exists.
+
+    >>> trees = [np.array([0, 1]), np.array([0, 2])]
+    >>> [row.tolist() for row in transport_plan(np.array([0.5, 0.25, 0.25]), trees, np.array([0.5, 0.5]))]
+    [[0.25, 0.25], [0.25, 0.25]]
     """
     exact = stop_masses.dtype == object and tree_probs.dtype == object
     rounding = 0 if exact else ROUNDING

@@ -9,7 +9,7 @@ and the drafts further down are still untouched draws from q.
 from dataclasses import dataclass
 from typing import Protocol
 
-from verifiers.arrays import Array, arange_like, namespace
+from verifiers.arrays import Array, all_true, arange_like, divide, kept, namespace, ones, zeros
 from verifiers.interface import DecisionSource, Drafts, Verdict
 from verifiers.parts.residual import residual
 
@@ -54,15 +54,14 @@ class ActiveDecisions:
 
     def bernoulli(self, probability: Array) -> Array:
         """Ask for the active requests, probability [B] or [B, N]; False elsewhere."""
-        xp = namespace(probability)
         active = self._active if probability.ndim == 1 else self._active[:, None]
-        return self._decisions.bernoulli(xp.where(active, probability, probability * 0))
+        return self._decisions.bernoulli(kept(active, probability))
 
     def categorical(self, weights: Array) -> Array:
         """Ask for the active requests, weights [B, V]; 0 elsewhere."""
         xp = namespace(weights)
         first = arange_like(weights, weights.shape[-1])[None, :] == 0
-        certain = xp.where(first, weights * 0 + 1, weights * 0)
+        certain = kept(first, ones(weights))
         return self._decisions.categorical(xp.where(self._active[:, None], weights, certain))
 
 
@@ -70,7 +69,7 @@ def first_true(mask: Array) -> Array:
     """Return the index of the first True in each row, int [B] from bool [B, N]; 0 where there is none."""
     xp = namespace(mask)
     countdown = mask.shape[1] - arange_like(mask, mask.shape[1])[None, :]
-    return xp.argmax(xp.where(mask, countdown, countdown * 0), axis=-1)
+    return xp.argmax(kept(mask, countdown), axis=-1)
 
 
 def accept_or_redraw(token: Array, law: Array, target: Array, decisions: DecisionSource) -> Array:
@@ -81,11 +80,10 @@ def accept_or_redraw(token: Array, law: Array, target: Array, decisions: Decisio
     xp = namespace(target)
     request = arange_like(token, token.shape[0])
     drawn, wanted = law[request, token], target[request, token]
-    # p/law compared without dividing by a law of zero: such a token is never drawn.
-    chance = xp.where(wanted < drawn, wanted, drawn) / xp.where(drawn > 0, drawn, drawn * 0 + 1)
-    kept = decisions.bernoulli(chance)
-    redrawn = ActiveDecisions(decisions, ~kept).categorical(residual(target, law))
-    return xp.where(kept, token, redrawn)
+    # A token of law zero is never drawn; where the law is broken (NaN) it is left to the target.
+    accepted = decisions.bernoulli(divide(xp.where(wanted < drawn, wanted, drawn), drawn, otherwise=0))
+    redrawn = ActiveDecisions(decisions, ~accepted).categorical(residual(target, law))
+    return xp.where(accepted, token, redrawn)
 
 
 def walk(drafts: Drafts, decisions: DecisionSource, rule: OneStepRule) -> Verdict:
@@ -93,9 +91,9 @@ def walk(drafts: Drafts, decisions: DecisionSource, rule: OneStepRule) -> Verdic
     wide = drafts.in_working_precision()
     xp = namespace(wide.tokens)
     request = arange_like(wide.tokens, wide.batch)
-    present = wide.tokens[:, :, 0] == wide.tokens[:, :, 0]
+    present = all_true(wide.tokens[:, :, 0])
     active = present[:, 0]
-    tau = xp.zeros_like(wide.tokens[:, 0, 0])
+    tau = zeros(wide.tokens[:, 0, 0])
     next_token = tau
     for depth in range(wide.draft_length):
         path = first_true(present)

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from verifiers.arrays import arange_like, namespace, pick
+from verifiers.arrays import all_true, arange_like, namespace, pick, working_rows, zeros
 from verifiers.interface import DecisionSource, Drafts, Verdict
-from verifiers.parts.balanced_selection import TOLERANCE, balanced_plan, select, working_rows
-from verifiers.rules.block import verify_path
+from verifiers.parts.balanced_selection import TOLERANCE, balanced_plan, select
+from verifiers.parts.block_path import verify_path
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class BalancedMultipathBlockVerifier:
         wide = drafts.in_working_precision()
         xp = namespace(wide.draft_probs)
         request = arange_like(wide.tokens, wide.batch)
-        present = wide.tokens[:, :, 0] == wide.tokens[:, :, 0]
-        path = wide.tokens[:, 0, 0] * 0
+        present = all_true(wide.tokens[:, :, 0])
+        path = zeros(wide.tokens[:, 0, 0])
         rows = []
         for depth in range(wide.draft_length):
             tokens = wide.tokens[:, :, depth]

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from verifiers.arrays import Array, divide, minimum_one, namespace, normalised
+from verifiers.arrays import Array, divide, minimum_one, namespace, normalised, ones, positive_part
 from verifiers.errors import InvalidInputError
 from verifiers.interface import DecisionSource, Drafts, State, StatefulVerifier, Verdict
 from verifiers.parts.multisets import multisets
@@ -151,7 +151,7 @@ class Block:
             moved = [above.ratios[:, j, None] * step for j, step in enumerate(steps)]
             ratios = np.array([ratio.reshape(-1) for ratio in moved]).reshape(len(moved), len(p)).T
         else:
-            p = q = row[:1, 0] * 0 + 1
+            p = q = ones(row[:1, 0])
             ratios = np.array([[debt.ratio for debt in start.debts]])
         given = []
         for j, debt in enumerate(start.debts):
@@ -201,7 +201,7 @@ class Block:
         stops = np.concatenate(
             [mass - under for mass, under in zip(masses[:-1], below, strict=True)] + masses[-1:]
         )
-        stops = np.where(stops > 0, stops, stops * 0)
+        stops = positive_part(stops)
         leaves = self._nodes[-len(masses[-1]) :]
         trees: dict[frozenset[Context], Any] = {}
         for drawn, orders in multisets(len(leaves), self._paths):

@@ -13,7 +13,7 @@ any arithmetic, at a cost of C(V+n-2, n-1) terms a token. That is for toys; at f
 from dataclasses import dataclass
 from math import comb
 
-from verifiers.arrays import Array, arange_like, divide, namespace, pick, pick_each
+from verifiers.arrays import Array, arange_like, divide, filled, kept, namespace, ones, pick, pick_each, zeros
 from verifiers.errors import InvalidInputError
 from verifiers.interface import DecisionSource, Drafts, Verdict
 from verifiers.parts.multisets import multisets
@@ -27,7 +27,7 @@ def importance(target: Array, draft: Array) -> Array:
     """Return lambda = p/q [B, V], capped at 2^40 so that no weight overflows; 0 where q = 0."""
     xp = namespace(target)
     ratio = divide(target, draft, otherwise=0)
-    cap = ratio * 0 + 2**40
+    cap = filled(ratio, 2**40)
     return xp.where(ratio < cap, ratio, cap)
 
 
@@ -43,16 +43,16 @@ def selected_law(draft: Array, weight: Array, num_drafts: int) -> Array:
             f"drafts: canonical selection enumerates multisets of {num_drafts - 1} among {vocab} tokens; "
             "too many, use global_resolution"
         )
-    expectation = draft * 0
+    expectation = zeros(draft)
     for others, orders in multisets(vocab, num_drafts - 1):
-        chance = draft[:, :1] * 0 + orders
-        total = draft[:, :1] * 0
+        chance = filled(draft[:, :1], orders)
+        total = zeros(draft[:, :1])
         for other in others:
             chance = chance * draft[:, other : other + 1]
             total = total + weight[:, other : other + 1]
-        expectation = expectation + divide(chance + weight * 0, weight + total, otherwise=0)
-    unweighted = xp.sum(xp.where(weight > 0, draft * 0, draft), axis=-1, keepdims=True)
-    fallback = xp.where(weight > 0, draft * 0, draft) * unweighted ** (num_drafts - 1)
+        expectation = expectation + divide(chance, weight + total, otherwise=0)
+    unweighted = kept(~(weight > 0), draft)
+    fallback = unweighted * xp.sum(unweighted, axis=-1, keepdims=True) ** (num_drafts - 1)
     return draft * weight * expectation * num_drafts + fallback
 
 
@@ -61,10 +61,10 @@ def select_by_importance(node: Node, decisions: DecisionSource) -> Array:
     xp = namespace(node.target)
     weight = importance(node.target, node.draft)
     drafted = pick_each(weight, node.tokens)
-    lottery = xp.where(node.present, drafted, drafted * 0)
+    lottery = kept(node.present, drafted)
     first = arange_like(drafted, drafted.shape[1])[None, :] == first_true(node.present)[:, None]
     empty = xp.sum(lottery, axis=-1, keepdims=True) <= 0
-    choice = decisions.categorical(xp.where(empty & first, drafted * 0 + 1, lottery))
+    choice = decisions.categorical(xp.where(empty & first, ones(drafted), lottery))
     chosen, copy = distinct_requests(node.target, node.draft, node.num_drafts)
     draft, law = node.draft[chosen], node.draft[chosen]
     for count in range(2, node.tokens.shape[1] + 1):

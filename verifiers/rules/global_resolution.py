@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from verifiers.arrays import Array, pick
+from verifiers.arrays import Array, pick, working_rows
 from verifiers.interface import DecisionSource, Drafts, Verdict
-from verifiers.parts.balanced_selection import TOLERANCE, balanced_plan, select, working_rows
+from verifiers.parts.balanced_selection import TOLERANCE, balanced_plan, select
 from verifiers.parts.walk import Node, accept_or_redraw, walk
 
 

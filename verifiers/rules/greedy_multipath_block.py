@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from verifiers.arrays import arange_like, namespace, pick
+from verifiers.arrays import all_true, arange_like, namespace, pick, zeros
 from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.parts.block_path import verify_path
 from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, ranks
 from verifiers.parts.walk import first_true
-from verifiers.rules.block import verify_path
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class GreedyMultipathBlockVerifier:
         wide = drafts.in_working_precision()
         xp = namespace(wide.draft_probs)
         request = arange_like(wide.tokens, wide.batch)
-        present = wide.tokens[:, :, 0] == wide.tokens[:, :, 0]
-        alpha = wide.draft_probs[:, 0, 0, 0] * 0
+        present = all_true(wide.tokens[:, :, 0])
+        alpha = zeros(wide.draft_probs[:, 0, 0, 0])
         rows = []
         for depth in range(wide.draft_length):
             path = first_true(present)

@@ -2,7 +2,19 @@
 
 from dataclasses import dataclass
 
-from verifiers.arrays import Array, arange_like, divide, minimum_one, namespace, pick
+from verifiers.arrays import (
+    Array,
+    all_true,
+    arange_like,
+    divide,
+    kept,
+    minimum_one,
+    namespace,
+    ones,
+    pick,
+    positive_part,
+    zeros,
+)
 from verifiers.interface import DecisionSource, Drafts, State, Verdict
 from verifiers.parts.carry import LayeredRow, Layers, advance, owed
 from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, ranks
@@ -32,10 +44,10 @@ def greedy_stop_chances(target: Array, law: Array, surplus: Array) -> Array:
     """
     xp = namespace(target)
     scaled = surplus[:, None] * target
-    above = xp.sum(xp.where(scaled > law, scaled - law, law * 0), axis=-1)
-    below = xp.sum(xp.where(law > scaled, law - scaled, law * 0), axis=-1)
+    above = xp.sum(positive_part(scaled - law), axis=-1)
+    below = xp.sum(positive_part(law - scaled), axis=-1)
     # Capped: for r just below 1 the two sums may change places by rounding.
-    return xp.where(surplus < 1, minimum_one(divide(above, below, otherwise=1)), surplus * 0 + 1)
+    return xp.where(surplus < 1, minimum_one(divide(above, below, otherwise=1)), ones(surplus))
 
 
 @dataclass(frozen=True)
@@ -70,9 +82,9 @@ class GreedyMultipathCarryVerifier:
 def _descend(drafts: Drafts, layers: Layers) -> tuple[list[_Step], Array, Array]:
     """Follow the highest path; return its nodes, its index [B], and r at its end [B]."""
     request = arange_like(drafts.tokens, drafts.batch)
-    present = drafts.tokens[:, :, 0] == drafts.tokens[:, :, 0]
-    alpha = drafts.draft_probs[:, 0, 0, 0] * 0
-    surplus = alpha + 1
+    present = all_true(drafts.tokens[:, :, 0])
+    alpha = zeros(drafts.draft_probs[:, 0, 0, 0])
+    surplus = ones(alpha)
     steps = []
     for depth in range(drafts.draft_length):
         path = first_true(present)
@@ -93,7 +105,7 @@ def _next_state(steps: list[_Step], tau: Array, next_token: Array, drafts: Draft
     """Return the layers after the emission: the old ones moved on, this call's own debt added at the end."""
     xp = namespace(drafts.draft_probs)
     length = drafts.draft_length
-    at = xp.where(tau < length, tau, tau * 0 + length - 1)  # after a bonus token nothing is owed
+    at = xp.where(tau < length, tau, length - 1)  # after a bonus token nothing is owed
     request = arange_like(tau, drafts.batch)
 
     def gather(parts: list[Array]) -> Array:
@@ -104,7 +116,7 @@ def _next_state(steps: list[_Step], tau: Array, next_token: Array, drafts: Draft
 
     surplus = gather([step.surplus for step in steps])
     everything = Layers(
-        with_own([step.layers.ratio for step in steps], divide(surplus * 0 + 1, surplus, otherwise=0)),
+        with_own([step.layers.ratio for step in steps], divide(ones(surplus), surplus, otherwise=0)),
         with_own([step.layers.alpha for step in steps], gather([step.alpha for step in steps])),
         with_own([step.layers.remaining for step in steps], length - tau),
     )
@@ -112,5 +124,5 @@ def _next_state(steps: list[_Step], tau: Array, next_token: Array, drafts: Draft
     row = owed(drafts.target_probs[request, path, at], draft, everything, drafts.num_paths)
     moved = advance(everything, row, draft, next_token)
     ended = (tau == length)[:, None]
-    remaining = xp.where(ended, moved.remaining * 0, moved.remaining)
+    remaining = kept(~ended, moved.remaining)
     return Layers(moved.ratio[:, 1:], moved.alpha[:, 1:], remaining[:, 1:])

@@ -1,99 +1,95 @@
-"""K-SEQ: every draft is tested once with the target scaled down by a factor rho."""
+"""K-SEQ: every draft is tested once with the target scaled down by a factor rho.
+
+A test passes with probability min(1, p/(rho q)), so one of n passes with probability 1 - r^n, where r = 1 -
+beta and beta = sum_x min(p/rho, q). What the tests emit must nowhere exceed p: 1 - r^n <= rho beta. With d =
+sum_x (p - rho q)+, the target mass that no draft covers, rho beta = 1 - d and r = (d + rho - 1) / rho; so
+
+    rho is valid iff d <= r^n,    and    left(x) = (p - rho q)+ + min(p, rho q) (r^n - d) / (1 - d)
+
+are the masses of the residual, r^n in all. Nothing cancels here, however near p and q are.
+"""
 
 from dataclasses import dataclass
 
 from verifiers.arrays import (
     Array,
-    as_arithmetic_of,
-    as_float64,
     divide,
+    kept,
     minimum_one,
     namespace,
+    ones,
     pick,
     pick_each,
     positive_part,
+    working_rows,
+    zeros,
 )
 from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.parts.powers import power
 from verifiers.parts.repeated_rows import distinct_requests
 from verifiers.parts.residual import first_success
 from verifiers.parts.walk import ActiveDecisions, Node, walk
 
 _BISECTIONS = 50
-_ROUND_UP = 1 + 2.0**-40
 
 
-def _overlap(target: Array, draft: Array, rho: Array) -> Array:
-    """Return beta(rho) = sum_x min(p/rho, q), [B]."""
-    xp = namespace(target)
-    scaled = target / rho[:, None]
-    return xp.sum(xp.where(scaled < draft, scaled, draft), axis=-1)
+def _uncovered_and_refused(target: Array, draft: Array, rho: Array, num_drafts: Array) -> tuple[Array, Array]:
+    """Return d and r^n, [B]; see the module."""
+    uncovered = namespace(target).sum(positive_part(target - rho[:, None] * draft), axis=-1)
+    return uncovered, power((uncovered + (rho - 1)) / rho, num_drafts)
 
 
-def _reach(beta: Array, num_drafts: Array, most: int) -> Array:
-    """Return (1 - (1 - beta)^n) / beta = sum_{j<n} (1 - beta)^j, [B], without dividing or cancelling."""
-    xp = namespace(beta)
-    power = beta * 0 + 1
-    total = beta * 0
-    for j in range(most):
-        total = total + xp.where(num_drafts > j, power, power * 0)
-        power = power * (1 - beta)
-    return total
+def smallest_rho(target: Array, draft: Array, num_drafts: Array) -> Array:
+    """Return the smallest valid rho in [1, n], [B], rounded up by at most n 2^-50; 1 where p = q.
 
-
-def smallest_rho(target: Array, draft: Array, num_drafts: Array, most: int) -> Array:
-    """Return a rho [B] with reach(beta(rho)) <= rho, at or just above the smallest one in [1, n].
-
-    Any such rho is lossless, so it is found in float64 and rounded up; n itself serves where rounding
-    leaves a doubt in the arithmetic of the caller. ``most`` bounds ``num_drafts``, int [B]. Equal rows are
-    searched once.
+    target and draft [B, V], ``num_drafts`` int [B] >= 1. In float64, or in rationals where the rows are.
+    Equal rows are searched once.
     """
     chosen, copy = distinct_requests(target, draft, num_drafts)
-    return _smallest_rho(target[chosen], draft[chosen], num_drafts[chosen], most)[copy]
+    return _smallest_rho(working_rows(target[chosen]), working_rows(draft[chosen]), num_drafts[chosen])[copy]
 
 
-def _smallest_rho(target: Array, draft: Array, num_drafts: Array, most: int) -> Array:
-    """Bisect for distinct requests."""
-    xp = namespace(num_drafts)
-    p, q = as_float64(target), as_float64(draft)
-    high = xp.astype(num_drafts, xp.float64)
-    low = high * 0 + 1
+def _smallest_rho(target: Array, draft: Array, num_drafts: Array) -> Array:
+    """Bisect for distinct normalised requests: d falls and r^n grows with rho, and n is always valid."""
+    xp = namespace(target)
+
+    def is_valid(rho: Array) -> Array:
+        uncovered, refused = _uncovered_and_refused(target, draft, rho, num_drafts)
+        return uncovered <= refused
+
+    low = ones(target[:, 0])
+    high = xp.where(is_valid(low), low, low * num_drafts)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        enough = _reach(_overlap(p, q, middle), num_drafts, most) <= middle
+        enough = is_valid(middle)
         high = xp.where(enough, middle, high)
         low = xp.where(enough, low, middle)
-    limit = xp.astype(num_drafts, xp.float64)
-    rounded = high * _ROUND_UP
-    rho = as_arithmetic_of(target, xp.where(rounded < limit, rounded, limit))
-    valid = _reach(_overlap(target, draft, rho), num_drafts, most) <= rho
-    return namespace(target).where(valid, rho, as_arithmetic_of(target, limit))
+    return high
 
 
 def accept_first_of_sequence(node: Node, decisions: DecisionSource) -> Array:
     """Apply K-SEQ with the smallest valid rho."""
-    rho = smallest_rho(node.target, node.draft, node.num_drafts, node.tokens.shape[1])
-    return accept_scaled(node, rho, decisions)
+    return accept_scaled(node, smallest_rho(node.target, node.draft, node.num_drafts), decisions)
 
 
 def accept_scaled(node: Node, rho: Array, decisions: DecisionSource) -> Array:
     """Accept the first draft that passes with probability min(1, p/(rho q)), else draw the residual.
 
-    Of law p only if ``rho`` [B] is valid, that is reach(beta(rho)) <= rho; see `smallest_rho`.
+    Of law p only if ``rho`` [B] is valid; see `smallest_rho`.
     """
     xp = namespace(node.target)
-    most = node.tokens.shape[1]
-    ratio = divide(pick_each(node.target, node.tokens), pick_each(node.draft, node.tokens), otherwise=0)
-    chance = minimum_one(ratio / rho[:, None])
-    choice = decisions.categorical(first_success(xp.where(node.present, chance, chance * 0)))
-    scaled = node.target / rho[:, None]
-    served = xp.where(scaled < node.draft, scaled, node.draft)
-    reach = _reach(_overlap(node.target, node.draft, rho), node.num_drafts, most)
-    left = positive_part(node.target - served * reach[:, None])
-    left = xp.where(xp.sum(left, axis=-1, keepdims=True) > 0, left, node.target)
-    refused = choice == most
-    redrawn = ActiveDecisions(decisions, refused).categorical(left)
-    accepted = pick(node.tokens, xp.where(refused, choice * 0, choice))
-    return xp.where(refused, redrawn, accepted)
+    target, draft = working_rows(node.target), working_rows(node.draft)
+    scaled = rho[:, None] * draft
+    ratio = divide(pick_each(target, node.tokens), pick_each(scaled, node.tokens), otherwise=0)
+    choice = decisions.categorical(first_success(kept(node.present, minimum_one(ratio))))
+    uncovered, refused = _uncovered_and_refused(target, draft, rho, node.num_drafts)
+    covered = xp.where(target < scaled, target, scaled)
+    spare = divide(refused - uncovered, xp.sum(covered, axis=-1), otherwise=0)
+    left = positive_part(target - covered + covered * spare[:, None])
+    left = xp.where(xp.sum(left, axis=-1, keepdims=True) > 0, left, target)
+    none = choice == node.tokens.shape[1]
+    redrawn = ActiveDecisions(decisions, none).categorical(left)
+    return xp.where(none, redrawn, pick(node.tokens, xp.where(none, zeros(choice), choice)))
 
 
 @dataclass(frozen=True)

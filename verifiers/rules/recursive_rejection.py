@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from verifiers.arrays import Array, divide, minimum_one, namespace, normalised, pick
+from verifiers.arrays import Array, all_true, divide, minimum_one, namespace, normalised, pick, zeros
 from verifiers.interface import DecisionSource, Drafts, Verdict
 from verifiers.parts.residual import residual
 from verifiers.parts.walk import ActiveDecisions, Node, walk
@@ -12,8 +12,8 @@ def reject_in_turn(node: Node, decisions: DecisionSource) -> Array:
     """Test every draft against the current target, which each rejection replaces by (target - q)+."""
     xp = namespace(node.target)
     target = node.target
-    done = node.present[:, 0] & False
-    token = node.tokens[:, 0] * 0
+    done = ~all_true(node.present[:, 0])
+    token = zeros(node.tokens[:, 0])
     for k in range(node.tokens.shape[1]):
         draft = node.tokens[:, k]
         tested = node.present[:, k] & ~done

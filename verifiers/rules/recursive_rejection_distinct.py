@@ -2,7 +2,18 @@
 
 from dataclasses import dataclass
 
-from verifiers.arrays import Array, arange_like, divide, minimum_one, namespace, normalised, pick
+from verifiers.arrays import (
+    Array,
+    all_true,
+    arange_like,
+    divide,
+    kept,
+    minimum_one,
+    namespace,
+    normalised,
+    pick,
+    zeros,
+)
 from verifiers.interface import DecisionSource, Drafting, Drafts, Verdict
 from verifiers.parts.residual import residual
 from verifiers.parts.walk import ActiveDecisions, Node, walk
@@ -16,20 +27,20 @@ def reject_distinct_in_turn(node: Node, decisions: DecisionSource) -> Array:
     """
     xp = namespace(node.target)
     target, law = node.target, node.draft
-    done = node.present[:, 0] & False
-    token = node.tokens[:, 0] * 0
+    done = ~all_true(node.present[:, 0])
+    token = zeros(node.tokens[:, 0])
     every = arange_like(law, law.shape[-1])[None, :]
     for k in range(node.tokens.shape[1]):
         draft = node.tokens[:, k]
         mass = pick(law, draft)
         tested = node.present[:, k] & ~done & (mass > 0)
         chance = minimum_one(divide(pick(target, draft), mass, otherwise=1))
-        kept = ActiveDecisions(decisions, tested).bernoulli(chance)
-        token = xp.where(kept, draft, token)
-        done = done | kept
-        rejected = (tested & ~kept)[:, None]
+        accepted = ActiveDecisions(decisions, tested).bernoulli(chance)
+        token = xp.where(accepted, draft, token)
+        done = done | accepted
+        rejected = (tested & ~accepted)[:, None]
         target = xp.where(rejected, normalised(residual(target, law)), target)
-        without = normalised(xp.where(every == draft[:, None], law * 0, law))
+        without = normalised(kept(every != draft[:, None], law))
         law = xp.where(rejected, without, law)
     redrawn = ActiveDecisions(decisions, ~done).categorical(target)
     return xp.where(done, token, redrawn)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from verifiers.arrays import namespace, pick
+from verifiers.arrays import all_true, namespace, pick, zeros
 from verifiers.interface import DecisionSource, Drafts, Verdict
 from verifiers.parts.walk import first_true
 
@@ -23,5 +23,5 @@ class SampleAndMatchVerifier:
         xp = namespace(wide.tokens)
         drawn = decisions.categorical(wide.target_probs[:, 0])
         differs = drawn[:, : wide.draft_length] != wide.tokens[:, 0]
-        tau = first_true(xp.concat([differs, differs[:, :1] | True], axis=1))
-        return Verdict(tau, tau * 0, pick(drawn, tau), drafts.tokens)
+        tau = first_true(xp.concat([differs, all_true(differs[:, :1])], axis=1))
+        return Verdict(tau, zeros(tau), pick(drawn, tau), drafts.tokens)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from verifiers.arrays import minimum_one
+from verifiers.arrays import minimum_one, ones, zeros
 from verifiers.interface import DecisionSource, Drafts, Verdict
 from verifiers.parts.residual import acceptance_ratios, draw_correction, first_failure
 
@@ -23,5 +23,5 @@ class TokenVerifier:
         tokens, target, draft = wide.tokens[:, 0], wide.target_probs[:, 0], wide.draft_probs[:, 0]
         chances = minimum_one(acceptance_ratios(target, draft, tokens))
         tau = decisions.categorical(first_failure(chances))
-        next_token = draw_correction(target, draft, tau, target[:, 0, 0] * 0 + 1, decisions)
-        return Verdict(tau, tau * 0, next_token, drafts.tokens)
+        next_token = draw_correction(target, draft, tau, ones(target[:, 0, 0]), decisions)
+        return Verdict(tau, zeros(tau), next_token, drafts.tokens)

@@ -2,7 +2,21 @@
 
 from dataclasses import dataclass
 
-from verifiers.arrays import Array, arange_like, divide, minimum_one, namespace, normalised, pick
+from verifiers.arrays import (
+    Array,
+    all_true,
+    arange_like,
+    divide,
+    filled,
+    kept,
+    minimum_one,
+    namespace,
+    normalised,
+    ones,
+    pick,
+    positive_part,
+    zeros,
+)
 from verifiers.interface import DecisionSource, Drafts, Verdict
 from verifiers.parts.residual import first_success, residual
 
@@ -16,7 +30,7 @@ def depth_first(tokens: Array) -> Array:
     paths, length = tokens.shape[1:]
     order = xp.broadcast_to(arange_like(tokens, paths)[None, :], tokens.shape[:2])
     earliest = []
-    same = tokens[:, :, None, 0] == tokens[:, :, None, 0]
+    same = all_true(tokens[:, :, None, 0])
     for depth in range(length):
         same = same & (tokens[:, :, None, depth] == tokens[:, None, :, depth])
         earliest.append(xp.argmax(xp.where(same, paths - arange_like(tokens, paths), 0), axis=-1))
@@ -57,10 +71,10 @@ class _Ladder:
         xp = namespace(self.target[0])
         target, draft, weight = self.target[depth], self.draft[depth], self.weight[depth]
         scaled = weight * target
-        surplus = xp.sum(xp.where(scaled > draft, scaled - draft, scaled * 0), axis=-1, keepdims=True)
-        here = arange_like(draft, draft.shape[-1])[None, :] == token[:, None]
+        surplus = xp.sum(positive_part(scaled - draft), axis=-1, keepdims=True)
+        elsewhere = arange_like(draft, draft.shape[-1])[None, :] != token[:, None]
         left = normalised(residual(scaled, draft))
-        without = normalised(xp.where(here, draft * 0, draft))
+        without = normalised(kept(elsewhere, draft))
         self.target[depth] = xp.where(rejected, left, target)
         self.draft[depth] = xp.where(rejected, without, draft)
         # The denominator vanishes only where the child is accepted with certainty; then 1 is never used.
@@ -83,10 +97,10 @@ class TraversalVerifier:
         length, paths = wide.draft_length, wide.num_paths
         order = depth_first(wide.tokens)
         root_target, root_draft = wide.target_probs[:, 0, 0], wide.draft_probs[:, 0, 0]
-        one = root_target[:, :1] * 0 + 1
+        one = ones(root_target[:, :1])
         ladder = _Ladder([root_target] * (length + 1), [root_draft] * (length + 1), [one] * (length + 1))
         chances, rows, lengths, owners = [], [], [], []
-        shared = order[:, 0] * 0
+        shared = zeros(order[:, 0])
         for k in range(paths):
             path = order[:, k]
             tokens = pick(wide.tokens, path)
@@ -98,11 +112,11 @@ class TraversalVerifier:
             if k + 1 < paths:
                 shared = shared_prefix(tokens, pick(wide.tokens, order[:, k + 1]))
             else:
-                shared = shared * 0 - 1
+                shared = filled(shared, -1)
             for depth in reversed(range(length + 1)):
                 finished = (shared < depth)[:, None]
                 weight = ladder.weight[depth] if depth else one
-                chances.append(xp.where(finished, weight, weight * 0))
+                chances.append(kept(finished, weight))
                 rows.append(ladder.target[depth])
                 lengths.append(depth)
                 owners.append(path)
@@ -110,5 +124,5 @@ class TraversalVerifier:
                     ladder.reject_child(depth - 1, tokens[:, depth - 1], finished)
         taken = decisions.categorical(first_success(xp.concat(chances, axis=1))[:, :-1])
         next_token = decisions.categorical(pick(xp.stack(rows, axis=1), taken))
-        tau = pick(xp.stack([order[:, 0] * 0 + depth for depth in lengths], axis=1), taken)
+        tau = pick(xp.stack([filled(taken, depth) for depth in lengths], axis=1), taken)
         return Verdict(tau, pick(xp.stack(owners, axis=1), taken), next_token, drafts.tokens)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from spec_oracle.plain import Emissions, checked_emissions
 from verifiers import Drafts
+from verifiers.parts.block_path import block_weights, stop_chances
 from verifiers.parts.residual import acceptance_ratios, residual
-from verifiers.rules.block import block_weights, stop_chances
 from verifiers.sampling import invert_cdf
 
 Array: TypeAlias = NDArray[Any]

@@ -20,7 +20,7 @@ from spec_oracle.engines.keyed_noise import murmur_uniform, philox_uniform
 from spec_oracle.plain import Emissions, checked_emissions, plain_arguments, raising
 from spec_oracle.plain.calls import to_library
 from verifiers import Drafts
-from verifiers.rules.block import block_weights
+from verifiers.parts.block_path import block_weights
 
 TOKENS = 4
 """Tokens of a text whose law `calls` checks: two calls or more."""

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from spec_oracle import claims as claims_package
-from spec_oracle.claims import Verdict, decided_claims
+from spec_oracle.claims import Ruling, decided_claims
 from spec_oracle.cli import main
 from spec_oracle.report.claims import instance_text
 from spec_oracle.toy import Instance
@@ -62,7 +62,7 @@ def test_json_has_every_claim_with_an_instance_that_can_be_loaded(command, group
 
 
 def test_every_claim_is_decided(groups):
-    assert all(claim.verdict is not Verdict.UNDECIDED for group in groups.values() for claim in group)
+    assert all(claim.verdict is not Ruling.UNDECIDED for group in groups.values() for claim in group)
 
 
 def test_an_instance_with_several_rows_is_shown_as_its_file():
@@ -126,7 +126,7 @@ def test_two_tokens_block_and_token_differ(decided):
     p, q, _ = rows(claim)
     pairs = list(product(range(len(p)), repeat=2))
     accepted = overlap(p, q)
-    assert claim.verdict is Verdict.REFUTED
+    assert claim.verdict is Ruling.REFUTED
     assert claim.figures["token"] == 1 + accepted + accepted**2
     budgets = {x: min(Fraction(1), q[x] / p[x]) for x in range(len(p))}
     two = sum(min(budgets[x], q[x] * q[y] / (p[x] * p[y])) * p[x] * p[y] for x, y in pairs)
@@ -135,7 +135,7 @@ def test_two_tokens_block_and_token_differ(decided):
 
 def test_example_of_block_verification(decided):
     claim = decided("In the example of the paper")
-    assert claim.verdict is Verdict.PROVED
+    assert claim.verdict is Ruling.PROVED
     assert list(claim.figures.values()) == [Fraction(10, 9), Fraction(11, 9), Fraction(12, 9)]
 
 
@@ -158,7 +158,7 @@ def test_selection_by_ratio_misses_the_optimum(decided):
         / sum(left)
         for (drafts, i), mass in chosen.items()
     )
-    assert claim.verdict is Verdict.REFUTED
+    assert claim.verdict is Ruling.REFUTED
     assert claim.figures == {"canonical": accepted, "α*": best_acceptance(p, q, paths)}
     assert claim.figures["canonical"] < claim.figures["α*"]
 
@@ -166,10 +166,10 @@ def test_selection_by_ratio_misses_the_optimum(decided):
 @pytest.mark.parametrize(
     ("words", "verdict", "relation"),
     [
-        ("on some instance, above", Verdict.PROVED, lambda block, gbv, best: block < gbv == best),
-        ("GBV attains the K-path optimum on every", Verdict.REFUTED, lambda block, gbv, best: gbv < best),
-        ("GBV over K paths never emits fewer", Verdict.REFUTED, lambda block, gbv, best: gbv < block),
-        ("no two tokens have equal ratios", Verdict.REFUTED, lambda block, gbv, best: gbv < block),
+        ("on some instance, above", Ruling.PROVED, lambda block, gbv, best: block < gbv == best),
+        ("GBV attains the K-path optimum on every", Ruling.REFUTED, lambda block, gbv, best: gbv < best),
+        ("GBV over K paths never emits fewer", Ruling.REFUTED, lambda block, gbv, best: gbv < block),
+        ("no two tokens have equal ratios", Ruling.REFUTED, lambda block, gbv, best: gbv < block),
     ],
 )
 def test_greedy_multipath_against_one_path_and_optimum(decided, words, verdict, relation):
@@ -213,7 +213,7 @@ def test_tie_breaks_change_block_efficiency(decided):
 def test_traversal_misses_the_optimum(decided):
     claim = decided("Traversal verification attains")
     p, q, paths = rows(claim)
-    assert claim.verdict is Verdict.REFUTED
+    assert claim.verdict is Ruling.REFUTED
     assert claim.figures["K-path optimum"] == 1 + best_acceptance(p, q, paths)
     assert claim.figures["traversal"] < claim.figures["K-path optimum"]
 
@@ -222,7 +222,7 @@ def test_masses_of_block_transport_are_not_optimal(decided):
     claim = decided("is the most that K independent paths allow")
     p, q, paths = rows(claim)
     masses = sum(a * (1 - (1 - min(Fraction(1), b / a)) ** paths) for a, b in zip(p, q, strict=True))
-    assert claim.verdict is Verdict.REFUTED
+    assert claim.verdict is Ruling.REFUTED
     assert list(claim.figures.values()) == [1 + masses, 1 + best_acceptance(p, q, paths)]
     assert masses < best_acceptance(p, q, paths)
 
@@ -239,7 +239,7 @@ def test_two_orders_are_lossy(decided, words, faulty):
     p, q, paths = rows(claim)
     believed = selection_law(p, q, paths, highest(p, q))
     drawn = selection_law(p, q, paths, highest(p, q, **faulty))
-    assert claim.verdict is Verdict.REFUTED
+    assert claim.verdict is Ruling.REFUTED
     assert claim.figures["total variation"] == distance(p, corrected(p, drawn, believed)) > 0
 
 
@@ -294,5 +294,5 @@ def test_ratios_per_draft_are_lossy(decided, words, leftover):
         refused = 1 - sum(law)
     weights = [a * leftover(r, paths) for a, r in zip(p, ratio, strict=True)]
     law = [mass + refused * weight / sum(weights) for mass, weight in zip(law, weights, strict=True)]
-    assert claim.verdict is Verdict.REFUTED
+    assert claim.verdict is Ruling.REFUTED
     assert claim.figures["total variation"] == distance(p, law) > 0

@@ -6,7 +6,7 @@ from math import lcm
 
 import pytest
 
-from spec_oracle.claims import Question, Scope, Verdict, decide
+from spec_oracle.claims import Question, Ruling, Scope, decide
 from spec_oracle.claims.families import context_free, prefix_dependent, rows
 
 FAMILY = context_free(denominators=(1, 2, 3))
@@ -26,17 +26,17 @@ def question(holds, scope):
 @pytest.mark.parametrize(
     ("holds", "scope", "verdict"),
     [
-        (lambda p: p <= 1, Scope.EVERY, Verdict.HOLDS),
-        (lambda p: p in (1, Fraction(1, 2)), Scope.EVERY, Verdict.REFUTED),
-        (lambda p: p == Fraction(2, 3), Scope.SOME, Verdict.PROVED),
-        (lambda p: p > 1, Scope.SOME, Verdict.UNDECIDED),
+        (lambda p: p <= 1, Scope.EVERY, Ruling.HOLDS),
+        (lambda p: p in (1, Fraction(1, 2)), Scope.EVERY, Ruling.REFUTED),
+        (lambda p: p == Fraction(2, 3), Scope.SOME, Ruling.PROVED),
+        (lambda p: p > 1, Scope.SOME, Ruling.UNDECIDED),
     ],
 )
 def test_verdicts(holds, scope, verdict):
     claim = decide(question(holds, scope))
     everything = list(FAMILY.instances())
     assert claim.verdict is verdict
-    if verdict in (Verdict.REFUTED, Verdict.PROVED):
+    if verdict in (Ruling.REFUTED, Ruling.PROVED):
         assert claim.figures == {"p": Fraction(2, 3)}
         assert claim.instance.target.levels[0][0][0] == Fraction(2, 3)
         earlier = islice(FAMILY.instances(), claim.tried - 1)

@@ -23,8 +23,8 @@ from spec_oracle.exact import EmissionLaw, emission_law  # noqa: E402
 from spec_oracle.exact.interception import verdict_law  # noqa: E402
 from spec_oracle.statistics import goodness_of_fit_by_chi_square  # noqa: E402
 from spec_oracle.toy import Instance  # noqa: E402
+from verifiers.parts.block_path import block_weights, stop_chances  # noqa: E402
 from verifiers.parts.residual import residual  # noqa: E402
-from verifiers.rules.block import block_weights, stop_chances  # noqa: E402
 from verifiers.sampling import invert_cdf  # noqa: E402
 
 ALPHA = 1e-6

@@ -9,29 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spec_oracle.cli import main
+from spec_oracle.efficiency import sweeps
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.report.efficiency import efficiencies
-from spec_oracle.report.plot import MissingExtraError, save_sweeps, spread, sweep_lengths, sweep_paths
+from spec_oracle.report.plot import MissingExtraError, save_sweeps, spread
 from spec_oracle.toy import Instance
 
 NAMES = ("token", "block", "greedy_multipath_block", "greedy_block", "top_draft")
 INSTANCE = Instance.random(2, 2, num_paths=2, seed=2)
-
-
-def test_both_sweeps_end_at_the_instance_itself():
-    expected = efficiencies("", INSTANCE, NAMES)
-    for sweeps in (sweep_paths(INSTANCE, NAMES), sweep_lengths(INSTANCE, NAMES)):
-        assert [sweep.verifier for sweep in sweeps] == list(NAMES)
-        assert [sweep.points[-1] for sweep in sweeps] == expected
-        assert {sweep.at for sweep in sweeps} == {(1, 2)}
-
-
-def test_verifiers_stay_beneath_their_optimum_and_longer_drafts_never_hurt_block():
-    for sweep in (*sweep_paths(INSTANCE, NAMES), *sweep_lengths(INSTANCE, NAMES)):
-        pairs = zip(sweep.block_efficiency, sweep.optimum, strict=True)
-        assert all(value <= best + 1e-12 for value, best in pairs)
-    _, block, *_ = sweep_lengths(INSTANCE, NAMES)
-    assert block.block_efficiency == sorted(block.block_efficiency)
 
 
 @pytest.mark.parametrize(("length", "paths"), [(2, 2), (1, 2), (2, 1)])
@@ -52,21 +36,16 @@ def test_several_files_are_refused(tmp_path, capsys):
     assert "--plot: draws one instance, got 2 files" in capsys.readouterr().err
 
 
-def test_nothing_to_sweep(tmp_path):
-    with pytest.raises(InvalidInputError, match="nothing to sweep"):
-        save_sweeps(tmp_path / "out.png", "", Instance.random(2, 1), NAMES)
-
-
 @pytest.mark.parametrize("name", ["missing/out.png", "out.unknown"])
 def test_a_file_that_cannot_be_written(tmp_path, name):
     with pytest.raises(InvalidInputError, match="--plot: "):
-        save_sweeps(tmp_path / name, "", INSTANCE, ("token",))
+        save_sweeps(tmp_path / name, "", sweeps(INSTANCE, ("token",)))
 
 
 def test_without_matplotlib_the_error_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'spec-oracle\[plot\]'"):
-        save_sweeps(tmp_path / "out.png", "", INSTANCE, NAMES)
+        save_sweeps(tmp_path / "out.png", "", sweeps(INSTANCE, ("token",)))
 
 
 def test_matplotlib_is_imported_only_to_draw():

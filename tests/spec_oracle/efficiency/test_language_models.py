@@ -5,6 +5,7 @@ import json
 import pytest
 
 import verifiers
+from spec_oracle.efficiency import language_models as figures
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact import emission_law
 from spec_oracle.optimum import ProvenBound
@@ -18,7 +19,7 @@ INSTANCES = [(f"prompt {seed}", Instance.random(3, 2, num_paths=2, seed=seed)) f
 def table(names, **options):
     said = []
     arguments = {"optimum": True, "jobs": 1, "progress": said.append, **options}
-    return report.pair_efficiency("a pair", INSTANCES, names, **arguments)
+    return figures.pair_efficiency("a pair", INSTANCES, names, **arguments)
 
 
 def test_every_verifier_is_lossless_and_below_its_own_optimum():
@@ -26,7 +27,7 @@ def test_every_verifier_is_lossless_and_below_its_own_optimum():
     assert result.verifiers == tuple(verifiers.names())
     for row in result.rows:
         assert row.total_variation < 1e-10
-        assert 1 <= row.block_efficiency <= row.optimum.bound + report.TOLERANCE
+        assert 1 <= row.block_efficiency <= row.optimum.bound + figures.TOLERANCE
 
 
 def test_two_processes_tell_what_one_does():
@@ -34,8 +35,8 @@ def test_two_processes_tell_what_one_does():
 
 
 def test_what_is_too_large_is_named_and_not_passed_over(monkeypatch):
-    monkeypatch.setattr(report, "MAX_PLAN_TUPLES", 80)
-    monkeypatch.setattr(report, "MAX_TEXT_LAW_TUPLES", 120)
+    monkeypatch.setattr(figures, "MAX_PLAN_TUPLES", 80)
+    monkeypatch.setattr(figures, "MAX_TEXT_LAW_TUPLES", 120)
     result = table(["block_transport", "greedy_multipath_carry", "greedy_block"])
     assert result.verifiers == ("greedy_multipath_carry", "greedy_block")
     assert result.left_out[0].startswith("block_transport: ")
@@ -50,7 +51,7 @@ def test_what_is_too_large_is_named_and_not_passed_over(monkeypatch):
 def test_more_than_the_optimum_is_an_error(monkeypatch):
     best = float(emission_law(verifiers.get("block"), INSTANCES[0][1]).block_efficiency)
     low = ProvenBound(best - 1e-6, best - 1e-6)
-    monkeypatch.setattr(report, "proven_bound", lambda *_args, **_options: low)
+    monkeypatch.setattr(figures, "proven_bound", lambda *_args, **_options: low)
     with pytest.raises(SpecOracleError, match="block emits .* more than its proven bound"):
         table(["block"])
 
@@ -66,12 +67,3 @@ def test_formats_and_plot(tmp_path):
         assert "prompt 2" in (tmp_path / "plot.svg").read_text()
     with pytest.raises(InvalidInputError, match="--plot"):
         save_pair_plot(result, tmp_path / "plot.nothing")
-
-
-def test_prompts_are_the_lines_that_are_not_blank(tmp_path):
-    path = tmp_path / "prompts.txt"
-    path.write_text("one\n\n two\n")
-    assert report.prompts_of(path) == ["one", " two"]
-    path.write_text("\n")
-    with pytest.raises(InvalidInputError, match="no prompts"):
-        report.prompts_of(path)

@@ -1,0 +1,171 @@
+"""Exact block efficiency of verifiers on cuts of real language models, prompt by prompt."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+import verifiers
+from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact import emission_law
+from spec_oracle.exact.call import enumerated_instance
+from spec_oracle.exact.drafting import num_tuples
+from spec_oracle.optimum import ProvenBound, proven_bound
+from spec_oracle.parallel import side_by_side
+from spec_oracle.toy import Instance
+from verifiers import AnyVerifier, Drafting, ModelBound, StatefulVerifier, drafting_of
+
+MAX_PLAN_TUPLES = 5_000
+"""A rule for whole toy models solves a transport plan over all draft trees: minutes from here on. It is left
+out, and named, where there are more draft tuples."""
+
+MAX_TEXT_LAW_TUPLES = 1_000_000
+"""A rule that carries a state is judged on the text of several calls: from every text that is not long enough
+yet, all draft tuples again. Past so many of them together its total variation is left out; its tokens per
+call are those of the first call."""
+
+TOLERANCE = 1e-9
+"""How far rounding may lift a block efficiency, in tokens, above the proven bound."""
+
+
+@dataclass(frozen=True)
+class PromptEfficiency:
+    """One verifier after one prompt: ``block_efficiency`` and ``optimum`` in tokens per call.
+
+    ``total_variation`` of the law of L+1 tokens to the target's, None where its enumeration is too large;
+    ``optimum`` of the verifier's drafting law, with carry-over where it carries, None where not asked for.
+    """
+
+    prompt: str
+    verifier: str
+    block_efficiency: float
+    total_variation: float | None
+    optimum: ProvenBound | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One verifier over all prompts: ``mean``, ``least`` and ``most`` tokens per call.
+
+    ``optimum``, the mean one, and the share ``headroom`` by which the mean stays below it: None where optima
+    were not asked for; ``largest_tv`` None where no law of a text was enumerated.
+    """
+
+    verifier: str
+    mean: float
+    least: float
+    most: float
+    optimum: float | None
+    headroom: float | None
+    largest_tv: float | None
+
+
+@dataclass(frozen=True)
+class PairEfficiency:
+    """Figures of a pair of models, verifier by verifier after each prompt; ``left_out`` says what and why."""
+
+    title: str
+    rows: tuple[PromptEfficiency, ...]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def verifiers(self) -> tuple[str, ...]:
+        """Their names, in order."""
+        return tuple(dict.fromkeys(row.verifier for row in self.rows))
+
+    def of(self, verifier: str) -> list[PromptEfficiency]:
+        """Return the figures of one verifier."""
+        return [row for row in self.rows if row.verifier == verifier]
+
+    def summaries(self) -> list[Summary]:
+        """Return the figures over all prompts, verifier by verifier."""
+        return [_summary(name, self.of(name)) for name in self.verifiers]
+
+
+def _summary(name: str, rows: Sequence[PromptEfficiency]) -> Summary:
+    figures = np.array([row.block_efficiency for row in rows])
+    bounds = [row.optimum.bound for row in rows if row.optimum is not None]
+    best = float(np.mean(bounds)) if bounds else None
+    return Summary(
+        name,
+        float(figures.mean()),
+        float(figures.min()),
+        float(figures.max()),
+        best,
+        None if best is None else 1 - float(figures.mean()) / best,
+        max((row.total_variation for row in rows if row.total_variation is not None), default=None),
+    )
+
+
+def pair_efficiency(
+    title: str,
+    instances: Iterable[tuple[str, Instance]],
+    names: Sequence[str],
+    *,
+    optimum: bool,
+    jobs: int,
+    progress: Callable[[str], None],
+) -> PairEfficiency:
+    """Enumerate the named verifiers on the instance of every prompt, in float64, in ``jobs`` processes.
+
+    Raises `SpecOracleError` if a verifier exceeds its optimum: then one of the two is wrong.
+    """
+    work = partial(_prompt_efficiencies, names=names, optimum=optimum)
+    rows: list[PromptEfficiency] = []
+    # With several jobs the next prompts are cut here while the first are enumerated there.
+    for number, part in enumerate(side_by_side(work, instances, jobs), start=1):
+        rows += part
+        progress(f"{number}: {part[0].prompt!r}")
+    missing = [name for name in names if name not in {row.verifier for row in rows}]
+    left_out = tuple(f"{name}: its plan spans more than {MAX_PLAN_TUPLES:,} draft tuples" for name in missing)
+    return PairEfficiency(title, tuple(rows), left_out)
+
+
+def _prompt_efficiencies(
+    cut: tuple[str, Instance], names: Sequence[str], *, optimum: bool
+) -> list[PromptEfficiency]:
+    return prompt_efficiencies(*cut, names, optimum=optimum)
+
+
+def prompt_efficiencies(
+    prompt: str, instance: Instance, names: Sequence[str], *, optimum: bool
+) -> list[PromptEfficiency]:
+    """Enumerate the named verifiers on one instance."""
+    bounds: dict[tuple[Drafting, bool], ProvenBound] = {}
+    rows = []
+    for name in names:
+        verifier = verifiers.get(name)
+        if isinstance(verifier, ModelBound) and _draft_tuples(instance) > MAX_PLAN_TUPLES:
+            continue
+        key = (drafting_of(verifier), isinstance(verifier, StatefulVerifier))
+        if optimum and key not in bounds:
+            bounds[key] = proven_bound(instance, drafting=key[0], carry_over=key[1])
+        law = emission_law(verifier, instance)
+        row = PromptEfficiency(
+            prompt,
+            name,
+            float(law.block_efficiency),
+            float(law.total_variation) if _text_law_fits(verifier, instance) else None,
+            bounds.get(key),
+        )
+        if row.optimum is not None and row.block_efficiency > row.optimum.bound + TOLERANCE:
+            raise SpecOracleError(
+                f"{prompt!r}: {name} emits {row.block_efficiency} tokens a call, "
+                f"more than its proven bound {row.optimum.bound}"
+            )
+        rows.append(row)
+    return rows
+
+
+def _text_law_fits(verifier: AnyVerifier, instance: Instance) -> bool:
+    if not isinstance(verifier, StatefulVerifier):
+        return True
+    numbers = enumerated_instance(verifier, instance)
+    texts = sum(numbers.vocab_size**length for length in range(numbers.draft_length + 1))
+    return bool(texts * _draft_tuples(numbers) <= MAX_TEXT_LAW_TUPLES)
+
+
+def _draft_tuples(instance: Instance) -> int:
+    levels = [instance.draft.rows(length) for length in range(instance.draft_length)]
+    return num_tuples(levels, instance.num_paths)

@@ -1,0 +1,105 @@
+"""Imports go one way: from the algorithms up to the command line, and nowhere in a circle."""
+
+import ast
+from pathlib import Path
+
+import networkx as nx
+
+ROOT = Path(__file__).parents[1]
+
+LAYERS = (
+    {"verifiers.errors"},
+    {"verifiers.arrays"},
+    {"verifiers.interface", "verifiers.sampling"},
+    {"verifiers.parts"},
+    {"verifiers.rules"},
+    {"verifiers.registry"},
+    {"verifiers"},
+    {"spec_oracle"},
+    {"spec_oracle.own_verifiers", "spec_oracle.parallel", "spec_oracle.threads", "spec_oracle.version"},
+    {"spec_oracle.errors"},
+    {"spec_oracle.validation"},
+    {"spec_oracle.toy", "spec_oracle.statistics"},
+    {"spec_oracle.exact", "spec_oracle.optimum", "spec_oracle.language_models"},
+    {
+        "spec_oracle.plain",
+        "spec_oracle.engines",
+        "spec_oracle.systems",
+        "spec_oracle.specimens",
+        "spec_oracle.decoding",
+    },
+    {"spec_oracle.audit", "spec_oracle.efficiency", "spec_oracle.claims"},
+    {"spec_oracle.kill_matrix"},
+    {"spec_oracle.report"},
+    {"spec_oracle.commands", "spec_oracle.pytest_plugin", "studies"},
+    {"spec_oracle.cli"},
+)
+"""From the bottom up. Modules import from layers below their own, and, without circles, from their own."""
+
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+
+KNOWN: set[tuple[str, str]] = set()
+"""Imports that still go the wrong way, (importing module, imported module): to be emptied."""
+
+KNOWN_CIRCLES: set[frozenset[str]] = {
+    frozenset(
+        f"spec_oracle.exact.interception.{name}"
+        for name in ("arithmetic", "numpy_arrays", "products", "races", "symbols")
+    )
+}
+"""Modules that still import each other: to be emptied."""
+
+
+def modules():
+    """Yield the dotted name of every module of the three packages, and its syntax tree."""
+    for package in ("verifiers", "spec_oracle", "studies"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+TREES = dict(modules())
+
+
+def imported(tree):
+    """Yield the modules of ours that a syntax tree imports, at any depth: inside functions too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in TREES)
+        elif isinstance(node, ast.ImportFrom) and node.module in TREES:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in TREES else node.module
+
+
+IMPORTS = sorted({(name, other) for name, tree in TREES.items() for other in imported(tree) if other != name})
+
+
+def unit(module):
+    """Return what `LAYERS` calls the part of the house that a module belongs to: the longest such prefix."""
+    parts = module.split(".")
+    return next(name for end in range(len(parts), 0, -1) if (name := ".".join(parts[:end])) in RANK)
+
+
+def test_every_module_has_a_place():
+    strays = [name for name in TREES if unit(name) == "spec_oracle" and name != "spec_oracle"]
+    assert not strays
+
+
+def test_imports_go_down():
+    wrong = {(name, other) for name, other in IMPORTS if RANK[unit(other)] > RANK[unit(name)]}
+    assert wrong == KNOWN
+
+
+def test_no_part_of_the_house_imports_itself_by_a_detour():
+    graph = nx.DiGraph((unit(name), unit(other)) for name, other in IMPORTS)
+    graph.remove_edges_from(nx.selfloop_edges(graph))
+    circles = [sorted(part) for part in nx.strongly_connected_components(graph) if len(part) > 1]
+    assert not circles
+
+
+def test_no_modules_import_each_other():
+    graph = nx.DiGraph(IMPORTS)
+    circles = {frozenset(part) for part in nx.strongly_connected_components(graph) if len(part) > 1}
+    assert circles == KNOWN_CIRCLES

@@ -1,0 +1,79 @@
+"""What is installed: our own `verifiers`, nothing heavy on import, and no studies in the wheel."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from spec_oracle.own_verifiers import ForeignVerifiersError
+
+ROOT = Path(__file__).parents[1]
+LIGHT = ("cli", "efficiency", "exact", "optimum", "statistics", "systems", "toy")
+HEAVY = {"torch", "hypothesis", "transformers", "matplotlib", "networkx", "gguf", "triton", "jax"}
+
+
+def run(code, *path, arguments=()):
+    """Run Python code, or a module's command line, in a fresh process, with ``path`` before everything."""
+    what = ["-c", code] if code else ["-m", "spec_oracle.cli", *arguments]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*path, ROOT)))}
+    command = [sys.executable, *what]
+    where = path[0] if path else ROOT
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=where, check=False)
+
+
+def fake(folder, text):
+    """Write a package called `verifiers` whose import would be noticed."""
+    (folder / "verifiers").mkdir()
+    (folder / "verifiers" / "__init__.py").write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("text", ["", "raise SystemExit(0)", "def get(name): return name"])
+def test_a_foreign_verifiers_is_named_in_one_line(text, tmp_path):
+    fake(tmp_path, text)
+    found = run(None, tmp_path, arguments=["audit", "block"])
+    assert found.returncode == 3
+    assert found.stdout == ""
+    assert found.stderr.startswith(f"spec-oracle: verifiers: found {tmp_path}")
+    assert found.stderr.count("\n") == 1
+    assert "environment of its own" in found.stderr
+
+
+def test_an_import_that_needs_verifiers_raises_an_import_error(tmp_path):
+    fake(tmp_path, "raise SystemExit(0)")
+    code = (
+        "import spec_oracle\n"
+        "try:\n    import spec_oracle.exact\n"
+        "except ImportError as error:\n    print(type(error).__name__)"
+    )
+    assert run(code, tmp_path).stdout.strip() == ForeignVerifiersError.__name__
+
+
+def test_a_foreign_module_that_is_already_loaded_is_noticed(tmp_path):
+    fake(tmp_path, "")
+    found = run("import verifiers, sys; sys.path.pop(0); import spec_oracle.toy", tmp_path)
+    assert "ForeignVerifiersError" in found.stderr
+
+
+def test_pytest_goes_on_beside_a_foreign_verifiers(tmp_path):
+    fake(tmp_path, "")
+    (tmp_path / "test_something.py").write_text("def test_nothing(): pass")
+    code = f"import pytest, sys; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', {str(tmp_path)!r}]))"
+    assert run(code, tmp_path).returncode == 0
+
+
+def test_nothing_heavy_is_imported_before_it_is_used():
+    imports = ", ".join(f"spec_oracle.{name}" for name in LIGHT)
+    found = run(f"import sys, verifiers, {imports}; print(*sys.modules)")
+    assert found.returncode == 0, found.stderr
+    assert not HEAVY & set(found.stdout.split())
+
+
+def test_the_wheel_holds_two_packages_and_asks_for_what_they_import():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["spec_oracle", "verifiers"]
+    required = {line.split(">")[0] for line in project["project"]["dependencies"]}
+    assert required == {"array-api-compat", "hypothesis", "numpy", "scipy"}

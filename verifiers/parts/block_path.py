@@ -1,0 +1,40 @@
+"""Block verification of one path of known law: the weights w, the chances to stop, and the decision."""
+
+from verifiers.arrays import Array, divide, minimum_one, namespace, ones, pick, positive_part
+from verifiers.interface import DecisionSource
+from verifiers.parts.residual import acceptance_ratios, draw_correction, last_success
+
+
+def block_weights(target_rows: Array, draft_rows: Array, tokens: Array) -> Array:
+    """Return w_i = min(1, w_{i-1} p(x_i)/q(x_i)), [B, L+1], w_0 = 1 (arXiv 2403.10444, eq. 3)."""
+    xp = namespace(target_rows)
+    ratios = acceptance_ratios(target_rows, draft_rows, tokens)
+    weight = ones(target_rows[:, 0, :1])
+    weights = [weight]
+    for i in range(tokens.shape[1]):
+        weight = minimum_one(weight * ratios[:, i : i + 1])
+        weights.append(weight)
+    return xp.concat(weights, axis=1)
+
+
+def stop_chances(target_rows: Array, draft_rows: Array, weights: Array) -> Array:
+    """Return h_i [B, L+1], the chance to stop after i tokens once every longer prefix has been refused.
+
+    h_L = w_L, else h_i = S_i / (S_i + 1 - w_i) with S_i = sum_x (w_i p(x) - q(x))+ (2403.10444, eq. 4).
+    Where the denominator vanishes p = q and w_i = 1: every longer prefix is accepted, so h_i is never used.
+    """
+    xp = namespace(target_rows)
+    length = draft_rows.shape[1]
+    surplus = xp.sum(positive_part(weights[:, :length, None] * target_rows[:, :length] - draft_rows), axis=-1)
+    inner = divide(surplus, surplus + (1 - weights[:, :length]), otherwise=1)
+    return xp.concat([inner, weights[:, length:]], axis=1)
+
+
+def verify_path(tokens: Array, target: Array, draft: Array, decisions: DecisionSource) -> tuple[Array, Array]:
+    """Run block verification on one path per request; return the accepted length and the next token, int [B].
+
+    tokens int [B, L]; target [B, L+1, V]; draft [B, L, V], the law by which the path was drawn or selected.
+    """
+    weights = block_weights(target, draft, tokens)
+    tau = decisions.categorical(last_success(stop_chances(target, draft, weights)))
+    return tau, draw_correction(target, draft, tau, pick(weights, tau), decisions)
