@@ -6,16 +6,12 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, find, settings
-from hypothesis.errors import NoSuchExample
-
 from spec_oracle.audit.evidence.findings import Findings, Law
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.results import Counterexample
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance
-from spec_oracle.toy.strategies import instances
 
 DEFECT = 1e-9
 """A total variation that no rounding explains."""
@@ -56,6 +52,11 @@ def _smallest(
 
     Deterministic: Hypothesis is derandomised. ``max_paths`` bounds the number of draft paths.
     """
+    # Imported where it is needed: most audits find nothing that has to be shrunk.
+    from hypothesis import HealthCheck, Phase, find, settings
+    from hypothesis.errors import NoSuchExample
+
+    from spec_oracle.toy.strategies import instances
 
     def is_lossy(instance: Instance) -> bool:
         try:

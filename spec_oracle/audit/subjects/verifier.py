@@ -46,6 +46,9 @@ class VerifierSubject:
         """Return why a check does not apply to this verifier, "" where it may."""
         if check == "length" and self.name in verifiers.names():
             return "it is the reference for its rule"
+        largest = getattr(self.verifier, "largest_vocab_size", None)
+        if check == "scale" and largest is not None:
+            return f"made for vocabularies of at most {largest} tokens"
         if check in (*BATCHED, *CALLED) and isinstance(self.verifier, ModelBound):
             return "a rule for toy models, never batched in service"
         if check in CALLED and isinstance(self.verifier, StatefulVerifier):
