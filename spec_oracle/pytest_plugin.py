@@ -47,12 +47,13 @@ def assert_lossless(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[
         from spec_oracle.audit import AuditOptions, audit
         from spec_oracle.errors import InvalidInputError
         from spec_oracle.report import AUDIT_FORMATS
+        from spec_oracle.statistics import split
 
         nonlocal calls
         calls += 1
         if calls > 1:
             raise InvalidInputError("subjects: expected one call of assert_lossless a test, with all of them")
-        alpha = request.config.getoption("--spec-oracle-alpha") / request.config.stash[_USERS]
+        alpha = split(request.config.getoption("--spec-oracle-alpha"), request.config.stash[_USERS])
         chosen = AuditOptions(**{"counterexamples": tmp_path, **options, "alpha": alpha})
         report = audit(*subjects, options=chosen)
         if report.exit_code != 0:

@@ -136,8 +136,8 @@ State = tuple[Array, ...]
 class Verifier(Protocol):
     """A verification rule.
 
-    May also declare ``drafting`` (a `Drafting`; independent paths when absent) and ``single_path`` (true
-    where all paths but the first are ignored).
+    May also declare ``drafting`` (a `Drafting`; independent paths when absent), ``single_path`` (true where
+    all paths but the first are ignored) and ``largest_vocab_size`` (the most tokens it is made for).
     """
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:

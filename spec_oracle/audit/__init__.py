@@ -1,5 +1,6 @@
 """Audits: checks give evidence, evidence gives a verdict."""
 
+from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.results import (
     AuditReport,
     CheckResult,
@@ -9,8 +10,8 @@ from spec_oracle.audit.results import (
     SubjectReport,
     SubjectVerdict,
 )
-from spec_oracle.audit.runner import AuditOptions, audit, audit_subject
-from spec_oracle.audit.subjects import Subject, resolve_subject
+from spec_oracle.audit.run import audit, audit_subject
+from spec_oracle.audit.subjects.resolve import Subject, resolve_subject
 
 __all__ = [
     "AuditOptions",

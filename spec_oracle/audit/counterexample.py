@@ -1,34 +1,17 @@
 """The smallest instance on which a subject is lossy, found and shrunk by Hypothesis."""
 
 import re
+import shlex
 from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from hypothesis import HealthCheck, Phase, find, settings
-from hypothesis.errors import NoSuchExample
-
+from spec_oracle.audit.evidence.findings import Findings, Law
+from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.results import Counterexample
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact import Gap
+from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance
-from spec_oracle.toy.strategies import instances
-
-
-class Law(Protocol):
-    """What is known of a subject's law on one instance."""
-
-    @property
-    def total_variation(self) -> Any:
-        """Distance from the target."""
-        ...
-
-    @property
-    def largest_gap(self) -> Gap:
-        """The text with the largest gap."""
-        ...
-
 
 DEFECT = 1e-9
 """A total variation that no rounding explains."""
@@ -36,13 +19,44 @@ DEFECT = 1e-9
 ROUNDING = 1e-13
 
 
-def smallest_counterexample(
-    law_of: Callable[[Instance], Law], *, max_paths: int, tolerance: float, max_examples: int = 300
+def counterexample(
+    subject: str, found: Findings, options: AuditOptions, max_paths: int
+) -> Counterexample | None:
+    """Return the smallest instance that shows the defect found, None where none was proven or drawn.
+
+    Where the exact law can be had on any instance, Hypothesis looks for a small one; else, and where it finds
+    none, it is the worst instance of the audit.
+    """
+    if found.worst is None:
+        return None
+    instance, law = found.instances[found.worst], found.laws[found.worst]
+    if found.law_of is not None:
+        if options.shrink and options.instances is None:
+            tolerance = found.smallest_detectable_tv or 0.0
+            instance = _smallest(found.law_of, max_paths=max_paths, tolerance=tolerance) or instance
+        law = _in_rationals(found.law_of, instance)
+    return _described(subject, instance, law, options)
+
+
+def _in_rationals(law_of: Callable[..., EmissionLaw], instance: Instance) -> Law:
+    try:
+        return law_of(instance, exact=True)
+    except (SpecOracleError, TypeError, ValueError, AttributeError):  # a subject for floats only
+        return law_of(instance)
+
+
+def _smallest(
+    law_of: Callable[[Instance], EmissionLaw], *, max_paths: int, tolerance: float, max_examples: int = 300
 ) -> Instance | None:
     """Return the smallest instance found on which no rounding (``tolerance``) explains the total variation.
 
     Deterministic: Hypothesis is derandomised. ``max_paths`` bounds the number of draft paths.
     """
+    # Imported where it is needed: most audits find nothing that has to be shrunk.
+    from hypothesis import HealthCheck, Phase, find, settings
+    from hypothesis.errors import NoSuchExample
+
+    from spec_oracle.toy.strategies import instances
 
     def is_lossy(instance: Instance) -> bool:
         try:
@@ -67,17 +81,17 @@ def smallest_counterexample(
         return None
 
 
-def describe(
-    subject: str, instance: Instance, law: Law, folder: Path | None, options: str = ""
-) -> Counterexample:
-    """Save the instance under ``folder`` (unless None) and say how to reproduce the gap."""
-    file = None
+def _described(subject: str, instance: Instance, law: Law, options: AuditOptions) -> Counterexample:
+    """Save the instance, unless that is not asked for, and say how to reproduce the gap."""
+    file, folder = None, options.counterexamples
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', subject)}.json"
         instance.save(path)
         file = str(path)
-    reproduce = f"spec-oracle audit {subject} --instance {file or 'FILE'}{options}"
+    reproduce = shlex.join(
+        ["spec-oracle", "audit", subject, "--instance", file or "FILE", *options.to_reproduce()]
+    )
     sequence, _, actual = law.largest_gap
     gap = Gap(sequence, instance.exact.target.probability(sequence), as_fraction(actual))
     return Counterexample(instance, gap, as_fraction(law.total_variation), file, reproduce)

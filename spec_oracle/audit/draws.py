@@ -1,14 +1,20 @@
-"""Random drafts of an instance, and the text that follows an emission."""
+"""Random drafts of an instance, the texts that follow what code under test emits, and their counts."""
 
+import time
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.exact import Gap
 from spec_oracle.exact.arithmetic import arithmetic
 from spec_oracle.exact.call import DraftTable
+from spec_oracle.exact.gap import largest_gap
+from spec_oracle.plain import PlainCode
 from spec_oracle.toy import Instance
 from verifiers import Drafting, Drafts
+from verifiers.sampling import invert_cdf
 
 
 def checks_own_rng(seed: int) -> np.random.Generator:
@@ -50,10 +56,76 @@ def extended_cells(
     index = np.zeros(len(tokens), dtype=np.int64)
     for position in range(instance.draft_length + 1):
         rows = target.rows(position)[index]
-        cumulative = np.cumsum(rows, axis=1)
-        threshold = rng.random(len(tokens))[:, None] * cumulative[:, -1:]
-        drawn = np.minimum(
-            (cumulative <= threshold).sum(axis=1), (cumulative < cumulative[:, -1:]).sum(axis=1)
-        )
+        drawn = invert_cdf(rows, rng.random(len(tokens)))
         index = index * vocab + np.where(position < lengths, tokens[:, position], drawn)
     return index
+
+
+@dataclass
+class Sample:
+    """What was drawn of one instance: counts of extended texts, and of accepted lengths."""
+
+    instance: Instance
+    law: NDArray[np.float64]
+    cells: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, instance: Instance) -> "Sample":
+        """Return the empty sample of an instance."""
+        width = instance.draft_length + 1
+        law = instance.floats.target.joint(width)
+        return cls(instance, law, np.zeros(len(law), np.int64), np.zeros(width, np.int64))
+
+    @property
+    def draws(self) -> int:
+        """Calls drawn so far."""
+        return int(self.cells.sum())
+
+    @property
+    def total_variation(self) -> float:
+        """Total variation as drawn; noise included."""
+        return float(abs(self.cells / self.draws - self.law).sum() / 2)
+
+    @property
+    def largest_gap(self) -> Gap:
+        """The text with the largest gap, as drawn."""
+        shape = (self.instance.vocab_size,) * len(self.lengths)
+        return largest_gap(self.law, self.cells / self.draws, shape)
+
+    @property
+    def block_efficiency(self) -> float:
+        """Mean emission length, tokens per call."""
+        return float(self.lengths @ np.arange(1, len(self.lengths) + 1) / max(self.draws, 1))
+
+
+@dataclass
+class Sampler:
+    """Draws from code under test; every call advances its own random streams."""
+
+    code: PlainCode
+    seed: int
+    seconds: float = field(default=0.0, init=False)
+    draws: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._rng = checks_own_rng(self.seed)
+        self._generator = self.code.generator(self.seed)
+
+    @property
+    def pace(self) -> float:
+        """Draws per second of the code's own time."""
+        return self.draws / max(self.seconds, 1e-9)
+
+    def draw(self, sample: Sample, count: int) -> NDArray[np.int64]:
+        """Add ``count`` draws to the sample; return the counts of their extended texts alone."""
+        drafts = sampled_drafts(sample.instance, count, self._rng)
+        started = time.perf_counter()
+        emissions = self.code(drafts, self._generator)
+        self.seconds += time.perf_counter() - started
+        self.draws += count
+        cells = extended_cells(sample.instance, emissions.tokens, emissions.lengths, self._rng)
+        counts = np.bincount(cells, minlength=len(sample.law))
+        sample.cells += counts
+        sample.lengths += np.bincount(emissions.lengths - 1, minlength=len(sample.lengths))
+        return counts

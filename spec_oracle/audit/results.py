@@ -1,6 +1,5 @@
 """What an audit says: checks, verdicts, counterexamples, and the report that holds them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from spec_oracle.exact import Gap
 from spec_oracle.toy import Instance
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Status(StrEnum):
@@ -18,6 +17,14 @@ class Status(StrEnum):
     FAILED = "failed"
     INCONCLUSIVE = "inconclusive"
     NOT_RUN = "not-run"
+    """It applies, but could not be run: too slow for the budget, or the code under test ended the process."""
+    NOT_APPLICABLE = "not-applicable"
+    """There is nothing to ask of this subject."""
+    SKIPPED = "skipped"
+    """Left out by the user."""
+
+
+UNTRIED = (Status.NOT_RUN, Status.NOT_APPLICABLE, Status.SKIPPED)
 
 
 class SubjectVerdict(StrEnum):
@@ -40,7 +47,7 @@ class Evidence(StrEnum):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check of one subject; ``detail`` is one line for people.
+    """One check of one subject; ``detail`` is one line for people, the reason where it was not tried.
 
     ``alpha`` is the check's false-alarm rate, 0 for one that proves; ``draws`` counts sampled requests;
     ``total_variation`` is the largest that was proven, or its lower confidence bound, None where a check
@@ -54,6 +61,18 @@ class CheckResult:
     draws: int = 0
     total_variation: float | None = None
     known: str = ""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it leaves nothing open: passed, not to be asked, left out by the user, or failed as known.
+
+        A check that passes although its failure is on record is not settled: the record is out of date.
+        """
+        if self.status is Status.FAILED:
+            return bool(self.known)
+        if self.status is Status.PASSED:
+            return not self.known
+        return self.status in (Status.NOT_APPLICABLE, Status.SKIPPED)
 
 
 @dataclass(frozen=True)
@@ -77,15 +96,19 @@ class SubjectReport:
 
     ``total_variation`` is the largest over the instances tried (tokens' probability mass): exact, or as
     estimated from draws. ``block_efficiency`` and ``optimum`` (tokens per call) are means over those
-    instances; ``optimum`` is the most that any verifier reaches under the same drafting. ``rule`` is the
-    built-in verifier that the subject declares to be.
+    instances; ``optimum`` is the most that any verifier reaches under the same drafting. ``scope`` says in
+    lines what the verdict covers; ``rule`` is the built-in verifier that the subject declares to be.
+    ``output`` is what the code under test printed, shortened; ``error`` says why it could not be
+    audited at all: a name that leads nowhere, or a fault of ours.
     """
 
     subject: str
+    kind: str
     verdict: SubjectVerdict
     evidence: Evidence
     checks: tuple[CheckResult, ...]
     alpha: float
+    scope: tuple[str, ...] = ()
     total_variation: float | None = None
     smallest_detectable_tv: float | None = None
     block_efficiency: float | None = None
@@ -94,6 +117,8 @@ class SubjectReport:
     version: str | None = None
     rule: str | None = None
     notes: tuple[str, ...] = ()
+    output: str = ""
+    error: str = ""
 
     @property
     def headroom(self) -> float | None:
@@ -114,21 +139,16 @@ class AuditReport:
 
     @property
     def exit_code(self) -> int:
-        """0 if every subject is lossless (or lossy as declared), 1 if one is lossy, else 2.
+        """What a command that shows this report ends with; 0 is earned, see docs/json-schema.md.
 
-        A lossless subject that fails another check (`length`: it is not the rule it declares) counts as 2,
-        unless that failure is on record.
+        1 if a subject is lossy; else 3 if a name led nowhere or we failed; else 2 if nothing was tested, a
+        verdict is missing, or a check is not settled; else 0.
         """
-        code = exit_code([subject.verdict for subject in self.subjects])
-        strict = [subject for subject in self.subjects if subject.verdict is SubjectVerdict.LOSSLESS]
-        news = (c for s in strict for c in s.checks if c.status is Status.FAILED and not c.known)
-        return code or (2 if any(news) else 0)
-
-
-def exit_code(verdicts: Sequence[SubjectVerdict]) -> int:
-    """Return the exit code of the command line for these verdicts; nothing tested is 2."""
-    if SubjectVerdict.LOSSY in verdicts:
-        return 1
-    if not verdicts or SubjectVerdict.INCONCLUSIVE in verdicts:
-        return 2
-    return 0
+        verdicts = [subject.verdict for subject in self.subjects]
+        if SubjectVerdict.LOSSY in verdicts:
+            return 1
+        if any(subject.error for subject in self.subjects):
+            return 3
+        checks = [check for subject in self.subjects for check in subject.checks]
+        open_ = SubjectVerdict.INCONCLUSIVE in verdicts or not all(check.is_settled for check in checks)
+        return 2 if open_ or not checks else 0

@@ -1,6 +1,5 @@
 """``spec-oracle audit`` and ``spec-oracle specimens``: judge subjects, and the checks themselves."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,19 +8,16 @@ from spec_oracle.commands.options import (
     OK,
     add_arithmetic,
     add_command,
+    add_jobs,
     add_output,
     add_sizes,
     emit,
-    positive,
     progress,
     rate,
     seconds,
 )
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
-
-CHECKS = ("length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale")
-"""The checks of subjects besides `joint`, which always runs, and `draft-law`, which needs a drafter."""
 
 
 def add_audit(commands: Any) -> None:
@@ -33,7 +29,7 @@ def add_audit(commands: Any) -> None:
         "subjects",
         nargs="*",
         metavar="SUBJECT",
-        help="a built-in verifier, or package.module:callable (a verifier, or a function of the plain "
+        help="a built-in verifier, or package.module:object (a verifier, or a function of the plain "
         "contract); without any, everything installed",
     )
     add_sizes(command, vocab=3, length=3, paths=None)
@@ -58,23 +54,29 @@ def add_audit(commands: Any) -> None:
     command.add_argument(
         "--check",
         action="append",
-        choices=CHECKS,
+        metavar="CHECK",
         help="run `joint` and this check only; repeatable; default: all that apply",
     )
     command.add_argument(
-        "--jobs",
-        type=int,
-        default=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-        metavar="N",
-        help="subjects to audit at the same time, default: the number of cores; reports do not depend on it",
+        "--skip", action="append", default=[], metavar="CHECK", help="leave this check out; repeatable"
     )
+    add_jobs(command, "subjects to audit")
+    command.add_argument(
+        "--timeout",
+        type=seconds,
+        default=900.0,
+        metavar="SECONDS",
+        help="per subject, after which its process is ended; default: 900",
+    )
+    command.add_argument("--memory", type=seconds, metavar="GIB", help="per subject; default: no limit")
     command.add_argument("--engines", action="store_true", help="audit every engine available here")
     command.add_argument("--list", action="store_true", help="list the subjects by name")
 
 
 def _audit(options: Any) -> int:
-    from spec_oracle.audit import AuditOptions, audit
-    from spec_oracle.audit.subjects import engine_availability, subject_list, subject_names
+    from spec_oracle.audit import AuditOptions
+    from spec_oracle.audit.isolation import Isolation, audit_apart
+    from spec_oracle.audit.subjects.resolve import engine_availability, subject_list, subject_names
     from spec_oracle.report import AUDIT_FORMATS
 
     if options.list:
@@ -90,18 +92,20 @@ def _audit(options: Any) -> int:
         exact=options.exact,
         array=options.array,
         instances={str(path): Instance.load(path) for path in options.instance} if options.instance else None,
-        checks=options.check or CHECKS,
+        checks=options.check,
+        skip=options.skip,
         counterexamples=options.counterexamples,
-        jobs=options.jobs,
     )
+    memory = None if options.memory is None else int(options.memory * 2**30)
+    isolation = Isolation(options.jobs, options.timeout, memory)
     subjects = list(options.subjects)
     if options.engines:
         available, missing = engine_availability()
         subjects += available
         for line in missing:
             progress(f"not run: {line}")
-    subjects = subjects or list(subject_names())
-    report = replace(audit(*subjects, options=chosen, progress=progress), command=options.command_line)
+    report = audit_apart(subjects or subject_names(), chosen, isolation, progress)
+    report = replace(report, command=options.command_line)
     emit(options, AUDIT_FORMATS[options.format](report))
     return report.exit_code
 
@@ -116,10 +120,7 @@ def add_specimens(commands: Any) -> None:
     command.add_argument(
         "--alpha", type=rate, default=1e-6, help="false-alarm rate of the matrix, default: 1e-6"
     )
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    command.add_argument(
-        "--jobs", type=positive, default=cores, metavar="N", help="processes, default: one per core"
-    )
+    add_jobs(command, "specimens to run")
     command.add_argument(
         "--catalogue",
         action="store_true",

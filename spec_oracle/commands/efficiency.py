@@ -1,6 +1,5 @@
 """``spec-oracle efficiency``, ``optimum`` and ``claims``: exact figures and what bounds them."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ from spec_oracle.commands.options import (
     add_arithmetic,
     add_command,
     add_files,
+    add_jobs,
     add_output,
     emit,
-    positive,
     progress,
 )
 from spec_oracle.errors import InvalidInputError
@@ -32,9 +31,7 @@ def add_efficiency(commands: Any) -> None:
         "--prompts", type=Path, metavar="FILE", help="cut instances out of language models, a prompt a line"
     )
     command.add_argument("--no-optimum", action="store_true", help="with --prompts: leave out the optimum")
-    command.add_argument(
-        "--jobs", type=positive, default=os.cpu_count() or 1, help="with --prompts: processes; default: cores"
-    )
+    add_jobs(command, "with --prompts: prompts")
     command.add_argument(
         "--verifier", action="append", metavar="NAME", help="a built-in verifier, repeatable; default: all"
     )

@@ -1,6 +1,7 @@
 """What the commands share: exit codes, option types, groups of options, output."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -57,6 +58,18 @@ def add_arithmetic(command: argparse.ArgumentParser) -> None:
     """Add the choice between rationals and array libraries."""
     command.add_argument("--exact", action="store_true", help="compute in rationals")
     command.add_argument("--array", choices=("numpy", "torch"), default="numpy", help="default: numpy")
+
+
+def add_jobs(command: argparse.ArgumentParser, what: str) -> None:
+    """Add ``--jobs``: how many processes work on ``what`` at the same time."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    command.add_argument(
+        "--jobs",
+        type=positive,
+        default=cores,
+        metavar="N",
+        help=f"{what} at the same time, default: the number of cores; results do not depend on it",
+    )
 
 
 def positive(text: str) -> int:

@@ -28,6 +28,10 @@ class KeyedEngine(Protocol):
         """Whether it reads the draft's rows, or takes the draft for certain."""
         ...
 
+    def __call__(self, tokens: Any, draft: Any, target: Any, generator: Any) -> tuple[Any, Any]:
+        """Verify requests that begin here, each with a fresh seed."""
+        ...
+
     def with_seeds(self, tokens: Any, draft: Any, target: Any, seeds: Any, positions: Any) -> tuple[Any, Any]:
         """Verify one step of requests with given seeds [B] and texts of ``positions`` [B] tokens."""
         ...

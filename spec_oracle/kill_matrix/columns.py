@@ -1,30 +1,34 @@
-"""The checks of the kill matrix: what is run on a specimen, on which toys, by column."""
+"""The columns of the kill matrix: what is run on a specimen.
+
+They are the checks of the registry, as in an audit, save that `joint` is its screening alone: draws, whose
+number does not depend on the pace of the machine. Beside them stand the exact tier and the naive test.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from spec_oracle.audit import exact_checks
-from spec_oracle.audit.batch import batch_of_system
-from spec_oracle.audit.draft_law import draft_law
-from spec_oracle.audit.first_token import first_token_of_function, first_token_of_system
-from spec_oracle.audit.function_checks import function_checks
-from spec_oracle.audit.intercepted import intercepted_law
-from spec_oracle.audit.length import length_of_system
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.checks.check import settled
+from spec_oracle.audit.draws import Sample, Sampler, checks_own_rng, sampled_drafts
+from spec_oracle.audit.evidence.intercepted import intercepted_law
+from spec_oracle.audit.evidence.sampled import screened
+from spec_oracle.audit.evidence.watched import judged
+from spec_oracle.audit.facts import ROUNDING, Facts
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.plain import SubjectRaisedError, as_plain
 from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.audit.sampled_checks import screening
-from spec_oracle.audit.streams import streams_of_system
-from spec_oracle.audit.subjects import Subject
-from spec_oracle.audit.system_laws import calls_of_system, joint_of_system
+from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
+from spec_oracle.plain import PlainCode, SubjectRaisedError, as_plain
 from spec_oracle.specimens.specimen import Specimen
-from spec_oracle.statistics import ErrorBudget
+from spec_oracle.statistics import goodness_of_fit_by_chi_square
+from spec_oracle.systems.texts import decoded, unseeded
 from spec_oracle.toy import Instance
 
 EXACT = "exact"
@@ -33,67 +37,38 @@ EXACT = "exact"
 YARDSTICK = "first-token"
 """The test that most projects have; it is shown for comparison and kills nothing."""
 
-COLUMNS = (
-    EXACT,
-    "joint",
-    "length",
-    "calls",
-    "draft-law",
-    "streams",
-    "batch",
-    "bad-input",
-    "inputs-kept",
-    "scale",
-    YARDSTICK,
-)
+COLUMNS = (EXACT, *CHECKS, YARDSTICK)
 
 EXACT_INSTANCES = ("flat", "peaked", "zeros")
-SYSTEM_INSTANCES = ("flat", "good-draft", "reversed", "zeros")
+YARDSTICK_DRAWS = 5000
 
-Checks: TypeAlias = Mapping[str, Callable[[], CheckResult]]
+Column: TypeAlias = Callable[[], CheckResult]
 
 
-def checks_of(specimen: Specimen, budget: ErrorBudget, seed: int) -> Checks:
-    """Return the checks that a specimen allows, by column, at the rates of ``budget``."""
-    if specimen.system is not None:
-        return _system_checks(specimen, budget, seed)
-    function = as_plain(specimen.verifier) if specimen.verifier is not None else specimen.function
+def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Column]:
+    """Return what is run on a specimen, by column, at a false-alarm rate of ``alpha`` for all of it."""
     rule = specimen.rule
-    subject = Subject(
-        specimen.name,
-        function=function,
-        array=specimen.array,
-        rule_at=None if rule is None else lambda _: rule,
-    )
+    facts = Facts(rule_at=None if rule is None else lambda _: rule)
+    bench = Bench(alpha=alpha, seed=seed)
+    if specimen.system is not None:
+        system = SystemSubject(specimen.name, specimen.system, facts)
+        return {**_checks(system, bench), YARDSTICK: partial(_first_token_of_system, system, bench)}
+    function = as_plain(specimen.verifier) if specimen.verifier is not None else specimen.function
+    assert function is not None
+    code = PlainCode(function, specimen.array)
+    law_of: Callable[[Instance], EmissionLaw] = partial(intercepted_law, code)
     if specimen.verifier is not None:
-        law_of: Callable[[Instance], EmissionLaw] = partial(emission_law, specimen.verifier)
-    else:
-        law_of = partial(intercepted_law, subject)
-    toys = panel(3, 3, 1, seed)
+        law_of = partial(emission_law, specimen.verifier)
     return {
         EXACT: partial(_exact, law_of, seed),
-        # The screening alone, whose number of draws does not depend on the pace of the machine.
-        "joint": partial(screening, subject, toys, alpha=budget.rate_of("joint"), seed=seed),
-        **function_checks(subject, budget, seed=seed),
-        YARDSTICK: partial(first_token_of_function, subject, toys["flat"], alpha=budget.alpha, seed=seed),
+        **_checks(FunctionSubject(specimen.name, code, facts), bench),
+        "joint": partial(_screening, code, bench),
+        YARDSTICK: partial(_first_token_of_function, code, bench),
     }
 
 
-def _system_checks(specimen: Specimen, budget: ErrorBudget, seed: int) -> Checks:
-    assert specimen.system is not None
-    factory = specimen.system
-    toys = panel(3, 2, 1, seed)
-    instances = {name: toys[name].floats for name in SYSTEM_INSTANCES}
-    flat, at = instances["flat"], budget.rate_of
-    return {
-        "joint": partial(joint_of_system, factory, instances, alpha=at("joint"), seed=seed),
-        "length": partial(length_of_system, factory, instances, alpha=at("length"), seed=seed),
-        "calls": partial(calls_of_system, factory, instances, alpha=at("calls"), seed=seed),
-        "draft-law": partial(draft_law, factory, instances, alpha=at("draft-law"), seed=seed),
-        "streams": partial(streams_of_system, factory, flat, alpha=at("streams"), seed=seed),
-        "batch": partial(batch_of_system, factory, flat, alpha=at("batch"), seed=seed),
-        YARDSTICK: partial(first_token_of_system, factory, flat, alpha=budget.alpha, seed=seed),
-    }
+def _checks(subject: Any, bench: Bench) -> dict[str, Column]:
+    return {name: partial(check.outcome, subject, bench) for name, check in CHECKS.items()}
 
 
 def _exact(law_of: Callable[[Instance], EmissionLaw], seed: int) -> CheckResult:
@@ -108,5 +83,42 @@ def _exact(law_of: Callable[[Instance], EmissionLaw], seed: int) -> CheckResult:
         except SpecOracleError as error:
             return CheckResult(EXACT, Status.FAILED, str(error))
         worst = max(worst, float(law.total_variation))
-    status = Status.PASSED if worst <= exact_checks.Arithmetic().tolerance else Status.FAILED
+    status = Status.PASSED if worst <= ROUNDING else Status.FAILED
     return CheckResult(EXACT, status, f"total variation {worst:.3g}", total_variation=worst)
+
+
+def _screening(code: PlainCode, bench: Bench) -> CheckResult:
+    """Judge the law of one call by the screening of an audit that samples."""
+    alpha = bench.alpha * float(CHECKS["joint"].share)
+
+    def screen() -> CheckResult:
+        samples = [Sample.of(instance) for instance in bench.toys(1).values()]
+        process = screened(Sampler(code, bench.seed), samples, alpha=alpha, seconds=np.inf)
+        return judged("the law of one call", process, alpha)
+
+    return settled(screen)
+
+
+def _first_token_of_function(code: PlainCode, bench: Bench) -> CheckResult:
+    """Test the first token by chi-square: what most projects have, on a toy with a row for every prefix."""
+    instance = bench.toys(1)["flat"]
+    drafts = sampled_drafts(instance, YARDSTICK_DRAWS, checks_own_rng(bench.seed))
+    return settled(lambda: _tested(code(drafts, code.generator(bench.seed)).tokens[:, 0], instance, bench))
+
+
+def _first_token_of_system(subject: SystemSubject, bench: Bench) -> CheckResult:
+    """Test the first token by chi-square, of drafts that the system draws itself."""
+
+    def test() -> CheckResult:
+        system = subject.factory(subject.toys(bench)["flat"], bench.seed)
+        _, steps = decoded(system, system.start(unseeded(YARDSTICK_DRAWS)), YARDSTICK_DRAWS, 1)
+        return _tested(steps[0].tokens[:, 0], system.instance, bench)
+
+    return settled(test)
+
+
+def _tested(tokens: Any, instance: Instance, bench: Bench) -> CheckResult:
+    law = instance.floats.target.conditional(())
+    fit = goodness_of_fit_by_chi_square(np.bincount(tokens, minlength=len(law)), law, alpha=bench.alpha)
+    status = Status.PASSED if fit.passed else Status.FAILED
+    return CheckResult(YARDSTICK, status, str(fit), bench.alpha, YARDSTICK_DRAWS)

@@ -7,11 +7,11 @@ from functools import partial
 
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.kill_matrix.columns import COLUMNS, EXACT, YARDSTICK, checks_of
+from spec_oracle.kill_matrix.columns import COLUMNS, EXACT, YARDSTICK, columns_of
 from spec_oracle.parallel import side_by_side
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.specimens.specimen import Specimen
-from spec_oracle.statistics import DEFAULT_ALPHA, ErrorBudget
+from spec_oracle.statistics import DEFAULT_ALPHA, split
 from spec_oracle.threads import one_torch_thread
 
 SAMPLING_MUST_FIND = 0.01
@@ -146,7 +146,7 @@ def kill_matrix(
 
 
 def _rows(every: Sequence[Specimen], options: MatrixOptions, jobs: int) -> Iterator[MatrixRow]:
-    alpha = options.alpha / len(every)
+    alpha = split(options.alpha, len(every))
     if jobs == 1:
         yield from (matrix_row(specimen, options, alpha) for specimen in every)
         return
@@ -169,12 +169,12 @@ def _row_by_name(
 
 def matrix_row(specimen: Specimen, options: MatrixOptions, alpha: float) -> MatrixRow:
     """Run every check on one specimen, at a false-alarm rate of ``alpha`` for all of them."""
-    checks = checks_of(specimen, ErrorBudget(alpha), options.seed)
-    not_run = Status.NOT_RUN, f"not a check of a {specimen.kind}"
-    results, seconds = {column: CheckResult(column, *not_run) for column in COLUMNS}, {}
+    columns = columns_of(specimen, alpha, options.seed)
+    absent = Status.NOT_APPLICABLE, f"not a check of a {specimen.kind}"
+    results, seconds = {column: CheckResult(column, *absent) for column in COLUMNS}, {}
     with one_torch_thread():
-        for column in (column for column in COLUMNS if column in checks):
+        for column in (column for column in COLUMNS if column in columns):
             started = time.perf_counter()
-            results[column] = checks[column]()
+            results[column] = columns[column]()
             seconds[column] = time.perf_counter() - started
     return MatrixRow(specimen, results, seconds)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from spec_oracle.audit import AuditReport, Counterexample, SubjectReport
-from spec_oracle.audit.results import SCHEMA_VERSION
+from spec_oracle.audit.results import SCHEMA_VERSION, UNTRIED
 from spec_oracle.report.numbers import plain
 from spec_oracle.version import tool_version
 
@@ -26,10 +26,12 @@ def audit_to_json(report: AuditReport) -> dict[str, Any]:
 def _subject(report: SubjectReport) -> dict[str, Any]:
     return {
         "subject": report.subject,
+        "kind": report.kind,
         "version": report.version,
         "rule": report.rule,
         "verdict": report.verdict.value,
         "evidence": report.evidence.value,
+        "scope": list(report.scope),
         "total_variation": plain(report.total_variation),
         "smallest_detectable_tv": plain(report.smallest_detectable_tv),
         "alpha": report.alpha,
@@ -40,13 +42,16 @@ def _subject(report: SubjectReport) -> dict[str, Any]:
             {
                 "name": check.name,
                 "status": check.status.value,
-                "detail": check.detail,
+                "detail": None if check.status in UNTRIED else check.detail,
+                "reason": check.detail if check.status in UNTRIED else None,
                 "known": check.known or None,
             }
             for check in report.checks
         ],
         "counterexample": _counterexample(report.counterexample),
         "notes": list(report.notes),
+        "output": report.output,
+        "error": report.error or None,
     }
 
 

@@ -3,6 +3,7 @@
 from xml.etree import ElementTree as ET
 
 from spec_oracle.audit import AuditReport, CheckResult, Status, SubjectReport
+from spec_oracle.audit.results import UNTRIED
 
 
 def audit_to_junit(report: AuditReport) -> str:
@@ -22,13 +23,13 @@ def _suite(subject: SubjectReport) -> ET.Element:
         tests=str(len(statuses)),
         failures=str(statuses.count(Status.FAILED)),
         errors=str(statuses.count(Status.INCONCLUSIVE)),
-        skipped=str(statuses.count(Status.NOT_RUN)),
+        skipped=str(sum(status in UNTRIED for status in statuses)),
     )
     suite.extend(_case(subject.subject, check) for check in subject.checks)
     return suite
 
 
-_ELEMENTS = {Status.FAILED: "failure", Status.INCONCLUSIVE: "error", Status.NOT_RUN: "skipped"}
+_ELEMENTS = {Status.FAILED: "failure", Status.INCONCLUSIVE: "error", **dict.fromkeys(UNTRIED, "skipped")}
 
 
 def _case(subject: str, check: CheckResult) -> ET.Element:

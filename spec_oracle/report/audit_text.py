@@ -41,19 +41,27 @@ def audit_to_text(report: AuditReport) -> str:
     """Return the report for a terminal."""
     parts = [text_table(HEAD, audit_rows(report), right=(3, 4, 5, 6, 7))]
     for subject in report.subjects:
-        told = [f"  {line}" for line in (*_check_lines(subject), *(f"note: {n}" for n in subject.notes))]
+        told = [f"  {line}" for line in _remarks(subject)]
         if subject.counterexample is not None:
             told.append(_counterexample(subject.counterexample))
         if told:
             parts.append("\n".join([f"{subject.subject}: {subject.verdict.value}", *told]))
-    parts.append(_summary(report))
-    return "\n\n".join(parts) + "\n"
+    parts += ["\n".join(_scopes(report)), _summary(report)]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _scopes(report: AuditReport) -> Iterator[str]:
+    """Yield what the verdicts cover, subjects of equal scope together."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for subject in report.subjects:
+        names.setdefault(subject.scope, []).append(subject.subject)
+    yield from (f"scope of {', '.join(some)}: {'; '.join(scope)}" for scope, some in names.items() if scope)
 
 
 def audit_to_markdown(report: AuditReport) -> str:
     """Return the report as Markdown: for a CI step summary, or to be kept as a page."""
     rows = [
-        (*row, subject.rule or "", "; ".join(_remarks(subject)))
+        (*row, subject.rule or "", "; ".join((*_remarks(subject), *subject.scope)))
         for row, subject in zip(audit_rows(report), report.subjects, strict=True)
     ]
     command = report.command or "audit(...)"
@@ -69,19 +77,24 @@ def audit_to_markdown(report: AuditReport) -> str:
 
 
 def _remarks(subject: SubjectReport) -> list[str]:
-    return [*_check_lines(subject), *subject.notes]
+    """Return what a reader should know of a subject, line by line; nothing of one that passed everything."""
+    printed = [f"printed: {line}" for line in subject.output.splitlines()]
+    return [*_check_lines(subject), *(f"note: {note}" for note in subject.notes), *printed]
 
 
 def _check_lines(subject: SubjectReport) -> Iterator[str]:
     """Yield a line for every check that failed or could not tell, and one for each reason not to run."""
-    not_run: dict[str, list[str]] = {}
+    untried: dict[tuple[Status, str], list[str]] = {}
     for check in subject.checks:
-        if check.status is Status.NOT_RUN:
-            not_run.setdefault(check.detail, []).append(check.name)
-        elif check.status is not Status.PASSED:
+        if check.status in (Status.NOT_RUN, Status.SKIPPED):
+            untried.setdefault((check.status, check.detail), []).append(check.name)
+        elif check.status in (Status.FAILED, Status.INCONCLUSIVE):
             known = f" (known: {check.known})" if check.known else ""
             yield f"{check.name}: {check.status.value}, {check.detail}{known}"
-    yield from (f"not run: {', '.join(names)} ({reason})" for reason, names in not_run.items())
+        elif check.known:
+            yield f"{check.name}: passed, but its failure is on record ({check.known}): take it off"
+    for (status, reason), names in untried.items():
+        yield f"{status.value.replace('-', ' ')}: {', '.join(names)} ({reason})"
 
 
 def _summary(report: AuditReport) -> str:

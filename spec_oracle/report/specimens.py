@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from spec_oracle.audit.results import Status
+from spec_oracle.audit.results import UNTRIED, Status
 from spec_oracle.kill_matrix.columns import COLUMNS
 from spec_oracle.kill_matrix.matrix import SAMPLING_MUST_FIND, KillMatrix, MatrixRow
 from spec_oracle.report.audit_json import header
@@ -15,7 +15,7 @@ from spec_oracle.report.table import markdown_table, text_table
 from spec_oracle.specimens.catalogue import MUTANT
 from spec_oracle.version import tool_version
 
-_MARKS = {Status.FAILED: "X", Status.PASSED: ".", Status.INCONCLUSIVE: "?", Status.NOT_RUN: ""}
+_MARKS = {Status.FAILED: "X", Status.PASSED: ".", Status.INCONCLUSIVE: "?", **dict.fromkeys(UNTRIED, "")}
 _HEAD = ("specimen", "id", *COLUMNS, "TV", "draws", "first killer")
 
 _LEGEND = (
@@ -29,7 +29,7 @@ _STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 2rem; } table { border-collapse: collapse; }
 th, td { padding: .2rem .5rem; border: 1px solid #ddd; } th { text-align: left; }
 td.failed { background: #b3261e; color: #fff; } td.passed { background: #e6f2e8; }
-td.inconclusive { background: #fff2d6; } td.not-run { background: #f4f4f4; }
+td.inconclusive { background: #fff2d6; } td.not-run, td.not-applicable { background: #f4f4f4; }
 tr.wrong th { background: #b3261e; color: #fff; } td.number { text-align: right; }
 """
 

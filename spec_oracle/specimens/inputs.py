@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from spec_oracle.plain import PlainFunction
 from spec_oracle.specimens.foreign.rows import (
     Array,
     by_accept,
@@ -13,7 +14,7 @@ from spec_oracle.specimens.foreign.rows import (
     residual,
     token_by_request,
 )
-from spec_oracle.specimens.specimen import PlainFunction, itself, specimen
+from spec_oracle.specimens.specimen import itself, specimen
 
 # Extreme uniforms and broken rows.
 

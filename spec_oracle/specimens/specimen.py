@@ -11,15 +11,15 @@ is. `spec_oracle.specimens.registry.specimens` returns what is registered.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 import verifiers
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.plain import PlainFunction
 from spec_oracle.specimens.catalogue import CONTROL, MUTANT, catalogue, known_checks
 from spec_oracle.systems.contract import SystemFactory
 from verifiers import AnyVerifier
 
-PlainFunction: TypeAlias = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
 Part = TypeVar("Part", bound=Callable[..., Any])
 
 EXACT: Final = "exact"

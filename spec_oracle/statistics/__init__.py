@@ -32,7 +32,7 @@ from spec_oracle.statistics.assertions import (
 )
 from spec_oracle.statistics.cells import Cells, pooled_cells, support_cells
 from spec_oracle.statistics.e_process import EProcess, log_e_value
-from spec_oracle.statistics.error_budget import CHECK_SHARES, DEFAULT_ALPHA, ErrorBudget
+from spec_oracle.statistics.error_budget import DEFAULT_ALPHA, split
 from spec_oracle.statistics.goodness_of_fit import (
     GoodnessOfFit,
     goodness_of_fit_by_chi_square,
@@ -62,12 +62,10 @@ from spec_oracle.statistics.power import (
 from spec_oracle.statistics.total_variation import TotalVariationInterval, total_variation_interval
 
 __all__ = [
-    "CHECK_SHARES",
     "DEFAULT_ALPHA",
     "DEFAULT_MISS",
     "Cells",
     "EProcess",
-    "ErrorBudget",
     "GoodnessOfFit",
     "LawRejectedError",
     "OffendingCell",
@@ -99,6 +97,7 @@ __all__ = [
     "smallest_detectable_tv_by_g",
     "smallest_detectable_tv_by_joint_e_process",
     "smallest_detectable_tv_by_total_variation",
+    "split",
     "support_cells",
     "total_variation_interval",
 ]

@@ -68,7 +68,7 @@ class GoodnessOfFit:
         return self.p_value > self.alpha
 
     def __str__(self) -> str:
-        leak = f", drew outcomes of probability zero {self.off_support}" if self.off_support else ""
+        leak = f", drew outcomes of probability zero {self.off_support[:3]}" if self.off_support else ""
         return (
             f"{self.test}: p-value {self.p_value:.3g} {'>' if self.passed else '<='} alpha {self.alpha:.3g} "
             f"(statistic {self.statistic:.6g}, {self.degrees_of_freedom} degrees of freedom, "

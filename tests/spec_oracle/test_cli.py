@@ -57,7 +57,8 @@ def test_audit_prints_a_table_and_progress_apart_from_it(capsys):
         "optimum",
         "headroom",
     ]
-    assert "1 lossless; seed 0" in out
+    assert "scope of block: law of one call, enumerated: V 3, L 2, K 1; 8 instances" in out
+    assert "1 lossless; chance of any false alarm at most 1e-06; seed 0" in out
     assert "[1/1] block" in err
 
 
@@ -65,13 +66,13 @@ def test_audit_json_has_every_field_of_the_contract(capsys):
     code, out, _ = run(capsys, "audit", "token", "--draft-length", 2, "--format", "json", "--seed", 7)
     data = json.loads(out)
     assert code == 0
-    assert data["schema_version"] == 1
+    assert data["schema_version"] == 2
     assert data["seed"] == 7
     assert data["tool_version"]
     (subject,) = data["subjects"]
     assert subject.keys() >= SUBJECT_FIELDS
     assert subject["verdict"] == "lossless"
-    assert all(check.keys() == {"name", "status", "detail", "known"} for check in subject["checks"])
+    assert all(check.keys() == {"name", "status", "detail", "reason", "known"} for check in subject["checks"])
 
 
 def test_audit_of_a_users_module_finds_the_defect_and_says_how_to_see_it(capsys, tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ The order must be strict and the same wherever it is used. Ratios are compared a
 ratios that agree up to rounding are ties in every arithmetic, and the smaller token then ranks higher.
 """
 
-from verifiers.arrays import Array, as_float64, divide, filled, namespace, ones, pick, pick_each, zeros
+from verifiers.arrays import Array, as_float64, divide, filled, kept, namespace, ones, pick, pick_each, zeros
 from verifiers.parts.powers import power_sum
 
 
@@ -38,7 +38,7 @@ def child_intervals(draft: Array, rank: Array, alpha: Array) -> tuple[Array, Arr
     order = xp.argsort(-rank, axis=-1)
     upto = xp.cumulative_sum(xp.take_along_axis(draft, order, axis=-1), axis=-1)
     below = xp.concat([zeros(upto[:, :1]), upto[:, :-1]], axis=-1)
-    back = xp.argsort(order, axis=-1)
+    back = rank.shape[-1] - 1 - rank
     width = (1 - alpha)[:, None]
     low = alpha[:, None] + width * xp.take_along_axis(below, back, axis=-1)
     high = alpha[:, None] + width * xp.take_along_axis(upto, back, axis=-1)
@@ -55,8 +55,10 @@ def highest_path_row(draft: Array, rank: Array, alpha: Array, num_paths: int) ->
 
 def child_alpha(draft: Array, rank: Array, alpha: Array, token: Array) -> Array:
     """Return the alpha [B] of child ``token`` int [B]."""
-    low, high = child_intervals(draft, rank, alpha)
-    return divide(pick(low, token), pick(high, token), otherwise=0)
+    xp = namespace(draft)
+    lower = xp.sum(kept(rank > pick(rank, token)[:, None], draft), axis=-1)
+    low, width = alpha + (1 - alpha) * lower, (1 - alpha) * pick(draft, token)
+    return divide(low, low + width, otherwise=0)
 
 
 def keep_highest(present: Array, rank: Array, tokens: Array) -> Array:

@@ -77,6 +77,8 @@ def select_by_importance(node: Node, decisions: DecisionSource) -> Array:
 class CanonicalVerifier:
     """Canonical decomposition (Khisti et al., arXiv 2410.18234), with importance-weighted selection."""
 
+    largest_vocab_size: int = 1024
+
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""
         return walk(drafts, decisions, select_by_importance)

@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from spec_oracle.plain import PlainFunction
 from spec_oracle.specimens.foreign.rows import Array, draw, residual
-from spec_oracle.specimens.specimen import PlainFunction, specimen
+from spec_oracle.specimens.specimen import specimen
 
 Step: TypeAlias = Callable[[list[int], Array, Array, Any], int]
 

@@ -8,10 +8,10 @@ import pytest
 import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.plain import as_plain
-from spec_oracle.audit.results import Evidence, exit_code
+from spec_oracle.audit.results import AuditReport, CheckResult, Evidence, SubjectReport
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
+from spec_oracle.plain import as_plain
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.toy import Instance
 from verifiers import Verdict
@@ -134,7 +134,40 @@ def test_several_subjects_share_one_alpha():
     ],
 )
 def test_exit_codes(verdicts, code):
-    assert exit_code([SubjectVerdict(verdict) for verdict in verdicts]) == code
+    assert report_of(verdicts).exit_code == code
+
+
+def report_of(verdicts, *statuses, error="", known=""):
+    checks = tuple(CheckResult("joint", Status(status), "", known=known) for status in statuses or ["passed"])
+    subjects = [
+        SubjectReport(v, "function", SubjectVerdict(v), Evidence.NONE, checks, 0.0, error=error)
+        for v in verdicts
+    ]
+    return AuditReport(tuple(subjects), 0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "known", "code"),
+    [
+        ("passed", "", 0),
+        ("passed", "on record", 2),
+        ("failed", "", 2),
+        ("failed", "on record", 0),
+        ("inconclusive", "", 2),
+        ("inconclusive", "on record", 2),
+        ("not-run", "", 2),
+        ("not-applicable", "", 0),
+        ("skipped", "", 0),
+    ],
+)
+def test_zero_is_earned_by_every_check(status, known, code):
+    assert report_of(["lossless"], "passed", known="").exit_code == 0
+    assert report_of(["lossless"], status, known=known).exit_code == code
+
+
+def test_errors_are_three_unless_something_is_lossy():
+    assert report_of(["lossless", "inconclusive"], error="no such module").exit_code == 3
+    assert report_of(["lossy", "inconclusive"], error="no such module").exit_code == 1
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 import pytest
 
-from spec_oracle.audit import AuditOptions, Evidence, Subject, SubjectReport, SubjectVerdict, audit_subject
+from spec_oracle.audit import AuditOptions, Evidence, SubjectReport, SubjectVerdict, audit_subject
 from spec_oracle.audit.panel import panel
+from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.plain import PlainCode
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.specimens.specimen import Specimen
 
@@ -29,10 +31,10 @@ CATALOGUE = {
 
 def audited(specimen: Specimen) -> SubjectReport:
     instances = {name: panel(3, 2, specimen.num_paths, 0)[name] for name in ("flat", "peaked")}
-    subject = Subject(
-        "foreign", function=specimen.function, array=specimen.array, single_path=specimen.num_paths == 1
-    )
-    return audit_subject(subject, AuditOptions(instances=instances, shrink=False), 1e-6)
+    code = PlainCode(specimen.function, specimen.array)
+    subject = FunctionSubject("foreign", code, num_paths=specimen.num_paths)
+    options = AuditOptions(instances=instances, shrink=False, checks=(), budget=5.0)
+    return audit_subject(subject, options, 1e-6)
 
 
 @pytest.mark.parametrize("specimen", of_one_call(1) + of_one_call(2), ids=lambda specimen: specimen.name)

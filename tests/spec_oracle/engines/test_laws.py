@@ -16,8 +16,8 @@ torch = pytest.importorskip("torch")
 
 import verifiers  # noqa: E402  # after the check for torch
 from spec_oracle.audit.draws import sampled_drafts  # noqa: E402
-from spec_oracle.audit.keyed_rows import pair_by_keys  # noqa: E402
-from spec_oracle.audit.paired_rows import PairedRows  # noqa: E402
+from spec_oracle.audit.evidence.keyed import pair_by_keys  # noqa: E402
+from spec_oracle.audit.evidence.row_by_row import PairedRows  # noqa: E402
 from spec_oracle.engines import Engine, engine_names, engine_subject, load_engine  # noqa: E402
 from spec_oracle.exact import EmissionLaw, emission_law  # noqa: E402
 from spec_oracle.exact.interception import verdict_law  # noqa: E402

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from spec_oracle.audit.checks import CHECKS
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.kill_matrix.columns import YARDSTICK, checks_of
+from spec_oracle.kill_matrix.columns import YARDSTICK, columns_of
 from spec_oracle.specimens.catalogue import MUTANT, catalogue
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.specimens.specimen import EXACT, itself, specimen
-from spec_oracle.statistics import CHECK_SHARES, ErrorBudget
 
 ALL = [found for paths in (1, 2) for found in specimens(num_paths=paths).values()]
 PLANTED = [found for found in ALL if found.catalogue_id in catalogue()]
@@ -30,7 +30,7 @@ def test_every_control_of_the_catalogue_is_there():
 
 
 def test_every_killer_is_a_check_that_its_entry_asks_for():
-    assert {check for found in ALL for check in found.killers} <= {*CHECK_SHARES, EXACT}
+    assert {check for found in ALL for check in found.killers} <= {*CHECKS, EXACT}
     for found in PLANTED:
         assert {*found.killers} <= {*catalogue()[found.catalogue_id].checks}, found.name
 
@@ -47,7 +47,7 @@ def test_every_specimen_leads_to_a_thread_or_is_ours():
 def test_the_first_token_shows_what_the_catalogue_says(found):
     """One test at 1e-6 on a fixed seed; what "depends" may be seen here or not."""
     said = catalogue()[found.catalogue_id].first_token
-    seen = checks_of(found, ErrorBudget(), 0)[YARDSTICK]().status == "failed"
+    seen = columns_of(found, 1e-6, 0)[YARDSTICK]().status == "failed"
     assert said == "depends" or seen == (said == "yes")
 
 

@@ -1,59 +1,18 @@
-"""The error budget: fixed, complete, and blind to layout and order."""
-
-import itertools
+"""The error rate of a run: split evenly, never beyond what there is."""
 
 import pytest
 
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.statistics import CHECK_SHARES, DEFAULT_ALPHA, ErrorBudget
+from spec_oracle.statistics import DEFAULT_ALPHA, split
 
 
-def test_shares_hand_out_the_whole_budget_and_no_more():
-    assert sum(CHECK_SHARES.values()) == 1
-    assert all(share > 0 for share in CHECK_SHARES.values())
-    assert list(CHECK_SHARES) == [
-        "joint",
-        "length",
-        "calls",
-        "draft-law",
-        "streams",
-        "batch",
-        "bad-input",
-        "inputs-kept",
-        "scale",
-    ]
+@pytest.mark.parametrize("tests", [1, 3, 1000])
+def test_the_parts_add_up_to_the_rate(tests):
+    assert tests * split(DEFAULT_ALPHA, tests) == pytest.approx(DEFAULT_ALPHA, rel=1e-12)
 
 
-def test_the_rates_of_all_tests_add_up_to_alpha():
-    budget = ErrorBudget()
-    total = sum(
-        sum(budget.rates_of_tests(check, [f"test {i}" for i in range(n)]).values())
-        for n, check in enumerate(CHECK_SHARES, start=1)
-    )
-    assert total == pytest.approx(DEFAULT_ALPHA, rel=1e-12)
-
-
-def test_a_rate_depends_on_the_set_of_tests_alone():
-    names = ["token::3", "block::1", "token::1", "k_seq::7"]
-    expected = ErrorBudget(1e-3).rates_of_tests("calls", names)
-    for order in itertools.permutations(names):
-        rates = ErrorBudget(1e-3).rates_of_tests("calls", iter(order))
-        assert list(rates.items()) == list(expected.items())
-    # Two workers that announce all tests and run half of them each use the same rates as one worker.
-    assert expected["token::1"] == pytest.approx(1e-3 * 0.2 / 4)
-
-
-def test_other_checks_do_not_change_a_rate():
-    assert ErrorBudget(0.01).rate_of("joint") == pytest.approx(0.003)
-
-
-def test_retries_and_strangers_have_no_rate():
-    budget = ErrorBudget()
-    with pytest.raises(InvalidInputError, match="'a' 2 times"):
-        budget.rates_of_tests("joint", ["a", "b", "a"])
-    with pytest.raises(InvalidInputError, match="at least one"):
-        budget.rates_of_tests("joint", [])
-    with pytest.raises(InvalidInputError, match=r"check: .* got 'speed'"):
-        budget.rate_of("speed")
+def test_what_cannot_be_split_is_refused():
+    with pytest.raises(InvalidInputError, match="tests: expected at least 1, got 0"):
+        split(0.1, 0)
     with pytest.raises(InvalidInputError, match="alpha"):
-        ErrorBudget(0.0)
+        split(0.0, 2)

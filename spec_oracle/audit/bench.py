@@ -1,0 +1,66 @@
+"""Where the checks of one subject are run: what they may know, and what the first of them found."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spec_oracle.audit.draws import Sample, Sampler
+from spec_oracle.audit.evidence.findings import Findings
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.results import Status
+from spec_oracle.plain import ContractError, SubjectRaisedError
+from spec_oracle.statistics import DEFAULT_ALPHA
+from spec_oracle.toy import Instance
+
+_TRIAL = 16
+
+
+@dataclass
+class Bench:
+    """What the checks of one subject share.
+
+    ``alpha`` is the false-alarm rate of all of them together; ``budget`` in seconds for each that draws;
+    ``vocab_size`` and ``draft_length`` of the toys on which laws are found, unless the user's ``instances``
+    replace them; ``exact`` and ``array`` are the arithmetic of what is enumerated. ``findings`` is what
+    `joint` found, None before it ran, or where a check is run on its own.
+    """
+
+    alpha: float = DEFAULT_ALPHA
+    seed: int = 0
+    budget: float = float("inf")
+    vocab_size: int = 3
+    draft_length: int = 3
+    instances: Mapping[str, Instance] | None = None
+    exact: bool = False
+    array: str = "numpy"
+    findings: Findings | None = None
+    _pace: float | None = field(default=None, init=False)
+
+    def toys(self, num_paths: int) -> Mapping[str, Instance]:
+        """Return the instances on which the law of one call is found."""
+        if self.instances is not None:
+            return self.instances
+        return panel(self.vocab_size, self.draft_length, num_paths, self.seed)
+
+    def is_law_wrong(self, subject: Any) -> bool:
+        """Whether `joint` has found the law of one call wrong, or it is declared to be."""
+        found = self.findings
+        declared = bool(subject.facts.declared_lossy)
+        return found is not None and (declared or found.joint.status is Status.FAILED)
+
+    def pace(self, subject: Any) -> float:
+        """Return verified requests per second of a second call: the first may compile.
+
+        Infinite where the subject raises: the checks will say so better.
+        """
+        if self._pace is None:
+            sampler = Sampler(subject.code, self.seed)
+            sample = Sample.of(panel(3, 3, subject.num_paths, self.seed)["flat"])
+            try:
+                sampler.draw(sample, _TRIAL)
+                sampler.seconds, sampler.draws = 0.0, 0
+                sampler.draw(sample, _TRIAL)
+                self._pace = sampler.pace
+            except (ContractError, SubjectRaisedError):
+                self._pace = float("inf")
+        return self._pace

@@ -1,0 +1,198 @@
+"""The check `batch`: a request's result ignores its batch mates, their number and its own place."""
+
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.checks.check import Check, failed, passed, together
+from spec_oracle.audit.checks.mixed_batch import mixed_batch, options_of
+from spec_oracle.audit.checks.pairs import PairToy
+from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
+from spec_oracle.audit.evidence.watched import watched
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.subjects.system import SystemSubject
+from spec_oracle.audit.subjects.uniforms import UniformsSubject
+from spec_oracle.audit.subjects.verifier import VerifierSubject
+from spec_oracle.exact.call import call_verifier, fresh_state
+from spec_oracle.plain import PlainCode
+from spec_oracle.statistics import homogeneity_p_value
+from spec_oracle.systems.contract import SystemFactory
+from spec_oracle.systems.texts import PlainTexts, decoded, unseeded
+from spec_oracle.toy import Instance
+from spec_oracle.toy.contexts import after_tokens, first_of_depth
+from verifiers import AnyVerifier, Drafts, replayed_decisions
+
+ROUNDS = 6
+CALLS_A_ROUND = 50
+PAIRED = 20
+REPEATS = 600
+MATES = 4
+MIXED = 3000
+REQUESTS = 2000
+STEPS = 2
+REPLAYED = 64
+
+BATCH = Check(
+    "batch",
+    "does a request ignore its mates, their number and its place, and share no randomness with them?",
+    Fraction(10, 100),
+    speaks_against_law=True,
+)
+
+
+@BATCH.way(VerifierSubject)
+def _by_replay(subject: VerifierSubject, bench: Bench, alpha: float) -> CheckResult:
+    """Judge whether requests get the same verdict alone and among others, given the same uniforms."""
+    del alpha
+    verifier, rng = subject.verifier, np.random.default_rng(bench.seed)
+    instance = next(iter(bench.toys(subject.num_paths).values()))
+    drafts = sampled_drafts(instance, REPLAYED, rng, subject.drafting)
+    uniforms = np.random.default_rng(bench.seed).random((REPLAYED, REPLAYED))
+    together = verdicts(verifier, drafts, uniforms)
+    for row in range(REPLAYED):
+        one = slice(row, row + 1)
+        alone = Drafts(drafts.tokens[one], drafts.draft_probs[one], drafts.target_probs[one])
+        if not np.array_equal(together[one], verdicts(verifier, alone, uniforms[one])):
+            return failed(f"request {row} of {REPLAYED} is decided otherwise alone")
+    return passed(f"{REPLAYED} requests decided alike alone and together")
+
+
+def verdicts(verifier: AnyVerifier, drafts: Drafts, uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return (tau, path, next token) of every request, int [B, 3], decided by its row of ``uniforms``."""
+    state = fresh_state(verifier, drafts.batch)
+    verdict, _ = call_verifier(verifier, drafts, replayed_decisions(uniforms), state)
+    return np.stack([verdict.num_accepted, verdict.path, verdict.next_token], axis=1)
+
+
+@BATCH.way(
+    FunctionSubject,
+    UniformsSubject,
+    KeyedSubject,
+    requests=ROUNDS * CALLS_A_ROUND * PAIRED + REPEATS * (1 + MATES) + MIXED,
+    of_a_true_law=True,
+)
+def _by_draws(subject: Any, bench: Bench, alpha: float) -> CheckResult:
+    """Judge whether neighbours are independent, and whether a request has the law that it has alone.
+
+    It is run alone and among odd mates, and in batches of mixed requests where the code takes them.
+    """
+    code, seed = subject.code, bench.seed
+    instance = panel(3, 3, subject.num_paths, seed)["flat"]
+    parts: list[Callable[[float], CheckResult]] = [
+        lambda rate: _neighbours(code, subject.num_paths, rate, seed),
+        lambda rate: _alone_and_among_mates(code, instance, rate, seed),
+    ]
+    if subject.num_paths == 1 and options_of(code):
+        parts.append(lambda rate: mixed_batch(code, instance, MIXED, rate, seed))
+    return together(alpha, *parts)
+
+
+def _neighbours(code: PlainCode, num_paths: int, alpha: float, seed: int) -> CheckResult:
+    """Pair neighbouring requests: with two drafts, where uniforms may overlap, and rows that reject often."""
+    instance = panel(2, 2, num_paths, seed)["reversed"]
+    toy, generator = PairToy(code, (instance, instance), seed), code.generator(seed)
+
+    def rounds() -> Iterator[list[NDArray[np.int64]]]:
+        for _ in range(ROUNDS):
+            texts = np.stack([toy.texts(PAIRED, generator) for _ in range(CALLS_A_ROUND)])
+            yield [toy.paired(texts[:, ::2].reshape(-1), texts[:, 1::2].reshape(-1))]
+
+    return watched("texts of neighbours", [toy.law], rounds(), alpha=alpha)
+
+
+def _alone_and_among_mates(code: PlainCode, instance: Instance, alpha: float, seed: int) -> CheckResult:
+    request = sampled_drafts(instance, 1, checks_own_rng(seed))
+    generator = code.generator(seed)
+
+    def texts(drafts: Drafts, row: int) -> NDArray[np.int64]:
+        """Return how often request ``row`` emitted each text, by number of context."""
+        emitted = np.stack([code(drafts, generator).tokens[row] for _ in range(REPEATS)])
+        reached = after_tokens(np.zeros(REPEATS, dtype=np.int64), emitted, instance.vocab_size)
+        return np.bincount(reached, minlength=first_of_depth(instance.vocab_size, instance.draft_length + 2))
+
+    p_value = homogeneity_p_value(texts(request, 0), texts(_with_odd_mates(request), 1))
+    return CheckResult(
+        "",
+        Status.PASSED if p_value > alpha else Status.FAILED,
+        f"a request alone and among odd mates: p-value {p_value:.3g} of {REPEATS} draws each",
+        alpha,
+        REPEATS * (1 + MATES),
+    )
+
+
+def _with_odd_mates(request: Drafts) -> Drafts:
+    """Return the batch (greedy, request, certain draft, equal models)."""
+    tokens, draft, target = (
+        np.repeat(array, 4, axis=0) for array in (request.tokens, request.draft_probs, request.target_probs)
+    )
+    vocab = request.vocab_size
+    target[0] = np.eye(vocab)[target[0].argmax(axis=-1)]
+    tokens[2] = (tokens[2] + 1) % vocab
+    draft[2] = np.eye(vocab)[tokens[2]]
+    target[3] = np.roll(target[3], 1, axis=-1)
+    draft[3] = target[3][:, :-1]
+    tokens[3] = draft[3].argmax(axis=-1)
+    return Drafts(tokens, draft, target)
+
+
+@BATCH.way(SystemSubject)
+def _by_sessions(subject: SystemSubject, bench: Bench, alpha: float) -> CheckResult:
+    """Judge whether seeded requests repeat in any batch, and whether the others stay independent in one."""
+    instance = subject.toys(bench)["flat"]
+    return together(
+        alpha,
+        lambda _: _same_in_any_batch(subject.factory, instance, bench.seed),
+        lambda rate: _independent_beside_seeded(subject.factory, instance, rate, bench.seed),
+    )
+
+
+def _same_in_any_batch(factory: SystemFactory, instance: Instance, seed: int) -> CheckResult:
+    seeds = list(range(100, 116))
+
+    def texts(order: Sequence[int | None]) -> dict[int, int]:
+        system = factory(instance, seed)
+        reached, _ = decoded(system, system.start(order), len(order), STEPS)
+        return {s: int(text) for s, text in zip(order, reached, strict=True) if s is not None}
+
+    alone = {s: text for one in seeds for s, text in texts([one]).items()}
+    batches: dict[str, Sequence[int | None]] = {
+        "together": seeds,
+        "in another order": seeds[::-1],
+        "in a batch of odd size": seeds[:5],
+        "beside requests without seed": [s for pair in zip(seeds, unseeded(16), strict=True) for s in pair],
+    }
+    for name, order in batches.items():
+        found = texts(order)
+        moved = [s for s, text in found.items() if alone[s] != text]
+        if moved:
+            return failed(f"requests with seeds {moved} decode otherwise {name}")
+    return passed(f"{len(seeds)} seeded requests decode alike in any batch")
+
+
+def _independent_beside_seeded(
+    factory: SystemFactory, instance: Instance, alpha: float, seed: int
+) -> CheckResult:
+    """Pair neighbouring requests without seed, in batches where every third request has one."""
+    system, rng = factory(instance, seed), checks_own_rng(seed)
+    texts = PlainTexts.of(system, 2)
+    law = np.outer(texts.law, texts.law).reshape(-1)
+
+    def rounds() -> Iterator[list[NDArray[np.int64]]]:
+        for _ in range(ROUNDS):
+            seeds: list[int | None] = [
+                int(s) if i % 3 == 0 else None for i, s in enumerate(rng.integers(2**31, size=REQUESTS))
+            ]
+            reached, _ = decoded(system, system.start(seeds), REQUESTS, 1)
+            cells = texts.cells(reached, rng)
+            first, second = cells[1::3], cells[2::3]
+            count = min(len(first), len(second))
+            yield [first[:count] * len(texts.law) + second[:count]]
+
+    return watched("texts of neighbours without seed", [law], rounds(), alpha=alpha)

@@ -1,0 +1,132 @@
+"""The check `streams`: same seed same result; other seeds, and requests without a seed, are independent."""
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.checks.check import Check, failed, passed, together
+from spec_oracle.audit.checks.pairs import PairToy
+from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
+from spec_oracle.audit.evidence.watched import watched
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.subjects.system import SystemSubject
+from spec_oracle.audit.subjects.uniforms import UniformsSubject
+from spec_oracle.audit.subjects.verifier import VerifierSubject
+from spec_oracle.systems.contract import System
+from spec_oracle.systems.texts import PlainTexts, decoded, unseeded
+
+ROUNDS = 6
+SEEDS_A_ROUND = 60
+BATCH = 8
+REPEATED = 64
+REQUESTS = 500
+FRESH_SESSIONS = 100
+
+Sessions = Callable[[System], tuple[NDArray[np.int64], NDArray[np.int64]]]
+"""Decodes two sets of requests by a system, and returns their texts, pair by pair."""
+
+STREAMS = Check("streams", "same seed same result, other seeds independent?", Fraction(10, 100))
+STREAMS.does_not_apply("it draws nothing: decisions come from the source it is handed", VerifierSubject)
+
+
+@STREAMS.way(
+    FunctionSubject,
+    UniformsSubject,
+    KeyedSubject,
+    requests=2 * REPEATED + 2 * ROUNDS * SEEDS_A_ROUND * BATCH,
+    of_a_true_law=True,
+)
+def _of_generators(subject: Any, bench: Bench, alpha: float) -> CheckResult:
+    """Judge whether a function repeats itself on the same seed, and on no other."""
+    instance = panel(3, 1, subject.num_paths, bench.seed)["flat"]
+    toy = PairToy(subject.code, (instance, instance), bench.seed)
+    seeds = checks_own_rng(bench.seed).integers(2**31, size=(ROUNDS, SEEDS_A_ROUND))
+
+    def rounds() -> Iterator[list[NDArray[np.int64]]]:
+        for chosen in seeds:
+            texts, nexts = (
+                np.concatenate([toy.texts(BATCH, subject.code.generator(int(s) + shift)) for s in chosen])
+                for shift in (0, 1)
+            )
+            yield [toy.paired(texts, nexts)]
+
+    def repeats(rate: float) -> CheckResult:
+        del rate
+        drafts = sampled_drafts(instance, REPEATED, checks_own_rng(bench.seed))
+        runs = [subject.code(drafts, subject.code.generator(bench.seed)).tokens for _ in range(2)]
+        return _same(runs, "on the same seed")
+
+    return together(
+        alpha,
+        repeats,
+        lambda rate: watched("texts of seeds s and s + 1", [toy.law], rounds(), alpha=rate),
+    )
+
+
+def _same(runs: list[NDArray[np.int64]], when: str) -> CheckResult:
+    count = len(runs[0])
+    if np.array_equal(runs[0], runs[1]):
+        return passed(f"{count} requests repeat {when}", draws=2 * count)
+    return failed(f"{count} requests differ {when}", draws=2 * count)
+
+
+@STREAMS.way(SystemSubject)
+def _of_systems(subject: SystemSubject, bench: Bench, alpha: float) -> CheckResult:
+    """Judge whether seeded requests repeat in another process, and whether all others are independent."""
+    instance, seed = subject.toys(bench)["flat"], bench.seed
+
+    def repeats(rate: float) -> CheckResult:
+        del rate
+        seeds, texts = list(range(seed, seed + REPEATED)), []
+        for entropy in (seed, seed + 1):
+            system = subject.factory(instance, entropy)
+            texts.append(decoded(system, system.start(seeds), len(seeds), 2)[0])
+        return _same(texts, "on the same seeds in another process")
+
+    def pairs(what: str, sessions: Sessions) -> Callable[[float], CheckResult]:
+        return lambda rate: _pairs_of_sessions(subject.factory(instance, seed), what, sessions, rate, seed)
+
+    return together(
+        alpha,
+        repeats,
+        pairs("texts of seeds s and s + 1", _neighbouring_seeds(seed)),
+        pairs("texts of requests without seed", _one_by_one),
+    )
+
+
+def _neighbouring_seeds(seed: int) -> Sessions:
+    rng = checks_own_rng(seed)
+
+    def sessions(system: System) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        seeds = rng.integers(2**31, size=REQUESTS)
+        first, second = (
+            decoded(system, system.start([int(s) + shift for s in seeds]), REQUESTS, 1)[0] for shift in (0, 1)
+        )
+        return first, second
+
+    return sessions
+
+
+def _one_by_one(system: System) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Start requests one after another, as a server does; pair each with the next."""
+    texts = [decoded(system, system.start(unseeded(1)), 1, 1)[0] for _ in range(2 * FRESH_SESSIONS)]
+    return np.concatenate(texts[::2]), np.concatenate(texts[1::2])
+
+
+def _pairs_of_sessions(system: System, what: str, sessions: Sessions, alpha: float, seed: int) -> CheckResult:
+    texts, rng = PlainTexts.of(system, 2), checks_own_rng(seed)
+    law = np.outer(texts.law, texts.law).reshape(-1)
+
+    def rounds() -> Iterator[list[NDArray[np.int64]]]:
+        for _ in range(ROUNDS):
+            first, second = sessions(system)
+            yield [texts.cells(first, rng) * len(texts.law) + texts.cells(second, rng)]
+
+    return watched(what, [law], rounds(), alpha=alpha)

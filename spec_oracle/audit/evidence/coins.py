@@ -1,0 +1,72 @@
+"""Built-in rules decided by given uniforms, as engines do it: one coin a draft, then one draw by inversion.
+
+The built-in verifiers draw the accepted length as one categorical decision, which is the same law from other
+uniforms. Code that is handed its uniforms usually compares them one by one; under the same uniforms it can be
+compared with these functions row by row.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.plain import Emissions, checked_emissions
+from verifiers import Drafts
+from verifiers.parts.block_path import block_weights, stop_chances
+from verifiers.parts.residual import acceptance_ratios, residual
+from verifiers.sampling import invert_cdf
+
+Array: TypeAlias = NDArray[Any]
+Emission: TypeAlias = tuple[Array, Array]
+CoinRule: TypeAlias = Callable[[Array, Array, Array, Array], Emission]
+
+
+def token_by_coins(tokens: Array, draft: Array, target: Array, uniforms: Array) -> Emission:
+    """Accept x_i when u_i < p/q, up to the first failure; draw the next token from u_L.
+
+    tokens int [B, L], draft [B, L, V], target [B, L+1, V], uniforms [B, L+1]; returns tokens [B, L+1] padded
+    with -1, and the accepted length [B].
+    """
+    passed = uniforms[:, :-1] < acceptance_ratios(target, draft, tokens)
+    tau = np.cumprod(passed, axis=1).sum(axis=1)
+    return _emitted(tokens, draft, target, tau, np.ones(len(tau)), uniforms[:, -1])
+
+
+def block_by_coins(tokens: Array, draft: Array, target: Array, uniforms: Array) -> Emission:
+    """Toss a coin of chance h_i at every draft; the last success is the accepted length. Arrays as above."""
+    weights = block_weights(target, draft, tokens)
+    passed = uniforms[:, :-1] < stop_chances(target, draft, weights)[:, 1:]
+    tau = (passed * np.arange(1, passed.shape[1] + 1)).max(axis=1)
+    return _emitted(tokens, draft, target, tau, weights[np.arange(len(tau)), tau], uniforms[:, -1])
+
+
+BY_COINS: Final[dict[str, CoinRule]] = {"token": token_by_coins, "block": block_by_coins}
+"""The rules that can be decided so, by the name of the built-in verifier with the same law."""
+
+
+def by_coins(rule: CoinRule, drafts: Drafts, uniforms: Array) -> Emissions:
+    """Verify drafts of one path by a rule of `BY_COINS`."""
+    arrays = (drafts.tokens[:, 0], drafts.draft_probs[:, 0], drafts.target_probs[:, 0])
+    return checked_emissions(rule(*arrays, uniforms), drafts)
+
+
+def assembled(tokens: Array, tau: Array, following: Array) -> Emission:
+    """Return the emission that accepts ``tau`` [B] drafted tokens and adds the ``following`` one [B]."""
+    position = np.arange(tokens.shape[1] + 1)
+    padded = np.concatenate([tokens, tokens[:, :1]], axis=1)
+    added = np.where(position == tau[:, None], following[:, None], -1)
+    return np.where(position < tau[:, None], padded, added), tau
+
+
+def weights_after(draft: Array, target: Array, tau: Array, scale: Array) -> Array:
+    """Return the weights [B, V] of the token after ``tau`` accepted ones: (scale p - q)+, or p at the end."""
+    row, length = np.arange(len(tau)), draft.shape[1]
+    left = residual(scale[:, None] * target[row, tau], draft[row, np.minimum(tau, length - 1)])
+    return np.where((tau == length)[:, None], target[row, tau], left)
+
+
+def _emitted(  # noqa: PLR0917
+    tokens: Array, draft: Array, target: Array, tau: Array, scale: Array, uniform: Array
+) -> Emission:
+    return assembled(tokens, tau, invert_cdf(weights_after(draft, target, tau, scale), uniform))

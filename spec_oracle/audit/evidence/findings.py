@@ -1,0 +1,96 @@
+"""What a way of finding a law comes to."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from spec_oracle.audit.results import CheckResult, Evidence
+from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact import EmissionLaw, Gap
+from spec_oracle.toy import Instance
+
+Way: TypeAlias = Callable[[], "Findings"]
+"""Finds the law of one call, or raises `NoEvidenceError`."""
+
+TARGET_TV = 0.02
+"""Total variation that draws must be able to find before they may call a subject lossless."""
+
+_MAIN = ("good-draft", "reversed")
+
+
+class NoEvidenceError(SpecOracleError):
+    """A way of finding a law does not work for this code; the message says why, and the next way is tried."""
+
+
+class Law(Protocol):
+    """What is known of a subject's law on one instance."""
+
+    @property
+    def instance(self) -> Instance:
+        """The instance."""
+        ...
+
+    @property
+    def total_variation(self) -> Any:
+        """Distance from the target."""
+        ...
+
+    @property
+    def block_efficiency(self) -> Any:
+        """Tokens per call."""
+        ...
+
+    @property
+    def largest_gap(self) -> Gap:
+        """The text with the largest gap."""
+        ...
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The law of one call as found: the result of `joint`, and what a report says besides.
+
+    ``laws`` by name of the instance, ``instances`` as they were given; ``worst`` is the one that shows a
+    defect, None without one; ``smallest_detectable_tv`` would have been found. ``length`` is what the same
+    evidence says of the accepted length, None where it says nothing. ``law_of(instance, exact=...)`` is the
+    exact law on any other instance, where there is one. ``scope`` and ``notes`` are lines for the reader.
+    """
+
+    joint: CheckResult
+    evidence: Evidence
+    laws: Mapping[str, Law] = field(default_factory=dict)
+    total_variation: float | None = None
+    smallest_detectable_tv: float | None = None
+    instances: Mapping[str, Instance] = field(default_factory=dict)
+    worst: str | None = None
+    length: CheckResult | None = None
+    law_of: Callable[..., EmissionLaw] | None = None
+    scope: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def block_efficiency(self) -> float | None:
+        """Mean over the instances, tokens per call."""
+        means = [float(law.block_efficiency) for law in self.laws.values()]
+        return sum(means) / len(means) if means else None
+
+
+def vacuity(lengths: Iterable[Any]) -> str:
+    """Say what never happened, "" where all did; ``lengths`` are laws or counts [L+1] of accepted lengths."""
+    listed = list(lengths)
+    if not any(some[-1] > 0 for some in listed):
+        return "never accepted a whole draft, so no bonus token"
+    if not any(sum(some[:-1]) > 0 for some in listed):
+        return "never rejected a draft"
+    return ""
+
+
+def scope_of(how: str, instances: Collection[Instance], seen: str = "") -> str:
+    """Return a line that says on which instances the law of one call was found, and how."""
+    sizes = {f"V {i.vocab_size}, L {i.draft_length}, K {i.num_paths}": None for i in instances}
+    return f"law of one call, {how}: {'; '.join(sizes)}; {len(instances)} instances{seen and f', {seen}'}"
+
+
+def main_instances(names: Collection[str]) -> list[str]:
+    """Return the names of the instances that tell most; all names where none of those is among them."""
+    return [name for name in _MAIN if name in names] or list(names)

@@ -1,0 +1,124 @@
+"""Exact laws of plain functions, by interception of their randomness, each confirmed by plain draws."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.draws import Sample, Sampler, draft_table
+from spec_oracle.audit.evidence.enumerated import judged
+from spec_oracle.audit.evidence.findings import Findings, NoEvidenceError
+from spec_oracle.audit.facts import Facts
+from spec_oracle.exact import EmissionLaw
+from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
+from spec_oracle.plain import PlainCode, SubjectRaisedError
+from spec_oracle.plain.law import law_after
+from spec_oracle.statistics import (
+    EProcess,
+    draws_needed_by_joint_e_process,
+    goodness_of_fit_by_e_process,
+)
+from spec_oracle.toy import Instance
+
+Known: TypeAlias = dict[bytes, dict[tuple[int, ...], float]]
+"""Laws of the emission after one draft, by the bytes of the arrays that the function is handed."""
+
+CONFIRMING_TV = 0.02
+"""Total variation between code that is watched and code that is not, which plain draws should find."""
+
+CONFIRMING_SHARE = 0.05
+"""Share of the budget that these draws may take."""
+
+_PILOT = 1000
+
+
+def intercepted(code: PlainCode, facts: Facts, bench: Bench, alpha: float, num_paths: int) -> Findings:
+    """Follow the function's random numbers on every instance, then compare with plain draws.
+
+    Raises `NoEvidenceError` where the law would not be exact, where the code raises while it is followed, and
+    where plain draws contradict what was found.
+    """
+    law_of = partial(intercepted_law, code, known={})
+    try:
+        findings = judged(law_of, bench.toys(num_paths), facts, "intercepted")
+    except (CannotFollowError, TooManyBranchesError, UnrepeatableError) as error:
+        raise NoEvidenceError(f"interception failed: {error}") from None
+    except SubjectRaisedError as error:
+        raise NoEvidenceError(f"interception failed: followed, it {error}") from None
+    if not findings.laws:
+        return findings
+    confirmed = confirm(code, findings.laws, alpha, bench.seed, CONFIRMING_SHARE * bench.budget)
+    return replace(findings, scope=(*findings.scope, confirmed))
+
+
+def confirm(
+    code: PlainCode, laws: Mapping[str, Any], alpha: float, seed: int, seconds: float = math.inf
+) -> str:
+    """Compare plain draws on every instance with its intercepted law; return what that could have found.
+
+    Code may behave otherwise when its random numbers are followed. Each instance is drawn by one call, since
+    calls may depend on each other, which is another check's question; one e-process judges them all. Raises
+    `NoEvidenceError` when it contradicts a law.
+    """
+    expected = [law.extended().reshape(-1) for law in laws.values()]
+    samples = [Sample.of(law.instance) for law in laws.values()]
+    sampler = Sampler(code, seed)
+    sampler.draw(Sample.of(samples[0].instance), _PILOT)
+    needed = draws_needed_by_joint_e_process(CONFIRMING_TV, expected, alpha=alpha)
+    count = max(_PILOT, int(min(needed, sampler.pace * seconds / len(samples))))
+    process = EProcess.against(expected)
+    for number, sample in enumerate(samples):
+        process = process.observe(sampler.draw(sample, count), number)
+    fit = goodness_of_fit_by_e_process(process, alpha=alpha)
+    if not fit.passed:
+        worst = list(laws)[int(process.log_e_by_sample.argmax())]
+        raise NoEvidenceError(
+            f"plain draws contradict the law that was followed on instance {worst!r}, {fit}"
+        )
+    return (
+        f"confirmed by {process.draws} plain draws on all of these, which would have found a total "
+        f"variation of {fit.smallest_detectable_tv:.2g}"
+    )
+
+
+def intercepted_law(
+    code: PlainCode, instance: Instance, known: Known | None = None, *, exact: bool = False
+) -> EmissionLaw:
+    """Return the exact emission law of a plain function on ``instance``, in float64.
+
+    The function is run on one draft at a time, once per outcome of its random decisions. Laws found in
+    ``known`` are not computed again, new ones are entered: instances that differ in one row, as in the search
+    for a small counterexample, share most of them. Raises `CannotFollowError`, `TooManyBranchesError` or
+    `UnrepeatableError` where the law would not be exact, `ContractError` for what is no emission,
+    `SubjectRaisedError` when the function raises.
+    """
+    del exact  # foreign code computes in floats
+    floats = instance.floats
+    table = draft_table(floats)
+    masses = [np.zeros(floats.vocab_size**length) for length in range(1, floats.draft_length + 2)]
+    known = {} if known is None else known
+    for row in np.flatnonzero(table.law.probability):
+        drafts = table.drafts(np.array([row]))
+        key = b"".join(
+            repr(array.shape).encode() + array.tobytes()
+            for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)
+        )
+        if key not in known:
+            known[key] = law_after(code, drafts)
+        _add_law(masses, known[key], table.law.probability[row])
+    return EmissionLaw(floats, tuple(masses))
+
+
+def _add_law(
+    masses: list[NDArray[np.float64]], law: dict[tuple[int, ...], float], probability: float
+) -> None:
+    """Add the law of the emission after one draft, whose probability is given, to the masses."""
+    vocab = len(masses[0])
+    for emission, mass in law.items():
+        index = np.ravel_multi_index(emission, (vocab,) * len(emission))
+        masses[len(emission) - 1][index] += mass * probability

@@ -1,0 +1,102 @@
+"""Engines whose noise is a hash of (request seed, absolute position): row by row, and over several calls.
+
+One call: the hashes are computed again here, so the engine must emit what the rule emits with that noise.
+
+Several calls: a text keeps its seed, and every call continues where the text ends, so that a position that
+was drafted but not reached comes up again with the same noise. The toy for that is the one on which reuse
+tells most per row of an interpreted kernel: two tokens, a drafter that always proposes the first one, and a
+target that has it with probability 0.7.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.evidence.coins import BY_COINS, assembled, weights_after
+from spec_oracle.audit.evidence.findings import Findings
+from spec_oracle.audit.evidence.row_by_row import Pair, paired_findings
+from spec_oracle.engines import KeyedEngine
+from spec_oracle.engines.keyed_noise import murmur_uniform, philox_uniform
+from spec_oracle.plain import Emissions, checked_emissions, plain_arguments, raising
+from spec_oracle.plain.calls import to_library
+from verifiers import Drafts
+from verifiers.parts.block_path import block_weights
+
+TOKENS = 4
+"""Tokens of a text whose law `calls` checks: two calls or more."""
+
+_LENGTH = 2
+TARGET = np.array([0.7, 0.3])
+
+
+def call_with_seeds(
+    engine: KeyedEngine, drafts: Drafts, seeds: NDArray[np.int64], positions: NDArray[np.int64]
+) -> Emissions:
+    """Call the engine on numpy drafts of one path; errors as `PlainCode`."""
+    given = (*plain_arguments(drafts), seeds, positions)
+    with raising():
+        returned = engine.with_seeds(*(to_library(np.ascontiguousarray(array), "torch") for array in given))
+    return checked_emissions(returned, drafts)
+
+
+def keyed(engine: KeyedEngine, bench: Bench, alpha: float) -> Findings:
+    """Compare an engine with its rule, decided by the same hashes."""
+    return paired_findings(pair_by_keys(engine), bench, alpha)
+
+
+def pair_by_keys(engine: KeyedEngine) -> Pair:
+    """Return the pair of an engine and its rule, decided by the same hashes."""
+
+    def pair(drafts: Drafts, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
+        seeds = rng.integers(2**62, size=drafts.batch)
+        start = np.zeros_like(seeds)
+        return call_with_seeds(engine, drafts, seeds, start), _expected(engine, drafts, seeds)
+
+    return pair
+
+
+def _expected(engine: KeyedEngine, drafts: Drafts, seeds: NDArray[np.int64]) -> Emissions:
+    """Toss Philox's coins at the drafts' positions, then run a Gumbel race at the position of the stop."""
+    tokens, target = drafts.tokens[:, 0], drafts.target_probs[:, 0]
+    vocab, position = drafts.vocab_size, np.arange(drafts.draft_length + 1)
+    draft = drafts.draft_probs[:, 0] if engine.reads_draft else np.eye(vocab)[tokens]
+    uniforms = philox_uniform(seeds[:, None], position).astype(np.float64)
+    _, tau = BY_COINS["block" if engine.block else "token"](tokens, draft, target, uniforms)
+    scale = np.ones(len(tau))
+    if engine.block:
+        scale = block_weights(target, draft, tokens)[np.arange(len(tau)), tau]
+    noise = murmur_uniform(seeds[:, None], tau[:, None], np.arange(vocab))
+    with np.errstate(divide="ignore"):
+        scores = np.log(weights_after(draft, target, tau, scale)) - np.log(-np.log1p(-noise))
+    return checked_emissions(assembled(tokens, tau, scores.argmax(axis=1)), drafts)
+
+
+def law_of_texts() -> NDArray[np.float64]:
+    """Return the law of `TOKENS` tokens on the toy, flat."""
+    law = TARGET
+    for _ in range(TOKENS - 1):
+        law = np.outer(law, TARGET).reshape(-1)
+    return law
+
+
+def decoded_texts(engine: KeyedEngine, seeds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Decode the first `TOKENS` tokens of requests with these seeds on the toy; int [B, TOKENS]."""
+    texts = np.full((len(seeds), TOKENS + _LENGTH + 1), -1)
+    reached = np.zeros(len(seeds), dtype=np.int64)
+    while (open_ := np.flatnonzero(reached < TOKENS)).size:
+        emitted = call_with_seeds(engine, _drafts(len(open_)), seeds[open_], reached[open_])
+        for column in range(_LENGTH + 1):
+            some = emitted.lengths > column
+            rows = open_[some]
+            texts[rows, reached[rows] + column] = emitted.tokens[some, column]
+        reached[open_] += emitted.lengths
+    return texts[:, :TOKENS]
+
+
+def _drafts(batch: int) -> Drafts:
+    """Return the toy's drafts: token 0 everywhere, with certainty."""
+    return Drafts(
+        np.zeros((batch, 1, _LENGTH), dtype=np.int64),
+        np.broadcast_to(np.array([1.0, 0.0]), (batch, 1, _LENGTH, 2)),
+        np.broadcast_to(TARGET, (batch, 1, _LENGTH + 1, 2)),
+    )

@@ -1,0 +1,31 @@
+"""What is declared of a subject, whatever its kind."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+ROUNDING = 1e-12
+"""Largest total variation that float64 rounding may cause in an audit; rationals cause none."""
+
+FLOAT32_ROUNDING = 1e-6
+"""The same for code that computes in float32 inside, as engines do: not lossy for it, and told."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a subject declares, or what is known of it beforehand.
+
+    ``rule_at(draft_length)`` names the built-in verifier whose accepted-length law it declares;
+    ``declared_lossy`` is the reason of rules that relax the law on purpose, "" for others; ``tolerance`` is
+    the total variation that its arithmetic explains; ``known`` names checks whose failure is on record, with
+    the reason or the page that tells of it.
+    """
+
+    rule_at: Callable[[int], str] | None = None
+    declared_lossy: str = ""
+    tolerance: float = FLOAT32_ROUNDING
+    known: Mapping[str, str] = field(default_factory=dict)
+    version: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+NOTHING_DECLARED = Facts()

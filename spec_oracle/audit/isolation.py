@@ -1,0 +1,230 @@
+"""Audits with each subject in a process of its own: whatever its code does, the other rows are intact.
+
+Code under test may end the process, hang, run out of memory, print, or start threads. Each subject is loaded
+and audited by a process that is its own, with a time limit and a memory limit, output captured and Ctrl-C
+ignored. It keeps a diary: what it found before it ended so is in the report, and the check in which it ended
+is inconclusive. Processes are pebble's, which tells how each of them ended.
+"""
+
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, replace
+from multiprocessing import get_all_start_methods, get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pebble import ProcessExpired
+from pebble.concurrent import process
+
+from spec_oracle import engines
+from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
+from spec_oracle.audit.options import AuditOptions
+from spec_oracle.audit.results import AuditReport, CheckResult, Status, SubjectReport
+from spec_oracle.audit.run import report_on, results
+from spec_oracle.audit.subjects.resolve import require_name, resolve_subject
+from spec_oracle.errors import InvalidInputError, SpecOracleError
+from spec_oracle.statistics import split
+from spec_oracle.threads import one_torch_thread
+
+SHOWN_OUTPUT = 2000
+"""Characters of what the code under test printed that a report shows, the last ones."""
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """``jobs`` processes at a time, each for ``timeout`` seconds and ``memory`` bytes at most (None: any)."""
+
+    jobs: int = 1
+    timeout: float = 900.0
+    memory: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise InvalidInputError(f"jobs: expected at least 1, got {self.jobs}")
+        if not self.timeout > 0:
+            raise InvalidInputError(f"timeout: expected a positive number of seconds, got {self.timeout}")
+        if self.memory is not None and self.memory < 1:
+            raise InvalidInputError(f"memory: expected a positive number of bytes, got {self.memory}")
+
+
+def audit_apart(
+    names: Sequence[str],
+    options: AuditOptions | None = None,
+    isolation: Isolation | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> AuditReport:
+    """Audit subjects given by name, each in a process of its own; reports do not depend on ``jobs``.
+
+    Raises `InvalidInputError` for a name that cannot lead anywhere. After Ctrl-C the report holds what is
+    done.
+    """
+    chosen, limits = options or AuditOptions(), isolation or Isolation()
+    for name in names:
+        require_name(name)
+    alpha = split(chosen.alpha, max(len(names), 1))
+    reports: dict[int, SubjectReport] = {}
+    running: dict[Future[SubjectReport], int] = {}
+    concurrently: Any = process  # its types say mp_context, it reads context
+    start = concurrently(timeout=limits.timeout, context=_context(names, chosen), daemon=False)
+    apart = start(_audited)
+    with TemporaryDirectory() as scratch:
+        folders = [Path(scratch, str(number)) for number in range(len(names))]
+        waiting = list(enumerate(zip(names, folders, strict=True)))
+        try:
+            while waiting or running:
+                while waiting and len(running) < limits.jobs:
+                    number, (name, folder) = waiting.pop(0)
+                    running[apart(name, chosen, alpha, folder, limits.memory)] = number
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    number = running.pop(future)
+                    reports[number] = _report(names[number], folders[number], future, chosen, alpha, limits)
+                    progress(f"[{len(reports)}/{len(names)}] {names[number]}: {reports[number].verdict}")
+        except KeyboardInterrupt:
+            for future in running:
+                future.cancel()
+        listed = (
+            reports.get(number) or _remains(name, folder, "interrupted", chosen, alpha)
+            for number, (name, folder) in enumerate(zip(names, folders, strict=True))
+        )
+        return AuditReport(tuple(listed), chosen.seed, chosen.alpha)
+
+
+def _context(names: Sequence[str], options: AuditOptions) -> Any:
+    # Fresh processes, since array libraries do not survive a fork of their threads; where there is a fork
+    # server it imports them once, before any thread is started.
+    if "forkserver" not in get_all_start_methods():
+        return get_context("spawn")
+    context = get_context("forkserver")
+    torch = ["torch"] * (options.array == "torch" or any(name in engines.engine_names() for name in names))
+    context.set_forkserver_preload(["spec_oracle.audit.isolation", *torch])
+    return context
+
+
+def _audited(
+    name: str, options: AuditOptions, alpha: float, folder: Path, memory: int | None
+) -> SubjectReport:
+    """Load and audit one subject, in its own process; the diary is in ``folder``, and what it prints."""
+    folder.mkdir()
+    _confine(folder / "output", memory)
+    with (folder / "diary").open("wb") as diary:
+
+        def enter(entry: Any) -> None:
+            pickle.dump(entry, diary)
+            diary.flush()
+
+        try:
+            subject = resolve_subject(name, array=options.array, num_paths=options.num_paths)
+        except InvalidInputError as error:
+            return _unloaded(name, str(error), options, alpha, error=str(error))
+        except SpecOracleError as error:
+            return _unloaded(name, f"cannot be loaded: {error}", options, alpha)
+        enter(_Known(subject.name, subject.kind, replace(subject.facts, rule_at=None), subject.num_paths))
+        bench, checks = options.bench(alpha), []
+        with one_torch_thread():
+            for result in results(subject, options, bench):
+                enter(result)
+                checks.append(result)
+            report = report_on(subject, options, bench, checks)
+        sys.stdout.flush()
+        return report
+
+
+def _confine(output: Path, memory: int | None) -> None:
+    """Send what this process prints to a file, leave Ctrl-C to its parent, and limit its memory."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    if memory is not None and sys.platform != "win32":
+        import resource
+
+        # Data, not address space: drivers of accelerators reserve far more addresses than they use.
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is left of a subject whose process is gone."""
+
+    name: str
+    kind: str = "unknown"
+    facts: Facts = NOTHING_DECLARED
+    num_paths: int = 1
+
+
+def _report(  # noqa: PLR0917
+    name: str,
+    folder: Path,
+    future: "Future[SubjectReport]",
+    options: AuditOptions,
+    alpha: float,
+    limits: Isolation,
+) -> SubjectReport:
+    """Wait for the report on one subject, or make one of what it left behind."""
+    try:
+        report = future.result()
+    except TimeoutError:
+        return _remains(name, folder, f"still running after {limits.timeout:g} s", options, alpha)
+    except ProcessExpired as ended:
+        return _remains(name, folder, _ending(ended.exitcode), options, alpha)
+    except MemoryError:
+        return _remains(name, folder, "out of memory", options, alpha)
+    except Exception as error:  # noqa: BLE001  # one row is lost to a fault of ours, not the others
+        reason = f"internal error: {type(error).__name__}: {error}"
+        return replace(_remains(name, folder, reason, options, alpha), error=reason)
+    return replace(report, output=_printed(folder))
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"its process was ended by {signal.Signals(-code).name}"
+    return f"its process ended itself with exit code {code}"
+
+
+def _remains(name: str, folder: Path, reason: str, options: AuditOptions, alpha: float) -> SubjectReport:
+    """Return the report on a subject whose process is gone: its diary, and ``reason`` for what is missing."""
+    known, checks = _Known(name), []
+    for entry in _diary(folder):
+        if isinstance(entry, CheckResult):
+            checks.append(entry)
+        else:
+            known = entry
+    if known.kind == "unknown":
+        return replace(_unloaded(name, reason, options, alpha), output=_printed(folder))
+    missing = list(CHECKS)[len(checks) :]
+    checks += [CheckResult(check, Status.INCONCLUSIVE, reason) for check in missing[:1]]
+    checks += [CheckResult(check, Status.NOT_RUN, reason) for check in missing[1:]]
+    return replace(report_on(known, options, options.bench(alpha), checks), output=_printed(folder))
+
+
+def _unloaded(
+    name: str, reason: str, options: AuditOptions, alpha: float, *, error: str = ""
+) -> SubjectReport:
+    checks = [CheckResult(check, Status.NOT_RUN, reason) for check in CHECKS]
+    return replace(report_on(_Known(name), options, options.bench(alpha), checks), error=error)
+
+
+def _diary(folder: Path) -> list[Any]:
+    entries: list[Any] = []
+    try:
+        with (folder / "diary").open("rb") as diary:
+            while True:
+                entries.append(pickle.load(diary))  # noqa: S301  # our own, in a folder of our own
+    except (OSError, EOFError, pickle.UnpicklingError):
+        return entries
+
+
+def _printed(folder: Path) -> str:
+    try:
+        text = (folder / "output").read_bytes().decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+    return text if len(text) <= SHOWN_OUTPUT else f"... {text[-SHOWN_OUTPUT:]}"

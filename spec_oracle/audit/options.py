@@ -1,0 +1,87 @@
+"""How to audit, validated once."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.checks import require_known
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.plain.calls import LIBRARIES
+from spec_oracle.statistics import DEFAULT_ALPHA
+from spec_oracle.statistics.validation import require_rate
+from spec_oracle.toy import Instance
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """How to audit: the size of the toy instances, error rate, time and arithmetic.
+
+    ``num_paths`` None stands for two paths, and for one where a subject takes only one. ``alpha`` is the
+    false-alarm rate of the whole run; ``budget`` seconds for each check that draws; ``instances`` replace the
+    built-in panel; ``checks`` names those to run besides `joint`, None stands for all, ``skip`` those to
+    leave out; ``counterexamples`` is the folder for the instances of lossy subjects, None to save nothing;
+    ``shrink`` asks for the smallest counterexample. Raises `InvalidInputError` for values that make no sense.
+    """
+
+    vocab_size: int = 3
+    draft_length: int = 3
+    num_paths: int | None = None
+    seed: int = 0
+    alpha: float = DEFAULT_ALPHA
+    budget: float = 60.0
+    exact: bool = False
+    array: str = "numpy"
+    instances: Mapping[str, Instance] | None = None
+    checks: Collection[str] | None = None
+    skip: Collection[str] = ()
+    counterexamples: Path | None = None
+    shrink: bool = True
+
+    def __post_init__(self) -> None:
+        require_rate(self.alpha, "alpha")
+        for name in ("vocab_size", "draft_length", "num_paths"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InvalidInputError(f"{name}: expected at least 1, got {value}")
+        if not self.budget > 0:
+            raise InvalidInputError(f"budget: expected a positive number of seconds, got {self.budget}")
+        if self.array not in LIBRARIES:
+            raise InvalidInputError(f"array: expected one of {', '.join(LIBRARIES)}, got {self.array!r}")
+        if self.exact and self.array != "numpy":
+            raise InvalidInputError(f"exact: rationals need array='numpy', got {self.array!r}")
+        if self.instances is not None and not self.instances:
+            raise InvalidInputError("instances: expected at least one, got none")
+        require_known("checks", self.checks or ())
+        require_known("skip", self.skip)
+
+    def reason_to_skip(self, check: str) -> str:
+        """Return why the user left a check out; "" where it is wanted."""
+        if check in self.skip:
+            return "as asked"
+        if self.instances is not None and check not in ("joint", "length"):
+            return "on given instances only the law of one call is judged"
+        return "" if self.checks is None or check in {*self.checks, "joint"} else "not asked for"
+
+    def bench(self, alpha: float) -> Bench:
+        """Return where the checks of one subject are run, at the rate ``alpha`` for all of them."""
+        return Bench(
+            alpha=alpha,
+            seed=self.seed,
+            budget=self.budget,
+            vocab_size=self.vocab_size,
+            draft_length=self.draft_length,
+            instances=self.instances,
+            exact=self.exact,
+            array=self.array,
+        )
+
+    def to_reproduce(self) -> list[str]:
+        """Return the command-line options on which the law found on an instance depends."""
+        usual = AuditOptions()
+        words = ["--exact"] * self.exact
+        for field in ("array", "num_paths", "seed", "alpha", "budget"):
+            value = getattr(self, field)
+            if value != getattr(usual, field):
+                words += [f"--{field.replace('_', '-')}", str(value)]
+        return words

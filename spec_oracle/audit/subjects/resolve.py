@@ -1,0 +1,138 @@
+"""From a name, or an object, to the subject that it is."""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import verifiers
+from spec_oracle import engines
+from spec_oracle.audit.facts import FLOAT32_ROUNDING, ROUNDING, Facts
+from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.subjects.system import SystemSubject
+from spec_oracle.audit.subjects.uniforms import UniformsSubject
+from spec_oracle.audit.subjects.verifier import VerifierSubject
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.plain import PlainCode, raising, takes_uniforms
+
+Subject: TypeAlias = VerifierSubject | FunctionSubject | UniformsSubject | KeyedSubject | SystemSubject
+
+DEFAULT_PATHS = 2
+"""Draft paths of verifiers that take several, unless told otherwise."""
+
+
+def subject_names() -> tuple[str, ...]:
+    """Return what an audit without arguments covers: all verifiers, and engines installed as packages."""
+    installed = (name for name in engines.engine_names() if not engines.engine_subject(name).origin.is_wheel)
+    return (*verifiers.names(), *(name for name in installed if not engines.why_unavailable(name)))
+
+
+def engine_availability() -> tuple[list[str], list[str]]:
+    """Return the engines that can be audited here, and a line for each that cannot: name and reason."""
+    reasons = {name: engines.why_unavailable(name) for name in engines.engine_names()}
+    available = [name for name, reason in reasons.items() if not reason]
+    return available, [f"{name}: {reason}" for name, reason in reasons.items() if reason]
+
+
+def subject_list() -> str:
+    """Return what can be audited by name, one line each, and how to get the engines that are missing."""
+    available, missing = engine_availability()
+    versions = [f"{name} {engines.installed_version(name)}" for name in available]
+    parts = {"verifiers": verifiers.names(), "engines": versions, "engines not available here": missing}
+    sections = (f"{title}:\n" + "".join(f"  {line}\n" for line in lines) for title, lines in parts.items())
+    return "\n".join(sections)
+
+
+def require_name(name: str) -> None:
+    """Raise `InvalidInputError` for a name that cannot lead anywhere, without running code under test."""
+    if ":" not in name:
+        if name not in (*verifiers.names(), *engines.engine_names()):
+            known = ", ".join((*verifiers.names(), *engines.engine_names()))
+            raise InvalidInputError(
+                f"subject: unknown {name!r}; expected package.module:object or one of {known}"
+            )
+        return
+    top = name.partition(":")[0].partition(".")[0]
+    _look_in_working_directory()
+    if not top or importlib.util.find_spec(top) is None:
+        raise InvalidInputError(f"subject: cannot import {top!r}: there is no such module")
+
+
+def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
+    """Return the subject called ``name``: a built-in verifier, an engine, or ``package.module:object``.
+
+    The object may be a verifier (an object with ``verify``, or a class without arguments that makes one) or a
+    function of the plain contract, which is handed one path unless ``num_paths`` asks for more. Modules are
+    looked for in the working directory too. Raises `InvalidInputError` for a name that leads nowhere,
+    `EngineError` for an engine that is not available here, `SubjectRaisedError` where loading it raises.
+    """
+    require_name(name)
+    if name in verifiers.names():
+        return of_verifier(name, verifiers.get(name), array=array, num_paths=num_paths)
+    if name in engines.engine_names():
+        return of_engine(name)
+    return of_object(name, _imported(name), array=array, num_paths=num_paths)
+
+
+def of_engine(name: str) -> Subject:
+    """Return the subject for a third-party engine; raises `EngineError` when it is not available here."""
+    with raising():
+        engine = engines.load_engine(name)
+    known = engine.subject
+    facts = Facts(
+        rule_at=known.rule_at,
+        declared_lossy=known.declared_lossy,
+        tolerance=ROUNDING if known.origin.precision == "float64" else FLOAT32_ROUNDING,
+        known=known.known,
+        version=engines.installed_version(name),
+        notes=tuple(note for note in (known.declared_lossy, known.notes) if note),
+    )
+    if engine.keyed is not None:
+        return KeyedSubject(name, engine.keyed, facts)
+    if engine.with_uniforms is not None:
+        return UniformsSubject(name, engine.with_uniforms, facts, array="torch")
+    return FunctionSubject(
+        name, PlainCode(engine.verify, "torch"), facts, follow="exact" in known.origin.evidence
+    )
+
+
+def of_verifier(name: str, verifier: Any, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
+    """Return the subject for a verifier object; only our own are known to compute in float64 throughout."""
+    paths = 1 if getattr(verifier, "single_path", False) else num_paths or DEFAULT_PATHS
+    tolerance = ROUNDING if name in verifiers.names() else FLOAT32_ROUNDING
+    return VerifierSubject(name, verifier, Facts(tolerance=tolerance), paths, array)
+
+
+def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
+    """Return the subject for a verifier, a class that makes one, or a function of the plain contract."""
+    if isinstance(thing, type):
+        with raising():
+            thing = thing()
+    if callable(getattr(thing, "verify", None)):
+        return of_verifier(name, thing, array=array, num_paths=num_paths)
+    if not callable(thing):
+        raise InvalidInputError(f"subject: {name!r} is neither a verifier nor callable")
+    if takes_uniforms(thing):
+        if num_paths not in (None, 1):
+            raise InvalidInputError(f"num_paths: {name!r} takes uniforms, so it is handed one path")
+        return UniformsSubject(name, thing, array=array)
+    return FunctionSubject(name, PlainCode(thing, array), num_paths=num_paths or 1)
+
+
+def _look_in_working_directory() -> None:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+
+def _imported(name: str) -> Any:
+    module_name, _, attribute = name.partition(":")
+    with raising():
+        thing: Any = importlib.import_module(module_name)
+    for part in attribute.split("."):
+        if not hasattr(thing, part):
+            raise InvalidInputError(f"subject: {module_name!r} has no {attribute!r}")
+        thing = getattr(thing, part)
+    return thing

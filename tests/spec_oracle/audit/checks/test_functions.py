@@ -1,0 +1,222 @@
+"""Checks of plain functions beyond the law of one call: what they find, when they stand back, what counts.
+
+Every check that draws runs at the shares of 1e-6, with fixed seeds: what fails here once fails always.
+"""
+
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import verifiers
+from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.checks.check import settled
+from spec_oracle.audit.checks.large_vocabulary import equal_tokens
+from spec_oracle.audit.checks.low_precision import low_precision
+from spec_oracle.audit.checks.mixed_batch import mixed_batch
+from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.results import UNTRIED, Evidence
+from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.plain import PlainCode, as_plain
+from spec_oracle.specimens.registry import specimens
+from verifiers import Drafting
+
+STATEFUL = ("greedy_block", "greedy_multipath_carry", "block_transport")
+TOKEN = as_plain(verifiers.get("token"))
+SMALL = panel(3, 2, 1, 0)["flat"]
+ONE_PATH = (1, Drafting.INDEPENDENT)
+
+
+def audited(function, *checks, facts=NOTHING_DECLARED, num_paths=1, **options):
+    """Return the report on a function and its checks by name."""
+    chosen = AuditOptions(draft_length=2, shrink=False, checks=checks or None, **options)
+    report = audit(FunctionSubject("mine", PlainCode(function), facts, num_paths), options=chosen)
+    return report, {check.name: check for check in report.subjects[0].checks}
+
+
+def statuses(checks):
+    """Return the names of checks by status."""
+    return {status: {name for name, check in checks.items() if check.status is status} for status in Status}
+
+
+def test_shares_hand_out_the_whole_rate_and_no_more():
+    assert sum(check.share for check in CHECKS.values()) == 1
+    assert all(check.share > 0 for check in CHECKS.values())
+    assert {type(check.share) for check in CHECKS.values()} == {Fraction}
+
+
+def test_a_right_function_passes_them_all():
+    report, checks = audited(TOKEN, facts=Facts(rule_at=lambda _: "token"))
+    assert list(checks) == list(CHECKS)
+    assert statuses(checks)[Status.PASSED] == {*CHECKS} - {"draft-law"}
+    assert report.exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["fixed-seed", "overlapping-uniforms"])
+def test_dependence_between_calls_or_requests_is_lossy_by_draws(name):
+    report, checks = audited(specimens()[name].function, "calls", "batch")
+    (found,) = report.subjects
+    assert checks["joint"].status is Status.PASSED
+    assert Status.FAILED in (checks["calls"].status, checks["batch"].status)
+    assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSY, Evidence.STATISTICAL)
+    assert report.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [
+        ("residual-in-callers-memory", "inputs-kept"),
+        ("zero-uniform-accepts", "bad-input"),
+        ("fixed-seed", "streams"),
+    ],
+)
+def test_other_faults_leave_the_verdict_but_not_the_exit_code(name, check):
+    report, checks = audited(specimens()[name].function, check)
+    assert checks[check].status is Status.FAILED
+    assert report.subjects[0].verdict is SubjectVerdict.LOSSLESS
+    assert report.exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["last-tile-lost", "sums-in-the-rows-type"])
+def test_a_law_that_is_wrong_at_scale_is_not_lossless(name):
+    report, checks = audited(specimens()[name].function, "scale")
+    assert checks["joint"].status is Status.PASSED
+    assert report.subjects[0].verdict is SubjectVerdict.LOSSY
+    assert report.exit_code == 1
+
+
+def test_a_failure_on_record_is_shown_and_does_not_fail_the_run():
+    known = Facts(known={"bad-input": "a page"})
+    report, checks = audited(specimens()["zero-uniform-accepts"].function, "bad-input", facts=known)
+    assert checks["bad-input"].status is Status.FAILED
+    assert checks["bad-input"].known == "a page"
+    assert report.exit_code == 0
+
+
+def test_a_failure_on_record_that_is_mended_is_reported():
+    report, checks = audited(TOKEN, "bad-input", facts=Facts(known={"bad-input": "a page"}))
+    assert (checks["bad-input"].status, checks["bad-input"].known) == (Status.PASSED, "a page")
+    assert report.exit_code == 2
+
+
+def test_a_lossy_function_is_not_compared_with_laws_again():
+    _, checks = audited(specimens()["always-accept"].function)
+    assert checks["joint"].status is Status.FAILED
+    assert statuses(checks)[Status.NOT_APPLICABLE] == {
+        *("length", "calls", "draft-law", "streams", "batch", "scale")
+    }
+
+
+@pytest.mark.parametrize("name", [n for n in verifiers.names() if n not in STATEFUL])
+def test_built_in_rules_answer_broken_input_inside_the_support(name):
+    for paths in (1, 2):
+        subject = FunctionSubject(name, PlainCode(as_plain(verifiers.get(name))), num_paths=paths)
+        result = CHECKS["bad-input"].outcome(subject, Bench(seed=paths))
+        assert result.status is Status.PASSED, result.detail
+
+
+def test_a_slow_function_is_spared_what_its_budget_does_not_allow():
+    def slow(*arguments):
+        time.sleep(0.02)
+        return TOKEN(*arguments)
+
+    report, checks = audited(slow, budget=1.0)
+    assert report.exit_code == 2
+    assert checks["inputs-kept"].status is Status.PASSED
+    assert checks["scale"].status is Status.NOT_RUN
+    assert "raise --budget" in checks["scale"].detail
+
+
+def test_several_paths_run_what_is_made_for_them():
+    function = as_plain(verifiers.get("recursive_rejection"))
+    report, checks = audited(function, num_paths=2)
+    assert {name for name, check in checks.items() if check.status in UNTRIED} == {"length", "draft-law"}
+    assert report.exit_code == 0
+
+
+def test_on_instances_of_the_user_only_the_law_is_judged():
+    report, checks = audited(TOKEN, instances={"mine": SMALL})
+    assert statuses(checks)[Status.PASSED] == {"joint"}
+    assert statuses(checks)[Status.NOT_RUN] == set()
+    assert report.exit_code == 0
+
+
+def test_types_that_a_function_refuses_are_named():
+    def double_only(tokens, draft_probs, target_probs, generator):
+        if target_probs.dtype != np.float64:
+            raise TypeError("float64 only")
+        return TOKEN(tokens, draft_probs, target_probs, generator)
+
+    found = low_precision(PlainCode(double_only), SMALL, Drafting.INDEPENDENT, 1e-8, 0)
+    assert "float32 refused (raised TypeError: float64 only)" in found.detail
+    report, checks = audited(double_only, "scale")
+    assert checks["scale"].status is Status.PASSED  # the other parts count
+    assert report.exit_code == 0
+
+
+def test_tokens_that_cannot_come_out_are_noticed_by_coincidence():
+    def every_fiftieth(tokens, draft_probs, target_probs, generator):
+        emitted, accepted = TOKEN(tokens, draft_probs, target_probs, generator)
+        first = emitted[:, 0] - emitted[:, 0] % 50
+        return np.concatenate([first[:, None], np.full_like(emitted[:, 1:], -1)], axis=1), 0 * accepted
+
+    right = equal_tokens(PlainCode(TOKEN), ONE_PATH, 1e-8, 0)
+    wrong = equal_tokens(PlainCode(every_fiftieth), ONE_PATH, 1e-8, 0)
+    assert right.status is Status.PASSED
+    assert wrong.status is Status.FAILED
+
+
+def mixed(tokens, draft_probs, target_probs, generator, *, draft_lengths=None, is_greedy=None, wrong=""):
+    """A right token rule for mixed batches, request by request; ``wrong`` names a defect."""
+    batch, length = tokens.shape
+    emitted, accepted = np.full((batch, length + 1), -1), np.zeros(batch, int)
+    for b in range(batch):
+        n = length if draft_lengths is None or wrong == "padding" else draft_lengths[b]
+        rows = target_probs[b : b + 1, : n + 1]
+        if is_greedy is not None and is_greedy[b] and wrong != "greedy":
+            rows = np.eye(rows.shape[-1])[rows.argmax(axis=-1)]
+        if n == 0:
+            emitted[b, 0] = generator.choice(rows.shape[-1], p=rows[0, 0])
+            continue
+        one, accepted[b : b + 1] = TOKEN(tokens[b : b + 1, :n], draft_probs[b : b + 1, :n], rows, generator)
+        emitted[b, : n + 1] = one[0]
+    return emitted, accepted
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status"), [("", Status.PASSED), ("padding", Status.FAILED), ("greedy", Status.FAILED)]
+)
+def test_mixed_batches_are_judged_where_they_are_taken(wrong, status):
+    def function(tokens, draft_probs, target_probs, generator, *, draft_lengths=None, is_greedy=None):
+        options = {"draft_lengths": draft_lengths, "is_greedy": is_greedy, "wrong": wrong}
+        return mixed(tokens, draft_probs, target_probs, generator, **options)
+
+    instance = panel(3, 3, 1, 0)["flat"]
+    result = settled(lambda: mixed_batch(PlainCode(function), instance, 3000, 1e-9, 0))
+    assert result.status is status
+
+
+def test_declared_costs_cover_what_is_drawn():
+    """Every check that draws states how many requests that may take: it decides what a budget allows."""
+    subject = FunctionSubject("mine", PlainCode(TOKEN), Facts(rule_at=lambda _: "token"))
+    for check in CHECKS.values():
+        way = check.ways.get(FunctionSubject)
+        if way is not None and way.requests:
+            assert 0 < check.outcome(subject, Bench()).draws <= way.requests, check.name
+
+
+@pytest.mark.parametrize("options", [{"checks": ("scael",)}, {"skip": ("scael",)}, {"array": "pytorch"}])
+def test_options_that_make_no_sense_are_refused(options):
+    with pytest.raises(InvalidInputError, match="scael|pytorch"):
+        AuditOptions(**options)
+
+
+def test_what_the_user_leaves_out_is_told_and_does_not_fail_the_run():
+    report, checks = audited(TOKEN, skip=("scale", "streams"))
+    assert statuses(checks)[Status.SKIPPED] == {"scale", "streams"}
+    assert report.exit_code == 0

@@ -1,0 +1,175 @@
+"""Plain functions: the contract, proof by interception, and draws where that cannot follow."""
+
+import numpy as np
+import pytest
+
+import verifiers
+from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
+from spec_oracle.audit.draws import Sample, Sampler, extended_cells, sampled_drafts
+from spec_oracle.audit.evidence.findings import NoEvidenceError
+from spec_oracle.audit.evidence.intercepted import confirm, intercepted_law
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.results import Evidence
+from spec_oracle.exact import EmissionLaw, emission_law
+from spec_oracle.plain import PlainCode, as_plain
+from spec_oracle.specimens.registry import specimens
+from spec_oracle.statistics import goodness_of_fit_by_g
+from spec_oracle.toy import Instance
+
+SHORT = AuditOptions(draft_length=2, shrink=False, checks=())
+
+
+def only(report):
+    (subject,) = report.subjects
+    return subject
+
+
+def test_a_function_that_breaks_the_contract_is_lossy():
+    found = only(audit(lambda tokens, *_: (tokens, np.zeros(len(tokens), int)), options=SHORT))
+    assert found.verdict is SubjectVerdict.LOSSY
+
+
+def test_a_function_that_raises_is_inconclusive_and_says_why():
+    def broken(*_):
+        raise RuntimeError("no kernel for this device")
+
+    report = audit(broken, options=SHORT)
+    assert report.exit_code == 2
+    assert "RuntimeError: no kernel for this device" in only(report).checks[0].detail
+
+
+def test_a_verifier_as_plain_function_has_its_own_law_by_interception():
+    instance = panel(3, 2, 1, 0)["peaked"]
+    intercepted = intercepted_law(PlainCode(as_plain(verifiers.get("block"))), instance)
+    enumerated = emission_law(verifiers.get("block"), instance)
+    for mine, theirs in zip(intercepted.masses, enumerated.masses, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["token-rule", "recycled-uniform", "gumbel-race"])
+def test_lossless_foreign_code_is_proved(name):
+    found = only(audit(specimens()[name].function, options=SHORT))
+    assert found.verdict is SubjectVerdict.LOSSLESS
+    assert found.evidence is Evidence.EXACT
+
+
+def sorts_its_noise(draft_tokens, draft_probs, target_probs, generator):
+    """A right token rule whose uniforms pass through a sort, which interception refuses to follow."""
+    plain = as_plain(verifiers.get("token"))
+    np.sort(generator.random(4))
+    return plain(draft_tokens, draft_probs, target_probs, generator)
+
+
+def test_what_cannot_be_followed_is_sampled_and_the_report_says_so():
+    found = only(audit(sorts_its_noise, options=AuditOptions(draft_length=1, vocab_size=2, checks=())))
+    assert found.evidence is Evidence.STATISTICAL
+    assert found.verdict is SubjectVerdict.LOSSLESS
+    assert found.smallest_detectable_tv <= 0.02
+    assert "sort" in found.notes[0]
+
+
+def test_a_small_budget_is_inconclusive_not_lossless():
+    found = only(audit(sorts_its_noise, options=AuditOptions(draft_length=2, budget=1e-6)))
+    assert found.verdict is SubjectVerdict.INCONCLUSIVE
+    assert "raise --budget" in found.checks[0].detail
+
+
+def always_accepts(draft_tokens, draft_probs, target_probs, generator):
+    np.sort(generator.random(2))
+    bonus = np.array([generator.choice(len(rows[-1]), p=rows[-1]) for rows in target_probs])
+    return np.concatenate([draft_tokens, bonus[:, None]], axis=1), np.full(*draft_tokens.shape)
+
+
+def test_a_large_defect_stops_the_draws_early(tmp_path):
+    report = audit(always_accepts, options=AuditOptions(draft_length=2, counterexamples=tmp_path))
+    found = only(report)
+    assert found.verdict is SubjectVerdict.LOSSY
+    assert found.evidence is Evidence.STATISTICAL
+    assert found.total_variation > 0.05
+    assert found.counterexample.file is not None
+
+
+def test_an_intercepted_law_that_draws_contradict_is_not_believed():
+    instance = panel(3, 2, 1, 0)["flat"]
+    code = PlainCode(as_plain(verifiers.get("token")))
+    right = intercepted_law(code, instance)
+    assert "would have found a total variation of 0.0" in confirm(code, {"flat": right}, 1e-9, 0)
+    wrong = EmissionLaw(right.instance, tuple(mass[::-1].copy() for mass in right.masses))
+    with pytest.raises(NoEvidenceError, match="'flat'"):
+        confirm(code, {"flat": wrong}, 1e-9, 0)
+
+
+def test_extended_texts_follow_the_target():
+    # One G test at 1e-9 with a fixed seed; finds a total variation of 0.02 but for a chance of 1e-3.
+    instance = Instance.random(3, 2, seed=8).floats
+    rng = np.random.default_rng(9)
+    nothing = np.full((200_000, 3), -1)
+    cells = extended_cells(instance, nothing, np.zeros(len(nothing), int), rng)
+    fit = goodness_of_fit_by_g(np.bincount(cells, minlength=27), instance.target.joint(3), alpha=1e-9)
+    assert fit.passed
+    assert fit.smallest_detectable_tv < 0.02
+
+
+def test_sampled_drafts_follow_the_draft():
+    # As above.
+    instance = Instance.random(3, 2, seed=10).floats
+    tokens = sampled_drafts(instance, 200_000, np.random.default_rng(11)).tokens[:, 0]
+    fit = goodness_of_fit_by_g(np.bincount(tokens @ [3, 1], minlength=9), instance.draft.joint(2), alpha=1e-9)
+    assert fit.passed
+    assert fit.smallest_detectable_tv < 0.02
+
+
+def test_samplers_are_reproducible():
+    instance = panel(3, 2, 1, 0)["flat"]
+    code = PlainCode(as_plain(verifiers.get("token")))
+    samples = [Sample.of(instance) for _ in range(2)]
+    for sample in samples:
+        Sampler(code, seed=3).draw(sample, 500)
+    assert samples[0].cells.tolist() == samples[1].cells.tolist()
+
+
+def test_the_subjects_stream_is_not_the_one_its_drafts_come_from():
+    # The token rule reads its uniforms from the generator first thing: one stream for both would couple them.
+    checks = only(audit(as_plain(verifiers.get("token")), options=SHORT)).checks
+    assert checks[0].status is Status.PASSED
+
+
+def test_draws_alone_judge_given_instances_too():
+    options = AuditOptions(instances={"mine": panel(3, 1, 1, 0)["flat"]}, checks=())
+    found = only(audit(sorts_its_noise, options=options))
+    assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.STATISTICAL)
+
+
+PRIVATE = np.random.default_rng(5)
+
+
+def private_beside_zeros(draft_tokens, draft_probs, target_probs, generator):
+    """Right, but where a row has zeros the numbers come from a generator that nobody sees."""
+    hidden = PRIVATE if (target_probs == 0).any() else generator
+    return as_plain(verifiers.get("token"))(draft_tokens, draft_probs, target_probs, hidden)
+
+
+def test_a_generator_out_of_sight_is_no_false_counterexample():
+    found = only(audit(private_beside_zeros, options=AuditOptions(draft_length=2, checks=())))
+    assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.STATISTICAL)
+    assert "plain draws contradict" in found.notes[0]
+    assert found.counterexample is None
+
+
+def rounds_to_float32(draft_tokens, draft_probs, target_probs, generator):
+    narrow = (rows.astype(np.float32) for rows in (draft_probs, target_probs))
+    return as_plain(verifiers.get("token"))(draft_tokens, *narrow, generator)
+
+
+def test_rounding_to_float32_is_told_and_not_lossy():
+    thirds = Instance.context_free([1 / 3, 2 / 3], [0.7, 0.3], draft_length=2)
+    found = only(audit(rounds_to_float32, options=AuditOptions(instances={"thirds": thirds}, checks=())))
+    assert found.verdict is SubjectVerdict.LOSSLESS
+    assert 1e-9 < found.total_variation < 1e-6
+    assert "float32 rounding" in found.checks[0].detail
+
+
+def test_a_reproduction_line_has_the_options_that_matter(tmp_path):
+    options = AuditOptions(draft_length=2, counterexamples=tmp_path, seed=3, budget=7.0, checks=())
+    shown = only(audit(specimens()["always-accept"].function, options=options)).counterexample
+    assert shown.reproduce.endswith(f"--instance {shown.file} --seed 3 --budget 7.0")

@@ -1,0 +1,81 @@
+"""Noise keyed by (seed, position): computed again, compared row by row, and over several calls."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from spec_oracle.audit import Status
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.evidence.coins import BY_COINS
+from spec_oracle.audit.evidence.keyed import pair_by_keys
+from spec_oracle.audit.evidence.row_by_row import PairedRows
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.engines.keyed_noise import murmur_uniform, philox_uniform
+
+torch = pytest.importorskip("torch")
+
+SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A rule by coins, keyed by what ``key`` makes of the text's length and the place in the draft."""
+
+    rule: str
+    step: int = 0
+    block: bool = False
+    reads_draft: bool = True
+
+    def __call__(self, tokens, draft, target, generator):
+        seeds = torch.randint(2**62, (len(tokens),), generator=generator)
+        return self.with_seeds(tokens, draft, target, seeds, torch.zeros_like(seeds))
+
+    def with_seeds(self, tokens, draft, target, seeds, positions):
+        tokens, draft, target, seeds, positions = (
+            t.numpy() for t in (tokens, draft, target, seeds, positions)
+        )
+        place = np.arange(tokens.shape[1])
+        coins = philox_uniform(seeds[:, None], positions[:, None] * (1 + self.step) + place)
+        last = murmur_uniform(seeds, positions, np.zeros_like(seeds))
+        uniforms = np.concatenate([coins, last[:, None]], axis=1)
+        emitted = BY_COINS[self.rule](tokens, draft, target, uniforms)
+        return tuple(torch.from_numpy(array) for array in emitted)
+
+
+def calls(engine, budget):
+    """Return the result of the check `calls`, at a rate of 1e-7."""
+    return CHECKS["calls"].outcome(KeyedSubject("mine", engine), Bench(alpha=5e-7, budget=budget))
+
+
+def test_philox_follows_the_published_vectors():
+    """Random123: counter and key zero give 6627e8d5 first; all ones give 408f276d."""
+    zero = philox_uniform(np.array([0]), np.array([0]))
+    assert zero == pytest.approx(0x6627E8D5 * 4.6566127342e-10, rel=1e-7)
+
+
+def test_noise_is_uniform_and_differs_by_key():
+    seeds = np.random.default_rng(0).integers(2**62, size=(2000, 1))
+    for noise in (philox_uniform(seeds, np.arange(5)), murmur_uniform(seeds, np.arange(5), np.array([1]))):
+        assert ((noise >= 0) & (noise < 1)).all()
+        assert len(np.unique(noise)) > 9990
+        assert abs(noise.mean() - 0.5) < 0.02
+
+
+def test_block_verification_on_reused_positions_is_lossy_over_calls():
+    check = calls(Engine("block"), SECONDS)
+    assert (check.name, check.status) == ("calls", Status.FAILED)
+    assert check.draws < 2000
+
+
+@pytest.mark.parametrize("engine", [Engine("token"), Engine("block", step=10)], ids=["token", "fresh keys"])
+def test_what_never_looks_twice_is_not(engine):
+    assert calls(engine, 2.0).status is Status.PASSED
+
+
+def test_rows_of_another_race_differ():
+    rows = PairedRows(panel(3, 2, 1, 0)["good-draft"])
+    rows.add(pair_by_keys(Engine("token")), 200, np.random.default_rng(0))
+    assert 0 < rows.differing < 200  # coins as expected, corrections by inversion and not by a race

@@ -1,0 +1,167 @@
+"""Code whose uniforms are known: integrated where it is fast, compared row by row where it is slow."""
+
+import numpy as np
+import pytest
+
+import verifiers
+from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.evidence import integrated as integration
+from spec_oracle.audit.evidence.breakpoints import difference_at_breakpoints
+from spec_oracle.audit.evidence.coins import BY_COINS, token_by_coins
+from spec_oracle.audit.evidence.findings import NoEvidenceError
+from spec_oracle.audit.evidence.integrated import integrated, integrated_law
+from spec_oracle.audit.evidence.row_by_row import PairedRows, pair_by_coins, row_by_row
+from spec_oracle.audit.facts import Facts
+from spec_oracle.audit.panel import panel
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact import emission_law
+from spec_oracle.plain import PlainCode, drawing_uniforms, takes_uniforms
+from spec_oracle.specimens.foreign.uniforms import shifted_token_kernel, token_kernel
+
+INSTANCES = {name: panel(3, 1, 1, 0)[name] for name in ("good-draft", "reversed", "point-mass")}
+LONGER = panel(3, 2, 1, 0)["good-draft"]
+OPTIONS = AuditOptions(instances=INSTANCES, shrink=False)
+NO_TIME = 1e-3  # seconds: nothing can be integrated, and some rows can be compared
+
+
+def greedy_by_uniforms(draft_tokens, draft_probs, target_probs, uniforms):
+    """Accept everything below 0.9 of its threshold: far off."""
+    scaled = np.concatenate([uniforms[:, :-1] * 0.9, uniforms[:, -1:]], axis=1)
+    return token_by_coins(draft_tokens, draft_probs, target_probs, scaled)
+
+
+def other_way_round(draft_tokens, draft_probs, target_probs, uniforms):
+    """Decide by 1 - u: lossless, but another convention."""
+    return token_by_coins(draft_tokens, draft_probs, target_probs, 1 - uniforms)
+
+
+def raising(draft_tokens, draft_probs, target_probs, uniforms):
+    raise RuntimeError("no")
+
+
+def out_of_range(draft_tokens, draft_probs, target_probs, uniforms):
+    tokens, accepted = token_by_coins(draft_tokens, draft_probs, target_probs, uniforms)
+    return np.where(tokens == 2, 3, tokens), accepted
+
+
+def bench(budget, instances=INSTANCES):
+    """Return where a law is found within ``budget`` seconds."""
+    return Bench(alpha=1e-6, budget=budget, instances=instances)
+
+
+def slow(function, budget=NO_TIME, rule=None):
+    """Judge code that is too slow to be integrated."""
+    facts = Facts(rule_at=None if rule is None else lambda _: rule)
+    return row_by_row(PlainCode(function), facts, bench(budget), 3e-7)
+
+
+@pytest.mark.parametrize("rule", BY_COINS)
+def test_coins_give_the_law_of_the_built_in_rule(rule):
+    instance = LONGER
+    found = integrated_law(PlainCode(BY_COINS[rule]), instance, alpha=1e-6, seed=0)
+    for mine, theirs in zip(
+        found.law.masses, emission_law(verifiers.get(rule), instance).masses, strict=True
+    ):
+        assert np.allclose(mine, theirs, atol=1e-6)
+
+
+def test_a_right_kernel_is_lossless_by_replay():
+    (report,) = audit(token_kernel, options=OPTIONS).subjects
+    assert (report.verdict, report.evidence) == (SubjectVerdict.LOSSLESS, Evidence.REPLAYED)
+    assert report.total_variation < 1e-6
+    assert report.smallest_detectable_tv < 1e-3
+    assert "at most" in report.checks[0].detail
+
+
+def test_thresholds_off_by_half_a_thousandth_are_found():
+    (report,) = audit(shifted_token_kernel, options=OPTIONS).subjects
+    assert (report.verdict, report.evidence) == (SubjectVerdict.LOSSY, Evidence.REPLAYED)
+    assert 1e-4 < report.total_variation < 1e-3
+    gap = report.counterexample.gap
+    assert abs(float(gap.expected) - gap.actual) > 1e-5
+
+
+def test_a_gap_below_the_first_bound_is_probed_again():
+    code, instances = PlainCode(shifted_token_kernel), {"reversed": INSTANCES["reversed"]}
+    first = integrated_law(code, instances["reversed"], alpha=1e-9 / 2, seed=0)
+    assert 0 < first.total_variation < first.error_bound
+    findings = integrated(code, Facts(), bench(600.0, instances), 1e-9)
+    assert findings.smallest_detectable_tv < findings.total_variation
+    assert findings.joint.status is Status.FAILED
+
+
+def test_a_slow_kernel_is_compared_row_by_row():
+    found = slow(token_kernel, 60.0)
+    assert found.joint.status is found.length.status is Status.PASSED
+    assert found.smallest_detectable_tv < 0.02
+    assert "thresholds agree to 1e-5" in found.joint.detail
+
+
+def test_a_slow_kernel_with_a_shifted_threshold_is_not_passed():
+    joint = slow(shifted_token_kernel, 60.0).joint
+    assert joint.status is Status.INCONCLUSIVE
+    assert "rows differ" in joint.detail
+
+
+def test_breakpoints_show_a_shifted_threshold():
+    assert difference_at_breakpoints(PlainCode(token_kernel), "token", LONGER, 40, seed=0) == ""
+    shown = difference_at_breakpoints(PlainCode(shifted_token_kernel), "token", LONGER, 40, seed=0)
+    assert "beside a breakpoint of 'token': with uniforms" in shown
+
+
+@pytest.mark.parametrize(("function", "is_lossy"), [(greedy_by_uniforms, True), (other_way_round, False)])
+def test_the_sign_test_tells_a_defect_from_another_convention(function, is_lossy):
+    rows = PairedRows(LONGER)
+    rows.add(pair_by_coins(PlainCode(function), "token"), 30_000, np.random.default_rng(0))
+    assert rows.differing > 100
+    assert (rows.p_value < 1e-9) == is_lossy
+
+
+def test_a_slow_kernel_that_uses_its_uniforms_otherwise_is_no_defect():
+    with pytest.raises(NoEvidenceError, match="otherwise than the built-in rules"):
+        slow(other_way_round)
+    joint = slow(other_way_round, 0.5, rule="token").joint
+    assert joint.status is Status.INCONCLUSIVE
+
+
+def test_another_use_of_the_uniforms_is_no_defect():
+    (report,) = audit(other_way_round, options=OPTIONS).subjects
+    assert (report.verdict, report.evidence) == (SubjectVerdict.LOSSLESS, Evidence.REPLAYED)
+
+
+def test_a_little_time_is_inconclusive():
+    joint = slow(token_kernel).joint
+    assert joint.status is Status.INCONCLUSIVE
+    assert "raise --budget" in joint.detail
+
+
+@pytest.mark.parametrize("budget", [NO_TIME, 60.0])
+@pytest.mark.parametrize(
+    ("function", "verdict"), [(raising, SubjectVerdict.INCONCLUSIVE), (out_of_range, SubjectVerdict.LOSSY)]
+)
+def test_what_is_no_verifier(function, verdict, budget):
+    options = AuditOptions(instances=INSTANCES, shrink=False, budget=budget, checks=())
+    assert audit(function, options=options).subjects[0].verdict is verdict
+
+
+def test_affordability_depends_on_the_pace():
+    code = PlainCode(token_kernel)
+    integration._require_affordable(code, INSTANCES, bench(600.0))
+    with pytest.raises(NoEvidenceError, match="rows/s"):
+        integration._require_affordable(code, INSTANCES, bench(NO_TIME))
+
+
+def test_the_contract_is_the_name_of_the_fourth_parameter():
+    assert takes_uniforms(token_kernel)
+    assert not takes_uniforms(drawing_uniforms(token_kernel))
+    assert not takes_uniforms(print)
+    tokens, accepted = drawing_uniforms(token_kernel)(
+        np.array([[0, 1]]), np.full((1, 2, 2), 0.5), np.full((1, 3, 2), 0.5), np.random.default_rng(0)
+    )
+    assert (tokens.shape, accepted.tolist()) == ((1, 3), [2])
+
+
+def test_uniforms_are_for_one_path():
+    with pytest.raises(InvalidInputError, match="one path"):
+        audit(token_kernel, options=AuditOptions(num_paths=2))

@@ -1,0 +1,162 @@
+"""Each subject has a process of its own: whatever it does, its row is right and the other rows are intact."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from spec_oracle.audit import AuditOptions, Status, SubjectVerdict
+from spec_oracle.audit.isolation import Isolation, audit_apart
+from spec_oracle.audit.results import UNTRIED
+from spec_oracle.cli import main
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.report import AUDIT_FORMATS
+
+HERE = Path(__file__).parent
+QUICK = AuditOptions(vocab_size=2, draft_length=2, budget=2.0, shrink=False)
+GIB = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def beside_the_escapes(monkeypatch):
+    monkeypatch.chdir(HERE)
+
+
+def audited(*names, jobs=1, timeout=60.0, memory=None, options=QUICK):
+    report = audit_apart([f"escapes:{name}" for name in names], options, Isolation(jobs, timeout, memory))
+    return report, report.subjects
+
+
+def said(subject):
+    """Return all that the row of a subject says."""
+    return "; ".join([*(check.detail for check in subject.checks), *subject.notes])
+
+
+@pytest.mark.parametrize(
+    ("name", "limits", "message"),
+    [
+        ("exits", {}, "raised SystemExit: 0"),
+        ("ends_its_process", {}, "its process ended itself with exit code 0"),
+        ("crashes", {}, "its process was ended by SIGSEGV"),
+        ("hangs", {"timeout": 4.0}, "still running after 4 s"),
+        ("decides_without_end", {"timeout": 15.0}, "still running after 15 s"),
+        ("fills_memory", {"memory": 2 * GIB}, "MemoryError"),
+        ("WantsArguments", {}, "cannot be loaded: raised TypeError"),
+        ("NoRule", {}, "raised TypeError"),
+    ],
+)
+def test_what_escapes_is_inconclusive_and_says_how(name, limits, message):
+    report, (before, escaped, after) = audited("right", name, "right", **limits, options=ONLY_THE_LAW)
+    assert (before.verdict, after.verdict) == (SubjectVerdict.LOSSLESS, SubjectVerdict.LOSSLESS)
+    assert escaped.verdict is SubjectVerdict.INCONCLUSIVE
+    assert message in said(escaped)
+    assert report.exit_code == 2
+    assert all(render(report) for render in AUDIT_FORMATS.values())
+
+
+ONLY_THE_LAW = AuditOptions(vocab_size=2, draft_length=2, budget=2.0, shrink=False, checks=())
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_lossy_subject_stays_lossy_whatever_the_next_one_does(jobs):
+    report, (lossy, *_) = audited(
+        "always_accepts", "ends_its_process", "exits", jobs=jobs, options=ONLY_THE_LAW
+    )
+    assert lossy.verdict is SubjectVerdict.LOSSY
+    assert report.exit_code == 1
+
+
+def test_what_was_found_before_the_end_is_in_the_report():
+    report, (subject,) = audited("exits_at_scale")
+    checks = {check.name: check for check in subject.checks}
+    assert checks["joint"].status is Status.PASSED
+    assert checks["scale"].status is Status.INCONCLUSIVE
+    assert "exit code 0" in checks["scale"].detail
+    assert subject.verdict is SubjectVerdict.LOSSLESS
+    assert report.exit_code == 2
+
+
+def test_ragged_lists_break_the_contract():
+    report, (subject,) = audited("ragged", options=ONLY_THE_LAW)
+    assert "tokens: expected an array of integers" in said(subject)
+    assert (subject.verdict, report.exit_code) == (SubjectVerdict.LOSSY, 1)
+
+
+def test_threads_do_not_harm():
+    _, (subject,) = audited("starts_threads", options=AuditOptions(draft_length=1, shrink=False, checks=()))
+    assert subject.verdict is SubjectVerdict.LOSSLESS
+
+
+@pytest.mark.parametrize("form", AUDIT_FORMATS)
+def test_what_is_printed_is_in_the_report_and_nowhere_else(form, capfd):
+    arguments = ["audit", "escapes:prints", "--draft-length", "1", "--check", "inputs-kept", "--format", form]
+    assert main(arguments) == 0
+    out, err = capfd.readouterr()
+    assert "secret" not in err
+    if form == "json":
+        (subject,) = json.loads(out)["subjects"]
+        assert "secret number 42" in subject["output"]
+        assert "and past Python" in subject["output"]
+        assert len(subject["output"]) < 3000
+    elif form == "junit":
+        assert ET.fromstring(out).find("testsuite") is not None
+    else:
+        assert "secret number 42" in out
+
+
+def test_reports_do_not_depend_on_the_number_of_processes():
+    names = ("token", "block", "escapes:right")
+    alone, together = (audit_apart(names, QUICK, Isolation(jobs)) for jobs in (1, 2))
+    assert AUDIT_FORMATS["json"](alone) == AUDIT_FORMATS["json"](together)
+
+
+def test_a_module_that_raises_on_import_has_a_row(tmp_path, monkeypatch):
+    (tmp_path / "broken_module.py").write_text("raise RuntimeError('no driver')")
+    monkeypatch.chdir(tmp_path)
+    report = audit_apart(["broken_module:verify", "token"], ONLY_THE_LAW)
+    broken, token = report.subjects
+    assert {check.detail for check in broken.checks} == {"cannot be loaded: raised RuntimeError: no driver"}
+    assert all(check.status in UNTRIED for check in broken.checks)
+    assert (token.verdict, report.exit_code) == (SubjectVerdict.LOSSLESS, 2)
+
+
+def test_a_missing_attribute_is_a_usage_error_after_the_report():
+    report, (missing, right) = audited("nothing", "right", options=ONLY_THE_LAW)
+    assert "has no 'nothing'" in missing.error
+    assert right.verdict is SubjectVerdict.LOSSLESS
+    assert report.exit_code == 3
+
+
+def test_names_that_lead_nowhere_are_refused_before_anything_runs():
+    with pytest.raises(InvalidInputError, match="unknown 'nothing'"):
+        audit_apart(["token", "nothing"], QUICK)
+    with pytest.raises(InvalidInputError, match="no such module"):
+        audit_apart(["no_such_module:f"], QUICK)
+
+
+@pytest.mark.parametrize("limits", [{"jobs": 0}, {"timeout": 0.0}, {"memory": 0}])
+def test_limits_that_make_no_sense_are_refused(limits):
+    with pytest.raises(InvalidInputError, match=next(iter(limits))):
+        Isolation(**limits)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to a process group")
+def test_ctrl_c_leaves_a_report_of_what_is_done(tmp_path):
+    file = tmp_path / "report.json"
+    command = [sys.executable, "-m", "spec_oracle.cli", "audit", "token", "escapes:hangs", "block"]
+    options = ["--jobs", "1", "--check", "inputs-kept", "--format", "json", "--output", str(file)]
+    with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, start_new_session=True) as running:
+        assert b"token" in running.stderr.readline()
+        time.sleep(1.0)
+        os.killpg(running.pid, signal.SIGINT)
+        assert running.wait(timeout=60) == 2
+    token, hanging, block = json.loads(file.read_text())["subjects"]
+    assert token["verdict"] == "lossless"
+    assert {check["reason"] for check in block["checks"]} == {"interrupted"}
+    assert hanging["verdict"] == "inconclusive"

@@ -1,0 +1,65 @@
+"""The table of checks and kinds of subjects: every cell runs, or gives its reason."""
+
+import pytest
+
+import verifiers
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.evidence.coins import token_by_coins
+from spec_oracle.audit.results import Status
+from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.subjects.resolve import Subject
+from spec_oracle.audit.subjects.system import SystemSubject
+from spec_oracle.audit.subjects.uniforms import UniformsSubject
+from spec_oracle.audit.subjects.verifier import VerifierSubject
+from spec_oracle.plain import PlainCode, as_plain
+from spec_oracle.specimens.toy_system import toy_system
+
+KINDS = {kind.kind: kind for kind in Subject.__args__}
+
+RUNS = {
+    "verifier": {"joint", "length", "calls", "batch", "bad-input", "inputs-kept", "scale"},
+    "function": {"joint", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"},
+    "uniforms": {"joint", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"},
+    "keyed": {"joint", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"},
+    "system": {"joint", "length", "calls", "draft-law", "streams", "batch"},
+}
+"""The cells that are no dash."""
+
+SUBJECTS = {
+    "verifier": VerifierSubject("mine", verifiers.get("token")),
+    "function": FunctionSubject("mine", PlainCode(as_plain(verifiers.get("token")))),
+    "uniforms": UniformsSubject("mine", token_by_coins),
+    "system": SystemSubject("mine", toy_system),
+}
+
+
+def test_every_kind_is_in_the_table():
+    assert RUNS.keys() == KINDS.keys()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+def test_a_cell_has_a_way_or_a_reason(check, kind):
+    has_way, has_reason = KINDS[kind] in check.ways, bool(check.reasons.get(KINDS[kind]))
+    assert has_way != has_reason
+    assert has_way == (check.name in RUNS[kind])
+
+
+@pytest.mark.parametrize("kind", SUBJECTS)
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+def test_a_cell_runs_or_says_why_not(check, kind):
+    result = check.outcome(SUBJECTS[kind], Bench(vocab_size=2, draft_length=1, budget=20.0))
+    assert result.name == check.name
+    assert result.detail
+    if check.name not in RUNS[kind]:
+        assert result.status is Status.NOT_APPLICABLE
+    elif result.status is Status.NOT_APPLICABLE:
+        assert (check.name, result.detail) == ("length", "no rule is declared")
+    else:
+        assert result.status is Status.PASSED, result.detail
+
+
+def test_a_keyed_engine_has_ways_of_its_own():
+    assert CHECKS["calls"].ways[KeyedSubject].run is not CHECKS["calls"].ways[FunctionSubject].run

@@ -1,0 +1,46 @@
+"""What code of the plain contract may return."""
+
+import numpy as np
+import pytest
+
+from spec_oracle.plain import ContractError, PlainCode, SubjectRaisedError, checked_emissions
+from verifiers import Drafts
+
+
+def drafts(batch=2, length=2, vocab=3):
+    rows = np.full((batch, 1, length + 1, vocab), 1 / vocab)
+    return Drafts(np.zeros((batch, 1, length), int), rows[:, :, :-1], rows)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "accepted", "message"),
+    [
+        ([[0, 1, -1]], [1], r"tokens: shape \(1, 3\), expected \(2, 3\)"),
+        ([[0, 1, -1]] * 2, [1], r"num_accepted: shape \(1,\)"),
+        ([[0, 1, -1]] * 2, [1, 3], "num_accepted: 3 at index"),
+        ([[0, 3, -1]] * 2, [1, 1], r"tokens: 3 at index \(0, 1\)"),
+        ([[0, -1, -1]] * 2, [1, 1], r"tokens: -1 at index \(0, 1\)"),
+        ([[0, 1, 2]] * 2, [1, 1], "tokens after the emission: 2"),
+        ([[0, 1, -1], [0, 1]], [1, 1], "tokens: expected an array of integers"),
+        ([[0.5, 1, -1]] * 2, [1, 1], "tokens: expected whole numbers"),
+        (None, [1, 1], "tokens: expected an array of integers, got NoneType"),
+    ],
+)
+def test_what_is_no_emission_is_refused(tokens, accepted, message):
+    with pytest.raises(ContractError, match=message):
+        checked_emissions((tokens, accepted), drafts())
+
+
+@pytest.mark.parametrize("returned", [None, 3, ([[0, 1, -1]] * 2,), ([[0]], [0], 0)])
+def test_what_is_no_pair_is_refused(returned):
+    with pytest.raises(ContractError, match=r"result: expected \(tokens, num_accepted\)"):
+        checked_emissions(returned, drafts())
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), RuntimeError("no"), GeneratorExit()])
+def test_whatever_code_raises_is_told(error):
+    def code(*_):
+        raise error
+
+    with pytest.raises(SubjectRaisedError, match=type(error).__name__):
+        PlainCode(code)(drafts(), None)
