@@ -191,7 +191,7 @@ STATISTICS = [
     (lambda: st.homogeneity_p_value([1, 2], [[1, 2]]), "second: expected shape [2], got (1, 2)"),
     (lambda: st.total_variation_interval([1], LAW, **RATES), "counts: expected a last axis of 2"),
     (lambda: st.offending_cells([1, 1], LAW, alpha=2), "alpha: expected a rate strictly between"),
-    (lambda: st.ErrorBudget(alpha=1), "alpha: expected a rate strictly between"),
+    (lambda: st.split(1.0, 2), "alpha: expected a rate strictly between"),
 ]
 
 CASES = [
