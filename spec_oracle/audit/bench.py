@@ -21,8 +21,9 @@ class Bench:
 
     ``alpha`` is the false-alarm rate of all of them together; ``budget`` in seconds for each that draws;
     ``vocab_size`` and ``draft_length`` of the toys on which laws are found, unless the user's ``instances``
-    replace them; ``exact`` and ``array`` are the arithmetic of what is enumerated. ``findings`` is what
-    `joint` found, None before it ran, or where a check is run on its own.
+    replace them; ``tokens`` of the longest texts of engines, None for as many as are cheap, and ``prompts``
+    in place of their own; ``exact`` and ``array`` are the arithmetic of what is enumerated. ``findings`` is
+    what `joint` found, None before it ran, or where a check is run on its own.
     """
 
     alpha: float = DEFAULT_ALPHA
@@ -31,6 +32,8 @@ class Bench:
     vocab_size: int = 3
     draft_length: int = 3
     instances: Mapping[str, Instance] | None = None
+    tokens: int | None = None
+    prompts: tuple[tuple[int, ...], ...] = ()
     exact: bool = False
     array: str = "numpy"
     findings: Findings | None = None

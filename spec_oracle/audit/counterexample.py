@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from spec_oracle.audit.evidence.findings import Findings, Law
+from spec_oracle.audit.evidence.findings import Findings, FoundText, Law
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.results import Counterexample
 from spec_oracle.errors import SpecOracleError
@@ -25,8 +25,10 @@ def counterexample(
     """Return the smallest instance that shows the defect found, None where none was proven or drawn.
 
     Where the exact law can be had on any instance, Hypothesis looks for a small one; else, and where it finds
-    none, it is the worst instance of the audit.
+    none, it is the worst instance of the audit. Texts of engines grow only as long as none is wrong.
     """
+    if found.text is not None:
+        return _of_text(subject, found.text, options)
     if found.worst is None:
         return None
     instance, law = found.instances[found.worst], found.laws[found.worst]
@@ -95,6 +97,14 @@ def _described(subject: str, instance: Instance, law: Law, options: AuditOptions
     sequence, _, actual = law.largest_gap
     gap = Gap(sequence, instance.exact.target.probability(sequence), as_fraction(actual))
     return Counterexample(instance, gap, as_fraction(law.total_variation), file, reproduce)
+
+
+def _of_text(subject: str, found: FoundText, options: AuditOptions) -> Counterexample:
+    """Say how to reproduce the gap of an engine's texts."""
+    name = f"{subject}/{found.engine}" if found.engine else subject
+    words = ["--tokens", str(found.tokens), "--prompt", ",".join(map(str, found.prompt))]
+    reproduce = shlex.join(["spec-oracle", "audit", name, *words, *options.to_reproduce()])
+    return Counterexample(None, found.gap, found.total_variation, None, reproduce, found.prompt, found.tokens)
 
 
 def as_fraction(value: Any, largest_denominator: int = 10**5) -> Any:

@@ -19,7 +19,8 @@ class AuditOptions:
 
     ``num_paths`` None stands for two paths, and for one where a subject takes only one. ``alpha`` is the
     false-alarm rate of the whole run; ``budget`` seconds for each check that draws; ``instances`` replace the
-    built-in panel; ``checks`` names those to run besides `joint`, None stands for all, ``skip`` those to
+    built-in panel; ``tokens`` is how long the texts of engines are, None for as long as is cheap, ``prompts``
+    replace their own; ``checks`` names those to run besides `joint`, None stands for all, ``skip`` those to
     leave out; ``counterexamples`` is the folder for the instances of lossy subjects, None to save nothing;
     ``shrink`` asks for the smallest counterexample. Raises `InvalidInputError` for values that make no sense.
     """
@@ -33,6 +34,8 @@ class AuditOptions:
     exact: bool = False
     array: str = "numpy"
     instances: Mapping[str, Instance] | None = None
+    tokens: int | None = None
+    prompts: tuple[tuple[int, ...], ...] = ()
     checks: Collection[str] | None = None
     skip: Collection[str] = ()
     counterexamples: Path | None = None
@@ -40,7 +43,7 @@ class AuditOptions:
 
     def __post_init__(self) -> None:
         require_rate(self.alpha, "alpha")
-        for name in ("vocab_size", "draft_length", "num_paths"):
+        for name in ("vocab_size", "draft_length", "num_paths", "tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InvalidInputError(f"{name}: expected at least 1, got {value}")
@@ -50,6 +53,8 @@ class AuditOptions:
             raise InvalidInputError(f"array: expected one of {', '.join(LIBRARIES)}, got {self.array!r}")
         if self.exact and self.array != "numpy":
             raise InvalidInputError(f"exact: rationals need array='numpy', got {self.array!r}")
+        if not all(self.prompts):
+            raise InvalidInputError("prompts: expected at least one token each, got none")
         if self.instances is not None and not self.instances:
             raise InvalidInputError("instances: expected at least one, got none")
         require_known("checks", self.checks or ())
@@ -72,6 +77,8 @@ class AuditOptions:
             vocab_size=self.vocab_size,
             draft_length=self.draft_length,
             instances=self.instances,
+            tokens=self.tokens,
+            prompts=self.prompts,
             exact=self.exact,
             array=self.array,
         )

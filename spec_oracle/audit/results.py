@@ -80,14 +80,17 @@ class Counterexample:
     """The smallest instance found on which the subject is lossy, and how to see it again.
 
     ``gap`` holds the sequence with the largest gap; ``reproduce`` is a command line; ``file`` is where the
-    instance was saved.
+    instance was saved. An engine has no ``instance``: it generates another law of texts of at most ``tokens``
+    tokens after ``prompt``.
     """
 
-    instance: Instance
+    instance: Instance | None
     gap: Gap
     total_variation: Any
     file: str | None
     reproduce: str
+    prompt: tuple[int, ...] = ()
+    tokens: int | None = None
 
 
 @dataclass(frozen=True)

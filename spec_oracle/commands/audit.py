@@ -12,7 +12,9 @@ from spec_oracle.commands.options import (
     add_output,
     add_sizes,
     emit,
+    positive,
     progress,
+    prompt,
     rate,
     seconds,
 )
@@ -29,8 +31,8 @@ def add_audit(commands: Any) -> None:
         "subjects",
         nargs="*",
         metavar="SUBJECT",
-        help="a built-in verifier, or package.module:object (a verifier, or a function of the plain "
-        "contract); without any, everything installed",
+        help="a built-in verifier, an engine, or package.module:object (a verifier, a function of the plain "
+        "contract, or an engine of the system contract); without any, everything installed",
     )
     add_sizes(command, vocab=3, length=3, paths=None)
     add_arithmetic(command)
@@ -43,6 +45,20 @@ def add_audit(commands: Any) -> None:
     )
     command.add_argument(
         "--instance", type=Path, action="append", metavar="FILE", help="audit on this instance; repeatable"
+    )
+    command.add_argument(
+        "--tokens",
+        type=positive,
+        metavar="N",
+        help="tokens of the longest texts of whole engines, default: as many as are cheap, at least 3",
+    )
+    command.add_argument(
+        "--prompt",
+        type=prompt,
+        action="append",
+        default=[],
+        metavar="IDS",
+        help="decode whole engines after these token ids (0,1), not after their own prompts; repeatable",
     )
     command.add_argument(
         "--counterexamples",
@@ -92,6 +108,8 @@ def _audit(options: Any) -> int:
         exact=options.exact,
         array=options.array,
         instances={str(path): Instance.load(path) for path in options.instance} if options.instance else None,
+        tokens=options.tokens,
+        prompts=tuple(options.prompt),
         checks=options.check,
         skip=options.skip,
         counterexamples=options.counterexamples,

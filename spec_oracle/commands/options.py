@@ -80,6 +80,11 @@ def positive(text: str) -> int:
     return value
 
 
+def prompt(text: str) -> tuple[int, ...]:
+    """Read token ids joined by commas."""
+    return tuple(int(token) for token in text.split(","))
+
+
 def rate(text: str) -> float:
     """Read a probability between 0 and 1."""
     value = float(text)

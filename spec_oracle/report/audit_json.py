@@ -59,7 +59,9 @@ def _counterexample(found: Counterexample | None) -> dict[str, Any] | None:
     if found is None:
         return None
     return {
-        "instance": found.instance.to_json(),
+        "instance": None if found.instance is None else found.instance.to_json(),
+        "prompt": list(found.prompt) or None,
+        "tokens": found.tokens,
         "sequence": list(found.gap.sequence),
         "expected": plain(found.gap.expected),
         "actual": plain(found.gap.actual),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from spec_oracle.audit import AuditReport, Counterexample, Status, SubjectReport
+from spec_oracle.audit.evidence.engine_cases import counted, text_of
 from spec_oracle.report.numbers import short
 from spec_oracle.report.table import markdown_table, text_table
 from spec_oracle.toy import Instance, ToyModel, context_text
@@ -109,6 +110,8 @@ def _summary(report: AuditReport) -> str:
 
 def _counterexample(found: Counterexample) -> str:
     instance, gap = found.instance, found.gap
+    if instance is None:
+        return _text_counterexample(found)
     size = (
         f"{instance.vocab_size} tokens, draft length {instance.draft_length}, "
         f"{instance.num_paths} path{'s' * (instance.num_paths > 1)}"
@@ -117,6 +120,17 @@ def _counterexample(found: Counterexample) -> str:
         f"  smallest counterexample: {size}; total variation {short(found.total_variation)}",
         *instance_lines(instance),
         f"  text {context_text(gap.sequence)}: expected {short(gap.expected)}, actual {short(gap.actual)}",
+        f"  reproduce: {found.reproduce}",
+    ]
+    return "\n".join(lines)
+
+
+def _text_counterexample(found: Counterexample) -> str:
+    gap, prompt = found.gap, context_text(found.prompt)
+    size = counted(found.tokens or 0, "token")
+    lines = [
+        f"  smallest counterexample: prompt {prompt}, {size}; total variation {short(found.total_variation)}",
+        f"  text {text_of(gap.sequence)}: expected {short(gap.expected)}, actual {short(gap.actual)}",
         f"  reproduce: {found.reproduce}",
     ]
     return "\n".join(lines)

@@ -12,9 +12,12 @@ from spec_oracle.audit.checks.check import Check, failed, passed, together
 from spec_oracle.audit.checks.mixed_batch import mixed_batch, options_of
 from spec_oracle.audit.checks.pairs import PairToy
 from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
+from spec_oracle.audit.evidence.engine_batches import drawn_batches, enumerated_batches
+from spec_oracle.audit.evidence.findings import NoEvidenceError
 from spec_oracle.audit.evidence.watched import watched
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
 from spec_oracle.audit.subjects.system import SystemSubject
@@ -196,3 +199,13 @@ def _independent_beside_seeded(
             yield [first[:count] * len(texts.law) + second[:count]]
 
     return watched("texts of neighbours without seed", [law], rounds(), alpha=alpha)
+
+
+@BATCH.way(EngineSubject)
+def _by_texts(subject: EngineSubject, bench: Bench, alpha: float) -> CheckResult:
+    """Judge whether texts generated together have the law of independent ones: enumerated, else drawn."""
+    cases = [case for case in subject.cases(bench) if case.code.has("generate_batch")]
+    try:
+        return enumerated_batches(cases, subject.facts)
+    except NoEvidenceError:
+        return drawn_batches(cases, alpha, bench)

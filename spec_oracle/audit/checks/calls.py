@@ -12,11 +12,15 @@ from numpy.typing import NDArray
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks.check import Check, failed, passed
 from spec_oracle.audit.checks.pairs import PairToy
+from spec_oracle.audit.evidence.engine_drawn import drawn_longer_texts
+from spec_oracle.audit.evidence.engine_enumerated import enumerated_longer_texts
+from spec_oracle.audit.evidence.findings import Findings, NoEvidenceError
 from spec_oracle.audit.evidence.keyed import TOKENS, decoded_texts, law_of_texts
 from spec_oracle.audit.evidence.texts import law_of_texts as law_of_system_texts
 from spec_oracle.audit.evidence.watched import watched
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
 from spec_oracle.audit.subjects.system import SystemSubject
@@ -109,4 +113,26 @@ def _texts(subject: SystemSubject, bench: Bench, alpha: float) -> CheckResult:
         what="the law of two calls",
         alpha=alpha,
         seed=bench.seed,
+    )
+
+
+@CALLS.way(EngineSubject)
+def _longer_texts(subject: EngineSubject, bench: Bench, alpha: float) -> CheckResult:
+    """Judge texts of several calls, and what a generation leaves behind for the next one."""
+    cases = subject.cases(bench)
+    try:
+        found = enumerated_longer_texts(cases, subject.facts, bench, alpha)
+    except NoEvidenceError as error:
+        found = drawn_longer_texts(cases, bench, alpha)
+        found = replace(found, notes=(f"calls: {error}",))
+    if bench.findings is not None:
+        bench.findings = _together(bench.findings, found)
+    return found.joint
+
+
+def _together(first: Findings, later: Findings) -> Findings:
+    """Return findings of first texts that also say what was found of longer ones."""
+    notes = tuple(note for note in later.notes if note not in first.notes)
+    return replace(
+        first, text=first.text or later.text, scope=first.scope + later.scope, notes=first.notes + notes
     )

@@ -1,14 +1,18 @@
 """The check `draft-law`: the drafter draws from the q it reports."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.bench import Bench
-from spec_oracle.audit.checks.check import Check, failed
+from spec_oracle.audit.checks.check import Check, failed, passed
+from spec_oracle.audit.evidence.engine_steps import drafts_off, drawn_steps, enumerated_steps, showing
+from spec_oracle.audit.evidence.findings import NoEvidenceError
 from spec_oracle.audit.evidence.watched import judged
 from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
 from spec_oracle.audit.subjects.system import SystemSubject
@@ -18,6 +22,7 @@ from spec_oracle.statistics import EProcess
 from spec_oracle.systems.texts import decoded, unseeded
 
 REQUESTS = 20_000
+SESSIONS = 500
 CALLS = 2
 
 
@@ -49,6 +54,23 @@ def _by_steps(subject: SystemSubject, bench: Bench, alpha: float) -> CheckResult
         row = reported[np.argmax(wrong)].tolist()
         return failed(f"reported q {row} is no law", alpha=alpha, draws=len(drawn))
     return judged("draft tokens against the reported q", _evidence(reported, drawn), alpha)
+
+
+@DRAFT_LAW.way(EngineSubject)
+def _by_steps_of_engines(subject: EngineSubject, bench: Bench, alpha: float) -> CheckResult:
+    """Judge whether drafts follow the rows reported with them: enumerated, or drawn as above."""
+    cases = showing(subject.cases(bench))
+    try:
+        found = [drafts_off(enumerated_steps(case)) for case in cases]
+    except NoEvidenceError:
+        seen = [step for case in cases for steps in drawn_steps(case, SESSIONS) for step in steps]
+        rows = np.array([row for step in seen for row in step.rows])
+        tokens = np.array([token for step in seen for token in step.drafts])
+        return judged("draft tokens against the reported q", _evidence(rows, tokens), alpha)
+    gap, where = max(found)
+    told = f"drafts are off the reported q by a total variation of {gap:.3g}: {where}"
+    result = failed(told) if gap > subject.facts.tolerance else passed(told)
+    return replace(result, total_variation=gap)
 
 
 def _evidence(rows: NDArray[np.float64], tokens: NDArray[np.int64]) -> EProcess:

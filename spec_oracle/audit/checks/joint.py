@@ -8,6 +8,7 @@ from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks.check import Check, failed
 from spec_oracle.audit.evidence.findings import Findings, NoEvidenceError, Way
 from spec_oracle.audit.results import CheckResult, Evidence, Status
+from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
 from spec_oracle.audit.subjects.system import SystemSubject
@@ -20,17 +21,18 @@ JOINT = Check(
 )
 
 
-@JOINT.way(VerifierSubject, FunctionSubject, UniformsSubject, KeyedSubject, SystemSubject)
+@JOINT.way(VerifierSubject, FunctionSubject, UniformsSubject, KeyedSubject, SystemSubject, EngineSubject)
 def _joint(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     """Try the subject's ways to find its law in order, and leave the findings at the bench."""
     notes: tuple[str, ...] = ()
     for way in subject.ways_to_law(bench, alpha):
         try:
-            bench.findings = replace(_findings(way), notes=notes)
+            found = _findings(way)
         except NoEvidenceError as error:
             notes = (*notes, str(error))
         else:
-            return bench.findings.joint
+            bench.findings = replace(found, notes=(*notes, *found.notes))
+            return found.joint
     return CheckResult("joint", Status.INCONCLUSIVE, "; ".join(notes))
 
 

@@ -13,11 +13,21 @@ from numpy.typing import NDArray
 
 import verifiers
 from spec_oracle.audit.bench import Bench
-from spec_oracle.audit.checks.check import Check
+from spec_oracle.audit.checks.check import Check, failed, passed
 from spec_oracle.audit.draws import Sample, Sampler
+from spec_oracle.audit.evidence.engine_steps import (
+    accepted_law,
+    accepted_pair,
+    declared_instance,
+    drawn_steps,
+    enumerated_steps,
+    showing,
+)
+from spec_oracle.audit.evidence.findings import NoEvidenceError
 from spec_oracle.audit.evidence.watched import watched
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
 from spec_oracle.audit.subjects.system import SystemSubject
@@ -27,11 +37,13 @@ from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.plain import ContractError
 from spec_oracle.systems.contract import Step, System
 from spec_oracle.systems.texts import decoded, unseeded
+from spec_oracle.toy import Instance
 
 INSTANCES = ("flat", "good-draft", "reversed")
 ROUNDS = 5
 BATCH = 1000
 REQUESTS = 4000
+SESSIONS = 500
 
 LENGTH = Check(
     "length", "is the accepted length that of its rule, declared or identified?", Fraction(10, 100)
@@ -89,7 +101,9 @@ def _by_steps(subject: SystemSubject, bench: Bench, alpha: float) -> CheckResult
     systems = [subject.factory(instance, bench.seed) for instance in subject.toys(bench).values()]
     unlimited = all(system.stop_token is None and system.max_tokens is None for system in systems)
     declared = [system for system in systems if system.rule is not None and unlimited]
-    laws = [_law_of_two_calls(system) for system in declared] or [np.ones(1)] * len(systems)
+    laws = [_law_of_two_calls(str(system.rule), system.instance.floats) for system in declared] or [
+        np.ones(1)
+    ] * len(systems)
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
         for _ in range(ROUNDS):
@@ -119,10 +133,36 @@ def _require_true_lengths(step: Step, *, limited: bool) -> None:
         )
 
 
-def _law_of_two_calls(system: System) -> NDArray[np.float64]:
+@LENGTH.way(EngineSubject, known=_by_findings)
+def _by_steps_of_engines(subject: EngineSubject, bench: Bench, alpha: float) -> CheckResult:
+    """Judge the accepted lengths of two calls against rule and drafter as declared: enumerated, or drawn."""
+    cases = [case for case in showing(subject.cases(bench)) if case.code.has("draft_probs")]
+    if not cases:
+        return CheckResult("", Status.NOT_APPLICABLE, "it does not say what its drafter is meant to do")
+    instances = [declared_instance(case.code, case.prompt) for case in cases]
+    laws = [_law_of_two_calls(case.code.engine.rule, at) for case, at in zip(cases, instances, strict=True)]
+    widths = [instance.draft_length + 1 for instance in instances]
+    try:
+        found = [
+            accepted_law(enumerated_steps(case), width) for case, width in zip(cases, widths, strict=True)
+        ]
+    except NoEvidenceError:
+        drawn = [[accepted_pair(steps) for steps in drawn_steps(case, SESSIONS)] for case in cases]
+        cells = [
+            np.array([first * width + second for first, second in pairs])
+            for pairs, width in zip(drawn, widths, strict=True)
+        ]
+        return watched("accepted lengths of two calls", laws, [cells], alpha=alpha)
+    gap = max(float(abs(mine - law).sum() / 2) for mine, law in zip(found, laws, strict=True))
+    told = (
+        f"accepted lengths of two calls are off those of the declared rule by a total variation of {gap:.3g}"
+    )
+    return failed(told) if gap > 2 * subject.facts.tolerance else passed(told)
+
+
+def _law_of_two_calls(name: str, instance: Instance) -> NDArray[np.float64]:
     """Return P(tau_1, tau_2), flat: the second call drafts from the text that the first one left."""
-    assert system.rule is not None
-    rule, instance = verifiers.get(system.rule), system.instance.floats
+    rule = verifiers.get(name)
     law = np.zeros((instance.draft_length + 1,) * 2)
     pmfs: dict[tuple[int, ...], Sequence[float]] = {}
     first: EmissionLaw = emission_law(rule, instance)

@@ -13,6 +13,7 @@ from spec_oracle.audit.checks.check import Check, failed, passed, together
 from spec_oracle.audit.evidence.watched import watched
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
 from spec_oracle.audit.subjects.system import SystemSubject
@@ -31,7 +32,7 @@ SCALE = Check(
     Fraction(8, 100),
     speaks_against_law=True,
 )
-SCALE.does_not_apply("it is handed no rows", SystemSubject)
+SCALE.does_not_apply("it is handed no rows", SystemSubject, EngineSubject)
 
 
 @SCALE.way(

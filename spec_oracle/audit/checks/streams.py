@@ -1,6 +1,6 @@
 """The check `streams`: same seed same result; other seeds, and requests without a seed, are independent."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -11,15 +11,19 @@ from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks.check import Check, failed, passed, together
 from spec_oracle.audit.checks.pairs import PairToy
 from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
+from spec_oracle.audit.evidence.engine_cases import FIRST_TOKENS, Case
+from spec_oracle.audit.evidence.engine_drawn import seed_all
 from spec_oracle.audit.evidence.watched import watched
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.systems.contract import System
+from spec_oracle.systems.text_cells import TextCells, text_cells
 from spec_oracle.systems.texts import PlainTexts, decoded, unseeded
 
 ROUNDS = 6
@@ -28,6 +32,9 @@ BATCH = 8
 REPEATED = 64
 REQUESTS = 500
 FRESH_SESSIONS = 100
+SEEDS = 8
+PAIRS = 240
+"""Pairs of texts of engines, all engines of a subject together."""
 
 Sessions = Callable[[System], tuple[NDArray[np.int64], NDArray[np.int64]]]
 """Decodes two sets of requests by a system, and returns their texts, pair by pair."""
@@ -130,3 +137,68 @@ def _pairs_of_sessions(system: System, what: str, sessions: Sessions, alpha: flo
             yield [texts.cells(first, rng) * len(texts.law) + texts.cells(second, rng)]
 
     return watched(what, [law], rounds(), alpha=alpha)
+
+
+def _by_rows(subject: EngineSubject, bench: Bench) -> CheckResult | None:
+    del subject
+    if bench.findings is None or not bench.findings.is_reference_wrong:
+        return None
+    return CheckResult("streams", Status.INCONCLUSIVE, "next_token_probs is not the law of generate_plain")
+
+
+@STREAMS.way(EngineSubject, of_a_true_law=True, known=_by_rows)
+def _of_engines(subject: EngineSubject, bench: Bench, alpha: float) -> CheckResult:
+    """Judge whether seeded texts repeat, after others too, and whether all other texts are independent."""
+    cases = list({case.name: case for case in reversed(subject.cases(bench))}.values())
+    rng = checks_own_rng(bench.seed)
+    seed_all(bench.seed)
+
+    def neighbours() -> tuple[int, int]:
+        seed = int(rng.integers(2**31 - 1))
+        return seed, seed + 1
+
+    parts = [lambda rate: _pairs_of_texts(cases, "texts without seed", lambda: (None, None), rate, rng)]
+    if seeded := [case for case in cases if case.code.takes_seeds]:
+        parts += [
+            lambda _: _same_texts(seeded, bench.seed),
+            lambda rate: _pairs_of_texts(seeded, "texts of seeds s and s + 1", neighbours, rate, rng),
+        ]
+    return together(alpha, *parts)
+
+
+def _same_texts(cases: Sequence[Case], seed: int) -> CheckResult:
+    seeds = range(seed, seed + SEEDS)
+    for case in cases:
+        first, again = (
+            {s: case.code.generated(case.prompt, FIRST_TOKENS, s) for s in order}
+            for order in (seeds, seeds[::-1])
+        )
+        if moved := [s for s in seeds if first[s] != again[s]]:
+            return failed(f"{case}: seeds {moved} give another text the second time", draws=2 * SEEDS)
+    return passed(f"{SEEDS} seeds repeat their texts", draws=2 * SEEDS * len(cases))
+
+
+def _pairs_of_texts(
+    cases: Sequence[Case],
+    what: str,
+    seeds: Callable[[], tuple[int | None, int | None]],
+    alpha: float,
+    rng: np.random.Generator,
+) -> CheckResult:
+    """Pair texts that are generated one after the other."""
+    cells = [text_cells(case.code, case.prompt, FIRST_TOKENS, rng) for case in cases]
+    laws = [np.outer(some.law, some.law).reshape(-1) for some in cells]
+    count = max(PAIRS // ROUNDS // len(cases), 4)
+
+    def pair(case: Case, some: TextCells) -> int:
+        first, second = (some.cell(case.code.generated(case.prompt, FIRST_TOKENS, s)) for s in seeds())
+        return first * len(some.law) + second
+
+    def rounds() -> Iterator[list[NDArray[np.int64]]]:
+        for _ in range(ROUNDS):
+            yield [
+                np.array([pair(case, some) for _ in range(count)])
+                for case, some in zip(cases, cells, strict=True)
+            ]
+
+    return watched(what, laws, rounds(), alpha=alpha)

@@ -47,13 +47,26 @@ class Law(Protocol):
 
 
 @dataclass(frozen=True)
+class FoundText:
+    """A text that an engine generates otherwise than plain decoding; fields as of `Counterexample`."""
+
+    engine: str
+    prompt: tuple[int, ...]
+    tokens: int
+    gap: Gap
+    total_variation: float
+
+
+@dataclass(frozen=True)
 class Findings:
     """The law of one call as found: the result of `joint`, and what a report says besides.
 
     ``laws`` by name of the instance, ``instances`` as they were given; ``worst`` is the one that shows a
     defect, None without one; ``smallest_detectable_tv`` would have been found. ``length`` is what the same
     evidence says of the accepted length, None where it says nothing. ``law_of(instance, exact=...)`` is the
-    exact law on any other instance, where there is one. ``scope`` and ``notes`` are lines for the reader.
+    exact law on any other instance, where there is one. ``text`` shows the defect of an engine, which has
+    prompts in place of instances; ``is_reference_wrong`` if it tells another law than it decodes plainly.
+    ``scope`` and ``notes`` are lines for the reader.
     """
 
     joint: CheckResult
@@ -65,6 +78,8 @@ class Findings:
     worst: str | None = None
     length: CheckResult | None = None
     law_of: Callable[..., EmissionLaw] | None = None
+    text: FoundText | None = None
+    is_reference_wrong: bool = False
     scope: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

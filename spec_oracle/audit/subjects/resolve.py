@@ -2,13 +2,18 @@
 
 import importlib
 import importlib.util
+import inspect
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import verifiers
 from spec_oracle import engines
-from spec_oracle.audit.facts import FLOAT32_ROUNDING, ROUNDING, Facts
+from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts
+from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
 from spec_oracle.audit.subjects.system import SystemSubject
@@ -16,8 +21,11 @@ from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.plain import PlainCode, raising, takes_uniforms
+from spec_oracle.systems.engine import EngineCode, is_engine
 
-Subject: TypeAlias = VerifierSubject | FunctionSubject | UniformsSubject | KeyedSubject | SystemSubject
+Subject: TypeAlias = (
+    VerifierSubject | FunctionSubject | UniformsSubject | KeyedSubject | SystemSubject | EngineSubject
+)
 
 DEFAULT_PATHS = 2
 """Draft paths of verifiers that take several, unless told otherwise."""
@@ -63,9 +71,10 @@ def require_name(name: str) -> None:
 def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
     """Return the subject called ``name``: a built-in verifier, an engine, or ``package.module:object``.
 
-    The object may be a verifier (an object with ``verify``, or a class without arguments that makes one) or a
-    function of the plain contract, which is handed one path unless ``num_paths`` asks for more. Modules are
-    looked for in the working directory too. Raises `InvalidInputError` for a name that leads nowhere,
+    The object may be a verifier (an object with ``verify``), an engine (one with ``next_token_probs`` and
+    ``generate``), a class or a function without arguments that makes one of these, or a function of the plain
+    contract, which is handed one path unless ``num_paths`` asks for more. Modules are looked for in the
+    working directory too. Raises `InvalidInputError` for a name that leads nowhere,
     `EngineError` for an engine that is not available here, `SubjectRaisedError` where loading it raises.
     """
     require_name(name)
@@ -106,19 +115,49 @@ def of_verifier(name: str, verifier: Any, *, array: str = "numpy", num_paths: in
 
 
 def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
-    """Return the subject for a verifier, a class that makes one, or a function of the plain contract."""
-    if isinstance(thing, type):
+    """Return the subject for a verifier, an engine, what makes one, or a function of the plain contract."""
+    if isinstance(thing, type) or _takes_nothing(thing):
         with raising():
             thing = thing()
     if callable(getattr(thing, "verify", None)):
         return of_verifier(name, thing, array=array, num_paths=num_paths)
+    if is_engine(thing):
+        return of_engines(name, {"": thing})
+    if callable(getattr(thing, "generate", None)):
+        raise InvalidInputError(f"subject: {name!r} has generate, but no next_token_probs to judge it by")
     if not callable(thing):
-        raise InvalidInputError(f"subject: {name!r} is neither a verifier nor callable")
+        raise InvalidInputError(f"subject: {name!r} is neither a verifier nor an engine nor callable")
     if takes_uniforms(thing):
         if num_paths not in (None, 1):
             raise InvalidInputError(f"num_paths: {name!r} takes uniforms, so it is handed one path")
         return UniformsSubject(name, thing, array=array)
     return FunctionSubject(name, PlainCode(thing, array), num_paths=num_paths or 1)
+
+
+def of_engines(name: str, made: Mapping[str, Any], facts: Facts = NOTHING_DECLARED) -> EngineSubject:
+    """Return the subject for whole engines by name; one alone is called ""."""
+    with raising():
+        rules = {str(rule) for engine in made.values() if (rule := getattr(engine, "rule", None)) is not None}
+    for rule in rules - {*verifiers.names()}:
+        raise InvalidInputError(f"rule: {rule!r} of {name!r}; known ones are {', '.join(verifiers.names())}")
+    if len(rules) == 1 and facts.rule_at is None:
+        facts = replace(facts, rule_at=partial(_always, rules.pop()))
+    return EngineSubject(name, {some: EngineCode(engine) for some, engine in made.items()}, facts)
+
+
+def _always(rule: str, draft_length: int) -> str:
+    del draft_length
+    return rule
+
+
+def _takes_nothing(thing: Any) -> bool:
+    """Whether it is a function that is called without arguments."""
+    if not inspect.isroutine(thing):
+        return False
+    try:
+        return not inspect.signature(thing).parameters
+    except (TypeError, ValueError):
+        return False
 
 
 def _look_in_working_directory() -> None:

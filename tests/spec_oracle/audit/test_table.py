@@ -9,12 +9,18 @@ from spec_oracle.audit.evidence.coins import token_by_coins
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
-from spec_oracle.audit.subjects.resolve import Subject
+from spec_oracle.audit.subjects.resolve import Subject, of_object
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.plain import PlainCode, as_plain
 from spec_oracle.specimens.toy_system import toy_system
+from tests.spec_oracle.systems.engines import Stepwise, Together
+
+
+class Everything(Stepwise, Together):
+    """An engine with all that an engine may have."""
+
 
 KINDS = {kind.kind: kind for kind in Subject.__args__}
 
@@ -24,6 +30,7 @@ RUNS = {
     "uniforms": {"joint", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"},
     "keyed": {"joint", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"},
     "system": {"joint", "length", "calls", "draft-law", "streams", "batch"},
+    "engine": {"joint", "length", "calls", "draft-law", "streams", "batch"},
 }
 """The cells that are no dash."""
 
@@ -32,6 +39,7 @@ SUBJECTS = {
     "function": FunctionSubject("mine", PlainCode(as_plain(verifiers.get("token")))),
     "uniforms": UniformsSubject("mine", token_by_coins),
     "system": SystemSubject("mine", toy_system),
+    "engine": of_object("mine", Everything),
 }
 
 

@@ -1,0 +1,459 @@
+"""Small hand-written engines on two tables of rows: a right one, and what goes wrong in others."""
+
+import functools
+import itertools
+import math
+import random
+
+VOCAB = 3
+FRESH = itertools.count()
+
+
+def rows(seed):
+    """Return a function from contexts to rows, other ones after every pair of last tokens."""
+    chance = random.Random(seed)
+    table = {}
+    for context in [(), *((a,) for a in range(VOCAB)), *((a, b) for a in range(VOCAB) for b in range(VOCAB))]:
+        weights = [chance.random() + 0.05 for _ in range(VOCAB)]
+        table[context] = [weight / sum(weights) for weight in weights]
+    return lambda context: table[tuple(context[-2:])]
+
+
+TARGET, DRAFT = rows(1), rows(2)
+
+
+class Right:
+    """The token rule with drafts of two tokens; counts what it drafted and accepted."""
+
+    prompts = ((0,), (1, 2))
+    draft_length = 2
+    source = random
+
+    def __init__(self):
+        self.begin()
+
+    def begin(self):
+        self.drafted = self.accepted = 0
+
+    def next_token_probs(self, context):
+        return TARGET(context)
+
+    def draft_probs(self, context):
+        return DRAFT(context)
+
+    def seed(self, seed):
+        if seed is not None:
+            self.source.seed(seed)
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        self.seed(seed)
+        self.begin()
+        text = []
+        while len(text) < max_new_tokens:
+            text += self.call([*prompt, *text], max_new_tokens - len(text))
+            if self.is_over(text):
+                break
+        return self.finished(text, max_new_tokens)
+
+    def is_over(self, text):
+        return False
+
+    def finished(self, text, max_new_tokens):
+        return text
+
+    def call(self, context, left):
+        drafts = []
+        for _ in range(min(self.draft_length, left - 1)):
+            drafts.append(self.drafter([*context, *drafts]))
+        self.note(drafted=len(drafts))
+        return self.verified(context, drafts)
+
+    def note(self, drafted=0, accepted=0):
+        self.drafted += drafted
+        self.accepted += accepted
+
+    def verified(self, context, drafts):
+        emitted = []
+        for token in drafts:
+            p, q = self.target(context, emitted), self.draft_probs([*context, *emitted])
+            if not self.source.random() * q[token] < p[token]:
+                return [*emitted, self.draw([max(x - y, 0) for x, y in zip(p, q, strict=True)])]
+            emitted.append(token)
+            self.note(accepted=1)
+        return [*emitted, self.draw(self.target(context, emitted))]
+
+    def target(self, context, emitted):
+        return self.next_token_probs([*context, *emitted])
+
+    def drafter(self, context):
+        return self.draw(self.draft_probs(context))
+
+    def draw(self, weights):
+        return self.source.choices(range(VOCAB), weights)[0]
+
+
+class GreedyDrafts(Right):
+    """Drafts the likeliest token, and tests it as if it had been drawn."""
+
+    def call(self, context, left):
+        drafts = []
+        for _ in range(min(self.draft_length, left - 1)):
+            row = self.draft_probs([*context, *drafts])
+            drafts.append(row.index(max(row)))
+        self.note(drafted=len(drafts))
+        return self.verified(context, drafts)
+
+
+class StaleToken(Right):
+    """Target rows of later drafts are those of the prompt's last token."""
+
+    def target(self, context, emitted):
+        return self.next_token_probs(
+            [*context[:-1], context[-1]] if len(emitted) == 1 else [*context, *emitted]
+        )
+
+
+class WrongAfterTwo(Right):
+    """Is right for two tokens; later it conditions on a token that was never said."""
+
+    def target(self, context, emitted):
+        after = [*context, *emitted]
+        return self.next_token_probs(after if len(after) < 4 else [0, 0])
+
+
+class PastTheStop(Right):
+    """Looks for the stop token at the end of a call only."""
+
+    stop_tokens = (2,)
+
+    def is_over(self, text):
+        return text[-1] == 2
+
+
+class Stops(Right):
+    """Ends at the first stop token, as it should."""
+
+    stop_tokens = (2,)
+
+    def is_over(self, text):
+        return 2 in text
+
+    def finished(self, text, max_new_tokens):
+        return text[: text.index(2) + 1] if 2 in text else text
+
+
+class BudgetInCalls(Right):
+    """Makes as many calls as it may make tokens."""
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        text = []
+        for _ in range(max_new_tokens):
+            text += self.call([*prompt, *text], 3)
+        return text
+
+
+class NoLimit(Right):
+    """Does not look at max_new_tokens."""
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        return super().generate(prompt, 6, seed)
+
+
+class Foreign(Right):
+    """Numbers its tokens from one."""
+
+    def finished(self, text, max_new_tokens):
+        return [token + 1 for token in text]
+
+
+class Raises(Right):
+    def generate(self, prompt, max_new_tokens, seed=None):
+        raise RuntimeError("out of cache blocks")
+
+
+class Exits(Right):
+    def generate(self, prompt, max_new_tokens, seed=None):
+        raise SystemExit(0)
+
+
+class NoText(Right):
+    def finished(self, text, max_new_tokens):
+        return "".join(map(str, text))
+
+
+class KeepsCounts(Right):
+    """Penalises tokens that were said in earlier generations."""
+
+    def __init__(self):
+        super().__init__()
+        self.said = [0] * VOCAB
+
+    def target(self, context, emitted):
+        row = [p * 0.5 ** min(n, 3) for p, n in zip(super().target(context, emitted), self.said, strict=True)]
+        return [p / sum(row) for p in row]
+
+    def finished(self, text, max_new_tokens):
+        for token in text:
+            self.said[token] += 1
+        return text
+
+
+class Adapts(Right):
+    """Drafts more after success, also in the next generation: state that does not matter."""
+
+    def __init__(self):
+        super().__init__()
+        self.draft_length = 1
+
+    def finished(self, text, max_new_tokens):
+        self.draft_length = 2 if self.accepted else 1
+        return text
+
+
+class FirstIsWrong(Right):
+    """Its first generation drafts from another model than it says."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_warm = False
+
+    def target(self, context, emitted):
+        return super().target(context, emitted) if self.is_warm else self.draft_probs([*context, *emitted])
+
+    def finished(self, text, max_new_tokens):
+        self.is_warm = True
+        return text
+
+
+class SameNoiseAgain(Right):
+    """Sets its generator to the request's seed in every call."""
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        self.again = next(FRESH) if seed is None else seed
+        return super().generate(prompt, max_new_tokens, seed)
+
+    def call(self, context, left):
+        self.source.seed(self.again)
+        return super().call(context, left)
+
+
+class OneStream(Right):
+    """Every request without a seed starts from the same state."""
+
+    def seed(self, seed):
+        self.source.seed(0 if seed is None else seed)
+
+
+class IgnoresSeed(Right):
+    def seed(self, seed):
+        pass
+
+
+class NeverAccepts(Right):
+    def verified(self, context, drafts):
+        return [self.draw(self.target(context, []))]
+
+
+class NeverDrafts(Right):
+    draft_length = 0
+
+
+class WrongRows(Right):
+    """The adapter tells rows without the penalty that the engine has, with drafts and without."""
+
+    def next_token_probs(self, context):
+        return DRAFT(context)
+
+    def target(self, context, emitted):
+        return TARGET([*context, *emitted])
+
+    def generate_plain(self, prompt, max_new_tokens, seed=None):
+        self.seed(seed)
+        text = []
+        for _ in range(max_new_tokens):
+            text.append(self.draw(TARGET([*prompt, *text])))
+        return text
+
+
+class HiddenByWrongRows(WrongRows):
+    """What it generates agrees with the wrong rows, not with plain decoding."""
+
+    def target(self, context, emitted):
+        return DRAFT([*context, *emitted])
+
+
+class NoRow(Right):
+    def next_token_probs(self, context):
+        return [1, 2, 3]
+
+
+class ShortRow(Right):
+    vocab_size = 3
+
+    def next_token_probs(self, context):
+        return [0.5, 0.5]
+
+
+class Spied(Right):
+    """Says nothing of its drafts, but shows its drafter."""
+
+    def begin(self):
+        pass
+
+    def note(self, drafted=0, accepted=0):
+        pass
+
+
+class SpiedIdle(Spied):
+    draft_length = 0
+
+
+class Silent(Spied):
+    """Says nothing of its drafts, and shows no drafter."""
+
+    drafter = None
+
+    def call(self, context, left):
+        drafts = []
+        for _ in range(min(self.draft_length, left - 1)):
+            drafts.append(Right.drafter(self, [*context, *drafts]))
+        return self.verified(context, drafts)
+
+
+class Together(Right):
+    """Generates several texts at once, one after the other."""
+
+    def generate_batch(self, prompts, max_new_tokens, seeds):
+        return [self.generate(p, max_new_tokens, s) for p, s in zip(prompts, seeds, strict=True)]
+
+
+class SharedNoise(Right):
+    """All texts of a batch that have the same prompt are one text."""
+
+    def generate_batch(self, prompts, max_new_tokens, seeds):
+        first = self.generate(prompts[0], max_new_tokens)
+        second = self.generate(prompts[1], max_new_tokens)
+        return [first, second if first[0] != second[0] else first]
+
+
+class OtherRowsInBatches(Together):
+    """Pads prompts, and reads the padding."""
+
+    def generate_batch(self, prompts, max_new_tokens, seeds):
+        longest = max(map(len, prompts))
+        padded = [[*prompt, *[0] * (longest - len(prompt))] for prompt in prompts]
+        return super().generate_batch(padded, max_new_tokens, seeds)
+
+
+class Step:
+    def __init__(self, drafts, rows, emitted, accepted):
+        self.draft_tokens, self.draft_probs = [drafts], [rows]
+        self.tokens, self.num_accepted = [emitted], [accepted]
+
+
+class Session:
+    def __init__(self, engine, prompt, max_new_tokens, seed):
+        self.engine, self.text, self.end = engine, list(prompt), len(prompt) + max_new_tokens
+        engine.seed(seed)
+
+    def step(self):
+        emitted = self.engine.call(self.text, self.end - len(self.text))
+        drafts = self.engine.seen
+        rows = [self.engine.draft_probs([*self.text, *drafts[:i]]) for i in range(len(drafts))]
+        self.text += emitted
+        return Step(drafts, rows, emitted, self.engine.accepted_of(emitted))
+
+
+class Stepwise(Right):
+    """Shows its steps."""
+
+    rule = "token"
+
+    def start(self, prompt, max_new_tokens, seed=None):
+        return Session(self, prompt, max_new_tokens, seed)
+
+    def verified(self, context, drafts):
+        self.seen = [*drafts]
+        return super().verified(context, drafts)
+
+    def accepted_of(self, emitted):
+        return len(emitted) - 1
+
+
+class StepsOfGreedyDrafts(Stepwise):
+    def drafter(self, context):
+        row = self.draft_probs(context)
+        return row.index(max(row))
+
+
+class IgnoresItsRows(Stepwise):
+    """Takes drafts for certain: right, and accepts less."""
+
+    def verified(self, context, drafts):
+        self.seen, emitted = [*drafts], []
+        for token in drafts:
+            emitted.append(self.draw(self.target(context, emitted)))
+            if emitted[-1] != token:
+                return emitted
+            self.note(accepted=1)
+        return [*emitted, self.draw(self.target(context, emitted))]
+
+
+class CountsWrong(Stepwise):
+    def accepted_of(self, emitted):
+        return len(emitted)
+
+
+class Unfollowable(Right):
+    """Squares its random numbers, which is followed, and takes their sine, which is not."""
+
+    def verified(self, context, drafts):
+        emitted = []
+        for token in drafts:
+            p, q = self.target(context, emitted), self.draft_probs([*context, *emitted])
+            if not math.asin(math.sin(self.source.random())) * q[token] < p[token]:
+                return [*emitted, self.draw([max(x - y, 0) for x, y in zip(p, q, strict=True)])]
+            emitted.append(token)
+            self.note(accepted=1)
+        return [*emitted, self.draw(self.target(context, emitted))]
+
+
+@functools.cache
+def large_row(token, seed):
+    chance = random.Random(1000 * seed + token % 3)
+    weights = [chance.random() ** 4 for _ in range(Large.vocab_size)]
+    return [weight / sum(weights) for weight in weights]
+
+
+class Large(Unfollowable):
+    """Has many tokens, whose rows depend on the last one."""
+
+    vocab_size = 40
+
+    def next_token_probs(self, context):
+        return large_row(context[-1], 1)
+
+    def draft_probs(self, context):
+        return large_row(context[-1], 2)
+
+    def draw(self, weights):
+        return self.source.choices(range(self.vocab_size), weights)[0]
+
+
+class LargeGreedy(Large):
+    def drafter(self, context):
+        row = self.draft_probs(context)
+        return row.index(max(row))
+
+
+class NoReference:
+    def generate(self, prompt, max_new_tokens, seed=None):
+        return [0] * max_new_tokens
+
+
+class UnknownRule(Right):
+    rule = "tokens"
+
+
+def make():
+    return Right()

@@ -1,0 +1,177 @@
+"""Whole engines, hand-written: right ones pass, planted defects are told apart, mistakes get clear rows."""
+
+import pytest
+
+from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
+from spec_oracle.audit.subjects.engine import EngineSubject
+from spec_oracle.audit.subjects.resolve import of_object
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.report import AUDIT_FORMATS
+from tests.spec_oracle.systems import engines
+
+QUICK = AuditOptions(budget=20.0)
+
+
+def report_on(engine, options=QUICK):
+    (found,) = audit(engine, options=options).subjects
+    return found
+
+
+def statuses(found):
+    return {check.name: check.status for check in found.checks}
+
+
+def detail(found, check):
+    return next(result.detail for result in found.checks if result.name == check)
+
+
+@pytest.mark.parametrize("engine", [engines.Right, engines.Stops, engines.Adapts])
+def test_right_engines_are_proved_lossless(engine):
+    report = audit(engine, options=QUICK)
+    (found,) = report.subjects
+    assert (found.kind, found.verdict, found.evidence) == ("engine", SubjectVerdict.LOSSLESS, Evidence.EXACT)
+    assert found.total_variation < 1e-12
+    assert report.exit_code == 0
+    assert "enumerated by interception" in found.scope[0]
+
+
+LOSSY = {
+    engines.GreedyDrafts: ("joint", "total variation 0.42 of 2 tokens, prompt 0: text 2,0 has probability 0"),
+    engines.StaleToken: ("joint", "total variation 0.37 of 2 tokens"),
+    engines.WrongAfterTwo: ("calls", "total variation 0.335 of 3 tokens, prompt 1,2: text 1,0,1 has"),
+    engines.PastTheStop: ("joint", "text 2 has probability 0, plainly decoded 0.37"),
+    engines.KeepsCounts: ("calls", "and then 1 has probability"),
+    engines.FirstIsWrong: ("calls", "generations change those that follow"),
+    engines.HiddenByWrongRows: ("joint", "next_token_probs is not generate_plain either"),
+}
+
+
+@pytest.mark.parametrize("engine", LOSSY)
+def test_planted_defects_are_proved(engine):
+    check, told = LOSSY[engine]
+    found = report_on(engine)
+    assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSY, Evidence.EXACT)
+    assert statuses(found)[check] is Status.FAILED
+    assert told in detail(found, check)
+    assert found.total_variation > 0.1
+
+
+def test_what_is_right_in_the_first_call_is_found_in_the_later_ones():
+    assert statuses(report_on(engines.WrongAfterTwo))["joint"] is Status.PASSED
+
+
+@pytest.mark.parametrize("engine", [engines.SameNoiseAgain, engines.OneStream])
+def test_seeds_that_interception_ignores_are_seen_by_plain_draws(engine):
+    found = report_on(engine)
+    assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSY, Evidence.STATISTICAL)
+    assert "plain draws contradict the law that was followed" in " ".join(found.notes)
+
+
+def test_an_ignored_seed_leaves_the_law_alone():
+    found = report_on(engines.IgnoresSeed)
+    assert found.verdict is SubjectVerdict.LOSSLESS
+    assert "give another text the second time" in detail(found, "streams")
+
+
+BROKEN = {
+    engines.BudgetInCalls: (SubjectVerdict.LOSSY, "generate: returned 3 tokens for max_new_tokens 1"),
+    engines.NoLimit: (SubjectVerdict.LOSSY, "generate: returned 6 tokens for max_new_tokens 1"),
+    engines.Foreign: (SubjectVerdict.LOSSY, "generate: token 3 is outside 0..2"),
+    engines.NoText: (SubjectVerdict.LOSSY, "generate: expected a list of token ids, got '"),
+    engines.NoRow: (SubjectVerdict.INCONCLUSIVE, "next_token_probs: [1.0, 2.0, 3.0] after (0,) is no law"),
+    engines.ShortRow: (SubjectVerdict.INCONCLUSIVE, "next_token_probs: shape (2,) after (0,), expected (3,)"),
+    engines.Raises: (SubjectVerdict.INCONCLUSIVE, "raised RuntimeError: out of cache blocks"),
+    engines.Exits: (SubjectVerdict.INCONCLUSIVE, "raised SystemExit: 0"),
+    engines.NeverAccepts: (SubjectVerdict.INCONCLUSIVE, "never accepted a draft"),
+    engines.NeverDrafts: (SubjectVerdict.INCONCLUSIVE, "never drafted"),
+    engines.WrongRows: (
+        SubjectVerdict.INCONCLUSIVE,
+        "generate has the law of generate_plain, but next_token_probs has another one",
+    ),
+}
+
+
+@pytest.mark.parametrize("engine", BROKEN)
+def test_engines_that_cannot_be_judged_get_a_clear_row(engine):
+    verdict, told = BROKEN[engine]
+    found = report_on(engine)
+    assert found.verdict is verdict
+    assert detail(found, "joint").startswith(told)
+
+
+def test_what_nobody_knows_of_drafts_is_said():
+    found = report_on(engines.Silent)
+    assert found.verdict is SubjectVerdict.LOSSLESS
+    assert any(note.startswith("not known whether it drafts") for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("engine", "told"),
+    [(engines.Spied, "it drafts; not known whether"), (engines.SpiedIdle, "never drafted")],
+)
+def test_a_drafter_that_is_given_is_spied_upon(engine, told):
+    found = report_on(engine)
+    assert told in " ".join((*found.notes, detail(found, "joint")))
+
+
+@pytest.mark.parametrize("engine", [engines.Together, engines.SharedNoise, engines.OtherRowsInBatches])
+def test_texts_generated_together(engine):
+    found = report_on(engine)
+    wanted = Status.PASSED if engine is engines.Together else Status.FAILED
+    assert statuses(found)["batch"] is wanted
+    assert statuses(found)["joint"] is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("engine", "failing"),
+    [
+        (engines.Stepwise, set()),
+        (engines.StepsOfGreedyDrafts, {"joint", "calls", "draft-law", "length"}),
+        (engines.IgnoresItsRows, {"length"}),
+        (engines.CountsWrong, {"length"}),
+    ],
+)
+def test_engines_that_show_steps(engine, failing):
+    found = report_on(engine)
+    assert {name for name, status in statuses(found).items() if status is Status.FAILED} == failing
+    assert statuses(found)["draft-law"] in {Status.PASSED, Status.FAILED}
+
+
+def test_an_engine_whose_random_numbers_cannot_be_followed_is_drawn():
+    found = report_on(engines.Unfollowable, AuditOptions(budget=60.0))
+    assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.STATISTICAL)
+    assert found.smallest_detectable_tv <= 0.1
+    assert any("interception failed" in note for note in found.notes)
+
+
+def test_a_large_vocabulary_is_judged_by_bins():
+    right, wrong = (
+        report_on(engine, AuditOptions(budget=60.0)) for engine in (engines.Large, engines.LargeGreedy)
+    )
+    assert (right.verdict, wrong.verdict) == (SubjectVerdict.LOSSLESS, SubjectVerdict.LOSSY)
+
+
+def test_prompts_and_lengths_can_be_chosen():
+    found = report_on(engines.Right, AuditOptions(budget=20.0, tokens=2, prompts=((2,),)))
+    assert found.scope[0].startswith("texts of 1 to 2 tokens, 1 engine, 1 prompt")
+
+
+@pytest.mark.parametrize("form", ["text", "json", "markdown", "html", "junit"])
+def test_reports_show_the_text_and_how_to_see_it_again(form):
+    report = audit(engines.GreedyDrafts, options=AuditOptions(budget=20.0, checks=["calls"]))
+    shown = AUDIT_FORMATS[form](report)
+    assert "GreedyDrafts" in shown
+    if form == "text":
+        assert "smallest counterexample: prompt 0, 2 tokens; total variation 0.4202" in shown
+        assert "text 2,0: expected 0.3179, actual 0" in shown
+        assert "engines:GreedyDrafts --tokens 2 --prompt 0 --budget 20.0" in shown
+
+
+def test_engines_are_known_by_their_methods():
+    made = engines.Right()
+    for thing in (engines.Right, made, engines.make):
+        assert isinstance(of_object("mine", thing), EngineSubject)
+    with pytest.raises(InvalidInputError, match="'mine' has generate, but no next_token_probs"):
+        of_object("mine", engines.NoReference)
+    with pytest.raises(InvalidInputError, match="rule: 'tokens' of 'mine'"):
+        of_object("mine", engines.UnknownRule)
