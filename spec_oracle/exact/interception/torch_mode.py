@@ -29,6 +29,7 @@ from spec_oracle.exact.interception.torch_boxes import (
     symbols_at,
     write,
 )
+from spec_oracle.exact.interception.torch_modules import unwatched_modules
 from spec_oracle.exact.interception.torch_random import RANDOM
 
 _CONVERSIONS: Final = frozenset({"_to_copy", "copy_"})
@@ -359,5 +360,5 @@ def _boxed_scalar(value: Any) -> Any:
 @contextmanager
 def enumerated_torch() -> Iterator[None]:
     """Enumerate torch's randomness, global or from generators, while the context is open."""
-    with _Readers(), _Operators():
+    with _Readers(), _Operators(), unwatched_modules():
         yield

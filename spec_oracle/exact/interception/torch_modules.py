@@ -1,0 +1,115 @@
+"""Torch modules that neither draw nor read random numbers run as they are: what they compute is ordinary.
+
+Watching costs far more than computing where models are small. A module is left alone from its second call on
+if the first one, which is watched, drew nothing, and if nothing that it can read holds a box: its arguments,
+whatever they are made of, and its own tensors. Should it draw after all, the global stream moves, and the
+run is refused (`enumerate_calls`).
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from typing import Any, Final
+from unittest import mock
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils.weak import WeakIdKeyDictionary
+
+from spec_oracle.exact.interception.run import Run, current_run
+from spec_oracle.exact.interception.symbols import Symbol
+from spec_oracle.exact.interception.torch_boxes import boxed_positions
+
+_call: Final[Callable[..., Any]] = torch.nn.Module.__call__
+_PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, type, Enum, torch.dtype, torch.device)
+_TENSORS: Final = (torch.Tensor, torch.nn.Parameter)
+_HOLDERS: Final = frozenset({*_TENSORS, torch.Generator, list, tuple, np.ndarray})
+
+_quiet: Any = WeakIdKeyDictionary()
+"""Whether a module drew nothing when it was watched."""
+
+_clean: Any = WeakIdKeyDictionary()
+"""The version at which a parameter held no box: every write to it makes another one."""
+
+
+@contextmanager
+def unwatched_modules() -> Iterator[None]:
+    """Leave modules alone that have to do with random numbers in no way, while the context is open."""
+    depth = 0
+
+    def call(module: Any, *arguments: Any, **keywords: Any) -> Any:
+        nonlocal depth
+        if depth:
+            return _call(module, *arguments, **keywords)
+        if not _is_quiet(module) or not _is_clean([*arguments, *keywords.values()], set()):
+            return _watched(module, arguments, keywords)
+        depth += 1
+        try:
+            with _disable_current_modes(), torch._C.DisableTorchFunction():  # noqa: SLF001  # no public name
+                return _call(module, *arguments, **keywords)
+        finally:
+            depth -= 1
+
+    with mock.patch.object(torch.nn.Module, "__call__", call):
+        yield
+
+
+def _watched(module: Any, arguments: Any, keywords: Any) -> Any:
+    if module in _quiet:
+        return _call(module, *arguments, **keywords)
+    run = current_run()
+    before = _used(run)
+    result = _call(module, *arguments, **keywords)
+    _quiet[module] = before == _used(run)
+    return result
+
+
+def _used(run: Run) -> tuple[int, int]:
+    return len(run.boxed), len(run.decisions)
+
+
+def _is_quiet(module: Any) -> bool:
+    """Whether the module drew nothing, and holds no box."""
+    return _quiet.get(module, False) and all(
+        _is_clean_module(part, set()) for part in module.modules()
+    )
+
+
+def _is_clean_module(module: Any, seen: set[int]) -> bool:
+    own = vars(module)
+    return (
+        all(parameter is None or _is_clean_parameter(parameter) for parameter in own["_parameters"].values())
+        and all(_is_clean(buffer, seen) for buffer in own["_buffers"].values())
+        and all(_is_clean(value, seen) for value in own.values() if type(value) in _HOLDERS)
+    )
+
+
+def _is_clean_parameter(parameter: Any) -> bool:
+    if _clean.get(parameter) != parameter._version:  # noqa: SLF001  # no public name
+        if type(parameter) not in _TENSORS or boxed_positions(parameter) is not None:
+            return False
+        _clean[parameter] = parameter._version  # noqa: SLF001
+    return True
+
+
+def _is_clean(value: Any, seen: set[int]) -> bool:
+    """Whether a value holds no box, as far as it can be looked through."""
+    if isinstance(value, _PLAIN):
+        return True
+    if id(value) in seen:
+        return True
+    seen.add(id(value))
+    if isinstance(value, torch.Tensor):
+        return type(value) in _TENSORS and boxed_positions(value) is None
+    if type(value) is np.ndarray:
+        return value.dtype != object
+    if isinstance(value, dict):
+        return all(_is_clean(part, seen) for part in value.values())
+    if isinstance(value, list | tuple | set):
+        return all(_is_clean(part, seen) for part in value)
+    if isinstance(value, torch.nn.Module):
+        return all(_is_clean_module(part, seen) for part in value.modules())
+    if isinstance(value, Symbol) or not hasattr(value, "__dict__"):
+        return False
+    return callable(value) or all(_is_clean(part, seen) for part in vars(value).values())
