@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
-from spec_oracle.audit.edge_uniforms import edge_uniforms
 from spec_oracle.audit.plain import ContractError, Emissions, SubjectRaisedError, call_plain, make_generator
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.subjects import Subject
+from spec_oracle.plain.edge_draws import edge_draws
 from spec_oracle.toy import Instance
 from verifiers import Drafts
 
@@ -36,8 +36,8 @@ def bad_input_of_function(subject: Subject, instance: Instance, *, seed: int) ->
         for name, drafts, answerable in _cases(healthy)
     }
     for number in range(EDGE_ROUNDS):
-        with edge_uniforms(subject.array, seed + number) as generator:
-            complaint = _complaint(subject, healthy, generator, slice(None), may_refuse=False)
+        with edge_draws(subject.array, seed + number) as edges:
+            complaint = _complaint(subject, healthy, edges.generator, slice(None), may_refuse=False)
         complaints["uniforms of 0 and 1-"] = complaints.get("uniforms of 0 and 1-") or complaint
     draws = REQUESTS * (len(complaints) - 1 + EDGE_ROUNDS)
     told = "; ".join(f"{name}: {complaint}" for name, complaint in complaints.items() if complaint)

@@ -1,0 +1,1 @@
+"""The plain contract: types, generators, uniforms, validation."""
