@@ -1,4 +1,4 @@
-"""A correct engine with key-value caches: two small random Llamas of transformers; faulty ones replace a part.
+"""A correct engine with key-value caches: two small Llamas of transformers; faulty ones replace a part.
 
 Both models read every token once. What was drafted in vain is cut out of the caches before the next call, and
 the last token of the text is read at its start. It keeps the system contract, and shows its steps.
@@ -32,7 +32,7 @@ def model(seed: int) -> Any:
         attn_implementation="eager",
         **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id")),
     )
-    made = LlamaForCausalLM(config).to(torch.float64).eval().requires_grad_(False)  # noqa: FBT003
+    made = LlamaForCausalLM(config).to(torch.float64).eval().requires_grad_(False)
     generator = torch.Generator().manual_seed(seed)
     for parameter in made.parameters():
         parameter.normal_(generator=generator)
@@ -250,7 +250,9 @@ class CachedEngine:
     prompts = (PROMPT,)
     draft_length = 2
 
-    def __init__(self, parts: Parts | None = None, options: Options | None = None, rule: str | None = "token"):
+    def __init__(
+        self, parts: Parts | None = None, options: Options | None = None, rule: str | None = "token"
+    ) -> None:
         self.parts, self.options, self.rule = parts or Parts(), options or Options(), rule
         self.drafted = self.accepted = 0
 

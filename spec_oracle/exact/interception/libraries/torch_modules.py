@@ -6,7 +6,7 @@ whatever they are made of, and its own tensors. Should it draw after all, the gl
 run is refused (`enumerate_calls`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any, Final
@@ -17,9 +17,9 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.weak import WeakIdKeyDictionary
 
-from spec_oracle.exact.interception.run import Run, current_run
+from spec_oracle.exact.interception.libraries.torch_boxes import boxed_positions
+from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Symbol
-from spec_oracle.exact.interception.torch_boxes import boxed_positions
 
 _call: Final[Callable[..., Any]] = torch.nn.Module.__call__
 _PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, type, Enum, torch.dtype, torch.device)
@@ -42,7 +42,9 @@ def unwatched_modules() -> Iterator[None]:
         nonlocal depth
         if depth:
             return _call(module, *arguments, **keywords)
-        if not _is_quiet(module) or not _is_clean([*arguments, *keywords.values()], set()):
+        with torch._C.DisableTorchFunction():  # noqa: SLF001  # our own looks are not to be watched
+            is_ordinary = _is_quiet(module) and _is_clean([*arguments, *keywords.values()], set())
+        if not is_ordinary:
             return _watched(module, arguments, keywords)
         depth += 1
         try:
@@ -59,21 +61,15 @@ def _watched(module: Any, arguments: Any, keywords: Any) -> Any:
     if module in _quiet:
         return _call(module, *arguments, **keywords)
     run = current_run()
-    before = _used(run)
+    before = run.steps
     result = _call(module, *arguments, **keywords)
-    _quiet[module] = before == _used(run)
+    _quiet[module] = before == run.steps
     return result
-
-
-def _used(run: Run) -> tuple[int, int]:
-    return len(run.boxed), len(run.decisions)
 
 
 def _is_quiet(module: Any) -> bool:
     """Whether the module drew nothing, and holds no box."""
-    return _quiet.get(module, False) and all(
-        _is_clean_module(part, set()) for part in module.modules()
-    )
+    return _quiet.get(module, False) and all(_is_clean_module(part, set()) for part in module.modules())
 
 
 def _is_clean_module(module: Any, seen: set[int]) -> bool:
@@ -95,21 +91,23 @@ def _is_clean_parameter(parameter: Any) -> bool:
 
 def _is_clean(value: Any, seen: set[int]) -> bool:
     """Whether a value holds no box, as far as it can be looked through."""
-    if isinstance(value, _PLAIN):
-        return True
-    if id(value) in seen:
+    if isinstance(value, _PLAIN) or id(value) in seen:
         return True
     seen.add(id(value))
     if isinstance(value, torch.Tensor):
         return type(value) in _TENSORS and boxed_positions(value) is None
-    if type(value) is np.ndarray:
-        return value.dtype != object
-    if isinstance(value, dict):
-        return all(_is_clean(part, seen) for part in value.values())
-    if isinstance(value, list | tuple | set):
-        return all(_is_clean(part, seen) for part in value)
     if isinstance(value, torch.nn.Module):
         return all(_is_clean_module(part, seen) for part in value.modules())
-    if isinstance(value, Symbol) or not hasattr(value, "__dict__"):
-        return False
-    return callable(value) or all(_is_clean(part, seen) for part in vars(value).values())
+    if type(value) is np.ndarray:
+        return bool(value.dtype != object)
+    parts = _parts_of(value)
+    return callable(value) or (parts is not None and all(_is_clean(part, seen) for part in parts))
+
+
+def _parts_of(value: Any) -> Iterable[Any] | None:
+    """Return what a value is made of, None where that cannot be told."""
+    if isinstance(value, list | tuple | set):
+        return value
+    if isinstance(value, dict):
+        return value.values()
+    return None if isinstance(value, Symbol) or not hasattr(value, "__dict__") else vars(value).values()
