@@ -22,6 +22,7 @@ from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.plain import PlainCode, raising, takes_uniforms
 from spec_oracle.systems.engine import EngineCode, is_engine
+from spec_oracle.systems.registry import WHOLE_ENGINES
 
 Subject: TypeAlias = (
     VerifierSubject | FunctionSubject | UniformsSubject | KeyedSubject | SystemSubject | EngineSubject
@@ -33,21 +34,36 @@ DEFAULT_PATHS = 2
 
 def subject_names() -> tuple[str, ...]:
     """Return what an audit without arguments covers: all verifiers, and engines installed as packages."""
-    installed = (name for name in engines.engine_names() if not engines.engine_subject(name).origin.is_wheel)
-    return (*verifiers.names(), *(name for name in installed if not engines.why_unavailable(name)))
+    installed = [name for name in engines.engine_names() if not engines.engine_subject(name).origin.is_wheel]
+    return (
+        *verifiers.names(),
+        *(name for name in (*installed, *WHOLE_ENGINES) if not _why_unavailable(name)),
+    )
 
 
 def engine_availability() -> tuple[list[str], list[str]]:
     """Return the engines that can be audited here, and a line for each that cannot: name and reason."""
-    reasons = {name: engines.why_unavailable(name) for name in engines.engine_names()}
+    reasons = {name: _why_unavailable(name) for name in _engine_names()}
     available = [name for name, reason in reasons.items() if not reason]
     return available, [f"{name}: {reason}" for name, reason in reasons.items() if reason]
+
+
+def _engine_names() -> tuple[str, ...]:
+    return (*engines.engine_names(), *WHOLE_ENGINES)
+
+
+def _why_unavailable(name: str) -> str:
+    return WHOLE_ENGINES[name].why_unavailable if name in WHOLE_ENGINES else engines.why_unavailable(name)
+
+
+def _version(name: str) -> str | None:
+    return WHOLE_ENGINES[name].version if name in WHOLE_ENGINES else engines.installed_version(name)
 
 
 def subject_list() -> str:
     """Return what can be audited by name, one line each, and how to get the engines that are missing."""
     available, missing = engine_availability()
-    versions = [f"{name} {engines.installed_version(name)}" for name in available]
+    versions = [f"{name} {_version(name)}" for name in available]
     parts = {"verifiers": verifiers.names(), "engines": versions, "engines not available here": missing}
     sections = (f"{title}:\n" + "".join(f"  {line}\n" for line in lines) for title, lines in parts.items())
     return "\n".join(sections)
@@ -56,8 +72,8 @@ def subject_list() -> str:
 def require_name(name: str) -> None:
     """Raise `InvalidInputError` for a name that cannot lead anywhere, without running code under test."""
     if ":" not in name:
-        if name not in (*verifiers.names(), *engines.engine_names()):
-            known = ", ".join((*verifiers.names(), *engines.engine_names()))
+        if name not in (names := (*verifiers.names(), *_engine_names())):
+            known = ", ".join(names)
             raise InvalidInputError(
                 f"subject: unknown {name!r}; expected package.module:object or one of {known}"
             )
@@ -82,6 +98,8 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
         return of_verifier(name, verifiers.get(name), array=array, num_paths=num_paths)
     if name in engines.engine_names():
         return of_engine(name)
+    if name in WHOLE_ENGINES:
+        return of_whole_engine(name)
     return of_object(name, _imported(name), array=array, num_paths=num_paths)
 
 
@@ -105,6 +123,16 @@ def of_engine(name: str) -> Subject:
     return FunctionSubject(
         name, PlainCode(engine.verify, "torch"), facts, follow="exact" in known.origin.evidence
     )
+
+
+def of_whole_engine(name: str) -> EngineSubject:
+    """Return the subject for a third-party engine as a whole; `EngineError` when it is not available here."""
+    whole = WHOLE_ENGINES[name]
+    if whole.why_unavailable:
+        raise engines.EngineError(f"{name}: {whole.why_unavailable}")
+    with raising():
+        made = whole.load()
+    return of_engines(name, made, Facts(version=whole.version, notes=(whole.notes,)))
 
 
 def of_verifier(name: str, verifier: Any, *, array: str = "numpy", num_paths: int | None = None) -> Subject:

@@ -1,0 +1,56 @@
+"""transformers' `generate` as installed: the law of assisted decoding is that of plain decoding."""
+
+import subprocess
+import sys
+
+import pytest
+
+from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit
+from spec_oracle.audit.subjects.resolve import of_engines, resolve_subject, subject_list
+from spec_oracle.engines import EngineError
+from spec_oracle.systems import registry
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from spec_oracle.systems.hugging_face import GENERATORS, Generate, engines
+
+
+def report_on(generator, option, tokens):
+    subject = of_engines(f"{generator}, {option}", {"": Generate(generator, option)})
+    options = AuditOptions(budget=20.0, checks=["calls"], tokens=tokens)
+    (found,) = audit(subject, options=options).subjects
+    return found
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_every_generator_of_candidates_is_proved_lossless(generator):
+    found = report_on(generator, "top-k", 2)
+    assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.EXACT)
+    assert found.total_variation < 1e-6
+
+
+def test_text_behind_a_stop_sequence_is_found():
+    found = report_on("assistant", "stop sequence", 3)
+    assert found.verdict is SubjectVerdict.LOSSY
+    sequence = found.counterexample.gap.sequence
+    assert (sequence == (2, 1)) or sequence[:2] == (2, 1)
+
+
+def test_what_an_audit_covers():
+    assert len(engines()) == 12
+
+
+def test_the_subject_is_known_by_name_without_being_imported():
+    code = (
+        "import sys; from spec_oracle.audit.subjects.resolve import subject_list; listed = subject_list();"
+        "assert 'transformers-generate' in listed and not {'torch', 'transformers'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_missing_package_is_a_reason_in_one_line(monkeypatch):
+    monkeypatch.setattr(registry, "find_spec", lambda _: None)
+    assert "transformers-generate: torch, transformers not installed: pip install" in subject_list()
+    with pytest.raises(EngineError, match="not installed"):
+        resolve_subject("transformers-generate")
