@@ -17,15 +17,11 @@ SAME_LEVEL = 1e-9
 
 @dataclass(frozen=True)
 class FloatOptimum:
-    """``budgets`` [N], optimal to rounding, the duals ``potentials`` [N], and the node sets that limit."""
+    """``budgets`` [N], optimal to rounding, the duals ``potentials`` [N], and the node ``sets`` that limit."""
 
     budgets: NDArray[np.float64]
     potentials: NDArray[np.float64]
-
-    @property
-    def sets(self) -> list[frozenset[int]]:
-        """The sets {v: mu(v) >= level} but that of the lowest level, which has all nodes."""
-        return _upper_sets(self.potentials)
+    sets: list[frozenset[int]]
 
 
 def float_optimum(
@@ -48,16 +44,16 @@ def float_optimum(
     arc = nodes + np.arange(len(node))
     mass = target.astype(np.float64)
     width = nodes + len(arc)
-    spent = _matrix(len(trees.nodes), width, (tree, arc, np.ones(len(arc))))
-    falling = _matrix(
-        nodes, width, (below, below, np.ones(nodes - 1)), (below, ceiling[1:], -np.ones(nodes - 1))
+    spent = matrix(len(trees.nodes), width, (tree, arc, 1.0))
+    falling = matrix(
+        nodes, width, (below, below, 1.0), (below, ceiling[1:], -1.0)
     )
-    unserved = _matrix(
+    unserved = matrix(
         nodes,
         width,
         (np.arange(nodes), np.arange(nodes), mass),
         (parent[1:], below, -mass[1:]),
-        (node, arc, -np.ones(len(arc))),
+        (node, arc, -1.0),
     )
     result = linprog(
         np.concatenate([-mass, np.zeros(len(arc))]),
@@ -69,7 +65,7 @@ def float_optimum(
     if not result.success:
         return None
     potentials = np.append(0, -result.ineqlin.marginals[: nodes - 1])
-    return FloatOptimum(result.x[:nodes], potentials)
+    return FloatOptimum(result.x[:nodes], potentials, _upper_sets(potentials))
 
 
 def _upper_sets(potentials: NDArray[np.float64]) -> list[frozenset[int]]:
@@ -81,7 +77,8 @@ def _upper_sets(potentials: NDArray[np.float64]) -> list[frozenset[int]]:
     ]
 
 
-def _matrix(height: int, width: int, *entries: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]) -> Any:
-    """Return the sparse matrix with these (rows, columns, values)."""
-    rows, columns, values = (np.concatenate(part) for part in zip(*entries, strict=True))
+def matrix(height: int, width: int, *entries: tuple[NDArray[Any], NDArray[Any], Any]) -> Any:
+    """Return the sparse matrix with these (rows, columns, values); a value may be one for all."""
+    parts = [np.broadcast_arrays(*entry) for entry in entries]
+    rows, columns, values = (np.concatenate(part) for part in zip(*parts, strict=True))
     return sparse.csr_array((values, (rows, columns)), shape=(height, width))

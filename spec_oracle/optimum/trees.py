@@ -43,6 +43,22 @@ class PrefixTree:
         ]
         return np.concatenate([[0], *levels])
 
+    @property
+    def subtrees(self) -> NDArray[np.bool_]:
+        """For each node, bool [N, N], which nodes are it or below it."""
+        below = np.eye(len(self.contexts), dtype=bool)
+        for node, above in reversed(list(enumerate(self.parent))):
+            below[above] |= below[node]
+        return below
+
+    def totals(self, masses: NDArray[Any]) -> NDArray[Any]:
+        """Return, for each node, the sum of ``masses`` [N] over it and all below it."""
+        totals = masses.copy()
+        for length in range(self.depth - 1, -1, -1):
+            first, middle, last = self.starts[length : length + 3]
+            totals[first:middle] += totals[middle:last].reshape(-1, self.vocab_size).sum(axis=1)
+        return totals
+
     def table(self, values: NDArray[Any]) -> dict[Context, Fraction]:
         """Return rational ``values`` [N] by context."""
         return dict(zip(self.contexts, to_fractions(values), strict=True))
