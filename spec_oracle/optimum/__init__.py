@@ -4,6 +4,7 @@ from spec_oracle.optimum.acceptance import optimal_acceptance
 from spec_oracle.optimum.certificates import (
     AcceptanceCertificate,
     Optimum,
+    SelectionCertificate,
     SinglePathCertificate,
     TransportCertificate,
 )
@@ -19,6 +20,7 @@ __all__ = [
     "CertificateError",
     "Optimum",
     "ProvenBound",
+    "SelectionCertificate",
     "SinglePathCertificate",
     "TransportCertificate",
     "block_transport_optimum",

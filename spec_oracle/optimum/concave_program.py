@@ -6,9 +6,9 @@ The concave problem of docs/theory.md is a linear program in the budgets c alone
                                             w(M) <= H(q(M)) for every set M of nodes, none below another,
 
 with w(v) = p(v) c(v). HiGHS solves it with the sets found so far. A solution is laid out over the paths as
-evenly as it can be; of the level sets of that law those that hold too much are added. They are looked for half way
-between the solution and the best budgets that can be served, where they cut deepest; a set that has long had
-slack is dropped.
+evenly as it can be; of the level sets of that law those that hold too much are added. They are looked for
+half way between the solution and the best budgets that can be served, where they cut deepest; a set that has
+long had slack is dropped.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ AGREEMENT = 1e-11
 """How near the best budgets that can be served come to the program's, in tokens, before it ends."""
 
 
-def float_optimum(
+def concave_optimum(
     target: NDArray[np.float64], ceiling: NDArray[np.int64], paths: IndependentPaths
 ) -> FloatOptimum | None:
     """Return the optimum that HiGHS finds, None if it finds none; ``paths`` in floats.
@@ -40,13 +40,13 @@ def float_optimum(
     Arguments as in `cutting_planes.best_budgets`. Its budgets can be served; its sets have multipliers.
     """
     program = _Program(target, ceiling, paths)
-    served = paths.best_budgets(paths.leaves, target, ceiling)
+    served = paths.budgets_under(paths.leaves, target, ceiling)
     for _ in range(MAX_ROUNDS):
         if not program.solve():
             return None
         for point in ((program.budgets + served) / 2, program.budgets):
             ratio = paths.even_ratios(target * point)
-            candidate = paths.best_budgets(paths.within_capacity(ratio), target, ceiling)
+            candidate = paths.budgets_under(paths.within_capacity(ratio), target, ceiling)
             served = max(served, candidate, key=target.dot)
             if program.add_sets(ratio):
                 break
@@ -68,10 +68,10 @@ class _Program:
         falling = matrix(nodes, nodes, (below, below, 1.0), (below, ceiling[1:], -1.0))
         # Where budgets need not fall along a path, stop masses are not nonnegative by themselves.
         self._free = np.unique(self._parent[1:][ceiling[1:] != self._parent[1:]])
-        wanting = matrix(
+        lack = matrix(
             nodes, nodes, (self._parent[1:], below, target[1:]), (self._free, self._free, -target[self._free])
         )
-        self._fixed = sparse.vstack([falling[1:], wanting[self._free]])
+        self._fixed = sparse.vstack([falling[1:], lack[self._free]])
         self._bounds = [(1, 1)] + [(0, 1)] * (nodes - 1)
         self._inside, self._new = np.zeros((0, nodes), dtype=bool), paths.prefixes.subtrees[1:]
         self._idle = np.zeros(0, dtype=np.int64)
@@ -96,7 +96,9 @@ class _Program:
         )
         if result.success:
             first = self._fixed.shape[0]
-            self.budgets, self._multipliers = result.x, -result.ineqlin.marginals
+            self.budgets, multipliers = result.x, -result.ineqlin.marginals
+            self._potentials = multipliers[first:] @ self._inside
+            self._potentials[self._free] -= multipliers[len(self.budgets) - 1 : first]
             self._idle = np.where(result.ineqlin.residual[first:] > SLACK, self._idle + 1, 0)
         return bool(result.success)
 
@@ -105,20 +107,11 @@ class _Program:
         levels = self._paths.levels(ratio)
         ends = np.flatnonzero(levels.ends & (levels.wanted > levels.allowed + SLACK))
         few = np.linspace(0, len(ends), min(len(ends), SETS_A_ROUND), endpoint=False, dtype=np.int64)
+        found = self._paths.closed(levels, ends[few])
         known = {inside.tobytes() for inside in self._inside}
-        found = [self._paths.closed(levels.order[: end + 1]) for end in ends[few]]
-        new = [inside for inside in found if inside.tobytes() not in known]
-        self._new = np.array(new, dtype=bool).reshape(-1, len(self.budgets))
-        return bool(new)
+        self._new = found[[inside.tobytes() not in known for inside in found]]
+        return bool(len(self._new))
 
     def optimum(self, served: NDArray[np.float64]) -> FloatOptimum:
-        """Return the budgets that can be ``served`` with the potentials and sets of the last solution."""
-        nodes, first = len(self._target), self._fixed.shape[0]
-        weights = self._multipliers[first:]
-        potentials = weights @ self._inside
-        potentials[self._free] -= self._multipliers[nodes - 1 : first]
-        return FloatOptimum(
-            served,
-            potentials,
-            [frozenset(np.flatnonzero(inside).tolist()) for inside in self._inside[weights > 0]],
-        )
+        """Return the budgets that can be ``served``; potentials and tight sets are the last solution's."""
+        return FloatOptimum(served, self._potentials, self._inside[self._idle == 0])

@@ -8,7 +8,8 @@ only if no set A of paths gets more than the probability that one of the K paths
 with s(all) = 1 (docs/theory.md, "The optimum as one concave problem"). V^L numbers, whatever K is.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -42,12 +43,26 @@ class IndependentPaths:
             return 1 - (1 - mass) ** self.num_paths
         return -np.expm1(self.num_paths * np.log1p(-np.minimum(mass, 1 - 2.0**-53)))
 
+    @property
+    def floats(self) -> "IndependentPaths":
+        """The same in floats."""
+        return replace(self, draft=self.draft.astype(np.float64))
+
     def mass_touching(self, chosen: NDArray[np.bool_]) -> Any:
         """Return the probability that one of the paths passes one of the ``chosen`` bool [N] nodes."""
         under = chosen.copy()
         for node, above in enumerate(self.prefixes.parent):
             under[node] |= under[above]
         return self.hit(self.leaves[under[self.prefixes.starts[-2] :]].sum())
+
+    def expected_highest(self, potentials: NDArray[np.float64]) -> float:
+        """Return the mean of the largest of ``potentials`` [N] on the draft tree, in floats."""
+        highest = potentials.copy()
+        for node, above in enumerate(self.prefixes.parent):
+            highest[node] = max(highest[node], highest[above])
+        of_path = highest[self.prefixes.starts[-2] :]
+        order = np.argsort(-of_path)
+        return float(of_path[order] @ np.diff(self.hit(np.cumsum(self.leaves[order])), prepend=0.0))
 
     def even_ratios(self, reached: NDArray[Any]) -> NDArray[Any]:
         """Return s/q [V^L] of the most even law s that passes every node v with at least ``reached[v]``.
@@ -92,40 +107,44 @@ class IndependentPaths:
         law[levels.order] = np.diff(sums, prepend=sums[:1] * 0)
         return law
 
-    def served(self, stop: NDArray[Any]) -> tuple[list[frozenset[int]], NDArray[Any]]:
-        """Return the sets of nodes that want too much and, where there is none, the law [V^L] that serves all.
+    def serve(self, reached: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+        """Return node sets, bool [n, N], that want too much and, where n = 0, the law [V^L] that serves all.
 
-        ``stop`` [N] are exact stop masses, nonnegative. A set holds with each node all below it.
+        ``reached`` [N] as in `DraftTrees.serve`. A set holds with each node all below it.
         """
-        ratio = self.even_ratios(self.prefixes.totals(stop))
-        levels = self.levels(ratio)
+        ratio = self.even_ratios(reached)
+        law, levels = ratio * self.leaves, self.levels(ratio)
         overfull = levels.ends & np.asarray(levels.wanted > levels.allowed, dtype=bool)
-        sets = [
-            frozenset(np.flatnonzero(self.closed(levels.order[: end + 1])).tolist())
-            for end in np.flatnonzero(overfull)
-        ]
-        return sets, ratio * self.leaves
+        # Only what the draft never reaches is left without.
+        unreached = np.asarray(reached > self.passed(law), dtype=bool)
+        return np.concatenate(
+            [self.prefixes.subtrees[unreached], self.closed(levels, np.flatnonzero(overfull))]
+        ), law
 
-    def closed(self, paths: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return, bool [N], the nodes all of whose paths are among ``paths``, by number 0..V^L-1."""
-        inside = np.zeros(len(self.leaves), dtype=bool)
-        inside[paths] = True
-        levels = [inside]
+    def closed(self, levels: "Levels", ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return, bool [m, N], for each of the ``ends`` [m] the nodes all of whose paths come no later."""
+        place = np.argsort(levels.order)
+        inside = [place <= ends[:, None]]
+        for length in range(self.prefixes.depth, 0, -1):
+            below = inside[-1].reshape(-1, self.prefixes.vocab_size ** (length - 1), self.prefixes.vocab_size)
+            inside.append(np.asarray(below.all(axis=-1)))
+        return np.concatenate(inside[::-1], axis=1)
+
+    def passed(self, law: NDArray[Any]) -> NDArray[Any]:
+        """Return, for each node [N], the mass of the paths through it under a ``law`` [V^L] of the path."""
+        levels = [law]
         for _ in range(self.prefixes.depth):
-            levels.append(levels[-1].reshape(-1, self.prefixes.vocab_size).all(axis=1))
+            levels.append(levels[-1].reshape(-1, self.prefixes.vocab_size).sum(axis=1))
         return np.concatenate(levels[::-1])
 
-    def best_budgets(
+    def budgets_under(
         self, law: NDArray[Any], target: NDArray[Any], ceiling: NDArray[np.int64]
     ) -> NDArray[Any]:
         """Return the largest c(v) [N] with c(v) <= c(ceiling of v) and p(v) c(v) <= s(v), s the ``law``."""
-        inner = np.full(len(target) - len(law), law[0] * 0)
-        reached = self.prefixes.totals(np.concatenate([inner, law]))
+        most = np.divide(self.passed(law), target, out=np.ones_like(target), where=target > 0)
         budgets = np.ones_like(target)
-        for first, last in zip(self.prefixes.starts[1:], self.prefixes.starts[2:], strict=False):
-            p = target[first:last]
-            most = np.where(p > 0, reached[first:last] / np.where(p > 0, p, 1), 1)
-            budgets[first:last] = np.minimum(budgets[ceiling[first:last]], most)
+        for first, last in pairwise(self.prefixes.starts[1:]):
+            budgets[first:last] = np.minimum(budgets[ceiling[first:last]], most[first:last])
         return budgets
 
 
@@ -146,4 +165,4 @@ def _last(falling: NDArray[Any]) -> NDArray[np.bool_]:
     """Mark where ``falling`` [n] falls at the next position; never the end."""
     rounding = 0 if falling.dtype == object else SAME_RATIO
     falls = falling[1:] < falling[:-1] * (1 - rounding)
-    return np.append(np.asarray(falls, dtype=bool), False)  # noqa: FBT003
+    return np.append(np.asarray(falls, dtype=bool), False)
