@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 from spec_oracle.optimum.flow_program import FloatOptimum, matrix
 from spec_oracle.optimum.paths import IndependentPaths
 
-MAX_ROUNDS = 500
+MAX_ROUNDS = 300
 SETS_A_ROUND = 30
 PATIENCE = 20
 """Rounds that a set is kept while it has slack."""
@@ -28,7 +28,7 @@ FEASIBILITY = 1e-10
 SLACK = 3e-10
 """What HiGHS takes for satisfied, and from where on a set counts as violated, or as slack."""
 
-AGREEMENT = 1e-11
+AGREEMENT = 1e-10
 """How near the best budgets that can be served come to the program's, in tokens, before it ends."""
 
 

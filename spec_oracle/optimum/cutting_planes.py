@@ -67,12 +67,11 @@ class _BudgetProgram:
     def __init__(
         self, target: NDArray[Any], ceiling: NDArray[np.int64], drafts: Drafts, guess: FloatOptimum | None
     ) -> None:
-        self._target, self._drafts = target, drafts
-        # c(v) = 1 - the drops on the way from the root to v; a node that the target never reaches has none.
-        active = 1 + np.flatnonzero(target[1:] > 0)
-        self._drops = _ways(ceiling)[:, active]
-        self._guess = None if guess is None else (guess.budgets[ceiling] - guess.budgets)[active]
-        self._program = CoveringProgram(target @ self._drops)
+        self._target, self._ceiling, self._drafts = target, ceiling, drafts
+        # A node that the target never reaches has no drop.
+        self._active = 1 + np.flatnonzero(target[1:] > 0)
+        self._guess = None if guess is None else (guess.budgets[ceiling] - guess.budgets)[self._active]
+        self._program = CoveringProgram(self._beneath(target))
         self._sets = drafts.prefixes.subtrees[:0]
 
     def add_sets(self, sets: NDArray[np.bool_]) -> None:
@@ -85,7 +84,7 @@ class _BudgetProgram:
             above = chosen[self._drafts.prefixes.parent]
             above[0] = False
             signed = (chosen.astype(int) - above) * self._target
-            self._program.add(signed @ self._drops, signed.sum() - self._drafts.mass_touching(chosen))
+            self._program.add(self._beneath(signed), signed.sum() - self._drafts.mass_touching(chosen))
 
     def solve(self) -> NDArray[Any]:
         """Return the best budgets [N] under the rows so far; of several such those next to the guess."""
@@ -94,18 +93,20 @@ class _BudgetProgram:
         if drops is None:
             self._program.solve()
             drops = self._program.solution
-        budgets: NDArray[Any] = self._target[0] - self._drops @ drops
+        budgets = np.full_like(self._target, self._target[0])
+        budgets[self._active] -= drops
+        for node, above in enumerate(self._ceiling[1:], start=1):
+            budgets[node] += budgets[above] - 1
         return budgets
+
+    def _beneath(self, masses: NDArray[Any]) -> NDArray[Any]:
+        """Return, for each drop, the sum of ``masses`` [N] over all nodes that it lowers."""
+        totals = masses.copy()
+        for node in range(len(totals) - 1, 0, -1):
+            totals[self._ceiling[node]] += totals[node]
+        return totals[self._active]
 
     def potentials(self) -> NDArray[Any]:
         """Return mu [N] from the multipliers of the rows."""
         potentials: NDArray[Any] = self._program.multipliers @ self._sets.astype(np.int64)
         return potentials
-
-
-def _ways(ceiling: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return int [N, N]: whether u lies on the way from the root, node 0, to v by ceilings, v included."""
-    ways = np.eye(len(ceiling), dtype=np.int64)
-    for node in range(1, len(ceiling)):
-        ways[node] += ways[ceiling[node]]
-    return ways

@@ -16,7 +16,7 @@ SAME_LEVEL = 1e-9
 
 @dataclass(frozen=True)
 class FloatOptimum:
-    """``budgets`` [N], optimal to rounding, dual ``potentials`` [N], and the ``sets`` that limit, bool [n, N]."""
+    """``budgets`` [N], optimal to rounding, dual ``potentials`` [N], tight ``sets``, bool [n, N]."""
 
     budgets: NDArray[np.float64]
     potentials: NDArray[np.float64]

@@ -71,7 +71,7 @@ class IndependentPaths:
         If any law with those lower bounds has (capacity), then this one has: a level set {s/q >= t} holds no
         more mass than under any other law, and for a given s the fullest sets are level sets.
         """
-        ratio = np.zeros_like(self.leaves)
+        ratio: NDArray[Any] = np.zeros_like(self.leaves)
         for length in range(self.prefixes.depth, -1, -1):
             first, last = self.prefixes.starts[length : length + 2]
             ground = ratio.reshape(last - first, -1)
