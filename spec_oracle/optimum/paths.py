@@ -103,7 +103,7 @@ class IndependentPaths:
         levels = self.levels(ratio)
         sums = np.minimum(levels.wanted, levels.allowed)
         sums[-1] = levels.allowed[-1]
-        law = np.empty_like(sums)
+        law: NDArray[Any] = np.empty_like(sums)
         law[levels.order] = np.diff(sums, prepend=sums[:1] * 0)
         return law
 
