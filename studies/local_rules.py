@@ -24,15 +24,17 @@ SEEN = 1e-8
 HEAD = ("V", "K", "second rows", "instances", "families that cost", "mean cost", "largest cost")
 TEXT = """# Rules that see only the rows along their drafts
 
-An engine hands a verifier the rows along its drafts and no others. The optimum of an instance knows them all. Here the first rows
-of an instance stay as they are, and after every first token any of a few second rows may come (L = 2): a rule that is lossless on all
-of these instances cannot know the rows of tokens that were not drafted. `local_optimum` is the most that any such rule reaches in
-the mean, proven in rationals ([theory](theory.md#one-selected-path)). Its distance from the mean of the K-path optima is the *cost*.
+An engine hands a verifier the rows along its drafts and no others. The optimum of an instance knows them all.
+Here the first rows of an instance stay as they are, and after every first token any of a few second rows may
+come (L = 2): a rule that is lossless on all of these instances cannot know the rows after tokens that were
+not drafted. `local_optimum` is the most that any such rule reaches in the mean, proven in rationals. Its
+distance from the mean of the K-path optima is the *cost*.
 
 {table}
 
-{families} families a line: `Instance.random(V, 2, num_paths=K, seed=0..{last}).rounded(64)`, rearranged. So the K-path optimum, which is easy to
-compute, is a fair yardstick for rules that can be served. Written by `python -m studies.local_rules`.
+{families} families a line: `Instance.random(V, 2, num_paths=K, seed=0..{last}).rounded(64)`, rearranged. So
+the K-path optimum, which is easy to compute, is a fair yardstick for rules that can be served. Written by
+`python -m studies.local_rules`.
 """
 
 
