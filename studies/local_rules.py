@@ -14,7 +14,7 @@ from spec_oracle.optimum import local_optimum, proven_bound
 from spec_oracle.report.table import markdown_table
 from spec_oracle.toy import Instance
 
-SIZES = ((2, 2, 2), (2, 3, 2), (2, 8, 2), (3, 2, 2), (3, 2, 3), (3, 3, 2), (3, 3, 3), (4, 2, 2))
+SIZES = ((2, 2, 2), (2, 3, 2), (2, 8, 2), (3, 2, 2), (3, 2, 3), (3, 3, 2), (4, 2, 2))
 """V, K, and how many rows may follow a first token."""
 
 FAMILIES = 12
