@@ -107,10 +107,6 @@ OPTIMA = [
     ),
     (lambda: optimum.block_transport_optimum(None), "instance: expected Instance, got None"),
     (
-        lambda: optimum.multi_path_optimum(TOY.with_paths(20), drafting=verifiers.Drafting.DISTINCT),
-        "1.10e+12 draft tuples or more",
-    ),
-    (
         lambda: optimum.multi_path_optimum(Instance.context_free(LAW, LAW, draft_length=12)),
         "instance: 8191 contexts, more than 5000",
     ),
