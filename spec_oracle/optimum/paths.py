@@ -68,8 +68,8 @@ class IndependentPaths:
         """Return s/q [V^L] of the most even law s that passes every node v with at least ``reached[v]``.
 
         From the leaves up, what a node still misses is poured over the paths through it where s/q is lowest.
-        If any law with those lower bounds has (capacity), then this one has: a level set {s/q >= t} holds no
-        more mass than under any other law, and for a given s the fullest sets are level sets.
+        If any law with those lower bounds has (capacity), then this one has: its level sets {s/q >= t} hold
+        just what disjoint nodes want, and for a given s the fullest sets are level sets.
         """
         ratio: NDArray[Any] = np.zeros_like(self.leaves)
         for length in range(self.prefixes.depth, -1, -1):
