@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from spec_oracle.claims import carry_over, multi_path, one_step, single_path, variants
+from spec_oracle.claims import carry_over, multi_path, one_step, optima, single_path, variants
 from spec_oracle.claims.question import Claim, Figures, Question, Ruling, Scope, decide
 
 GROUPS: dict[str, tuple[Question, ...]] = {
@@ -10,6 +10,7 @@ GROUPS: dict[str, tuple[Question, ...]] = {
     "One step, several drafts": one_step.QUESTIONS,
     "Several paths": multi_path.QUESTIONS,
     "Block transport with carry-over": carry_over.QUESTIONS,
+    "Optima": optima.QUESTIONS,
     "Variants that look harmless": variants.QUESTIONS,
 }
 """All questions by the heading under which they are reported."""

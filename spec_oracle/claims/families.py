@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise, product
 from math import lcm
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from spec_oracle.toy import Context, Instance, ToyModel
 
@@ -83,6 +83,26 @@ def prefix_dependent(shapes: Sequence[tuple[int, int, int]], *, count: int, deno
         f"{count} for each (L, V, K) of {listed}",
         instances,
     )
+
+
+def rearranged(instance: Instance, options: int) -> list[Instance]:
+    """Return the instances with the same first rows and, after each first token, any of a few second rows.
+
+    The second rows are those of ``instance``, of L = 2, after its first ``options`` tokens; the row of the
+    bonus is uniform. A rule that sees the rows along its drafts does not see the others.
+    """
+    vocab = instance.vocab_size
+
+    def model(rows: ToyModel, picks: tuple[int, ...], order: int) -> ToyModel:
+        table: dict[Context, Any] = {(token,): rows.conditional((pick,)) for token, pick in enumerate(picks)}
+        for length in range(2, order + 1):
+            table |= dict.fromkeys(product(range(vocab), repeat=length), [Fraction(1, vocab)] * vocab)
+        return ToyModel.from_conditionals({(): rows.conditional(()), **table}, order=order)
+
+    return [
+        Instance(model(instance.target, picks, 2), model(instance.draft, picks, 1), 2, instance.num_paths)
+        for picks in product(range(options), repeat=vocab)
+    ]
 
 
 def _model(draws: random.Random, vocab: int, order: int, denominator: int) -> ToyModel:

@@ -6,6 +6,7 @@ from typing import Any
 
 import verifiers
 from spec_oracle.exact import EmissionLaw, emission_law
+from spec_oracle.exact.rationals import to_fraction
 from spec_oracle.optimum import (
     Optimum,
     block_transport_optimum,
@@ -13,9 +14,11 @@ from spec_oracle.optimum import (
     multi_path_optimum,
     single_path_optimum,
 )
+from spec_oracle.optimum.cutting_planes import best_budgets
+from spec_oracle.optimum.trees import draft_trees
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.toy import Instance
-from verifiers import AnyVerifier
+from verifiers import AnyVerifier, Drafting
 
 OPTIMA: dict[str, Callable[..., Optimum[Any]]] = {
     "single-path optimum": single_path_optimum,
@@ -56,6 +59,14 @@ def optimum(name: str, instance: Instance) -> Fraction:
     best = OPTIMA[name](instance, exact=True)
     check_certificate(instance, best.certificate)
     return Fraction(best.value)
+
+
+def over_draft_trees(instance: Instance, *, carry_over: bool = False) -> Fraction:
+    """Return the K-path optimum by the linear program over all trees of K independent paths, one by one."""
+    trees = draft_trees(instance.exact, Drafting.INDEPENDENT)
+    target = trees.prefixes.joint(instance.target)
+    ceiling = trees.prefixes.parent * (not carry_over)
+    return to_fraction(target @ best_budgets(target, ceiling, trees).budgets)
 
 
 def specimen(name: str) -> AnyVerifier:

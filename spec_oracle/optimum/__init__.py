@@ -4,11 +4,13 @@ from spec_oracle.optimum.acceptance import optimal_acceptance
 from spec_oracle.optimum.certificates import (
     AcceptanceCertificate,
     Optimum,
+    SelectionCertificate,
     SinglePathCertificate,
     TransportCertificate,
 )
 from spec_oracle.optimum.check import CertificateError, check_certificate
 from spec_oracle.optimum.checked import checked_optima
+from spec_oracle.optimum.local import local_bound, local_optimum
 from spec_oracle.optimum.multi_path import block_transport_optimum, multi_path_optimum
 from spec_oracle.optimum.proven_bound import ROUNDING, ProvenBound, proven_bound
 from spec_oracle.optimum.single_path import single_path_optimum
@@ -19,11 +21,14 @@ __all__ = [
     "CertificateError",
     "Optimum",
     "ProvenBound",
+    "SelectionCertificate",
     "SinglePathCertificate",
     "TransportCertificate",
     "block_transport_optimum",
     "check_certificate",
     "checked_optima",
+    "local_bound",
+    "local_optimum",
     "multi_path_optimum",
     "optimal_acceptance",
     "proven_bound",

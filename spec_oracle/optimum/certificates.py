@@ -40,22 +40,43 @@ class SinglePathCertificate:
 
 
 @dataclass(frozen=True)
-class TransportCertificate:
-    """Proof of the best block efficiency over the draft trees that ``drafting`` yields.
+class SelectionCertificate:
+    """Proof of the best block efficiency over K independent paths.
 
     ``carry_over``: whether the verifier may modify the target of the rest of the block. ``budgets``: c(v) for
-    every context of up to L tokens. ``stops``: for every draft tree, named by its distinct paths in
-    lexicographic order, the mass that stops at each of its nodes; together they attain ``value``.
-    ``potentials``: mu(v), any numbers; they prove ``bound`` as `spec_oracle.optimum.check` explains.
+    every context of up to L tokens, which attain ``value``. ``law``: s of every path, the law of one path
+    selected among the K; it reaches every v with p(v) c(v) at least. ``potentials``: mu(v), the sum of the
+    multipliers of the node sets with v in them that limit the budgets; like any numbers they prove a bound,
+    these prove ``bound``. `spec_oracle.optimum.check` explains both.
     """
 
-    drafting: Drafting
     carry_over: bool
     value: Fraction
     bound: Fraction
     budgets: dict[Context, Fraction]
-    stops: dict[Paths, dict[Context, Fraction]]
     potentials: dict[Context, Fraction]
+    law: dict[Context, Fraction]
+
+
+@dataclass(frozen=True)
+class TransportCertificate:
+    """Proof of the best block efficiency over the draft trees that ``drafting`` yields.
+
+    As `SelectionCertificate`, but what serves the budgets are ``stops``: for every draft tree, named by its
+    distinct paths in lexicographic order, the mass that stops at each of its nodes.
+    """
+
+    carry_over: bool
+    value: Fraction
+    bound: Fraction
+    budgets: dict[Context, Fraction]
+    potentials: dict[Context, Fraction]
+    drafting: Drafting
+    stops: dict[Paths, dict[Context, Fraction]]
+
+
+Certificate: TypeAlias = SelectionCertificate | TransportCertificate
+"""What proves an optimum over K paths."""
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,22 @@
 What is trusted: the instance, the enumeration of draft tuples, and rational arithmetic.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from itertools import product
+from math import inf
 from typing import Any
 
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.drafting import draft_law
 from spec_oracle.exact.rationals import to_internal
-from spec_oracle.optimum.certificates import Paths, SinglePathCertificate, TransportCertificate
+from spec_oracle.optimum.certificates import (
+    Certificate,
+    Paths,
+    SelectionCertificate,
+    SinglePathCertificate,
+    TransportCertificate,
+)
 from spec_oracle.toy import Context, Instance, ToyModel
 from spec_oracle.validation import require_instance_of
 from verifiers import Drafting
@@ -21,9 +28,7 @@ class CertificateError(SpecOracleError):
     """A certificate does not prove what it says; the message names the field, the index and the value."""
 
 
-def check_certificate(
-    instance: Instance, certificate: SinglePathCertificate | TransportCertificate
-) -> Fraction:
+def check_certificate(instance: Instance, certificate: SinglePathCertificate | Certificate) -> Fraction:
     """Confirm that ``certificate`` proves its value attained and its bound valid; return their gap.
 
     Everything is recomputed in rationals from ``instance``. Raises `CertificateError` at the first thing that
@@ -32,6 +37,8 @@ def check_certificate(
     require_instance_of(instance, "instance", Instance)
     if isinstance(certificate, SinglePathCertificate):
         _check_single_path(instance.exact, certificate)
+    elif isinstance(certificate, SelectionCertificate):
+        _check_selection(instance.exact, certificate)
     else:
         _check_transport(
             instance.exact, require_instance_of(certificate, "certificate", TransportCertificate)
@@ -58,6 +65,56 @@ def _check_single_path(instance: Instance, certificate: SinglePathCertificate) -
     _check_bound(bound, certificate.bound)
 
 
+def _check_selection(instance: Instance, certificate: SelectionCertificate) -> None:
+    """Attained: some selection among the K paths has the law s, and s passes every v with p(v) c(v) at least.
+
+    It has if no set A of paths gets more than H(q(A)) = 1 - (1 - q(A))^K, the chance that one of the K is in
+    A (docs/theory.md, "One selected path"). Of all sets with the same q the first paths in the order of
+    falling s/q get most; between two of them that is linear in q, and H is concave: these sets are enough.
+
+    Bound: the best mu on the draft tree is at least t with chance H(q(A)), A the paths with such a node.
+    """
+    target, draft = _joint(instance, instance.target), _joint(instance, instance.draft)
+    paths = [v for v in draft if len(v) == instance.draft_length]
+    _check_budgets(target, certificate.budgets, carry_over=certificate.carry_over)
+    for v, mass in _stop_masses(target, certificate.budgets).items():
+        _demand(mass >= 0, "budgets", v, certificate.budgets[v], "less than its children want")
+    _check_keys("law", certificate.law, paths)
+    passed = dict.fromkeys(target, Fraction(0))
+    for path, mass in certificate.law.items():
+        _demand(mass >= 0, "law", path, mass, "negative")
+        for length in range(len(path) + 1):
+            passed[path[:length]] += mass
+    _demand(passed[()] == 1, "law", (), passed[()], "expected 1 in all")
+    for v, budget in certificate.budgets.items():
+        _demand(target[v] * budget <= passed[v], "budgets", v, budget, "more than the law reaches")
+    ratio = {x: mass / draft[x] if draft[x] else inf for x, mass in certificate.law.items()}
+    got = Fraction(0)
+    for path, hit in _hits(ratio, draft, instance.num_paths):
+        got += certificate.law[path]
+        _demand(got <= hit, "law", path, got, f"with all of higher law/draft; {hit} at most")
+    _check_value(target, certificate.budgets, certificate.value)
+    _check_keys("potentials", certificate.potentials, target)
+    highest = dict(certificate.potentials)
+    for v in target:
+        highest[v] = max(highest[v], highest[v[:-1]])
+    expected = below = Fraction(0)
+    for path, hit in _hits({x: highest[x] for x in paths}, draft, instance.num_paths):
+        expected += highest[path] * (hit - below)
+        below = hit
+    _check_bound(expected + _gain(target, certificate), certificate.bound)
+
+
+def _hits(
+    ranks: Mapping[Context, Any], draft: Mapping[Context, Any], num_paths: int
+) -> Iterator[tuple[Context, Any]]:
+    """Yield paths, highest first, each with the chance that it or a higher one is among ``num_paths``."""
+    missed = Fraction(1)
+    for path in sorted(ranks, key=ranks.__getitem__, reverse=True):
+        missed -= draft[path]
+        yield path, 1 - missed**num_paths
+
+
 def _check_transport(instance: Instance, certificate: TransportCertificate) -> None:
     target = _joint(instance, instance.target)
     trees = _trees(instance, certificate.drafting)
@@ -65,8 +122,10 @@ def _check_transport(instance: Instance, certificate: TransportCertificate) -> N
     _check_stops(target, trees, certificate)
     _check_value(target, certificate.budgets, certificate.value)
     _check_keys("potentials", certificate.potentials, target)
-    bound = _potential_bound(target, trees, certificate.potentials, carry_over=certificate.carry_over)
-    _check_bound(bound, certificate.bound)
+    expected = sum(
+        mass * max(certificate.potentials[v] for v in _nodes(paths)) for paths, mass in trees.items()
+    )
+    _check_bound(expected + _gain(target, certificate), certificate.bound)
 
 
 def _joint(instance: Instance, model: ToyModel) -> dict[Context, Any]:
@@ -122,37 +181,36 @@ def _check_stops(
             received[v] += mass
         total = sum(stops.values())
         _demand(total == trees[paths], "stops", paths, total, f"expected the tree's mass {trees[paths]}")
-    wanted = {v: target[v] * budget for v, budget in certificate.budgets.items()}
-    for v in certificate.budgets:
-        if v:
-            wanted[v[:-1]] -= target[v] * certificate.budgets[v]
-    for v, mass in wanted.items():
+    for v, mass in _stop_masses(target, certificate.budgets).items():
         _demand(received[v] == mass, "stops", v, received[v], f"expected the stop mass {mass}")
 
 
-def _potential_bound(
-    target: Mapping[Context, Any],
-    trees: Mapping[Paths, Any],
-    potentials: Mapping[Context, Any],
-    *,
-    carry_over: bool,
-) -> Any:
-    """Return the bound on the block efficiency that potentials mu prove; any mu proves one.
+def _stop_masses(target: Mapping[Context, Any], budgets: Mapping[Context, Any]) -> dict[Context, Any]:
+    """Return e(v) = p(v) c(v) - sum over children of p c."""
+    stop = {v: mass * budgets[v] for v, mass in target.items()}
+    for v, mass in target.items():
+        if v:
+            stop[v[:-1]] -= mass * budgets[v]
+    return stop
 
-    If the trees carry stop masses e, then sum_v mu(v) e(v) <= sum over trees of P(tree) max of mu on it, for
-    each tree's mass stops on the tree. With e(v) = p(v) c(v) - sum over children of p c,
+
+def _gain(target: Mapping[Context, Any], certificate: Certificate) -> Any:
+    """Return what potentials mu leave to the budgets: the bound less the mean of the largest mu on a tree.
+
+    Stop masses e stop on the tree, so sum_v mu(v) e(v) is at most that mean; any mu will do. With e(v) = p(v)
+    c(v) - sum over children of p c,
 
         sum_v p(v) c(v) = sum_v mu(v) e(v) + sum_v g(v) c(v),   g(v) = p(v) (1 - mu(v) + mu(parent of v))
 
     (the root has no parent term). The largest sum of g c over feasible budgets follows from the leaves of the
     order of ceilings upward: c(v) equals its ceiling's budget where that pays, and is 0 where it does not.
     """
-    bound = sum(mass * max(potentials[v] for v in _nodes(paths)) for paths, mass in trees.items())
-    gain = {v: mass * (1 - potentials[v] + (potentials[v[:-1]] if v else 0)) for v, mass in target.items()}
+    mu = certificate.potentials
+    gain = {v: mass * (1 - mu[v] + (mu[v[:-1]] if v else 0)) for v, mass in target.items()}
     for v in sorted(gain, key=len, reverse=True):
         if v:
-            gain[_ceiling(v, carry_over=carry_over)] += max(gain[v], 0)
-    return bound + gain[()]
+            gain[_ceiling(v, carry_over=certificate.carry_over)] += max(gain[v], 0)
+    return gain[()]
 
 
 def _check_value(target: Mapping[Context, Any], budgets: Mapping[Context, Any], value: Fraction) -> None:
@@ -166,8 +224,8 @@ def _check_bound(proven: Any, bound: Fraction) -> None:
         raise CertificateError(f"bound: {bound} claimed, but only {proven} is proven")
 
 
-def _check_keys(field: str, actual: Mapping[Any, Any], expected: Mapping[Any, Any]) -> None:
-    for key in expected.keys() ^ actual.keys():
+def _check_keys(field: str, actual: Mapping[Any, Any], expected: Collection[Any]) -> None:
+    for key in set(expected) ^ actual.keys():
         raise CertificateError(
             f"{field}: {key} is {'missing' if key in expected else 'not of this instance'}"
         )

@@ -1,7 +1,6 @@
 """The whole linear program over budgets and flows in floats: where to look for the exact optimum."""
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,19 +16,15 @@ SAME_LEVEL = 1e-9
 
 @dataclass(frozen=True)
 class FloatOptimum:
-    """``budgets`` [N], optimal to rounding, the duals ``potentials`` [N], and the node sets that limit."""
+    """``budgets`` [N], optimal to rounding, dual ``potentials`` [N], tight ``sets``, bool [n, N]."""
 
     budgets: NDArray[np.float64]
     potentials: NDArray[np.float64]
-
-    @property
-    def sets(self) -> list[frozenset[int]]:
-        """The sets {v: mu(v) >= level} but that of the lowest level, which has all nodes."""
-        return _upper_sets(self.potentials)
+    sets: NDArray[np.bool_]
 
 
-def float_optimum(
-    target: NDArray[Any], parent: NDArray[np.int64], ceiling: NDArray[np.int64], trees: DraftTrees
+def flow_optimum(
+    target: NDArray[np.float64], ceiling: NDArray[np.int64], trees: DraftTrees
 ) -> FloatOptimum | None:
     """Return the optimum that HiGHS finds, None if it finds none.
 
@@ -42,25 +37,23 @@ def float_optimum(
     below the root is feasible whatever the rounding. By complementary slackness the sets {v: mu(v) >= level}
     of the duals mu of the last rows are tight.
     """
+    parent = trees.prefixes.parent
     nodes, below = len(parent), np.arange(1, len(parent))
     tree = np.repeat(np.arange(len(trees.nodes)), [len(on_tree) for on_tree in trees.nodes])
     node = np.concatenate(trees.nodes)
     arc = nodes + np.arange(len(node))
-    mass = target.astype(np.float64)
     width = nodes + len(arc)
-    spent = _matrix(len(trees.nodes), width, (tree, arc, np.ones(len(arc))))
-    falling = _matrix(
-        nodes, width, (below, below, np.ones(nodes - 1)), (below, ceiling[1:], -np.ones(nodes - 1))
-    )
-    unserved = _matrix(
+    spent = matrix(len(trees.nodes), width, (tree, arc, 1.0))
+    falling = matrix(nodes, width, (below, below, 1.0), (below, ceiling[1:], -1.0))
+    unserved = matrix(
         nodes,
         width,
-        (np.arange(nodes), np.arange(nodes), mass),
-        (parent[1:], below, -mass[1:]),
-        (node, arc, -np.ones(len(arc))),
+        (np.arange(nodes), np.arange(nodes), target),
+        (parent[1:], below, -target[1:]),
+        (node, arc, -1.0),
     )
     result = linprog(
-        np.concatenate([-mass, np.zeros(len(arc))]),
+        np.concatenate([-target, np.zeros(len(arc))]),
         A_ub=sparse.vstack([unserved[1:], falling[1:], spent]),
         b_ub=np.concatenate([np.zeros(2 * (nodes - 1)), trees.probability.astype(np.float64)]),
         bounds=np.array([(1, 1)] + [(0, np.inf)] * (width - 1)),
@@ -69,19 +62,17 @@ def float_optimum(
     if not result.success:
         return None
     potentials = np.append(0, -result.ineqlin.marginals[: nodes - 1])
-    return FloatOptimum(result.x[:nodes], potentials)
+    return FloatOptimum(result.x[:nodes], potentials, _upper_sets(potentials))
 
 
-def _upper_sets(potentials: NDArray[np.float64]) -> list[frozenset[int]]:
+def _upper_sets(potentials: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return the sets {v: mu(v) >= level} but that of the lowest level, which has all nodes."""
-    return [
-        frozenset(np.flatnonzero(potentials >= upper).tolist())
-        for lower, upper in pairwise(np.sort(potentials))
-        if upper - lower > SAME_LEVEL
-    ]
+    levels = np.sort(potentials)
+    return potentials >= levels[1:][np.diff(levels) > SAME_LEVEL, None]
 
 
-def _matrix(height: int, width: int, *entries: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]) -> Any:
-    """Return the sparse matrix with these (rows, columns, values)."""
-    rows, columns, values = (np.concatenate(part) for part in zip(*entries, strict=True))
+def matrix(height: int, width: int, *entries: tuple[NDArray[Any], NDArray[Any], Any]) -> Any:
+    """Return the sparse matrix with these (rows, columns, values); a value may be one for all."""
+    parts = [np.broadcast_arrays(*entry) for entry in entries]
+    rows, columns, values = (np.concatenate(part) for part in zip(*parts, strict=True))
     return sparse.csr_array((values, (rows, columns)), shape=(height, width))

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.optimum.flow_program import float_optimum
-from spec_oracle.optimum.trees import DraftTrees, PrefixTree, checked_problem, draft_trees
+from spec_oracle.optimum.drafts import Drafts, drafts_of, float_optimum
 from spec_oracle.toy import Instance
+from spec_oracle.validation import require_instance_of
 from verifiers import Drafting
 
 ROUNDING = 1e-10
@@ -39,39 +39,35 @@ def proven_bound(
     """Bound the block efficiency of any lossless verifier of ``instance``, in tokens, in float64.
 
     The same two programs as `multi_path_optimum` and, with ``carry_over``, `block_transport_optimum`. Raises
-    `SpecOracleError` where HiGHS finds no optimum and `InvalidInputError` past the limit on draft tuples.
+    `SpecOracleError` where HiGHS finds no optimum and `InvalidInputError` past the limit on contexts or draft
+    tuples.
     """
-    numbers = checked_problem(instance, drafting).floats
-    prefixes = PrefixTree(numbers.vocab_size, numbers.draft_length)
-    trees = draft_trees(numbers, drafting)
+    numbers = require_instance_of(instance, "instance", Instance).floats
+    drafts = drafts_of(numbers, drafting)
+    prefixes = drafts.prefixes
     target = prefixes.joint(numbers.target).astype(np.float64)
     ceiling = np.zeros_like(prefixes.parent) if carry_over else prefixes.parent
-    best = float_optimum(target, prefixes.parent, ceiling, trees)
+    best = float_optimum(target, ceiling, drafts)
     if best is None:
         raise SpecOracleError("optimum: HiGHS found no solution of a program that has one")
-    bound = potential_bound(target, prefixes.parent, ceiling, trees, best.potentials)
-    return ProvenBound(bound, float(target @ best.budgets))
+    return ProvenBound(
+        potential_bound(target, ceiling, drafts, best.potentials), float(target @ best.budgets)
+    )
 
 
 def potential_bound(
-    target: NDArray[np.float64],
-    parent: NDArray[np.int64],
-    ceiling: NDArray[np.int64],
-    trees: DraftTrees,
-    potentials: NDArray[np.float64],
+    target: NDArray[np.float64], ceiling: NDArray[np.int64], drafts: Drafts, potentials: NDArray[np.float64]
 ) -> float:
     """Return the bound that ``potentials`` [N] prove; arguments as in `cutting_planes.best_budgets`.
 
-    With e(v) the stop masses, sum_v mu(v) e(v) <= sum over trees of P(tree) max of mu on it, and
+    With e(v) the stop masses, sum_v mu(v) e(v) is at most the mean of the largest mu on the draft tree, and
 
         sum_v p(v) c(v) = sum_v mu(v) e(v) + sum_v g(v) c(v),   g(v) = p(v) (1 - mu(v) + mu(parent of v)),
 
     whose last sum is largest with c(v) at its ceiling's budget where all that is below it pays, else 0.
     """
-    starts = np.cumsum([0, *(len(nodes) for nodes in trees.nodes[:-1])])
-    highest = np.maximum.reduceat(potentials[np.concatenate(trees.nodes)], starts)
-    gain = target * (1 - potentials + potentials[parent])
+    gain = target * (1 - potentials + potentials[drafts.prefixes.parent])
     gain[0] -= target[0] * potentials[0]  # the root has no parent term
-    for node in range(len(parent) - 1, 0, -1):
+    for node in range(len(gain) - 1, 0, -1):
         gain[ceiling[node]] += max(gain[node], 0.0)
-    return float(trees.probability.astype(np.float64) @ highest + gain[0])
+    return drafts.expected_highest(potentials) + float(gain[0])

@@ -4,8 +4,9 @@ import numpy as np
 
 from spec_oracle.exact.rationals import to_fraction
 from spec_oracle.optimum.certificates import Optimum, SinglePathCertificate
-from spec_oracle.optimum.trees import PrefixTree, checked_problem
+from spec_oracle.optimum.trees import PrefixTree
 from spec_oracle.toy import Instance
+from spec_oracle.validation import require_instance_of
 
 
 def single_path_optimum(instance: Instance, *, exact: bool = False) -> Optimum[SinglePathCertificate]:
@@ -21,7 +22,7 @@ def single_path_optimum(instance: Instance, *, exact: bool = False) -> Optimum[S
     >>> single_path_optimum(toy, exact=True).value
     Fraction(20, 9)
     """
-    numbers = checked_problem(instance).exact
+    numbers = require_instance_of(instance, "instance", Instance).exact
     prefixes = PrefixTree(numbers.vocab_size, numbers.draft_length)
     target, draft = prefixes.joint(numbers.target), prefixes.joint(numbers.draft)
     budgets = np.full_like(target, target[0])

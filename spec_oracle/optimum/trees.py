@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from spec_oracle.exact.drafting import draft_law
 from spec_oracle.exact.rationals import to_fractions, to_internal
 from spec_oracle.toy import Context, Instance, ToyModel
-from spec_oracle.validation import require_instance_of
 from verifiers import Drafting
+from verifiers.parts.transport_plan import InfeasibleTransportError, transport_plan
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,20 @@ class PrefixTree:
         ]
         return np.concatenate([[0], *levels])
 
+    @property
+    def subtrees(self) -> NDArray[np.bool_]:
+        """For each node, bool [N, N], which nodes are it or below it."""
+        below = np.eye(len(self.contexts), dtype=bool)
+        for node, above in reversed(list(enumerate(self.parent))):
+            below[above] |= below[node]
+        return below
+
+    def stop_masses(self, reached: NDArray[Any]) -> NDArray[Any]:
+        """Return e(v) = w(v) - sum over children of w, given the masses w [N] that go beyond the nodes."""
+        stop = reached.copy()
+        np.subtract.at(stop, self.parent[1:], reached[1:])
+        return stop
+
     def table(self, values: NDArray[Any]) -> dict[Context, Fraction]:
         """Return rational ``values`` [N] by context."""
         return dict(zip(self.contexts, to_fractions(values), strict=True))
@@ -63,11 +77,11 @@ class DraftTrees:
     paths: tuple[tuple[Context, ...], ...]
     nodes: tuple[NDArray[np.int64], ...]
     probability: NDArray[Any]
-    num_nodes: int
+    prefixes: PrefixTree
 
     @cached_property
     def _touches(self) -> NDArray[np.bool_]:
-        touches = np.zeros((len(self.nodes), self.num_nodes), dtype=bool)
+        touches = np.zeros((len(self.nodes), len(self.prefixes.parent)), dtype=bool)
         for tree, nodes in zip(touches, self.nodes, strict=True):
             tree[nodes] = True
         return touches
@@ -76,11 +90,23 @@ class DraftTrees:
         """Return the mass of the trees with at least one of the ``chosen`` bool [N] nodes on them."""
         return self.probability[self._touches[:, chosen].any(axis=1)].sum()
 
+    def expected_highest(self, potentials: NDArray[np.float64]) -> float:
+        """Return the mean of the largest of ``potentials`` [N] on the draft tree, in floats."""
+        starts = np.cumsum([0, *(len(nodes) for nodes in self.nodes[:-1])])
+        highest = np.maximum.reduceat(potentials[np.concatenate(self.nodes)], starts)
+        return float(self.probability.astype(np.float64) @ highest)
 
-def checked_problem(instance: Instance, drafting: Drafting = Drafting.INDEPENDENT) -> Instance:
-    """Return the instance of an optimum; raises `InvalidInputError` for what is none, or no drafting law."""
-    require_instance_of(drafting, "drafting", Drafting)
-    return require_instance_of(instance, "instance", Instance)
+    def serve(self, reached: NDArray[Any]) -> tuple[NDArray[np.bool_], list[NDArray[Any]]]:
+        """Return node sets, bool [n, N], that want too much and, where n = 0, each tree's stop masses [n_t].
+
+        ``reached`` [N] are exact masses that are to go beyond each node, stop masses nonnegative.
+        """
+        stop = self.prefixes.stop_masses(reached)
+        try:
+            plan = transport_plan(stop, self.nodes, self.probability)
+        except InfeasibleTransportError as error:
+            return np.array([np.isin(np.arange(len(stop)), list(nodes)) for nodes in error.overfull]), []
+        return ~np.eye(len(stop), dtype=bool)[:0], plan
 
 
 def draft_trees(instance: Instance, drafting: Drafting) -> DraftTrees:
@@ -108,7 +134,7 @@ def draft_trees(instance: Instance, drafting: Drafting) -> DraftTrees:
             for row in distinct
         ),
         probability=probability,
-        num_nodes=len(prefixes.contexts),
+        prefixes=prefixes,
     )
 
 

@@ -21,6 +21,11 @@ INSTANCE = Instance.random(2, 2, num_paths=2, seed=1, agreement=0.2)
 SINGLE = single_path_optimum(INSTANCE).certificate
 MULTI = multi_path_optimum(INSTANCE).certificate
 CARRIED = block_transport_optimum(INSTANCE).certificate
+SELECTIONS = {"multi": MULTI, "carried": CARRIED}
+TRANSPORTS = {
+    name: optimum(INSTANCE, drafting=Drafting.TOP_AND_SAMPLED).certificate
+    for name, optimum in (("multi", multi_path_optimum), ("carried", block_transport_optimum))
+}
 
 
 def nudged(table, key, by=TINY):
@@ -40,8 +45,8 @@ def shifted_stop(certificate):
 
 def misplaced_stop(certificate):
     """Let a tree stop at a node that is not on it."""
-    tree, stops = next((tree, stops) for tree, stops in certificate.stops.items() if len(tree) == 1)
-    outside = (1 - tree[0][0],)
+    tree, stops = next(iter(certificate.stops.items()))
+    outside = next(path for path in certificate.budgets if len(path) == 2 and path not in tree)
     return certificate.stops | {tree: {outside: sum(stops.values())}}
 
 
@@ -64,34 +69,61 @@ def test_tampered_single_path_certificates_are_refused(change, field):
         check_certificate(INSTANCE, replace(SINGLE, **change))
 
 
-def bad_transport(certificate):
+def bad_budgets(certificate):
     return {
-        "drafting": ({"drafting": Drafting.DISTINCT}, "stops"),
         "value": ({"value": certificate.value + TINY}, "value"),
         "bound": ({"bound": certificate.bound - TINY}, "bound"),
         "budget raised": ({"budgets": nudged(certificate.budgets, (1, 1))}, "(budgets|stops)"),
-        "budget lowered": ({"budgets": nudged(certificate.budgets, (1, 1), -TINY)}, "(budgets|stops)"),
+        "budget lowered": ({"budgets": nudged(certificate.budgets, (1, 1), -TINY)}, "(budgets|stops|value)"),
         "budget negative": ({"budgets": certificate.budgets | {(1, 1): -TINY}}, "budgets"),
         "root budget": ({"budgets": nudged(certificate.budgets, (), -TINY)}, "budgets"),
         "budget missing": ({"budgets": without(certificate.budgets)}, "budgets"),
-        "stops shifted": ({"stops": shifted_stop(certificate)}, "stops"),
-        "stops off the tree": ({"stops": misplaced_stop(certificate)}, "stops"),
-        "tree missing": ({"stops": without(certificate.stops)}, "stops"),
         "potential": ({"potentials": nudged(certificate.potentials, (1,), Fraction(1, 8))}, "bound"),
         "no potentials": ({"potentials": dict.fromkeys(certificate.potentials, Fraction(0))}, "bound"),
         "potential missing": ({"potentials": without(certificate.potentials)}, "potentials"),
     }
 
 
+def bad_law(certificate):
+    law = certificate.law
+    return {
+        "law of more than one": ({"law": nudged(law, (1, 1))}, "law"),
+        "law shifted": (
+            {"law": nudged(nudged(law, (0, 0), Fraction(1, 8)), (0, 1), Fraction(-1, 8))},
+            "(budgets|law)",
+        ),
+        "law shifted back": (
+            {"law": nudged(nudged(law, (0, 0), Fraction(-1, 8)), (0, 1), Fraction(1, 8))},
+            "(budgets|law)",
+        ),
+        "law that no selection has": (
+            {"law": dict.fromkeys(law, Fraction(0)) | {(1, 1): Fraction(1)}},
+            "(budgets|law)",
+        ),
+        "law negative": ({"law": law | {(0, 1): -TINY}}, "law"),
+        "path missing": ({"law": without(law)}, "law"),
+    }
+
+
+def bad_stops(certificate):
+    return {
+        "drafting": ({"drafting": Drafting.INDEPENDENT}, "stops"),
+        "stops shifted": ({"stops": shifted_stop(certificate)}, "stops"),
+        "stops off the tree": ({"stops": misplaced_stop(certificate)}, "stops"),
+        "tree missing": ({"stops": without(certificate.stops)}, "stops"),
+    }
+
+
 CASES = [
     pytest.param(certificate, change, field, id=f"{label}-{name}")
-    for label, certificate in (("multi", MULTI), ("carried", CARRIED))
-    for name, (change, field) in bad_transport(certificate).items()
+    for certificates, bad_service in ((SELECTIONS, bad_law), (TRANSPORTS, bad_stops))
+    for label, certificate in certificates.items()
+    for name, (change, field) in (bad_budgets(certificate) | bad_service(certificate)).items()
 ]
 
 
 @pytest.mark.parametrize(("certificate", "change", "field"), CASES)
-def test_tampered_transport_certificates_are_refused(certificate, change, field):
+def test_tampered_certificates_are_refused(certificate, change, field):
     with pytest.raises(CertificateError, match=f"^{field}"):
         check_certificate(INSTANCE, replace(certificate, **change))
 
@@ -103,13 +135,13 @@ def test_carry_over_cannot_be_claimed_or_hidden():
         check_certificate(INSTANCE, replace(CARRIED, carry_over=False))
 
 
-@pytest.mark.parametrize("certificate", [SINGLE, MULTI, CARRIED])
+@pytest.mark.parametrize("certificate", [SINGLE, *SELECTIONS.values(), *TRANSPORTS.values()])
 def test_a_certificate_of_another_instance_is_refused(certificate):
     with pytest.raises(CertificateError):
         check_certificate(Instance.random(2, 2, num_paths=2, seed=5), certificate)
 
 
-@pytest.mark.parametrize("certificate", [MULTI, CARRIED])
+@pytest.mark.parametrize("certificate", [*SELECTIONS.values(), *TRANSPORTS.values()])
 def test_any_potentials_prove_a_bound_and_its_gap_is_reported(certificate):
     rng = np.random.default_rng(1)
     for _ in range(20):

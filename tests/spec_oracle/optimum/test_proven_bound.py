@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from spec_oracle.optimum import ROUNDING, block_transport_optimum, multi_path_optimum, proven_bound
+from spec_oracle.optimum.drafts import drafts_of
 from spec_oracle.optimum.proven_bound import potential_bound
-from spec_oracle.optimum.trees import PrefixTree, draft_trees
 from spec_oracle.toy import Instance
 from verifiers import Drafting
 
@@ -26,15 +26,16 @@ def test_the_bound_is_the_rational_optimum(instance, drafting):
         assert abs(found.gap) < 1e-6
 
 
+@pytest.mark.parametrize("drafting", Drafting)
 @pytest.mark.parametrize("carry_over", [False, True])
-def test_any_potentials_prove_a_bound(carry_over):
+def test_any_potentials_prove_a_bound(carry_over, drafting):
     instance = INSTANCES[0]
-    optimum = proven_bound(instance, carry_over=carry_over).attained
-    prefixes = PrefixTree(instance.vocab_size, instance.draft_length)
-    trees = draft_trees(instance, Drafting.INDEPENDENT)
+    optimum = proven_bound(instance, drafting=drafting, carry_over=carry_over).attained
+    drafts = drafts_of(instance.floats, drafting)
+    prefixes = drafts.prefixes
     ceiling = np.zeros_like(prefixes.parent) if carry_over else prefixes.parent
     target = prefixes.joint(instance.target).astype(float)
     rng = np.random.default_rng(0)
     for _ in range(100):
         wild = 2 * rng.random(len(target))
-        assert potential_bound(target, prefixes.parent, ceiling, trees, wild) > optimum
+        assert potential_bound(target, ceiling, drafts, wild) > optimum

@@ -1,0 +1,168 @@
+"""K independent draft paths, seen through the law of one path selected among them.
+
+Every verifier selects a path that holds its accepted prefix. A law s of the selected path can be had if and
+only if no set A of paths gets more than the probability that one of the K paths lies in it,
+
+    s(A) <= H(q(A)),      H(a) = 1 - (1 - a)^K,                                                   (capacity)
+
+with s(all) = 1 (docs/theory.md, "One selected path"). V^L numbers, whatever K is.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.optimum.trees import PrefixTree
+
+SAME_RATIO = 1e-12
+"""Float ratios that differ by less, relatively, are one level."""
+
+
+@dataclass(frozen=True)
+class IndependentPaths:
+    """``num_paths`` independent paths of draft probability ``draft`` [N] at the nodes of ``prefixes``.
+
+    Floats, or exact rationals in an object array. ``reached`` [N] below is a mass for every node.
+    """
+
+    prefixes: PrefixTree
+    draft: NDArray[Any]
+    num_paths: int
+
+    @property
+    def leaves(self) -> NDArray[Any]:
+        """Draft probability of each whole path, [V^L]."""
+        return self.draft[self.prefixes.starts[-2] :]
+
+    def hit(self, mass: Any) -> Any:
+        """Return H: the probability that one of the paths is in a set of this draft probability."""
+        if self.draft.dtype == object:
+            return 1 - (1 - mass) ** self.num_paths
+        return -np.expm1(self.num_paths * np.log1p(-np.minimum(mass, 1 - 2.0**-53)))
+
+    @property
+    def floats(self) -> "IndependentPaths":
+        """The same in floats."""
+        return replace(self, draft=self.draft.astype(np.float64))
+
+    def mass_touching(self, chosen: NDArray[np.bool_]) -> Any:
+        """Return the probability that one of the paths passes one of the ``chosen`` bool [N] nodes."""
+        under = chosen.copy()
+        for node, above in enumerate(self.prefixes.parent):
+            under[node] |= under[above]
+        return self.hit(self.leaves[under[self.prefixes.starts[-2] :]].sum())
+
+    def expected_highest(self, potentials: NDArray[np.float64]) -> float:
+        """Return the mean of the largest of ``potentials`` [N] on the draft tree, in floats."""
+        highest = potentials.copy()
+        for node, above in enumerate(self.prefixes.parent):
+            highest[node] = max(highest[node], highest[above])
+        of_path = highest[self.prefixes.starts[-2] :]
+        order = np.argsort(-of_path)
+        return float(of_path[order] @ np.diff(self.hit(np.cumsum(self.leaves[order])), prepend=0.0))
+
+    def even_ratios(self, reached: NDArray[Any]) -> NDArray[Any]:
+        """Return s/q [V^L] of the most even law s that passes every node v with at least ``reached[v]``.
+
+        From the leaves up, what a node still misses is poured over the paths through it where s/q is lowest.
+        If any law with those lower bounds has (capacity), then this one has: its level sets {s/q >= t} hold
+        just what disjoint nodes want, and for a given s the fullest sets are level sets.
+        """
+        ratio: NDArray[Any] = np.zeros_like(self.leaves)
+        for length in range(self.prefixes.depth, -1, -1):
+            first, last = self.prefixes.starts[length : length + 2]
+            ground = ratio.reshape(last - first, -1)
+            width = self.leaves.reshape(ground.shape)
+            missing = reached[first:last] - (ground * width).sum(axis=1)
+            order = np.argsort(ground, axis=1, kind="stable")
+            height, width = np.take_along_axis(ground, order, 1), np.take_along_axis(width, order, 1)
+            area = np.cumsum(width, axis=1)
+            # The surface if the lowest 1, 2, ... paths are under water: right where it is below the next one.
+            surface = (missing[:, None] + np.cumsum(height * width, axis=1)) / np.where(area > 0, area, 1)
+            higher = np.concatenate([height[:, 1:], np.full((last - first, 1), np.inf)], axis=1)
+            wet = np.argmax(np.asarray((area > 0) & (surface <= higher), dtype=bool), axis=1)[:, None]
+            poured = np.where(missing[:, None] > 0, np.take_along_axis(surface, wet, 1), missing[:, None] * 0)
+            ratio = np.where(ground < poured, poured, ground).reshape(-1)
+        return ratio
+
+    def levels(self, ratio: NDArray[Any]) -> "Levels":
+        """Return the level sets of s/q, given as ``ratio`` [V^L]."""
+        order = np.argsort(-ratio, kind="stable")
+        mass = np.cumsum(self.leaves[order])
+        return Levels(order, np.cumsum((ratio * self.leaves)[order]), self.hit(mass), _last(ratio[order]))
+
+    def within_capacity(self, ratio: NDArray[Any]) -> NDArray[Any]:
+        """Return a law [V^L] with (capacity) next to s = ``ratio`` times q: s itself where it has it.
+
+        Along the falling order of s/q both the sums of s and H are concave in the sums of q; so is the
+        smaller of the two, and then no set is fuller than those along the order.
+        """
+        levels = self.levels(ratio)
+        sums = np.minimum(levels.wanted, levels.allowed)
+        sums[-1] = levels.allowed[-1]
+        law: NDArray[Any] = np.empty_like(sums)
+        law[levels.order] = np.diff(sums, prepend=sums[:1] * 0)
+        return law
+
+    def serve(self, reached: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+        """Return node sets, bool [n, N], that want too much and, where n = 0, the law [V^L] that serves all.
+
+        ``reached`` [N] as in `DraftTrees.serve`. A set holds with each node all below it.
+        """
+        ratio = self.even_ratios(reached)
+        law, levels = ratio * self.leaves, self.levels(ratio)
+        overfull = levels.ends & np.asarray(levels.wanted > levels.allowed, dtype=bool)
+        # Only what the draft never reaches is left without.
+        unreached = np.asarray(reached > self.passed(law), dtype=bool)
+        return np.concatenate(
+            [self.prefixes.subtrees[unreached], self.closed(levels, np.flatnonzero(overfull))]
+        ), law
+
+    def closed(self, levels: "Levels", ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return, bool [m, N], for each of the ``ends`` [m] the nodes all of whose paths come no later."""
+        place = np.argsort(levels.order)
+        inside = [place <= ends[:, None]]
+        for length in range(self.prefixes.depth, 0, -1):
+            below = inside[-1].reshape(-1, self.prefixes.vocab_size ** (length - 1), self.prefixes.vocab_size)
+            inside.append(np.asarray(below.all(axis=-1)))
+        return np.concatenate(inside[::-1], axis=1)
+
+    def passed(self, law: NDArray[Any]) -> NDArray[Any]:
+        """Return, for each node [N], the mass of the paths through it under a ``law`` [V^L] of the path."""
+        levels = [law]
+        for _ in range(self.prefixes.depth):
+            levels.append(levels[-1].reshape(-1, self.prefixes.vocab_size).sum(axis=1))
+        return np.concatenate(levels[::-1])
+
+    def budgets_under(
+        self, law: NDArray[Any], target: NDArray[Any], ceiling: NDArray[np.int64]
+    ) -> NDArray[Any]:
+        """Return the largest c(v) [N] with c(v) <= c(ceiling of v) and p(v) c(v) <= s(v), s the ``law``."""
+        most = np.divide(self.passed(law), target, out=np.ones_like(target), where=target > 0)
+        budgets = np.ones_like(target)
+        for first, last in pairwise(self.prefixes.starts[1:]):
+            budgets[first:last] = np.minimum(budgets[ceiling[first:last]], most[first:last])
+        return budgets
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Paths by falling s/q, in ``order`` [n]; ``wanted``, ``allowed`` [n]: s and H(q) of the first 1, 2, ...
+
+    ``ends`` bool [n] marks the last path of each level but the lowest, whose sets hold every path.
+    """
+
+    order: NDArray[np.int64]
+    wanted: NDArray[Any]
+    allowed: NDArray[Any]
+    ends: NDArray[np.bool_]
+
+
+def _last(falling: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mark where ``falling`` [n] falls at the next position; never the end."""
+    rounding = 0 if falling.dtype == object else SAME_RATIO
+    falls = falling[1:] < falling[:-1] * (1 - rounding)
+    return np.append(np.asarray(falls, dtype=bool), False)
