@@ -1,6 +1,7 @@
 """Balanced selection: the law that a plan states is the law it has; the ideal one is the best there is."""
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from tests.strategies import instances
 from tests.verifiers import balanced_reference as reference
 from verifiers.parts.attraction_fit import _kernel, _law, law_by_enumeration
 from verifiers.parts.balanced_selection import BalancedPlan, balanced_plan, select
-from verifiers.parts.ratio_levels import MAX_LEVELS, make_levels, running_sum
+from verifiers.parts.ratio_levels import MAX_LEVELS, make_levels, prefix_bounds, running_sum
 
 FIELDS = tuple(BalancedPlan.__dataclass_fields__)
 one_step = instances(vocab_sizes=(2, 6), draft_lengths=(1, 1), num_paths=(1, 4), max_tuples=300)
@@ -222,7 +223,7 @@ def test_running_sums_do_not_drift():
 
 def test_levels_keep_the_draft_mass_and_name_every_heavy_token():
     p, q = zipf_pair(5000)
-    levels = make_levels(p[None], q[None], np.array([3]))
+    levels = make_levels(p[None], q[None], partial(prefix_bounds, count=np.array([3])))
     assert levels.draft_mass.sum() == pytest.approx(1, abs=1e-14)
     assert levels.target_mass.sum() == pytest.approx(1, abs=1e-9)
     assert (levels.share[0][q > 0.05] == 0).all()

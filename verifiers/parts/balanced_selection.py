@@ -24,7 +24,7 @@ from verifiers.arrays import (
 from verifiers.interface import DecisionSource
 from verifiers.parts.attraction_fit import fit_attractions, law_by_enumeration
 from verifiers.parts.convex_minorant import Blocks, make_blocks
-from verifiers.parts.ratio_levels import make_levels
+from verifiers.parts.ratio_levels import make_levels, prefix_bounds
 from verifiers.parts.repeated_rows import distinct_requests
 
 TOLERANCE = 1e-9
@@ -90,13 +90,10 @@ def select(plan: BalancedPlan, tokens: Array, present: Array, decisions: Decisio
 def _plan(p: Array, q: Array, count: Array, tolerance: float) -> BalancedPlan:
     """Plan distinct normalised rows."""
     xp = namespace(p)
-    levels = make_levels(p, q, count)
+    levels = make_levels(p, q, lambda passed, draft_passed: prefix_bounds(passed, draft_passed, count))
     blocks = make_blocks(levels.target_mass, levels.draft_mass, count)
     attraction, per_mass = _attractions(levels.draft_mass, blocks, count, tolerance)
-    following = levels.level + xp.astype(levels.share > 0, levels.level.dtype)
-    law = q * (
-        (1 - levels.share) * pick_each(per_mass, levels.level) + levels.share * pick_each(per_mass, following)
-    )
+    law = q * levels.of_tokens(per_mass)
     accepted = xp.sum(xp.where(p < law, p, law), axis=-1)
     shortfall = positive_part(levels.optimum - accepted)
     return BalancedPlan(levels.level, levels.share, blocks.block, attraction, law, levels.optimum, shortfall)

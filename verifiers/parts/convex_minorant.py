@@ -31,18 +31,17 @@ class Blocks:
     wanted: Array
 
 
-def vertices(target_mass: Array, draft_mass: Array, count: Array) -> Array:
+def vertices(target_mass: Array, hit: Array) -> Array:
     """Return bool [B, G]: whether the minorant has a vertex just before level k (before level 0: False).
 
-    Point j is a vertex iff no chord from an earlier to a later point passes below it, that is, iff the
-    steepest slope that arrives at j is at most the flattest that leaves it. Slopes dH/dP are compared as
-    dH/(dH + dP), so that vertical ones are ordinary; pairs of equal points have none and are left out.
-    Collinear points are vertices, but for those of the last, vertical segment, p = 0.
+    ``hit`` [B, G+1], H, belongs to the first 0, 1, ..., G levels. Point j is a vertex iff no chord from an
+    earlier to a later point passes below it, that is, iff the steepest slope that arrives at j is at most the
+    flattest that leaves it. Slopes dH/dP are compared as dH/(dH + dP), so that vertical ones are ordinary;
+    pairs of equal points have none and are left out. Collinear points are vertices, but for those of the
+    last, vertical segment, p = 0.
     """
     xp = namespace(target_mass)
-    none = zeros(target_mass[:, :1])
-    reached = xp.concat([none, xp.cumulative_sum(target_mass, axis=-1)], axis=-1)
-    hit = xp.concat([none, 1 - power(_tail(draft_mass), count[:, None])], axis=-1)
+    reached = xp.concat([zeros(hit[:, :1]), xp.cumulative_sum(target_mass, axis=-1)], axis=-1)
     run, rise = reached[:, None, :] - reached[:, :, None], hit[:, None, :] - hit[:, :, None]
     slope = divide(rise, rise + run, otherwise=-1)
     is_vertex = xp.max(slope, axis=1) <= xp.min(xp.where(slope < 0, filled(slope, 2), slope), axis=2)
@@ -68,20 +67,20 @@ def nearly_vertices(target_mass: Array, draft_mass: Array, count: Array, block: 
     same = block[:, :, None] == block[:, None, :]
     later = block[:, :, None] < block[:, None, :]
     drafts = count[:, None]
-    top, bottom = (power(_sum_over(mask, draft_mass), drafts) for mask in (same | later, later))
+    top, bottom = (power(sum_over(mask, draft_mass), drafts) for mask in (same | later, later))
     here = power(_tail(draft_mass) + draft_mass, drafts)
-    whole = _sum_over(same, target_mass)
-    passed = _sum_over(same & (position[None, None, :] < position[None, :, None]), target_mass)
+    whole = sum_over(same, target_mass)
+    passed = sum_over(same & (position[None, None, :] < position[None, :, None]), target_mass)
     height = (top - here) - (top - bottom) * divide(passed, whole, otherwise=0)
     return (height <= _NEAR) & (whole > 0) & (position > 0)[None, :]
 
 
-def _sum_over(mask: Array, mass: Array) -> Array:
+def sum_over(mask: Array, mass: Array) -> Array:
     """Return for every level the mass [B, G] of the levels that ``mask`` bool [B, G, G] marks for it."""
     return namespace(mass).sum(kept(mask, mass[:, None, :]), axis=-1)
 
 
-def _numbered(starts: Array) -> Array:
+def numbered(starts: Array) -> Array:
     """Return the index of each level's block, int [B, G], given where blocks start, bool [B, G]."""
     xp = namespace(starts)
     return xp.cumulative_sum(xp.astype(starts, xp.int64), axis=-1)
@@ -90,14 +89,15 @@ def _numbered(starts: Array) -> Array:
 def make_blocks(target_mass: Array, draft_mass: Array, count: Array) -> Blocks:
     """Return the blocks of levels with masses p, q [B, G], at nodes with ``count`` int [B] drafts."""
     xp = namespace(target_mass)
-    starts = vertices(target_mass, draft_mass, count)
+    hit = xp.concat([zeros(draft_mass[:, :1]), 1 - power(_tail(draft_mass), count[:, None])], axis=-1)
+    starts = vertices(target_mass, hit)
     if not is_exact(draft_mass):
-        starts = starts | nearly_vertices(target_mass, draft_mass, count, _numbered(starts))
-    block = _numbered(starts)
+        starts = starts | nearly_vertices(target_mass, draft_mass, count, numbered(starts))
+    block = numbered(starts)
     same = block[:, :, None] == block[:, None, :]
-    mass = _sum_over(same, draft_mass)
-    below = _sum_over(block[:, :, None] < block[:, None, :], draft_mass)
-    target_of_block = _sum_over(same, target_mass)
+    mass = sum_over(same, draft_mass)
+    below = sum_over(block[:, :, None] < block[:, None, :], draft_mass)
+    target_of_block = sum_over(same, target_mass)
     even = power_sum(below, mass + below, count[:, None])
     target_share = divide(target_mass, target_of_block, otherwise=1)
     draft_share = divide(draft_mass, mass, otherwise=1)
