@@ -1,4 +1,4 @@
-"""The path that `lookahead_multipath_block` selects: its law, and what verification makes of it, node by node.
+"""The path that `lookahead_multipath_block` selects: its law, and the tokens that verification makes of it.
 
 Every node is divided once, whatever the number of paths: toys are in reach whose draft tuples are too many.
 """

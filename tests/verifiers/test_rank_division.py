@@ -119,7 +119,7 @@ def test_a_race_serves_what_is_wanted(num_levels, num_ranks, seed):
 
 
 def test_ranks_of_the_root_are_those_of_equal_parts_and_ends_of_levels():
-    ranks = root_ranks(np.array([[0.3, 0.7]]), 3, 2)
+    ranks = root_ranks(np.array([[0.3, 0.7]]), np.array([3]), 2)
     np.testing.assert_allclose(ranks.edges, [[0, 0.3, 0.5, 1]])
     # The lowest of three paths has a rank among the first of chance t with 1 - (1 - t)^3.
     np.testing.assert_allclose(ranks.totals, [[0, 1 - 0.7**3, 1 - 0.5**3, 1]])
@@ -138,7 +138,7 @@ def test_the_lowest_rank_is_selected_and_of_several_the_first(num_paths):
 
 
 def test_the_worth_of_a_rank_is_that_of_a_path_that_has_it():
-    ranks = root_ranks(np.array([[0.25, 0.75]]), 3, 4)
+    ranks = root_ranks(np.array([[0.25, 0.75]]), np.array([3]), 4)
     tails = np.concatenate([1 - running_sum(ranks.law)[0], [0]])[: ranks.law.shape[1] + 1]
     chance = tails[:-1] ** 3 - tails[1:] ** 3
     np.testing.assert_allclose((ranks.law * ranks.worth)[0], chance, rtol=0, atol=1e-15)

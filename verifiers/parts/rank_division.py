@@ -25,9 +25,7 @@ from functools import partial
 from verifiers.arrays import (
     Array,
     arange_like,
-    as_arithmetic_of,
     as_float64,
-    divide,
     filled,
     kept,
     map_fields,
@@ -36,12 +34,12 @@ from verifiers.arrays import (
     pick_each,
     positive_part,
 )
-from verifiers.parts.convex_minorant import numbered, sum_over, vertices
-from verifiers.parts.rank_race import race_laws, race_times
+from verifiers.parts.convex_minorant import NEGLIGIBLE, balanced, per_mass
+from verifiers.parts.rank_race import race
 from verifiers.parts.ranks import Ranks, root_ranks
 from verifiers.parts.ratio_levels import Levels, make_levels, prefix_bounds, running_sum
 
-_LARGEST_RATIO = 10**30
+_NO_BOUND = 1e30
 
 
 @dataclass(frozen=True)
@@ -73,10 +71,7 @@ class Division:
     def child(self, parent: Array, token: Array, ratio: Array) -> Node:
         """Return the children ``token`` of nodes ``parent``, both int [M], of ratios p/q [M]."""
         xp = namespace(self.law)
-        level, share = self.levels.level[parent, token], self.levels.share[parent, token][:, None]
-        following = level + xp.astype(share[:, 0] > 0, level.dtype)
-        law = (1 - share) * self.law[parent, level] + share * self.law[parent, following]
-        worth = self.node.worth[parent]
+        law, worth = self.levels.at(parent, token, self.law), self.node.worth[parent]
         wanted, served = self.node.demand[parent] * ratio, xp.sum(law * worth, axis=-1)
         return Node(law, worth, xp.where(wanted < served, wanted, served))
 
@@ -92,7 +87,7 @@ def divide_root(target: Array, draft: Array, num_paths: int, steps: int) -> Divi
     """Divide the ranks of ``num_paths`` paths at roots of rows p, q [N, V]; ``steps`` as in `root_ranks`."""
     count = filled(arange_like(target, target.shape[0]), num_paths)
     levels = make_levels(target, draft, partial(prefix_bounds, count=count))
-    ranks = root_ranks(levels.draft_mass, num_paths, steps)
+    ranks = root_ranks(levels.draft_mass, count, steps)
     return _division(Node(ranks.law, ranks.worth, ones(target[:, 0])), levels)
 
 
@@ -107,11 +102,10 @@ def _bounds(node: Node, passed: Array, draft_passed: Array) -> Array:
 
 
 def _division(node: Node, levels: Levels) -> Division:
-    """Plan the race in float64; find the laws that it leads to in the arithmetic of the rows."""
+    """Divide the ranks of every node by a race."""
     ranks, mass = map_fields(as_float64, node.ranks), as_float64(levels.draft_mass)
     wanted, block = _wanted(as_float64(levels.target_mass) * as_float64(node.demand)[:, None], mass, ranks)
-    time = as_arithmetic_of(levels.draft_mass, race_times(wanted, mass, block, ranks))
-    return Division(node, levels, race_laws(time, levels.draft_mass, block, node.ranks))
+    return Division(node, levels, race(wanted, block, levels.draft_mass, node.ranks))
 
 
 def _wanted(demanded: Array, mass: Array, ranks: Ranks) -> tuple[Array, Array]:
@@ -122,15 +116,16 @@ def _wanted(demanded: Array, mass: Array, ranks: Ranks) -> tuple[Array, Array]:
     excess = reached - passed
     size = xp.argmin(excess, axis=-1)[:, None]
     inside = arange_like(mass, mass.shape[1])[None, :] < size
-    ratio = xp.clip(divide(demanded, mass, otherwise=0), 0, _LARGEST_RATIO)
+    ratio = per_mass(demanded, mass)
     missing = positive_part(-pick_each(excess, size))
     surplus = positive_part(excess[:, -1:] - pick_each(excess, size))
     # Both clamps solve a sum that is concave, or convex, in θ: the tightest of its tangents.
-    ceiling = xp.max(kept(inside, divide(passed[:, 1:] - missing, ends[:, 1:], otherwise=0)), axis=-1)
-    tangents = divide(_from_end(demanded) + surplus, _from_end(mass), otherwise=_LARGEST_RATIO)
-    floor = xp.min(xp.where(inside, filled(tangents, _LARGEST_RATIO), tangents), axis=-1)
+    ceiling = xp.max(kept(inside, per_mass(passed[:, 1:] - missing, ends[:, 1:])), axis=-1)
+    behind = _from_end(mass)
+    tangents = per_mass(_from_end(demanded) + surplus, behind)
+    floor = xp.min(xp.where(inside | (behind <= NEGLIGIBLE), _NO_BOUND, tangents), axis=-1)
     spared = xp.maximum(ratio, floor[:, None])
-    rest = (spared + _balanced(demanded, mass, reached, size)) / 2
+    rest = (spared + balanced(demanded, mass, reached, size)[0]) / 2
     return xp.where(inside, xp.minimum(ratio, ceiling[:, None]), rest), xp.astype(~inside, xp.int64)
 
 
@@ -138,14 +133,3 @@ def _from_end(mass: Array) -> Array:
     """Return the mass of each level and all after it, [N, G], each to a few roundings."""
     xp = namespace(mass)
     return xp.flip(running_sum(xp.flip(mass, axis=-1))[:, 1:], axis=-1)
-
-
-def _balanced(demanded: Array, mass: Array, reached: Array, size: Array) -> Array:
-    """Return the balanced b [N, G] of the levels from ``size`` int [N, 1] on; ``reached`` [N, G+1] is D."""
-    starts = vertices(demanded, reached) | (arange_like(mass, mass.shape[1])[None, :] == size)
-    block = numbered(starts)
-    same = block[:, :, None] == block[:, None, :]
-    worth, wanted = sum_over(same, reached[:, 1:] - reached[:, :-1]), sum_over(same, demanded)
-    even = divide(worth, sum_over(same, mass), otherwise=0)
-    share = divide(demanded, wanted, otherwise=0)
-    return namespace(mass).where(wanted > 0, worth * divide(share, mass, otherwise=0), even)

@@ -21,8 +21,11 @@ from dataclasses import dataclass
 from verifiers.arrays import (
     Array,
     arange_like,
+    as_arithmetic_of,
+    as_float64,
     divide,
     kept,
+    map_fields,
     minimum_one,
     namespace,
     ones,
@@ -31,12 +34,12 @@ from verifiers.arrays import (
     positive_part,
     zeros,
 )
+from verifiers.parts.convex_minorant import NEGLIGIBLE
 from verifiers.parts.ranks import Ranks
 from verifiers.parts.ratio_levels import running_sum
 
 _EARLIEST = 1e-12
 _SMALLEST_TIME = 1e-280
-_NEGLIGIBLE = 1e-11
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,16 @@ class _Front:
     time: Array
     served: Array
     rate: Array
+
+
+def race(wanted: Array, block: Array, mass: Array, ranks: Ranks) -> Array:
+    """Return the rank laws [N, G, R] of a race that serves levels as ``wanted`` [N, G], float64.
+
+    ``block`` int [N, G] ascends; ``mass`` [N, G] and ``ranks`` in any arithmetic. Times are floats in any,
+    the laws that they lead to are in that of ``mass``.
+    """
+    time = race_times(wanted, as_float64(mass), block, map_fields(as_float64, ranks))
+    return race_laws(as_arithmetic_of(mass, time), mass, block, ranks)
 
 
 def race_times(wanted: Array, mass: Array, block: Array, ranks: Ranks) -> Array:
@@ -68,10 +81,10 @@ def race_times(wanted: Array, mass: Array, block: Array, ranks: Ranks) -> Array:
     times: list[Array] = []
     for level in range(mass.shape[1] - 1, -1, -1):
         here, want = mass[:, level], wanted[:, level]
-        anew = front.rate <= _NEGLIGIBLE
+        anew = front.rate <= NEGLIGIBLE
         if times:
             anew = anew | (block[:, level] < block[:, level + 1])
-        heavy = here > _NEGLIGIBLE
+        heavy = here > NEGLIGIBLE
         found = _time_of(want, front, edges, totals, slopes)
         time = xp.where(anew, one, xp.where(heavy, found, front.time))
         served = xp.where(anew | heavy, want * time, front.served)
@@ -93,7 +106,7 @@ def _time_of(want: Array, front: _Front, edges: Array, totals: Array, slopes: Ar
     """
     xp = namespace(want)
     mass, whole = front.mass[:, None], front.worth[:, None]
-    rate = xp.where(front.rate > 0, front.rate, 1.0)[:, None]
+    rate = xp.where(front.rate > NEGLIGIBLE, front.rate, 1.0)[:, None]
     time = front.time[:, None] - (mass - xp.minimum(edges, mass)) / rate
     served = front.served[:, None] - (whole - xp.minimum(totals, whole)) / rate
     number = arange_like(edges, edges.shape[1])
@@ -124,5 +137,6 @@ def race_laws(time: Array, mass: Array, block: Array, ranks: Ranks) -> Array:
     share = minimum_one(positive_part(now[:, None, :] / time[:, :, None]))
     share = kept(block[:, :, None] <= pick_each(block, running)[:, None, :], share)
     share = xp.where(number[None, :, None] < through[:, None, :], ones(share), share)
-    law = share[:, :, 1:] - share[:, :, :-1]
+    # Levels of next to no mass pass edges at times that are mostly rounding.
+    law = positive_part(share[:, :, 1:] - share[:, :, :-1])
     return xp.where((mass > 0)[:, :, None], law, ranks.law[:, None, :])

@@ -15,7 +15,7 @@ need not be drawn: `selection_chances` sums over them, and one decision selects.
 
 from dataclasses import dataclass
 
-from verifiers.arrays import Array, arange_like, as_arithmetic_of, filled, namespace, ones, pick_each, zeros
+from verifiers.arrays import Array, arange_like, as_arithmetic_of, namespace, ones, pick_each, zeros
 from verifiers.parts.powers import power_sum
 from verifiers.parts.ratio_levels import running_sum
 
@@ -47,11 +47,11 @@ class Ranks:
         return pick_each(self.totals, rank) + beyond
 
 
-def root_ranks(draft_mass: Array, num_paths: int, steps: int) -> Ranks:
-    """Return the ranks of N roots with levels of draft mass [N, G]; R = ``steps`` + G - 1.
+def root_ranks(draft_mass: Array, count: Array, steps: int) -> Ranks:
+    """Return the ranks of ``count`` int [N] paths from N roots with levels of draft mass [N, G].
 
-    The chances T_r are those of ``steps`` equal parts, cut once more where a level ends, so that D is
-    1 - (1 - t)^K exactly there, and no chord of it.
+    They are ``steps`` equal parts, cut once more where a level ends, so that D(t) is 1 - (1 - t)^K exactly
+    there, and no chord of it: R = ``steps`` + G - 1.
     """
     xp = namespace(draft_mass)
     even = xp.astype(arange_like(draft_mass, steps + 1), xp.float64) / steps
@@ -60,7 +60,7 @@ def root_ranks(draft_mass: Array, num_paths: int, steps: int) -> Ranks:
     cuts = xp.where(cuts < 1, cuts, ones(cuts))
     edges = xp.sort(xp.concat([grid, cuts], axis=1), axis=-1)
     left = 1 - edges
-    worth = power_sum(left[:, 1:], left[:, :-1], filled(arange_like(edges, 1), num_paths))
+    worth = power_sum(left[:, 1:], left[:, :-1], count[:, None])
     return Ranks(edges[:, 1:] - edges[:, :-1], worth)
 
 

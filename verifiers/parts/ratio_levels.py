@@ -58,6 +58,12 @@ class Levels:
         following = self.level + namespace(values).astype(self.share > 0, self.level.dtype)
         return (1 - self.share) * pick_each(values, self.level) + self.share * pick_each(values, following)
 
+    def at(self, request: Array, token: Array, values: Array) -> Array:
+        """Return ``values`` [B, G, R] for tokens int [M] of requests int [M], [M, R]."""
+        level, share = self.level[request, token], self.share[request, token][:, None]
+        following = level + namespace(values).astype(share[:, 0] > 0, level.dtype)
+        return (1 - share) * values[request, level] + share * values[request, following]
+
 
 def ratio_key(target: Array, draft: Array) -> Array:
     """Return q/(p+q), increasing where p/q decreases, in [0, 1] even for q = 0; one where p = q = 0."""
