@@ -53,9 +53,7 @@ def balanced_plan(target: Array, draft: Array, count: Array) -> BalancedPlan:
     """
     p, q = working_rows(target), working_rows(draft)
     chosen, copy = distinct_requests(p, q, count)
-    plan = _plan(p[chosen], q[chosen], count[chosen])
-    rest = (values[copy] for values in (plan.ranks, plan.law, plan.shortfall))
-    return BalancedPlan(map_fields(lambda values: values[copy], plan.levels), *rest)
+    return map_fields(lambda values: values[copy], _plan(p[chosen], q[chosen], count[chosen]))
 
 
 def select(plan: BalancedPlan, tokens: Array, present: Array, decisions: DecisionSource) -> Array:
