@@ -61,7 +61,7 @@ def test_every_rule_is_lossless_and_below_the_optimum(study):
     for record in larger:
         enumerated = emission_law(verifiers.get(OURS), record.toy.instance)
         assert record.ours == pytest.approx(enumerated.block_efficiency, abs=1e-12)
-        assert max(record.ours, record.single_path) <= record.optimum + 1e-9
+        assert max(record.ours, record.block) <= record.bound + 1e-9
 
 
 def test_losses_name_the_smallest_toy_and_the_largest_gap():
