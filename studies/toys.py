@@ -37,7 +37,7 @@ class Grid:
     max_tuples: int = 4096
     seeds: int = 2
     few_beyond: int = 1024
-    larger: tuple[tuple[int, int, int], ...] = ((8, 3, 8), (4, 5, 4))
+    larger: tuple[tuple[int, int, int], ...] = ((4, 4, 8), (3, 5, 4), (6, 3, 8))
 
 
 @dataclass(frozen=True)
