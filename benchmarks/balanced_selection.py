@@ -113,7 +113,7 @@ def line(p: Row, q: Row, n: int, label: str) -> str:
     """Measure every rule on one pair of rows."""
     count = np.array([n])
     spent, plan = timed(lambda: balanced_plan(p[None], q[None], count))
-    cells = [label, f"{plan.optimum[0]:.6f}", f"{spent:.1f}", f"{abs(plan.shortfall[0]):.0e}"]
+    cells = [label, f"{plan.levels.optimum[0]:.6f}", f"{spent:.1f}", f"{abs(plan.shortfall[0]):.0e}"]
     support = np.count_nonzero(q)
     if comb(support + n - 1, n) <= MAX_MULTISETS:
         spent, value = timed(lambda: linear_program_acceptance(p, q, n), 1)

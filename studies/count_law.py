@@ -10,18 +10,17 @@ lossless by the theorem for one path. pi follows the path by Bayes' rule from th
 """
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from verifiers.arrays import map_fields
 from verifiers.parts.balanced_selection import BalancedPlan, balanced_plan
-from verifiers.parts.multisets import multisets
+from verifiers.parts.ranks import selection_chances
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-TOLERANCE = 1e-13
 
 
 @dataclass(frozen=True)
@@ -49,27 +48,20 @@ class CountedSelection:
 def counted_selection(wanted: Floats, draft: Floats, num_paths: int) -> CountedSelection:
     """Balance ``num_paths`` or fewer drafts of row ``draft`` against ``wanted``, both [B, V].
 
-    Works with one level a token, so at most `verifiers.parts.ratio_levels.MAX_LEVELS` tokens, and sums over
-    the C(V+m-1, m) multisets of drafts.
+    Sums over all V^m drafts: of equal ranks the first is selected, so their order matters.
     """
     batch, vocab = draft.shape
     counts = np.tile(np.arange(1, num_paths + 1), batch)
-    plans = balanced_plan(
-        np.repeat(wanted, num_paths, axis=0), np.repeat(draft, num_paths, axis=0), counts, TOLERANCE
-    )
+    plans = balanced_plan(np.repeat(wanted, num_paths, axis=0), np.repeat(draft, num_paths, axis=0), counts)
     law = np.zeros((batch, num_paths, num_paths, vocab))
     for m in range(1, num_paths + 1):
-        level = plans.level[m - 1 :: num_paths]
-        block = np.take_along_axis(plans.block[m - 1 :: num_paths], level, axis=1)
-        pull = np.take_along_axis(plans.attraction[m - 1 :: num_paths], level, axis=1)
-        for tokens, orders in multisets(vocab, m):
-            drafts = list(tokens)
-            chance = orders * draft[:, drafts].prod(axis=1)
-            wins = block[:, drafts] == block[:, drafts].min(axis=1, keepdims=True)
-            weight = np.where(wins, pull[:, drafts], 0.0)
-            chosen = chance[:, None] * weight / weight.sum(axis=1, keepdims=True)
+        rows = np.arange(m - 1, batch * num_paths, num_paths)
+        ranks = [plans.levels.at(rows, 0 * rows + token, plans.ranks) for token in range(vocab)]
+        for tokens in product(range(vocab), repeat=m):
+            chance = draft[:, list(tokens)].prod(axis=1)
+            wins = selection_chances(np.stack([ranks[token] for token in tokens], axis=1))
             for place, token in enumerate(tokens):
-                law[:, m - 1, tokens.count(token) - 1, token] += chosen[:, place]
+                law[:, m - 1, tokens.count(token) - 1, token] += chance * wins[:, place]
     return CountedSelection(plans, law)
 
 

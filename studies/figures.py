@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from studies.aggregate import FACTORS, mean_by_level
-from studies.measure import OURS, PUBLISHED, CarriedRecord, Record
+from studies.measure import BALANCED, OURS, RULES, CarriedRecord, Record
 
 COLOURS = {
     OURS: "#d1495b",
+    BALANCED: "#b0702e",
     "global_resolution": "#edae49",
     "canonical": "#66a182",
     "k_seq": "#2e4057",
@@ -58,7 +59,7 @@ def figure_context() -> Any:
 
 def _distribution(plt: Any, records: Sequence[Record]) -> Any:
     """One row a rule: every toy a dot, the box from first to ninth decile, the mean a diamond."""
-    rules = sorted((OURS, *PUBLISHED), key=lambda rule: -float(np.mean(_values(records, rule))))
+    rules = sorted(RULES, key=lambda rule: -float(np.mean(_values(records, rule))))
     figure, axes = plt.subplots(figsize=(8.5, 0.55 * len(rules) + 1))
     jitter = np.random.default_rng(0)
     for row, rule in enumerate(rules):
@@ -122,15 +123,15 @@ def _factors(plt: Any, records: Sequence[Record]) -> Any:
 def _carried(plt: Any, carried: Sequence[CarriedRecord]) -> Any:
     """What carry-over gains in the first call and in the calls together, every toy a dot."""
     figure, axes = plt.subplots(figsize=(5.4, 4.4))
-    first = [100 * (record.carried[0] / record.ours[0] - 1) for record in carried]
-    together = [100 * (sum(record.carried) / sum(record.ours) - 1) for record in carried]
+    first = [100 * (record.carried[0] / record.balanced[0] - 1) for record in carried]
+    together = [100 * (sum(record.carried) / sum(record.balanced) - 1) for record in carried]
     axes.axhline(0, color="#888888", lw=0.8)
     axes.axvline(0, color="#888888", lw=0.8)
     reach = max(0.1, *first)
     axes.plot([0, reach], [0, reach], ":", color="#888888", lw=1)
     axes.annotate("kept in full", (reach, reach), ha="right", va="bottom", color="#666666")
-    axes.scatter(first, together, s=34, color=COLOURS[OURS], alpha=0.6, lw=0)
+    axes.scatter(first, together, s=34, color=COLOURS[BALANCED], alpha=0.6, lw=0)
     axes.set_xlabel("gain in the first call, %")
     axes.set_ylabel("gain over the first calls together, %")
-    axes.set_title("Carry-over against balanced_multipath_block", loc="left")
+    axes.set_title(f"Carry-over against {BALANCED}", loc="left")
     return figure

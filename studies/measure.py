@@ -1,18 +1,21 @@
-"""Exact shortfalls of rules and experiments on toys."""
+"""Exact shortfalls of rules on toys, by enumeration, and of ours node by node where that is out of reach."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import verifiers
 from spec_oracle.exact import emission_law, tokens_per_call
-from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
-from spec_oracle.toy import Instance
-from studies.averaged_block import AveragedBlockVerifier, continuation_values
+from spec_oracle.optimum import (
+    block_transport_optimum,
+    multi_path_optimum,
+    proven_bound,
+    single_path_optimum,
+)
 from studies.carried_block import CarriedBlockVerifier
+from studies.selected_path import selected_path
 from studies.toys import Toy
-from verifiers import Verifier
 
-OURS = "balanced_multipath_block"
+OURS = "lookahead_multipath_block"
+BALANCED = "balanced_multipath_block"
 
 PUBLISHED = (
     "global_resolution",
@@ -26,15 +29,9 @@ PUBLISHED = (
     "nss",
 )
 
-EXPERIMENTS: dict[str, Callable[[Instance], Verifier]] = {
-    "averaged counts": lambda _: AveragedBlockVerifier(),
-    "averaged, look-ahead 1/2": lambda toy: AveragedBlockVerifier(continuation_values(toy, 0.5)),
-    "averaged, look-ahead 1": lambda toy: AveragedBlockVerifier(continuation_values(toy, 1.0)),
-    "averaged, look-ahead -1/2": lambda toy: AveragedBlockVerifier(continuation_values(toy, -0.5)),
-}
-"""Rules without carry-over that might close the gap; not in the registry."""
+RULES = (OURS, BALANCED, *PUBLISHED)
 
-MAX_TUPLES = {"canonical": 1024, **dict.fromkeys(EXPERIMENTS, 256)}
+MAX_TUPLES = {"canonical": 1024}
 """Where a rule's enumeration is slow, the most draft tuples it is tried on."""
 
 MAX_TUPLES_CARRIED = 81
@@ -52,15 +49,25 @@ class Record:
 
 
 @dataclass(frozen=True)
+class LargerRecord:
+    """One toy beyond enumeration: `OURS`, a bound on the optimum and `block`, in tokens per call."""
+
+    toy: Toy
+    ours: float
+    bound: float
+    block: float
+
+
+@dataclass(frozen=True)
 class CarriedRecord:
-    """Carry-over on one toy: tokens of each of the first calls, of `OURS` and with carry-over.
+    """Carry-over on one toy: tokens of each of the first calls, of `BALANCED` and with carry-over.
 
     ``shortfall`` of the first call from `block_transport_optimum`; ``total_variation`` of the text of several
     calls, L + 1 tokens.
     """
 
     toy: Toy
-    ours: tuple[float, ...]
+    balanced: tuple[float, ...]
     carried: tuple[float, ...]
     shortfall: float
     total_variation: float
@@ -69,9 +76,8 @@ class CarriedRecord:
 def measured(toy: Toy) -> Record:
     """Enumerate every rule on ``toy``."""
     optimum = float(multi_path_optimum(toy.instance).value)
-    rules = {name: verifiers.get(name) for name in (OURS, *PUBLISHED) if _is_tried(name, toy)}
-    rules |= {name: make(toy.instance) for name, make in EXPERIMENTS.items() if _is_tried(name, toy)}
-    laws = {name: emission_law(rule, toy.instance) for name, rule in rules.items()}
+    tried = [name for name in RULES if toy.num_tuples <= MAX_TUPLES.get(name, toy.num_tuples)]
+    laws = {name: emission_law(verifiers.get(name), toy.instance) for name in tried}
     return Record(
         toy,
         optimum,
@@ -80,8 +86,11 @@ def measured(toy: Toy) -> Record:
     )
 
 
-def _is_tried(name: str, toy: Toy) -> bool:
-    return toy.num_tuples <= MAX_TUPLES.get(name, toy.num_tuples)
+def measured_by_nodes(toy: Toy) -> LargerRecord:
+    """Measure ``toy`` without its draft tuples."""
+    _, tokens = selected_path(toy.instance)
+    bound, block = proven_bound(toy.instance).bound, single_path_optimum(toy.instance).value
+    return LargerRecord(toy, tokens, bound, float(block))
 
 
 def measured_with_carry(toy: Toy) -> CarriedRecord:
@@ -90,7 +99,7 @@ def measured_with_carry(toy: Toy) -> CarriedRecord:
     tokens = tokens_per_call(carried, toy.instance, NUM_CALLS)
     return CarriedRecord(
         toy,
-        tokens_per_call(verifiers.get(OURS), toy.instance, NUM_CALLS),
+        tokens_per_call(verifiers.get(BALANCED), toy.instance, NUM_CALLS),
         tokens,
         1 - tokens[0] / float(block_transport_optimum(toy.instance).value),
         float(emission_law(carried, toy.instance).total_variation),

@@ -8,17 +8,32 @@ One core, less than ten minutes; the same figures every time.
 import argparse
 import sys
 from pathlib import Path
+from typing import TypeAlias
 
 from studies.document import document
 from studies.figures import draw_all, figure_context
-from studies.measure import CarriedRecord, Record, carries, measured, measured_with_carry
-from studies.toys import Grid, toys
+from studies.measure import (
+    CarriedRecord,
+    LargerRecord,
+    Record,
+    carries,
+    measured,
+    measured_by_nodes,
+    measured_with_carry,
+)
+from studies.toys import Grid, toys, toys_of
+
+Study: TypeAlias = tuple[list[Record], list[LargerRecord], list[CarriedRecord]]
 
 
-def run(grid: Grid) -> tuple[list[Record], list[CarriedRecord]]:
-    """Measure all toys of ``grid``."""
+def run(grid: Grid) -> Study:
+    """Measure all toys of ``grid``, and the larger ones."""
     chosen = list(toys(grid))
-    return [measured(toy) for toy in chosen], [measured_with_carry(toy) for toy in chosen if carries(toy)]
+    return (
+        [measured(toy) for toy in chosen],
+        [measured_by_nodes(toy) for size in grid.larger for toy in toys_of(size, grid.qualities)],
+        [measured_with_carry(toy) for toy in chosen if carries(toy)],
+    )
 
 
 def main() -> None:
@@ -29,10 +44,10 @@ def main() -> None:
     parser.add_argument("--max-tuples", type=int, default=Grid.max_tuples, help="bound on V^(L K)")
     arguments = parser.parse_args()
     grid = Grid(max_tuples=arguments.max_tuples)
-    records, carried = run(grid)
+    records, larger, carried = run(grid)
     with figure_context():
         plots = draw_all(records, carried, arguments.plots)
-    text = document(grid, records, carried, plots)
+    text = document(grid, records, larger, carried, plots)
     arguments.output.write_text(text, encoding="utf-8")
     sys.stdout.write(text)
 

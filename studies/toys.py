@@ -1,6 +1,6 @@
 """The toys of the study: a grid over size, draft quality and concentration, with fixed seeds."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -26,7 +26,8 @@ class Grid:
     """Which toys to take: all sizes of at most ``max_tuples`` draft tuples, V^(L K).
 
     ``seeds`` toys for every size, quality and concentration; one where there are more than ``few_beyond``
-    tuples, because those take most of the time.
+    tuples, because those take most of the time. ``larger``: V, L, K of toys that are not enumerated, one for
+    every quality and concentration.
     """
 
     vocab_sizes: tuple[int, ...] = (2, 3, 4)
@@ -36,6 +37,7 @@ class Grid:
     max_tuples: int = 4096
     seeds: int = 2
     few_beyond: int = 1024
+    larger: tuple[tuple[int, int, int], ...] = ((4, 4, 8), (3, 5, 4), (6, 3, 8))
 
 
 @dataclass(frozen=True)
@@ -76,20 +78,23 @@ def toys(grid: Grid) -> Iterator[Toy]:
     sizes = product(grid.vocab_sizes, grid.draft_lengths, grid.num_paths)
     for vocab, length, paths in sorted(sizes, key=lambda size: (size[0] ** (size[1] * size[2]), size)):
         tuples = vocab ** (length * paths)
-        if tuples > grid.max_tuples:
-            continue
-        seeds = grid.seeds if tuples <= grid.few_beyond else 1
-        for quality, (name, concentration), seed in product(
-            grid.qualities, CONCENTRATIONS.items(), range(seeds)
-        ):
-            kind, agreement = QUALITIES[quality]
-            instance = Instance.random(
-                vocab,
-                length,
-                num_paths=paths,
-                seed=seed,
-                kind=kind,
-                concentration=concentration,
-                agreement=agreement,
-            )
-            yield Toy(instance.rounded(DENOMINATOR), quality, name, seed)
+        if tuples <= grid.max_tuples:
+            seeds = grid.seeds if tuples <= grid.few_beyond else 1
+            yield from toys_of((vocab, length, paths), grid.qualities, seeds)
+
+
+def toys_of(size: tuple[int, int, int], qualities: Iterable[str], seeds: int = 1) -> Iterator[Toy]:
+    """Yield the toys of ``size`` V, L, K."""
+    vocab, length, paths = size
+    for quality, (name, concentration), seed in product(qualities, CONCENTRATIONS.items(), range(seeds)):
+        kind, agreement = QUALITIES[quality]
+        instance = Instance.random(
+            vocab,
+            length,
+            num_paths=paths,
+            seed=seed,
+            kind=kind,
+            concentration=concentration,
+            agreement=agreement,
+        )
+        yield Toy(instance.rounded(DENOMINATOR), quality, name, seed)

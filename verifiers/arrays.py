@@ -109,8 +109,12 @@ def normalised(weights: Array) -> Array:
 
 
 def map_fields(function: Callable[[Array], Array], record: Record) -> Record:
-    """Return a dataclass like ``record`` with ``function`` applied to every field."""
-    return type(record)(*(function(getattr(record, field.name)) for field in fields(record)))
+    """Return a dataclass like ``record`` with ``function`` applied to every array in it."""
+
+    def mapped(value: Any) -> Any:
+        return map_fields(function, value) if hasattr(value, "__dataclass_fields__") else function(value)
+
+    return type(record)(*(mapped(getattr(record, field.name)) for field in fields(record)))
 
 
 def is_nan(values: Array) -> Array:

@@ -11,6 +11,7 @@ from verifiers.rules.greedy_block import GreedyBlockVerifier
 from verifiers.rules.greedy_multipath_block import GreedyMultipathBlockVerifier
 from verifiers.rules.greedy_multipath_carry import GreedyMultipathCarryVerifier
 from verifiers.rules.k_seq import KSeqVerifier
+from verifiers.rules.lookahead_multipath_block import LookaheadMultipathBlockVerifier
 from verifiers.rules.naive import NaiveVerifier
 from verifiers.rules.nss import NssVerifier
 from verifiers.rules.recursive_rejection import RecursiveRejectionVerifier
@@ -35,6 +36,7 @@ _REGISTRY: dict[str, AnyVerifier] = {
     "greedy_multipath_block": GreedyMultipathBlockVerifier(),
     "global_resolution": GlobalResolutionVerifier(),
     "balanced_multipath_block": BalancedMultipathBlockVerifier(),
+    "lookahead_multipath_block": LookaheadMultipathBlockVerifier(),
     "greedy_block": GreedyBlockVerifier(),
     "greedy_multipath_carry": GreedyMultipathCarryVerifier(),
     "block_transport": BlockTransportVerifier(),

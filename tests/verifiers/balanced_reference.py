@@ -66,42 +66,15 @@ def base_by_linear_program(p, q, m):
     return -result.fun
 
 
-def selection_law(q, level, share, lottery, m):
-    """Return the law [V] of the selected token, by enumerating all m-tuples of (token, level).
+def selection_law(q, ranks, m):
+    """Return the law [V] of the selected token, by enumerating all m-tuples of (token, rank).
 
-    ``lottery``: block and attraction of every level.
+    ``ranks`` [V, R]: the rank law of a draft of each token. The lowest rank is selected, of several the
+    first.
     """
-    block, attraction = lottery
-    labels = [(x, int(level[x]), q[x] * (1 - share[x])) for x in range(len(q))]
-    labels += [(x, int(level[x]) + 1, q[x] * share[x]) for x in range(len(q)) if share[x] > 0]
+    labels = [(x, rank, q[x] * chance) for x in range(len(q)) for rank, chance in enumerate(ranks[x])]
     law = [mass * 0 for mass in q]
     for drafts in product([label for label in labels if label[2] > 0], repeat=m):
-        chance = prod(mass for _, _, mass in drafts)
-        winner = min(block[j] for _, j, _ in drafts)
-        pulls = [attraction[j] if block[j] == winner else attraction[j] * 0 for _, j, _ in drafts]
-        for (x, _, _), pull in zip(drafts, pulls, strict=True):
-            law[x] += chance * pull / sum(pulls)
+        token, _, _ = min(drafts, key=lambda label: label[1])
+        law[token] += prod(mass for _, _, mass in drafts)
     return np.array(law)
-
-
-def two_level_law(q, attraction, below, m):
-    """Return F of both levels of one block, each per unit of its draft mass, in rationals.
-
-    q and attraction: two rationals each; ``below``: draft mass under the block. Sums over how many of the
-    m - 1 other drafts fall on each level.
-    """
-    powers = [[mass**i for i in range(m)] for mass in (*q, below)]
-    binomial = [[1]]
-    for _ in range(m):
-        last = binomial[-1]
-        binomial.append([a + b for a, b in zip([0, *last], [*last, 0], strict=True)])
-    law = []
-    for own in attraction:
-        total = Fraction(0)
-        for i in range(m):
-            for j in range(m - i):
-                orders = binomial[m - 1][i] * binomial[m - 1 - i][j]
-                chance = orders * powers[0][i] * powers[1][j] * powers[2][m - 1 - i - j]
-                total += chance / (own + i * attraction[0] + j * attraction[1])
-        law.append(m * own * total)
-    return law

@@ -1,112 +1,86 @@
 """Balanced selection: choose one of m i.i.d. drafts at a node so that its law s is as near p as can be.
 
-See docs/theory.md, "Multi-path rules". The plan is computed in float64 (or in exact rationals) and carries
-the law that it *really* has: `BalancedPlan.law` is exact to rounding however roughly the attractions are
-fitted, so a rule that accepts and corrects against it is lossless at every tolerance. Tolerance costs
-acceptance, by ``shortfall``.
+See docs/theory.md, "Multi-path rules". The blocks of the convex minorant rank the drafts, and inside a block
+a race (`verifiers.parts.rank_race`) serves every token in proportion to p. The plan carries the law that it
+*really* has, so a rule that accepts and corrects against it is lossless however the plan came about.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from verifiers.arrays import (
     Array,
     arange_like,
-    as_arithmetic_of,
     as_float64,
-    is_exact,
-    kept,
     map_fields,
     namespace,
-    pick_each,
     positive_part,
     working_rows,
 )
 from verifiers.interface import DecisionSource
-from verifiers.parts.attraction_fit import fit_attractions, law_by_enumeration
-from verifiers.parts.convex_minorant import Blocks, make_blocks
-from verifiers.parts.ratio_levels import make_levels
+from verifiers.parts.convex_minorant import balanced
+from verifiers.parts.rank_race import race
+from verifiers.parts.ranks import root_ranks, selection_chances
+from verifiers.parts.ratio_levels import Levels, make_levels, prefix_bounds, running_sum
 from verifiers.parts.repeated_rows import distinct_requests
-
-TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
 class BalancedPlan:
-    """A way to select one of the drafts at a node; B requests, V tokens, G levels of p/q.
+    """A way to select one of the drafts at a node; B requests, V tokens, G levels of p/q, R ranks.
 
-    ``level`` int [B, V] and ``share`` [B, V]: a draft of token x counts as of level ``level``, or, with
-    chance ``share``, of the next one. ``block`` int [B, G]: drafts of the smallest block win. ``attraction``
-    [B, G]: among them, each is chosen in proportion to its level's attraction. ``law`` [B, V]: the
-    probability mass with which each token is then selected. ``optimum`` and ``shortfall`` [B]: the largest
-    acceptance that any one-step rule reaches, and how far sum min(p, law) falls short of it.
+    ``ranks`` [B, G, R]: the rank law of a draft of each of the ``levels``; the lowest rank is selected.
+    ``law`` [B, V]: the probability mass with which each token is then selected. ``shortfall`` [B]: how far
+    sum min(p, law) is from ``levels.optimum``, the largest acceptance that any one-step rule reaches.
     """
 
-    level: Array
-    share: Array
-    block: Array
-    attraction: Array
+    levels: Levels
+    ranks: Array
     law: Array
-    optimum: Array
     shortfall: Array
 
 
-def balanced_plan(target: Array, draft: Array, count: Array, tolerance: float = TOLERANCE) -> BalancedPlan:
+def balanced_plan(target: Array, draft: Array, count: Array) -> BalancedPlan:
     """Plan the selection for target and draft rows [B, V] at nodes with ``count`` int [B] >= 1 drafts.
 
-    Rows are probability mass and are normalised. The fit stops once Σ |law - ideal law| <= ``tolerance``, or
-    after 60 steps. On exact rationals attractions are still floats, but the law they lead to is computed
-    exactly, by enumeration: V^(count - 1) terms a token. Equal rows are planned once.
+    Rows are probability mass and are normalised. Planned in float64; on exact rationals the law is exact for
+    the plan. Equal rows are planned once.
 
     >>> import numpy as np
     >>> plan = balanced_plan(np.array([[0.5, 0.5]]), np.array([[0.2, 0.8]]), np.array([2]))
-    >>> plan.law.round(6).tolist(), plan.optimum.round(6).tolist()  # two drafts hit token 0 with 1 - 0.8^2
+    >>> plan.law.round(6).tolist(), plan.levels.optimum.round(6).tolist()  # hit token 0 with 1 - 0.8^2
     ([[0.36, 0.64]], [0.86])
     """
     p, q = working_rows(target), working_rows(draft)
     chosen, copy = distinct_requests(p, q, count)
-    plan = _plan(p[chosen], q[chosen], count[chosen], tolerance)
-    return map_fields(lambda values: values[copy], plan)
+    return map_fields(lambda values: values[copy], _plan(p[chosen], q[chosen], count[chosen]))
 
 
 def select(plan: BalancedPlan, tokens: Array, present: Array, decisions: DecisionSource) -> Array:
-    """Select one draft of every request; returns its index, int [B].
+    """Select one draft of every request, by one decision; returns its index, int [B].
 
     ``tokens`` int [B, K] and ``present`` bool [B, K]: the drafts at the node, ``count`` of them present in
-    every row that matters. Rows without any select index 0. Two decisions: levels, then the draft.
+    every row that matters. Rows without any select index 0.
     """
-    xp = namespace(plan.share)
-    first = arange_like(tokens, tokens.shape[1])[None, :] == 0
-    present = present | (first & ~xp.any(present, axis=-1, keepdims=True))
-    share = pick_each(plan.share, tokens)
-    moved = decisions.bernoulli(kept(present, share))
-    level = pick_each(plan.level, tokens) + xp.astype(moved, tokens.dtype)
-    block = pick_each(plan.block, level)
-    block = xp.where(present, block, plan.block.shape[1])
-    attraction = pick_each(plan.attraction, level)
-    wins = block == xp.min(block, axis=-1, keepdims=True)
-    return decisions.categorical(kept(wins, attraction))
+    xp = namespace(plan.law)
+    request = arange_like(tokens, tokens.shape[0])[:, None] + 0 * tokens
+    laws = plan.levels.at(xp.reshape(request, (-1,)), xp.reshape(tokens, (-1,)), plan.ranks)
+    laws = xp.reshape(laws, (*tokens.shape, -1))
+    # A draft that is absent comes after every rank.
+    laws = xp.where(present[:, :, None], laws, 0 * laws)
+    absent = xp.where(present, 0 * laws[:, :, 0], 1 + 0 * laws[:, :, 0])
+    return decisions.categorical(selection_chances(xp.concat([laws, absent[:, :, None]], axis=-1)))
 
 
-def _plan(p: Array, q: Array, count: Array, tolerance: float) -> BalancedPlan:
+def _plan(p: Array, q: Array, count: Array) -> BalancedPlan:
     """Plan distinct normalised rows."""
     xp = namespace(p)
-    levels = make_levels(p, q, count)
-    blocks = make_blocks(levels.target_mass, levels.draft_mass, count)
-    attraction, per_mass = _attractions(levels.draft_mass, blocks, count, tolerance)
-    following = levels.level + xp.astype(levels.share > 0, levels.level.dtype)
-    law = q * (
-        (1 - levels.share) * pick_each(per_mass, levels.level) + levels.share * pick_each(per_mass, following)
-    )
+    levels = make_levels(p, q, partial(prefix_bounds, count=count))
+    ranks = root_ranks(levels.draft_mass, count, 1)
+    target_mass, draft_mass = as_float64(levels.target_mass), as_float64(levels.draft_mass)
+    hit = map_fields(as_float64, ranks).reached(running_sum(draft_mass))
+    rate, block = balanced(target_mass, draft_mass, hit)
+    division = race(rate, block, levels.draft_mass, ranks)
+    law = q * levels.of_tokens(xp.sum(division * ranks.worth[:, None, :], axis=-1))
     accepted = xp.sum(xp.where(p < law, p, law), axis=-1)
-    shortfall = positive_part(levels.optimum - accepted)
-    return BalancedPlan(levels.level, levels.share, blocks.block, attraction, law, levels.optimum, shortfall)
-
-
-def _attractions(draft_mass: Array, blocks: Blocks, count: Array, tolerance: float) -> tuple[Array, Array]:
-    """Return λ and F, [B, G]; for rationals λ is fitted in float64, and F is exact for that λ."""
-    if not is_exact(draft_mass):
-        return fit_attractions(draft_mass, blocks, count, tolerance)
-    rough = map_fields(lambda values: as_float64(values) if is_exact(values) else values, blocks)
-    fitted, _ = fit_attractions(as_float64(draft_mass), rough, count, tolerance)
-    attraction = as_arithmetic_of(draft_mass, fitted)
-    return attraction, law_by_enumeration(draft_mass, attraction, blocks.block, count)
+    return BalancedPlan(levels, division, law, positive_part(levels.optimum - accepted))

@@ -1,48 +1,32 @@
-"""Blocks of balanced selection: the greatest convex minorant of the points (p-mass, hit probability).
+"""The balanced base: the greatest convex minorant of the points (target mass, hit probability).
 
-See docs/theory.md, "Multi-path rules". With the levels sorted by p/q, highest first, and P_k, Q_k the
-masses of the first k, the points are (P_k, 1 - (1 - Q_k)^m). A segment of the minorant is a block; s(x) =
-p(x) times its slope.
+See docs/theory.md, "Multi-path rules". With the levels sorted by p/q, highest first, P_k the target mass of
+the first k and H_k the most that selection can give them, the points are (P_k, H_k). A segment of the
+minorant is a block; s(x) = p(x) times its slope.
 """
 
-from dataclasses import dataclass
+from verifiers.arrays import Array, arange_like, divide, filled, kept, namespace, zeros
 
-from verifiers.arrays import Array, arange_like, divide, filled, is_exact, kept, namespace, zeros
-from verifiers.parts.powers import power, power_sum
-
-_NEAR = 1e-11
+NEGLIGIBLE = 1e-11
+"""Draft mass on which nothing depends: what is wanted of it per unit would be rounding, or overflow."""
 
 
-@dataclass(frozen=True)
-class Blocks:
-    """Blocks of consecutive levels, [B, G] each, G levels; m is the number of drafts at the node.
-
-    ``block`` int, the index of the level's block, from 0; ``same`` bool [B, G, G], whether two levels share a
-    block; ``mass``, q of the whole block; ``below``, q of all later blocks; ``even``, the selection
-    probability per unit of draft mass if the block treats all its hits alike; ``wanted``, the same if s is
-    balanced, slope p/q (one value a level; ``even`` where a level has no draft mass).
-    """
-
-    block: Array
-    same: Array
-    mass: Array
-    below: Array
-    even: Array
-    wanted: Array
+def per_mass(amount: Array, mass: Array) -> Array:
+    """Return ``amount`` per unit of ``mass``, and 0 where the mass is negligible."""
+    return divide(amount, kept(mass > NEGLIGIBLE, mass), otherwise=0)
 
 
-def vertices(target_mass: Array, draft_mass: Array, count: Array) -> Array:
+def vertices(target_mass: Array, hit: Array) -> Array:
     """Return bool [B, G]: whether the minorant has a vertex just before level k (before level 0: False).
 
-    Point j is a vertex iff no chord from an earlier to a later point passes below it, that is, iff the
-    steepest slope that arrives at j is at most the flattest that leaves it. Slopes dH/dP are compared as
-    dH/(dH + dP), so that vertical ones are ordinary; pairs of equal points have none and are left out.
-    Collinear points are vertices, but for those of the last, vertical segment, p = 0.
+    ``hit`` [B, G+1], H, belongs to the first 0, 1, ..., G levels. Point j is a vertex iff no chord from an
+    earlier to a later point passes below it, that is, iff the steepest slope that arrives at j is at most the
+    flattest that leaves it. Slopes dH/dP are compared as dH/(dH + dP), so that vertical ones are ordinary;
+    pairs of equal points have none and are left out. Collinear points are vertices, but for those of the
+    last, vertical segment, p = 0.
     """
     xp = namespace(target_mass)
-    none = zeros(target_mass[:, :1])
-    reached = xp.concat([none, xp.cumulative_sum(target_mass, axis=-1)], axis=-1)
-    hit = xp.concat([none, 1 - power(_tail(draft_mass), count[:, None])], axis=-1)
+    reached = xp.concat([zeros(hit[:, :1]), xp.cumulative_sum(target_mass, axis=-1)], axis=-1)
     run, rise = reached[:, None, :] - reached[:, :, None], hit[:, None, :] - hit[:, :, None]
     slope = divide(rise, rise + run, otherwise=-1)
     is_vertex = xp.max(slope, axis=1) <= xp.min(xp.where(slope < 0, filled(slope, 2), slope), axis=2)
@@ -50,58 +34,21 @@ def vertices(target_mass: Array, draft_mass: Array, count: Array) -> Array:
     return xp.concat([target_mass[:, :1] < 0, inner], axis=1)
 
 
-def _tail(mass: Array) -> Array:
-    """Return the mass after each level, [B, G], summed from the far end: exact zero after the last."""
-    xp = namespace(mass)
-    from_end = xp.flip(xp.cumulative_sum(xp.flip(mass, axis=-1), axis=-1), axis=-1)
-    return xp.concat([from_end[:, 1:], zeros(from_end[:, :1])], axis=1)
+def balanced(
+    target_mass: Array, draft_mass: Array, hit: Array, first: Array | int = 0
+) -> tuple[Array, Array]:
+    """Return s/q and the block, int, of every level from ``first`` int [B, 1] on, [B, G]; ``hit`` as above.
 
-
-def nearly_vertices(target_mass: Array, draft_mass: Array, count: Array, block: Array) -> Array:
-    """Return bool [B, G]: whether the point before level k lies above the minorant, but by less than 1e-11.
-
-    ``block`` int [B, G]: the blocks between the `vertices`. A selection that keeps so close to the limit of a
-    prefix needs attractions 1e11 apart, and below 1e-15 the distance is rounding, so that there may be none.
-    Making the point a vertex moves the ideal law by no more than the distance.
+    In a block without target mass s is in proportion to q. Meaningless for levels of negligible mass.
     """
-    position = arange_like(block, block.shape[1])
+    xp = namespace(draft_mass)
+    starts = vertices(target_mass, hit) | (arange_like(draft_mass, draft_mass.shape[1])[None, :] == first)
+    block = xp.cumulative_sum(xp.astype(starts, xp.int64), axis=-1)
     same = block[:, :, None] == block[:, None, :]
-    later = block[:, :, None] < block[:, None, :]
-    drafts = count[:, None]
-    top, bottom = (power(_sum_over(mask, draft_mass), drafts) for mask in (same | later, later))
-    here = power(_tail(draft_mass) + draft_mass, drafts)
-    whole = _sum_over(same, target_mass)
-    passed = _sum_over(same & (position[None, None, :] < position[None, :, None]), target_mass)
-    height = (top - here) - (top - bottom) * divide(passed, whole, otherwise=0)
-    return (height <= _NEAR) & (whole > 0) & (position > 0)[None, :]
-
-
-def _sum_over(mask: Array, mass: Array) -> Array:
-    """Return for every level the mass [B, G] of the levels that ``mask`` bool [B, G, G] marks for it."""
-    return namespace(mass).sum(kept(mask, mass[:, None, :]), axis=-1)
-
-
-def _numbered(starts: Array) -> Array:
-    """Return the index of each level's block, int [B, G], given where blocks start, bool [B, G]."""
-    xp = namespace(starts)
-    return xp.cumulative_sum(xp.astype(starts, xp.int64), axis=-1)
-
-
-def make_blocks(target_mass: Array, draft_mass: Array, count: Array) -> Blocks:
-    """Return the blocks of levels with masses p, q [B, G], at nodes with ``count`` int [B] drafts."""
-    xp = namespace(target_mass)
-    starts = vertices(target_mass, draft_mass, count)
-    if not is_exact(draft_mass):
-        starts = starts | nearly_vertices(target_mass, draft_mass, count, _numbered(starts))
-    block = _numbered(starts)
-    same = block[:, :, None] == block[:, None, :]
-    mass = _sum_over(same, draft_mass)
-    below = _sum_over(block[:, :, None] < block[:, None, :], draft_mass)
-    target_of_block = _sum_over(same, target_mass)
-    even = power_sum(below, mass + below, count[:, None])
-    target_share = divide(target_mass, target_of_block, otherwise=1)
-    draft_share = divide(draft_mass, mass, otherwise=1)
-    # No feasible share ratio exceeds m; the cap keeps a division by a denormal from overflowing.
-    ratio = divide(target_share, xp.maximum(draft_share, target_share / 2**40), otherwise=1)
-    wanted = xp.where((target_of_block > 0) & (draft_mass > 0), even * ratio, even)
-    return Blocks(block, same, mass, below, even, wanted)
+    whole, target, draft = (
+        xp.sum(kept(same, mass[:, None, :]), axis=-1)
+        for mass in (hit[:, 1:] - hit[:, :-1], target_mass, draft_mass)
+    )
+    share = divide(target_mass, target, otherwise=0)
+    uneven, even = whole * per_mass(share, draft_mass), per_mass(whole, draft)
+    return xp.where(target > 0, uneven, even), block

@@ -11,11 +11,12 @@ a linear interpolation of F, known exactly. In the ideal F_j = slope r_j, and th
 discretisation error at all. What the grid costs is only that the coins spread the ratios: the concave curve Q
 -> max p(T) over q(T) <= Q is replaced by the polygon of its tangents at the levels. That is a second-order
 error, second in the mass b of an interval between levels, and does no harm unless it exceeds the *slack*: by
-how much 1 - p(T) + 1 - (1 - q(T))^n exceeds alpha* for the prefix T that ends there (docs/theory.md, "Budgets
-and the optimum"). So half of the levels are spread with b in proportion to the square root of the slack,
-which crowds them where it vanishes.
+how much the bound 1 - p(T) + 1 - (1 - q(T))^n, or another of the caller's, exceeds its least value, alpha*,
+for the prefix T that ends there (docs/theory.md, "Budgets and the optimum"). So half of the levels are spread
+with b in proportion to the square root of the slack, which crowds them where it vanishes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from verifiers.arrays import (
@@ -43,7 +44,7 @@ class Levels:
     """Tokens as levels of p/q, highest first; all probability mass, B requests, V tokens, G levels.
 
     ``level`` int [B, V]; ``share`` [B, V], the chance that a draft of the token counts as one of the next
-    level; ``target_mass`` and ``draft_mass`` [B, G]; ``optimum`` [B], the best acceptance any rule reaches.
+    level; ``target_mass`` and ``draft_mass`` [B, G]; ``optimum`` [B], the least bound of any prefix.
     """
 
     level: Array
@@ -52,19 +53,29 @@ class Levels:
     draft_mass: Array
     optimum: Array
 
+    def of_tokens(self, values: Array) -> Array:
+        """Return ``values`` [B, G] of the levels for every token, [B, V]: the mean over its two levels."""
+        following = self.level + namespace(values).astype(self.share > 0, self.level.dtype)
+        return (1 - self.share) * pick_each(values, self.level) + self.share * pick_each(values, following)
+
+    def at(self, request: Array, token: Array, values: Array) -> Array:
+        """Return ``values`` [B, G, R] for tokens int [M] of requests int [M], [M, R]."""
+        level, share = self.level[request, token], self.share[request, token][:, None]
+        following = level + namespace(values).astype(share[:, 0] > 0, level.dtype)
+        return (1 - share) * values[request, level] + share * values[request, following]
+
 
 def ratio_key(target: Array, draft: Array) -> Array:
     """Return q/(p+q), increasing where p/q decreases, in [0, 1] even for q = 0; one where p = q = 0."""
     return divide(draft, target + draft, otherwise=1)
 
 
-def prefix_bounds(target: Array, draft: Array, count: Array) -> Array:
-    """Return 1 - p(T) + 1 - (1 - q(T))^n, [B, V+1], for the prefixes T of rows sorted by p/q, highest first.
+def prefix_bounds(passed: Array, draft_passed: Array, count: Array) -> Array:
+    """Return 1 - p(T) + 1 - (1 - q(T))^n, [B, V+1], for prefixes T of masses p(T) and q(T), [B, V+1].
 
     The least is alpha* (arXiv 2502.18779; docs/theory.md, "Budgets and the optimum"). ``count`` int [B] is n.
     """
-    missed = positive_part(1 - running_sum(draft))
-    return (1 - running_sum(target)) + (1 - power(missed, count[:, None]))
+    return (1 - passed) + (1 - power(positive_part(1 - draft_passed), count[:, None]))
 
 
 def running_sum(mass: Array) -> Array:
@@ -80,22 +91,25 @@ def running_sum(mass: Array) -> Array:
     return rough + xp.concat([none, xp.cumulative_sum(lost, axis=-1)], axis=-1)
 
 
-def make_levels(target: Array, draft: Array, count: Array) -> Levels:
-    """Return the levels of rows p, q [B, V], each of mass one, at nodes with ``count`` int [B] drafts.
+def make_levels(target: Array, draft: Array, bound: Callable[[Array, Array], Array]) -> Levels:
+    """Return the levels of rows p, q [B, V], each of mass one.
 
-    One level a token up to `MAX_LEVELS` tokens, and always for exact rationals; else a grid of that many.
+    ``bound`` returns the bound on acceptance of the prefixes of masses p(T) and q(T), all [B, V+1]. One level
+    a token up to `MAX_LEVELS` tokens, and always for exact rationals; else a grid of that many.
     """
     xp = namespace(target)
     key = ratio_key(target, draft)
     order = xp.argsort(key, axis=-1, stable=False)
     p, q = pick_each(target, order), pick_each(draft, order)
-    bounds = prefix_bounds(p, q, count)
+    draft_passed = running_sum(q)
+    bounds = bound(running_sum(p), draft_passed)
     optimum = positive_part(xp.min(bounds, axis=-1))
     if target.shape[1] <= MAX_LEVELS or is_exact(target):
         level = zeros(order) + arange_like(order, order.shape[1])
         share, target_mass, draft_mass = zeros(q), p, q
     else:
-        level, share, target_mass, draft_mass = _grid(p, q, pick_each(key, order), bounds - optimum[:, None])
+        slack = bounds - optimum[:, None]
+        level, share, target_mass, draft_mass = _grid(p, q, pick_each(key, order), slack, draft_passed)
     return Levels(_undo(order, level), _undo(order, share), target_mass, draft_mass, optimum)
 
 
@@ -107,10 +121,13 @@ def _undo(order: Array, values: Array) -> Array:
     return restored
 
 
-def _grid(p: Array, q: Array, key: Array, slack: Array) -> tuple[Array, Array, Array, Array]:
+def _grid(
+    p: Array, q: Array, key: Array, slack: Array, draft_passed: Array
+) -> tuple[Array, Array, Array, Array]:
     """Return ``level``, ``share`` [B, V] and both masses [B, G], for a grid of levels.
 
-    Rows p, q and key [B, V] are sorted by `ratio_key`; ``slack`` [B, V+1] belongs to their prefixes.
+    Rows p, q and key [B, V] are sorted by `ratio_key`; ``slack`` and ``draft_passed``, q(T), both [B, V+1],
+    belong to their prefixes T.
     """
     xp = namespace(p)
     knots = _knots(p, q, slack)
@@ -121,18 +138,17 @@ def _grid(p: Array, q: Array, key: Array, slack: Array) -> tuple[Array, Array, A
     low = xp.concat([high[:, 1:], high[:, -1:]], axis=1)
     upper, lower = pick_each(high, level), pick_each(low, level)
     share = minimum_one(positive_part(divide(upper - ratio, upper - lower, otherwise=0)))
-    draft_mass = _mass_from(knots, q * (1 - share))
-    passed_on = _mass_from(knots, q * share)[:, :-1]
-    draft_mass = draft_mass + xp.concat([zeros(draft_mass[:, :1]), passed_on], axis=1)
+    passed_on = _mass_from(knots, running_sum(q * share))
+    own = positive_part(_mass_from(knots, draft_passed) - passed_on)
+    draft_mass = own + xp.concat([zeros(own[:, :1]), passed_on[:, :-1]], axis=1)
     return level, share, draft_mass * high, draft_mass
 
 
-def _mass_from(knots: Array, mass: Array) -> Array:
-    """Return the mass [B, G] between each knot (included) and the next (excluded); the first knot is 0."""
-    xp = namespace(mass)
-    cumulative = running_sum(mass)
-    end = xp.concat([knots[:, 1:], filled(knots[:, -1:], mass.shape[1])], axis=1)
-    return positive_part(pick_each(cumulative, end) - pick_each(cumulative, knots))
+def _mass_from(knots: Array, passed: Array) -> Array:
+    """Return the mass [B, G] from each knot to the next, or to the end, given the mass passed [B, V+1]."""
+    last = filled(knots[:, -1:], passed.shape[1] - 1)
+    end = namespace(passed).concat([knots[:, 1:], last], axis=1)
+    return positive_part(pick_each(passed, end) - pick_each(passed, knots))
 
 
 def _knots(p: Array, q: Array, slack: Array) -> Array:

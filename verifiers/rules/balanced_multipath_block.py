@@ -1,23 +1,17 @@
 """Balanced multi-path block verification: select a path by balanced selection, then verify it as a block."""
 
-from dataclasses import dataclass
-
 from verifiers.arrays import all_true, arange_like, namespace, pick, working_rows, zeros
 from verifiers.interface import DecisionSource, Drafts, Verdict
-from verifiers.parts.balanced_selection import TOLERANCE, balanced_plan, select
+from verifiers.parts.balanced_selection import balanced_plan, select
 from verifiers.parts.block_path import verify_path
 
 
-@dataclass(frozen=True)
 class BalancedMultipathBlockVerifier:
     """Block verification with the rows s^(m) of balanced selection in place of q (ours).
 
     m is the number of paths that pass the node. Proof of losslessness:
-    docs/verifiers/balanced_multipath_block.md. The law is the target's whatever ``tolerance``, the distance
-    at which the fit of a selection stops.
+    docs/verifiers/balanced_multipath_block.md.
     """
-
-    tolerance: float = TOLERANCE
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Select one path of every request, node by node, and verify it."""
@@ -31,7 +25,7 @@ class BalancedMultipathBlockVerifier:
             tokens = wide.tokens[:, :, depth]
             target, draft = wide.target_probs[request, path, depth], wide.draft_probs[request, path, depth]
             num_drafts = xp.sum(xp.astype(present, xp.int64), axis=-1)
-            plan = balanced_plan(target, draft, num_drafts, self.tolerance)
+            plan = balanced_plan(target, draft, num_drafts)
             path = select(plan, tokens, present, decisions)
             present = present & (tokens == pick(tokens, path)[:, None])
             rows.append(plan.law)

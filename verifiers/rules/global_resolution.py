@@ -1,23 +1,17 @@
 """Global resolution: the one-step rule that accepts as often as any can, at every node of the draft tree."""
 
-from dataclasses import dataclass
-
 from verifiers.arrays import Array, pick, working_rows
 from verifiers.interface import DecisionSource, Drafts, Verdict
-from verifiers.parts.balanced_selection import TOLERANCE, balanced_plan, select
+from verifiers.parts.balanced_selection import balanced_plan, select
 from verifiers.parts.walk import Node, accept_or_redraw, walk
 
 
-@dataclass(frozen=True)
 class GlobalResolutionVerifier:
     """Thomas & Pal (arXiv 2511.15898), by balanced selection and the token rule on the selected draft.
 
     A node with n independent drafts accepts with probability alpha* (docs/theory.md, "Budgets and the
-    optimum"), less the plan's shortfall; the law is the target's whatever ``tolerance``, the distance at
-    which the fit stops.
+    optimum"), less the plan's shortfall.
     """
-
-    tolerance: float = TOLERANCE
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""
@@ -25,6 +19,6 @@ class GlobalResolutionVerifier:
 
     def _select_and_test(self, node: Node, decisions: DecisionSource) -> Array:
         """Select a draft, then accept or redraw it against the law of the selection."""
-        plan = balanced_plan(node.target, node.draft, node.num_drafts, self.tolerance)
+        plan = balanced_plan(node.target, node.draft, node.num_drafts)
         token = pick(node.tokens, select(plan, node.tokens, node.present, decisions))
         return accept_or_redraw(token, plan.law, working_rows(node.target), decisions)
