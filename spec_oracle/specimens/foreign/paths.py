@@ -40,6 +40,22 @@ def by_steps(step: Step) -> PlainFunction:
     return verify
 
 
+def walked(own: Callable[[Array], Array]) -> PlainFunction:
+    """Return recursive rejection in which a request has a generator of its own, with the seed of ``own``."""
+    one = by_steps(recursive_rejection)
+
+    def verify(tokens: Array, draft: Array, target: Array, generator: Any) -> tuple[Array, Array]:
+        seeds = own(generator.integers(2**62, size=len(tokens)))
+        results = [
+            one(tokens[b : b + 1], draft[b : b + 1], target[b : b + 1], np.random.default_rng(seed))
+            for b, seed in enumerate(seeds)
+        ]
+        emitted, accepted = (np.concatenate(parts) for parts in zip(*results, strict=True))
+        return emitted, accepted
+
+    return verify
+
+
 walk = partial(specimen, function=by_steps, num_paths=2)
 
 
