@@ -51,11 +51,15 @@ def audit_to_text(report: AuditReport) -> str:
 
 
 def _scopes(report: AuditReport) -> Iterator[str]:
-    """Yield what the verdicts cover, subjects of equal scope together."""
-    names: dict[tuple[str, ...], list[str]] = {}
+    """Yield what the verdicts cover, and what does not apply; lines that are equal once for all subjects."""
+    lines: dict[str, list[str]] = {}
     for subject in report.subjects:
-        names.setdefault(subject.scope, []).append(subject.subject)
-    yield from (f"scope of {', '.join(some)}: {'; '.join(scope)}" for scope, some in names.items() if scope)
+        if subject.scope:
+            lines.setdefault(f"scope: {'; '.join(subject.scope)}", []).append(subject.subject)
+        for check in subject.checks:
+            if check.status is Status.NOT_APPLICABLE:
+                lines.setdefault(f"{check.name} does not apply: {check.detail}", []).append(subject.subject)
+    yield from (f"{line} [{', '.join(names)}]" for line, names in lines.items())
 
 
 def audit_to_markdown(report: AuditReport) -> str:

@@ -57,7 +57,7 @@ def test_audit_prints_a_table_and_progress_apart_from_it(capsys):
         "optimum",
         "headroom",
     ]
-    assert "scope of block: law of one call, enumerated: V 3, L 2, K 1; 8 instances" in out
+    assert "scope: law of one call, enumerated: V 3, L 2, K 1; 8 instances [block]" in out
     assert "1 lossless; chance of any false alarm at most 1e-06; seed 0" in out
     assert "[1/1] block" in err
 
