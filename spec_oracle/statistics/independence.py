@@ -30,9 +30,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft2, next_fast_len, rfft2
-from scipy.optimize import brentq
 from scipy.special import betainc, betainccinv, gammaln, logsumexp
-from scipy.stats import binom, chi2
+from scipy.stats import binom
 
 from spec_oracle.statistics.power import DEFAULT_MISS
 from spec_oracle.statistics.validation import FloatArray, IntArray
@@ -108,7 +107,8 @@ def log_evenness(first: IntArray, second: IntArray) -> tuple[float, bool]:
     ``first`` and ``second`` int [N, C]. For each threshold t the outcomes from t on are counted in row n of
     both. The difference is a sum of fair signs, as many as there are columns in which one of both counts.
     The bet on a variance v is the law Binomial(m, 1/2)^(1 / v), normalised: its likelihood ratios have mean
-    1, and so have their product over rows and its average over thresholds and v.
+    1, and so have their product over rows and its average over thresholds and v. At a rate of 1e-9, in 60
+    rows of many columns, a tenth or six times of the right variance is found with a probability of 0.999.
     """
     thresholds = np.unique([first, second])[1:]
     if not thresholds.size:
@@ -169,22 +169,6 @@ def coupling_found_by_signs(
         return float(binom.cdf(needed - 1, coins, min(heads, 1.0)))
 
     return _smallest(missed, miss)
-
-
-def variance_ratios_found(rows: int, *, alpha: float, miss: float = DEFAULT_MISS) -> tuple[float, float]:
-    """Return the variances of counts, over the right one, from which on `log_evenness` finds them.
-
-    The first below 1, the second above. For many columns the log-ratio of all rows together is
-    (v - 1) X / 2 - rows log(v) / 2 with X of the chi-square law with as many degrees of freedom.
-    """
-    price = math.log(len(VARIANCE_RATIOS) / alpha)
-
-    def surplus(log_ratio: float) -> float:
-        statistic = float(chi2.ppf(miss, rows) if log_ratio > 0 else chi2.isf(miss, rows))
-        return math.expm1(log_ratio) * statistic - rows * log_ratio - 2 * price
-
-    low, high = (float(brentq(surplus, side * 1e-9, side * 100.0)) for side in (-1, 1))
-    return math.exp(low), math.exp(high)
 
 
 def _law(outcomes: IntArray) -> FloatArray:

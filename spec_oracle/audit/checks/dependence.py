@@ -133,7 +133,7 @@ def _told(found: Mapping[Design, Mapping[str, float]]) -> str:
     """Say for every kind of pair from which coupling on it is found in all designs."""
     pairs = next(iter(found.values()))
     worst = {pair: max(couplings[pair] for couplings in found.values()) for pair in pairs}
-    told = ", ".join(f"{pair} {coupling:.2g}" for pair, coupling in worst.items() if coupling <= 1)
+    told = ", ".join(f"{pair} {c:.2g}" if c <= 1 else f"{pair} none" for pair, c in worst.items())
     sizes = ", ".join(design.size for design in found)
     design = next(iter(found))
     return f"{sizes} {design.column}s a {design.row}: nothing shared; smallest share that is found: {told}"
