@@ -47,7 +47,7 @@ def walked(own: Callable[[Array], Array]) -> PlainFunction:
     def verify(tokens: Array, draft: Array, target: Array, generator: Any) -> tuple[Array, Array]:
         seeds = own(generator.integers(2**62, size=len(tokens)))
         results = [
-            one(tokens[b : b + 1], draft[b : b + 1], target[b : b + 1], np.random.default_rng(seed))
+            one(tokens[b : b + 1], draft[b : b + 1], target[b : b + 1], np.random.default_rng(int(seed)))
             for b, seed in enumerate(seeds)
         ]
         emitted, accepted = (np.concatenate(parts) for parts in zip(*results, strict=True))
