@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from spec_oracle.plain import PlainFunction
-from spec_oracle.specimens.foreign.paths import walked
 from spec_oracle.specimens.foreign.rows import Array, token_by_request
+from spec_oracle.specimens.foreign.uniforms import token_by_uniforms
 from spec_oracle.specimens.specimen import specimen
 from spec_oracle.specimens.toy_system import Floats, Ints, Use, keyed_noise, own_seeds, replacing
 
@@ -22,21 +22,9 @@ Uniforms: TypeAlias = Callable[[Any, tuple[int, int]], Array]
 
 def from_uniforms(draw: Uniforms) -> PlainFunction:
     """Return the token rule by these uniforms: one for each draft, the last for the token that follows."""
-
-    def verify(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
-        batch, length = x.shape
-        u, request = draw(generator, (batch, length + 1)), np.arange(batch)
-        p_of_x, q_of_x = (np.take_along_axis(rows[:, :length], x[..., None], 2)[..., 0] for rows in (p, q))
-        tau = np.cumprod(u[:, :-1] * q_of_x < p_of_x, axis=1).sum(axis=1)
-        left = np.maximum(p[:, :-1] - q, 0)
-        left = np.where(left.sum(axis=-1, keepdims=True) > 0, left, p[:, :-1])
-        sums = np.concatenate([left, p[:, -1:]], axis=1)[request, tau].cumsum(axis=-1, dtype=np.float64)
-        extra = (sums <= u[:, -1:] * sums[:, -1:]).sum(axis=-1)
-        emitted = np.where(np.arange(length + 1) < tau[:, None], np.pad(x, ((0, 0), (0, 1))), -1)
-        emitted[request, tau] = extra
-        return emitted, tau
-
-    return verify
+    return lambda x, q, p, generator: token_by_uniforms(
+        x, q, p, draw(generator, (len(x), x.shape[1] + 1)), dtype=np.float64
+    )
 
 
 def made(make: Callable[[], Uniforms]) -> PlainFunction:
@@ -102,12 +90,6 @@ def antithetic(generator: Any, shape: tuple[int, int]) -> Array:
     u = generator.random(shape)
     u[1::2] = np.nextafter(1.0, 0.0) - u[: shape[0] // 2 * 2 : 2]
     return u
-
-
-@specimen("C11", "batch", num_paths=2, function=walked)
-def shared_at_distance_2_by_paths(seeds: Ints) -> Ints:
-    """Requests 2 apart share their numbers, with several paths."""
-    return seeds[shared_at_distance_2(np.arange(len(seeds)))]
 
 
 @specimen("C11", "batch", rule="token", system=replacing("seeding"))
@@ -224,9 +206,3 @@ def split_at_32(generator: Any, shape: tuple[int, int]) -> Array:
     starts = range(0, shape[0], 32)
     parts = [generator.random((min(32, shape[0] - start), shape[1])) for start in reversed(starts)]
     return np.concatenate(parts[::-1])
-
-
-@specimen("control", num_paths=2, function=walked)
-def own_seeds_by_paths(seeds: Ints) -> Ints:
-    """Every request has a generator of its own, with several paths."""
-    return seeds

@@ -13,7 +13,7 @@ _FAMILIES = {
         *("chain", "foreign.controls", "foreign.defects", "foreign.torch_batches"),
         *("inputs", "batching", "drafting", "randomness", "positions", "controls", "coupling"),
     ),
-    2: ("multipath", "foreign.paths", "coupling"),
+    2: ("multipath", "foreign.paths"),
 }
 """Modules whose import registers specimens, by the number of paths that these need."""
 

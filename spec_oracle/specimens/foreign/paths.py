@@ -164,3 +164,16 @@ def _k_seq(children: list[int], q: Array, p: Array, rho: float, rng: Any) -> int
     accepted = served.sum()
     share = (1 - (1 - accepted) ** len(children)) / accepted if accepted > 0 else 0.0
     return draw(np.maximum(p - share * served, 0), rng)
+
+
+@specimen("C11", "batch", num_paths=2, function=walked)
+def shared_at_distance_2_by_paths(seeds: Array) -> Array:
+    """Requests 2 apart share their numbers, with several paths: groups of four keep two sets."""
+    request = np.arange(len(seeds))
+    return seeds[request - 2 * (request // 2 % 2)]
+
+
+@specimen("control", num_paths=2, function=walked)
+def own_seeds_by_paths(seeds: Array) -> Array:
+    """Every request has a generator of its own, with several paths."""
+    return seeds
