@@ -11,7 +11,7 @@ from spec_oracle.specimens.specimen import REGISTERED, Specimen
 _FAMILIES = {
     1: (
         *("chain", "foreign.controls", "foreign.defects", "foreign.torch_batches"),
-        *("inputs", "batching", "drafting", "randomness", "positions", "controls"),
+        *("inputs", "batching", "drafting", "randomness", "positions", "controls", "coupling"),
     ),
     2: ("multipath", "foreign.paths"),
 }

@@ -22,6 +22,7 @@ from spec_oracle.audit.checks import (
     scale,
     streams,
 )
+from spec_oracle.audit.checks.dependence import Design
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.evidence import findings, sampled
 from spec_oracle.audit.facts import Facts
@@ -137,9 +138,9 @@ def small_checks(monkeypatch):
         sampled: {"BATCH": 250, "FOLLOW_UPS": 8, "TARGET_TV": 0.2},
         findings: {"TARGET_TV": 0.2},
         length: {"BATCH": 250, "ROUNDS": 2, "INSTANCES": ("flat",)},
-        calls: {"ROUNDS": 6},
+        calls: {"CHAINS": (Design((2,), 19), Design((1, 2), 23))},
         streams: {"ROUNDS": 2, "SEEDS_A_ROUND": 10},
-        batch: {"ROUNDS": 2, "CALLS_A_ROUND": 5, "REPEATS": 120},
+        batch: {"BATCHES": (Design((2,), 23), Design((12,), 17)), "REPEATS": 120},
         scale: {"SWEPT_VOCABULARY": 65},
         large_vocabulary: {"ROUNDS": 2, "VOCABULARY": 129},
         low_precision: {"ROUNDS": 1, "REQUESTS": 200},
@@ -185,10 +186,17 @@ def test_ten_thousand_null_audits_raise_few_alarms():
 
 
 @pytest.mark.usefixtures("small_checks")
-def test_the_same_audit_raises_alarms_on_faulty_code():
-    """Polarity: what a null audit passes is failed on a verifier that never tests its drafts."""
-    faulty = replace(TOKEN, code=PlainCode(specimens()["always-accept"].function))
-    assert {"joint", "calls", "streams", "batch", "scale"} <= set(null_audit(0, 1e-2, faulty))
+@pytest.mark.parametrize(
+    ("name", "checks"),
+    [
+        ("always-accept", {"joint", "calls", "streams", "scale"}),
+        ("one-uniform-vector-for-the-batch", {"calls", "batch"}),
+    ],
+)
+def test_the_same_audit_raises_alarms_on_faulty_code(name, checks):
+    """Polarity: what a null audit passes is failed where drafts are not tested, or requests are not apart."""
+    faulty = replace(TOKEN, code=PlainCode(specimens()[name].function))
+    assert checks <= set(null_audit(0, 1e-2, faulty))
 
 
 def test_a_planted_defect_turns_the_same_check_red():

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks.check import Check, failed, passed, together
+from spec_oracle.audit.checks.dependence import Design, affordable, equal_calls, independent, sessions
 from spec_oracle.audit.checks.mixed_batch import mixed_batch, options_of
-from spec_oracle.audit.checks.pairs import PairToy
 from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
 from spec_oracle.audit.evidence.engine_batches import drawn_batches, enumerated_batches
 from spec_oracle.audit.evidence.findings import NoEvidenceError
@@ -32,15 +32,23 @@ from spec_oracle.toy import Instance
 from spec_oracle.toy.contexts import after_tokens, first_of_depth
 from verifiers import AnyVerifier, Drafts, replayed_decisions
 
-ROUNDS = 6
-CALLS_A_ROUND = 50
-PAIRED = 20
+BATCHES = (
+    *(Design((2,), 601), Design((16,), 151), Design((33,), 79)),
+    *(Design((128,), 37), Design((130,), 37), Design((1030,), 17)),
+)
+"""Half as many calls as are made, at each size: primes, so that no usual period hides in their halves."""
+
 REPEATS = 600
-MATES = 4
+KINDS = 5
 MIXED = 3000
+ROUNDS = 6
 REQUESTS = 2000
 STEPS = 2
-REPLAYED = 64
+REPLAYED = 16
+"""Requests of a batch that are replayed alone."""
+
+UNIFORMS = 64
+"""More than any request takes."""
 
 BATCH = Check(
     "batch",
@@ -52,19 +60,29 @@ BATCH = Check(
 
 @BATCH.way(VerifierSubject)
 def _by_replay(subject: VerifierSubject, bench: Bench, alpha: float) -> CheckResult:
-    """Judge whether requests get the same verdict alone and among others, given the same uniforms."""
+    """Judge whether requests get the same verdict alone, and in another order, given the same uniforms."""
     del alpha
     verifier, rng = subject.verifier, np.random.default_rng(bench.seed)
     instance = next(iter(bench.toys(subject.num_paths).values()))
-    drafts = sampled_drafts(instance, REPLAYED, rng, subject.drafting)
-    uniforms = np.random.default_rng(bench.seed).random((REPLAYED, REPLAYED))
-    together = verdicts(verifier, drafts, uniforms)
-    for row in range(REPLAYED):
-        one = slice(row, row + 1)
-        alone = Drafts(drafts.tokens[one], drafts.draft_probs[one], drafts.target_probs[one])
-        if not np.array_equal(together[one], verdicts(verifier, alone, uniforms[one])):
-            return failed(f"request {row} of {REPLAYED} is decided otherwise alone")
-    return passed(f"{REPLAYED} requests decided alike alone and together")
+    sizes = [size for design in BATCHES for size in design.sizes]
+    for size in sizes:
+        drafts = sampled_drafts(instance, size, rng, subject.drafting)
+        uniforms = rng.random((size, UNIFORMS))
+        together, order = verdicts(verifier, drafts, uniforms), rng.permutation(size)
+        if not np.array_equal(together[order], verdicts(verifier, *_rows(drafts, uniforms, order))):
+            return failed(f"a batch of {size} is decided otherwise in another order")
+        for row in {0, size - 1, *order[:REPLAYED].tolist()}:
+            alone = verdicts(verifier, *_rows(drafts, uniforms, np.array([row])))
+            if not np.array_equal(together[[row]], alone):
+                return failed(f"request {row} of {size} is decided otherwise alone")
+    return passed(f"requests of batches of {', '.join(map(str, sizes))} decided alike alone and in any order")
+
+
+def _rows(
+    drafts: Drafts, uniforms: NDArray[np.float64], rows: NDArray[np.int64]
+) -> tuple[Drafts, NDArray[np.float64]]:
+    arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
+    return Drafts(*(array[rows] for array in arrays)), uniforms[rows]
 
 
 def verdicts(verifier: AnyVerifier, drafts: Drafts, uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -78,70 +96,73 @@ def verdicts(verifier: AnyVerifier, drafts: Drafts, uniforms: NDArray[np.float64
     FunctionSubject,
     UniformsSubject,
     KeyedSubject,
-    requests=ROUNDS * CALLS_A_ROUND * PAIRED + REPEATS * (1 + MATES) + MIXED,
+    requests=sum(design.requests for design in BATCHES) + REPEATS * (1 + KINDS) + MIXED,
+    least=2 * (REPEATS * (1 + KINDS) + MIXED),
     of_a_true_law=True,
 )
 def _by_draws(subject: Any, bench: Bench, alpha: float) -> CheckResult:
-    """Judge whether neighbours are independent, and whether a request has the law that it has alone.
+    """Judge whether requests are independent, and whether one has the law that it has alone.
 
     It is run alone and among odd mates, and in batches of mixed requests where the code takes them.
     """
     code, seed = subject.code, bench.seed
     instance = panel(3, 3, subject.num_paths, seed)["flat"]
     parts: list[Callable[[float], CheckResult]] = [
-        lambda rate: _neighbours(code, subject.num_paths, rate, seed),
         lambda rate: _alone_and_among_mates(code, instance, rate, seed),
+        lambda rate: independent(
+            equal_calls(subject, seed), BATCHES, rate, affordable=affordable(subject, bench)
+        ),
     ]
     if subject.num_paths == 1 and options_of(code):
-        parts.append(lambda rate: mixed_batch(code, instance, MIXED, rate, seed))
+        parts.insert(0, lambda rate: mixed_batch(code, instance, MIXED, rate, seed))
     return together(alpha, *parts)
 
 
-def _neighbours(code: PlainCode, num_paths: int, alpha: float, seed: int) -> CheckResult:
-    """Pair neighbouring requests: with two drafts, where uniforms may overlap, and rows that reject often."""
-    instance = panel(2, 2, num_paths, seed)["reversed"]
-    toy, generator = PairToy(code, (instance, instance), seed), code.generator(seed)
-
-    def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        for _ in range(ROUNDS):
-            texts = np.stack([toy.texts(PAIRED, generator) for _ in range(CALLS_A_ROUND)])
-            yield [toy.paired(texts[:, ::2].reshape(-1), texts[:, 1::2].reshape(-1))]
-
-    return watched("texts of neighbours", [toy.law], rounds(), alpha=alpha)
-
-
 def _alone_and_among_mates(code: PlainCode, instance: Instance, alpha: float, seed: int) -> CheckResult:
-    request = sampled_drafts(instance, 1, checks_own_rng(seed))
-    generator = code.generator(seed)
+    """Compare the texts of a request alone with its texts among odd mates, in a new order every time."""
+    rng, generator = checks_own_rng(seed), code.generator(seed)
+    request = sampled_drafts(instance, 1, rng)
+    mates = _with_odd_mates(request)
+    arrays = (mates.tokens, mates.draft_probs, mates.target_probs)
+    orders = [rng.permutation(KINDS) for _ in range(REPEATS)]
 
-    def texts(drafts: Drafts, row: int) -> NDArray[np.int64]:
-        """Return how often request ``row`` emitted each text, by number of context."""
-        emitted = np.stack([code(drafts, generator).tokens[row] for _ in range(REPEATS)])
-        reached = after_tokens(np.zeros(REPEATS, dtype=np.int64), emitted, instance.vocab_size)
+    def texts(emitted: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Return how often each text was emitted, by number of context."""
+        reached = after_tokens(np.zeros(REPEATS, dtype=np.int64), np.stack(emitted), instance.vocab_size)
         return np.bincount(reached, minlength=first_of_depth(instance.vocab_size, instance.draft_length + 2))
 
-    p_value = homogeneity_p_value(texts(request, 0), texts(_with_odd_mates(request), 1))
+    alone = texts([code(request, generator).tokens[0] for _ in orders])
+    among = texts(
+        [
+            code(Drafts(*(array[order] for array in arrays)), generator).tokens[order == 0][0]
+            for order in orders
+        ]
+    )
+    p_value = homogeneity_p_value(alone, among)
     return CheckResult(
         "",
         Status.PASSED if p_value > alpha else Status.FAILED,
         f"a request alone and among odd mates: p-value {p_value:.3g} of {REPEATS} draws each",
         alpha,
-        REPEATS * (1 + MATES),
+        REPEATS * (1 + KINDS),
     )
 
 
 def _with_odd_mates(request: Drafts) -> Drafts:
-    """Return the batch (greedy, request, certain draft, equal models)."""
+    """Return the batch (request, greedy, certain draft, equal models, padding)."""
     tokens, draft, target = (
-        np.repeat(array, 4, axis=0) for array in (request.tokens, request.draft_probs, request.target_probs)
+        np.repeat(array, KINDS, axis=0)
+        for array in (request.tokens, request.draft_probs, request.target_probs)
     )
     vocab = request.vocab_size
-    target[0] = np.eye(vocab)[target[0].argmax(axis=-1)]
+    target[1] = np.eye(vocab)[target[1].argmax(axis=-1)]
     tokens[2] = (tokens[2] + 1) % vocab
     draft[2] = np.eye(vocab)[tokens[2]]
     target[3] = np.roll(target[3], 1, axis=-1)
     draft[3] = target[3][:, :-1]
     tokens[3] = draft[3].argmax(axis=-1)
+    tokens[4] = 0
+    draft[4] = target[4][:, :-1] = target[4][:, -1:] = np.eye(vocab)[0]
     return Drafts(tokens, draft, target)
 
 
@@ -153,6 +174,7 @@ def _by_sessions(subject: SystemSubject, bench: Bench, alpha: float) -> CheckRes
         alpha,
         lambda _: _same_in_any_batch(subject.factory, instance, bench.seed),
         lambda rate: _independent_beside_seeded(subject.factory, instance, rate, bench.seed),
+        lambda rate: independent(sessions(subject.factory(instance, bench.seed)), BATCHES, rate),
     )
 
 

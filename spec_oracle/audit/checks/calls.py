@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.bench import Bench
-from spec_oracle.audit.checks.check import Check, failed, passed
+from spec_oracle.audit.checks.check import Check, failed, passed, together
+from spec_oracle.audit.checks.dependence import Design, affordable, equal_calls, independent, sessions
 from spec_oracle.audit.checks.pairs import PairToy
 from spec_oracle.audit.evidence.engine_drawn import drawn_longer_texts
 from spec_oracle.audit.evidence.engine_enumerated import enumerated_longer_texts
@@ -27,10 +28,23 @@ from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.exact import DecisionError, VerdictError, decoded_law
+from spec_oracle.systems.contract import System
+from spec_oracle.systems.texts import decoded, unseeded
+from spec_oracle.toy import Instance
 
 ROUNDS = 6
 BATCH = 500
 KEYED_REQUESTS = 16
+
+CHAINS = (Design((4,), 151), Design((1, 2, 16, 33), 151))
+"""Chains of 302 calls, of one batch size and of several in turn, as engines keep graphs for each size."""
+
+STEPS = Design((4,), 1009, row="request", column="step")
+"""Steps of a session, two tokens each at most: systems on toys know contexts of eight."""
+
+MEMORYLESS = Instance.context_free(
+    [Fraction(n, 64) for n in (19, 21, 24)], [Fraction(n, 64) for n in (28, 20, 16)], draft_length=1
+).floats
 
 SYSTEM_TOKENS = 4
 """Tokens of a system's text: two calls reach that far on toys of draft length 2."""
@@ -69,7 +83,24 @@ def _decoded(subject: VerifierSubject, bench: Bench, alpha: float) -> CheckResul
     return replace(result, total_variation=float(worst))
 
 
-@CALLS.way(FunctionSubject, UniformsSubject, requests=2 * ROUNDS * BATCH, of_a_true_law=True)
+@CALLS.way(
+    FunctionSubject,
+    UniformsSubject,
+    requests=2 * ROUNDS * BATCH + sum(design.requests for design in CHAINS),
+    least=2 * ROUNDS * BATCH,
+    of_a_true_law=True,
+)
+def _of_functions(subject: Any, bench: Bench, alpha: float) -> CheckResult:
+    """Judge whether calls are independent: consecutive ones of two instances, equal ones at any distance."""
+    return together(
+        alpha,
+        lambda rate: _consecutive(subject, bench, rate),
+        lambda rate: independent(
+            equal_calls(subject, bench.seed), CHAINS, rate, affordable=affordable(subject, bench)
+        ),
+    )
+
+
 def _consecutive(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     """Judge whether consecutive calls with one generator, on fresh drafts, are independent.
 
@@ -104,16 +135,36 @@ def _own_keys(subject: KeyedSubject, bench: Bench, alpha: float) -> CheckResult:
 
 @CALLS.way(SystemSubject)
 def _texts(subject: SystemSubject, bench: Bench, alpha: float) -> CheckResult:
-    """Judge whether text over several calls has the target's law; state and streams are carried over."""
-    return law_of_system_texts(
-        subject.factory,
-        subject.toys(bench),
-        tokens=SYSTEM_TOKENS,
-        steps=2,
-        what="the law of two calls",
-        alpha=alpha,
-        seed=bench.seed,
+    """Judge text over several calls, then sessions one after another, and many steps of one session."""
+    factory = subject.factory
+    toys = subject.toys(bench)
+    return together(
+        alpha,
+        lambda rate: law_of_system_texts(
+            factory,
+            toys,
+            tokens=SYSTEM_TOKENS,
+            steps=2,
+            what="the law of two calls",
+            alpha=rate,
+            seed=bench.seed,
+        ),
+        lambda rate: independent(sessions(factory(toys["flat"], bench.seed)), CHAINS, rate),
+        lambda rate: _steps(factory(MEMORYLESS, bench.seed), rate),
     )
+
+
+def _steps(system: System, alpha: float) -> CheckResult:
+    """Judge whether steps of a session are independent, where no text ends and no context matters."""
+    if system.stop_token is not None or system.max_tokens is not None:
+        return passed("texts end, so that steps do depend on each other")
+
+    def draw(design: Design) -> NDArray[np.int64]:
+        requests = 2 * design.half
+        _, steps = decoded(system, system.start(unseeded(requests)), requests, *design.sizes)
+        return np.stack([step.tokens for step in steps], axis=1)
+
+    return independent(draw, [STEPS], alpha)
 
 
 @CALLS.way(EngineSubject)

@@ -23,13 +23,15 @@ def _unknown(subject: Any, bench: Bench) -> None:
 class Way:
     """How a check is run on one kind of subject.
 
-    ``requests`` is how many verified requests it costs at most; ``of_a_true_law`` marks what compares with
-    the target's law: it says nothing more of a subject whose law of one call is wrong, and is not asked then.
+    ``requests`` is how many verified requests it costs at most, ``least`` how few will do where a subject is
+    slow, None if all are needed; ``of_a_true_law`` marks what compares with the target's law: it says nothing
+    more of a subject whose law of one call is wrong, and is not asked then.
     ``known(subject, bench)`` is a result that needs no requests, None where there is none.
     """
 
     run: Answer
     requests: int = 0
+    least: int | None = None
     of_a_true_law: bool = False
     known: Callable[[Any, Bench], CheckResult | None] = _unknown
 
@@ -75,8 +77,9 @@ class Check:
         if known is not None:
             return known
         pace = bench.pace(subject) if way.requests else float("inf")
-        if way.requests > pace * bench.budget:
-            detail = f"takes {way.requests} requests, at {pace:.0f} a second; raise --budget"
+        least = way.requests if way.least is None else way.least
+        if least > pace * bench.budget:
+            detail = f"takes {least} requests, at {pace:.0f} a second; raise --budget"
             return CheckResult(self.name, Status.NOT_RUN, detail)
         alpha = bench.alpha * float(self.share)
         return replace(settled(lambda: way.run(subject, bench, alpha)), name=self.name)

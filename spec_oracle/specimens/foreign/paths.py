@@ -40,6 +40,22 @@ def by_steps(step: Step) -> PlainFunction:
     return verify
 
 
+def walked(own: Callable[[Array], Array]) -> PlainFunction:
+    """Return recursive rejection in which a request has a generator of its own, with the seed of ``own``."""
+    one = by_steps(recursive_rejection)
+
+    def verify(tokens: Array, draft: Array, target: Array, generator: Any) -> tuple[Array, Array]:
+        seeds = own(generator.integers(2**62, size=len(tokens)))
+        results = [
+            one(tokens[b : b + 1], draft[b : b + 1], target[b : b + 1], np.random.default_rng(int(seed)))
+            for b, seed in enumerate(seeds)
+        ]
+        emitted, accepted = (np.concatenate(parts) for parts in zip(*results, strict=True))
+        return emitted, accepted
+
+    return verify
+
+
 walk = partial(specimen, function=by_steps, num_paths=2)
 
 
@@ -148,3 +164,16 @@ def _k_seq(children: list[int], q: Array, p: Array, rho: float, rng: Any) -> int
     accepted = served.sum()
     share = (1 - (1 - accepted) ** len(children)) / accepted if accepted > 0 else 0.0
     return draw(np.maximum(p - share * served, 0), rng)
+
+
+@specimen("C11", "batch", num_paths=2, function=walked)
+def shared_at_distance_2_by_paths(seeds: Array) -> Array:
+    """Requests 2 apart share their numbers, with several paths: groups of four keep two sets."""
+    request = np.arange(len(seeds))
+    return seeds[request - 2 * (request // 2 % 2)]
+
+
+@specimen("control", num_paths=2, function=walked)
+def own_seeds_by_paths(seeds: Array) -> Array:
+    """Every request has a generator of its own, with several paths."""
+    return seeds

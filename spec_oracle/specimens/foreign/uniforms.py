@@ -1,5 +1,7 @@
 """Verifiers that take their uniforms as an argument, as GPU kernels do: a right and a slightly wrong one."""
 
+from typing import Any
+
 import numpy as np
 
 from spec_oracle.specimens.foreign.rows import Array
@@ -10,12 +12,14 @@ def _along(rows: Array, x: Array) -> Array:
     return np.take_along_axis(rows, x[..., None], 2)[..., 0]
 
 
-def _token(x: Array, q: Array, p: Array, uniforms: Array, shift: float) -> tuple[Array, Array]:
-    """Run the token rule in float32; ``shift`` is added to every threshold."""
-    p, q, u = (array.astype(np.float32) for array in (p, q, uniforms))
+def token_by_uniforms(
+    x: Array, q: Array, p: Array, uniforms: Array, *, dtype: Any = np.float32, shift: float = 0.0
+) -> tuple[Array, Array]:
+    """Run the token rule in this type; ``shift`` is added to every threshold."""
+    p, q, u = (array.astype(dtype) for array in (p, q, uniforms))
     batch, length = x.shape
     ratio = _along(p[:, :-1], x) / _along(q, x)
-    tau = np.cumprod(u[:, :-1] < ratio + np.float32(shift), axis=1).sum(axis=1)
+    tau = np.cumprod(u[:, :-1] < ratio + dtype(shift), axis=1).sum(axis=1)
     left = np.maximum(p[:, :-1] - q, 0)
     left = np.where(left.sum(axis=2, keepdims=True) > 0, left, p[:, :-1])
     weights = np.concatenate([left, p[:, -1:]], axis=1)[np.arange(batch), tau].cumsum(axis=1)
@@ -32,11 +36,11 @@ def token_kernel(
     draft_tokens: Array, draft_probs: Array, target_probs: Array, uniforms: Array
 ) -> tuple[Array, Array]:
     """Run the token rule."""
-    return _token(draft_tokens, draft_probs, target_probs, uniforms, 0.0)
+    return token_by_uniforms(draft_tokens, draft_probs, target_probs, uniforms)
 
 
 def shifted_token_kernel(
     draft_tokens: Array, draft_probs: Array, target_probs: Array, uniforms: Array
 ) -> tuple[Array, Array]:
     """Accept a little too often: every threshold is 5e-4 too high."""
-    return _token(draft_tokens, draft_probs, target_probs, uniforms, 5e-4)
+    return token_by_uniforms(draft_tokens, draft_probs, target_probs, uniforms, shift=5e-4)

@@ -11,12 +11,18 @@ NOT_FOLLOWED = {
     "padding-lane-wins": "puts race clocks beside a NaN in one array; right on rows that are laws",
     "stale-draft-buffer": "reads what the call before left: one call has no law of its own",
     "generator-not-advanced": "copies its generator, so that draws repeat those of the original",
+    "shared-2-calls-apart": "reads what earlier calls left: one call has no law of its own",
+    "shared-64-calls-apart": "reads what earlier calls left: one call has no law of its own",
+    "stratified": "permutes rows of an array at random; right",
+    "blocks-of-a-counter-generator": "makes generators of its own from a key that it draws; right",
+    "hash-of-a-counter": "hashes a key that it draws; right",
 }
-"""One-call specimens whose law is not found, and why; `joint` or another check of draws kills each."""
+"""One-call specimens whose law is not found, and why; those that are wrong are killed by a check of draws."""
 
 LOSSY_BESIDES = {
     "floor-under-residual": "a floor of 1e-5 shows at three tokens, too: total variation 2e-5",
     "one-greedy-mate-makes-all-greedy": "a peaked row of the toy is a point mass, which counts as greedy",
+    "result-of-the-call-before-the-last": "returns results of other runs when one is run for every outcome",
 }
 """Specimens that are declared for another check, and lossy in one call nevertheless."""
 

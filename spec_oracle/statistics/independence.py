@@ -1,0 +1,187 @@
+"""Independence of repeated draws of one law that nobody has to know: exact tests, and what they find.
+
+N calls of C requests each, all alike, bring outcomes x[n, c]. If requests ignore each other they are
+independent draws of one law. Two facts need no more than that, no law and no limit theorem:
+
+* *Fair signs.* For outcomes in any order, s = sign(x - y) of two draws of one law is +1 as often as -1. Signs
+  of disjoint pairs are independent, and products along the edges of a forest of independent fair signs are
+  independent fair signs again (leave by leave each product takes in a new sign). All pairs of places at one
+  distance form disjoint paths, so how many of m signs that are not 0 agree with the sign at that distance is
+  exactly Binomial(m, 1/2); one FFT counts them for all distances. Likewise the sum of a row of signs is that
+  of as many fair coins: more even rows are stratified or antithetic, less even ones share their numbers.
+* *Coincidences.* Two independent draws are equal with the probability k = sum p^2. Disjoint pairs bound k
+  from above (Clopper and Pearson), and the equal ones among other disjoint pairs are Binomial(m, k).
+
+Sharing all random numbers with probability c makes two equal requests equal with probability c + (1 - c) k.
+
+>>> rng = np.random.default_rng(0)
+>>> x, y = rng.integers(10, size=(2, 50, 200))
+>>> x[:, 64:128], y[:, 64:128] = x[:, :64], y[:, :64]
+>>> sums, edges = lagged_products(fair_signs(x, y))
+>>> p_values = fair_coin_p_values(sums[0, 1:200], edges[0, 1:200])
+>>> int(p_values.argmin()) + 1, bool(p_values.min() < 1e-100)
+(64, True)
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import irfft2, next_fast_len, rfft2
+from scipy.special import betainc, betainccinv, gammaln, logsumexp
+from scipy.stats import binom
+
+from spec_oracle.statistics.power import DEFAULT_MISS
+from spec_oracle.statistics.validation import FloatArray, IntArray
+
+VARIANCE_RATIOS = tuple(2.0**k for k in (-8, -6, -4, -3, -2, -1, -0.5, 0.5, 1, 2, 3, 4, 6, 8))
+"""Variances of counts, over the right one, that `log_evenness` bets on, in equal parts."""
+
+
+def fair_signs(first: IntArray, second: IntArray) -> NDArray[np.int8]:
+    """Return sign(first - second), elementwise."""
+    return np.asarray(np.sign(first - second), dtype=np.int8)
+
+
+def lagged_products(signs: NDArray[np.int8], later_from: int = 0) -> tuple[IntArray, IntArray]:
+    """Return sums of products of signs [..., N, C] at every distance, and how many products are not 0.
+
+    Both int [..., N, D], D >= 2 C: entry (n, c) belongs to pairs of places n rows and c columns apart, c - D
+    columns where c >= C. The later place of a pair lies in columns from ``later_from`` on.
+    """
+    shape = [next_fast_len(2 * size) for size in signs.shape[-2:]]
+    sums, edges = (_correlated(values, later_from, shape) for values in (signs, np.abs(signs)))
+    return sums, edges
+
+
+def _correlated(values: NDArray[np.int8], later_from: int, shape: list[int]) -> IntArray:
+    rows, columns = values.shape[-2:]
+    later = np.where(np.arange(columns) < later_from, 0, values)
+    spectrum = np.conj(rfft2(values, shape)) * rfft2(later, shape)
+    return np.asarray(np.rint(irfft2(spectrum, shape)[..., :rows, :]), dtype=np.int64)
+
+
+def fair_coin_p_values(sums: IntArray, edges: IntArray) -> FloatArray:
+    """Return exact two-sided p-values for sums of ``edges`` fair signs; conservative, since discrete."""
+    heads = (edges + np.abs(sums)) // 2
+    p_values = np.ones(sums.shape)
+    some = heads > 0
+    p_values[some] = 2 * betainc(heads[some], edges[some] - heads[some] + 1, 0.5)
+    return np.minimum(p_values, 1.0)
+
+
+def coincidence_bound(outcomes: IntArray, alpha: float) -> float:
+    """Return an upper bound, but for a chance ``alpha``, of how often two independent outcomes are equal.
+
+    ``outcomes`` int [N, C]. The pairs that bound it are a column apart, in rows 2 n and 2 n + 1.
+    """
+    even = len(outcomes) // 2 * 2
+    equal = outcomes[:even:2] == np.roll(outcomes[1:even:2], 1, axis=1)
+    return _upper_bound(int(equal.sum()), equal.size, alpha)
+
+
+def _upper_bound(heads: int, coins: int, alpha: float) -> float:
+    """Upper confidence bound (Clopper-Pearson) of the chance of heads."""
+    return float(betainccinv(heads + 1, coins - heads, alpha)) if heads < coins else 1.0
+
+
+def coincidences(outcomes: IntArray) -> IntArray:
+    """Return in how many rows every two columns of outcomes int [N, C] are equal, int [C, C], 0 for c, c."""
+    values = np.unique(outcomes)
+    indicators = (outcomes[:, None, :] == values[:, None]).reshape(-1, outcomes.shape[1]).astype(np.float32)
+    equal = np.asarray(np.rint(indicators.T @ indicators), dtype=np.int64)
+    np.fill_diagonal(equal, 0)
+    return equal
+
+
+def coincidence_p_value(agreeing: int, pairs: int, bound: float) -> float:
+    """Return P(Binomial(pairs, bound) >= agreeing)."""
+    return float(betainc(agreeing, pairs - agreeing + 1, bound)) if agreeing > 0 else 1.0
+
+
+def log_evenness(first: IntArray, second: IntArray) -> tuple[float, bool]:
+    """Return a log e-value against independent columns, and whether rows are rather too even.
+
+    ``first`` and ``second`` int [N, C]. For each threshold t the outcomes from t on are counted in row n of
+    both. The difference is a sum of fair signs, as many as there are columns in which one of both counts.
+    The bet on a variance v is the law Binomial(m, 1/2)^(1 / v), normalised: its likelihood ratios have mean
+    1, and so have their product over rows and its average over thresholds and v. At a rate of 1e-9, in 60
+    rows of many columns, a tenth or six times of the right variance is found with a probability of 0.999.
+    """
+    thresholds = np.unique([first, second])[1:]
+    if not thresholds.size:
+        return 0.0, False
+    signs = np.stack([fair_signs(1 * (first >= t), 1 * (second >= t)) for t in thresholds])
+    coins, heads = np.abs(signs).sum(axis=2), (signs == 1).sum(axis=2)
+    powers = 1 / np.array(VARIANCE_RATIOS)
+    sizes, which = np.unique(coins, return_inverse=True)
+    norms = np.stack([logsumexp(powers[:, None] * _log_fair(np.arange(m + 1), m), axis=1) for m in sizes])
+    ratios = (powers - 1) * _log_fair(heads, coins)[..., None] - norms[which.reshape(coins.shape)]
+    log_e = ratios.sum(axis=1)
+    total = float(logsumexp(log_e)) - math.log(log_e.size)
+    return total, bool(powers[log_e.max(axis=0).argmax()] > 1)
+
+
+def _log_fair(heads: IntArray, coins: Any) -> FloatArray:
+    """Log of the chance of ``heads`` heads of ``coins`` fair coins."""
+    ways = gammaln(coins + 1) - gammaln(heads + 1) - gammaln(coins - heads + 1)
+    return np.asarray(ways - coins * math.log(2), dtype=np.float64)
+
+
+def coupling_found_by_coincidences(
+    pairs: int, outcomes: IntArray, *, alpha: float, miss: float = DEFAULT_MISS
+) -> float:
+    """Return the smallest coupling c that shows in ``pairs`` pairs, infinite where none does.
+
+    ``alpha`` is the rate of one test, and of the bound that it uses; c is the probability with which two
+    requests share all their random numbers. ``outcomes`` int [N, C] give the chance of a coincidence; half of
+    ``miss`` is for a bound that comes out too high.
+    """
+    chance, coins = float((_law(outcomes) ** 2).sum()), outcomes.size // 2
+    bound = _upper_bound(int(binom.isf(miss / 2, coins, chance)), coins, alpha)
+    needed = int(binom.isf(alpha, pairs, bound)) + 1
+    return _smallest(lambda c: float(binom.cdf(needed - 1, pairs, c + (1 - c) * chance)), miss / 2)
+
+
+def coupling_found_by_signs(
+    pairs: int, outcomes: IntArray, *, alpha: float, miss: float = DEFAULT_MISS
+) -> float:
+    """Return the smallest coupling c, as above, that shows in products of ``pairs`` pairs of signs.
+
+    A sign is that of two calls, so that both share with probability c^2, and the product is 1 unless they
+    tie. One of both shares with probability 2 c (1 - c), when the product has the mean square of
+    P(Y < X | X) - P(Y > X | X). With a single outcome nothing shows.
+    """
+    law = _law(outcomes)
+    if law.size == 1:
+        return math.inf
+    lead = np.cumsum(law) - law - (1 - np.cumsum(law))
+    of_one, of_both = float(law @ lead**2), float(1 - law @ law)
+
+    def missed(c: float) -> float:
+        one, both, none = 2 * c * (1 - c), c**2, (1 - c) ** 2
+        counted = both * of_both + one * float(law @ (1 - law) ** 2) + none * of_both**2
+        coins = int(pairs * counted)
+        needed = float(binom.isf(alpha / 2, coins, 0.5)) + 1
+        heads = (1 + (both * of_both + one * of_one) / counted) / 2
+        return float(binom.cdf(needed - 1, coins, min(heads, 1.0)))
+
+    return _smallest(missed, miss)
+
+
+def _law(outcomes: IntArray) -> FloatArray:
+    counts = np.unique(outcomes, return_counts=True)[1]
+    return np.asarray(counts / counts.sum(), dtype=np.float64)
+
+
+def _smallest(missed: Callable[[float], float], miss: float) -> float:
+    """Bisect for the coupling at which the chance to miss it comes down to ``miss``."""
+    if missed(1.0) > miss:
+        return math.inf
+    low, high = 0.0, 1.0
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (low, middle) if missed(middle) <= miss else (middle, high)
+    return high

@@ -1,0 +1,203 @@
+"""Dependence between requests and between calls: what is found, what stands, how often it is a mistake."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import verifiers
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.checks.batch import BATCHES
+from spec_oracle.audit.checks.calls import CHAINS, STEPS
+from spec_oracle.audit.checks.dependence import Design, equal_calls, equal_requests, findings, ordered
+from spec_oracle.audit.results import Status
+from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.audit.subjects.system import SystemSubject
+from spec_oracle.audit.subjects.verifier import VerifierSubject
+from spec_oracle.plain import PlainCode, as_plain
+from spec_oracle.specimens.foreign.uniforms import token_by_uniforms
+from spec_oracle.specimens.registry import specimens
+from verifiers import numpy_decisions
+
+NEVER = 1e-6
+"""Chance that a test of this module fails although nothing is wrong."""
+
+ALL = [s for paths in (1, 2) for s in specimens(num_paths=paths).values()]
+FAULTY = [s for s in ALL if s.catalogue_id in {"C11", "C12", "C13"}]
+RIGHT = (
+    *("blocks-of-a-counter-generator", "hash-of-a-counter", "buffer-for-each-size", "split-at-32"),
+    *("own-seeds-by-paths", "system", "system-with-stop-and-budget"),
+)
+TOKEN = as_plain(verifiers.get("token"))
+STATELESS = [
+    n for n in verifiers.names() if n not in {"greedy_block", "greedy_multipath_carry", "block_transport"}
+]
+
+
+def subject_of(specimen):
+    if specimen.system is not None:
+        return SystemSubject(specimen.name, specimen.system)
+    return FunctionSubject(
+        specimen.name, PlainCode(specimen.function, specimen.array), num_paths=specimen.num_paths
+    )
+
+
+@pytest.mark.parametrize("specimen", FAULTY, ids=lambda specimen: specimen.name)
+def test_shared_numbers_are_found_by_the_check_that_is_made_for_them(specimen):
+    for check in specimen.killers:
+        result = CHECKS[check].outcome(subject_of(specimen), Bench())
+        assert result.status is Status.FAILED, result.detail
+
+
+@pytest.mark.parametrize("specimen", [s for s in ALL if s.name in RIGHT], ids=lambda specimen: specimen.name)
+def test_right_code_that_looks_like_it_stands(specimen):
+    for check in ("batch", "calls"):
+        result = CHECKS[check].outcome(subject_of(specimen), Bench())
+        assert result.status is Status.PASSED, result.detail
+
+
+def sharing(distance, uniforms=(0, 1, 2), start=0):
+    """Return the token rule in which every second block of ``distance`` requests repeats the one before."""
+
+    def verify(x, q, p, generator):
+        drawn, number = generator.random((len(x), x.shape[1] + 1)), np.arange(len(x)) - start
+        source = np.where(number // distance % 2 == 1, number - distance, number) + start
+        source = np.where(number < 0, number + start, source)
+        drawn[:, uniforms] = drawn[source][:, uniforms]
+        return token_by_uniforms(x, q, p, drawn, dtype=np.float64)
+
+    return FunctionSubject("sharing", PlainCode(verify))
+
+
+def is_found(subject, design, seed=0):
+    """Whether one design shows dependence, at its part of the rate of `batch` in a run of 1e-6."""
+    rate = 1e-7 / 3 / len(BATCHES)
+    return min(findings(ordered(equal_calls(subject, seed)(design)), design, rate))[0] <= rate
+
+
+@pytest.mark.parametrize("distance", [1, 2, 7, 32, 64, 515, 1000, 1023, 1024, 1028, 1029])
+def test_numbers_shared_at_any_distance_in_a_batch_of_1030_are_found(distance):
+    assert is_found(sharing(distance), BATCHES[-1])
+
+
+@pytest.mark.parametrize(("uniform", "distance"), [*itertools.product(range(3), (1, 64, 515, 900))])
+def test_a_single_shared_uniform_is_found(uniform, distance):
+    assert is_found(sharing(distance, [uniform]), BATCHES[-1])
+
+
+def test_requests_beyond_the_1024th_that_share_among_themselves_are_found():
+    assert is_found(sharing(1, start=1024), BATCHES[-1])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("distance", "uniforms"), [(64, [0]), (515, [1]), (900, [0]), (1024, [0, 1, 2]), (1029, [0, 1, 2])]
+)
+def test_numbers_shared_in_a_batch_of_1030_are_found_with_a_power_of_0_999(distance, uniforms):
+    runs = 1000
+    missed = sum(not is_found(sharing(distance, uniforms), BATCHES[-1], seed) for seed in range(runs))
+    assert missed <= stats.binom.isf(NEVER, runs, 1e-3)
+
+
+def alarms(runs, level):
+    """Run all families on independent outcomes; return how often a p-value is at most ``level``."""
+    rng, design = np.random.default_rng(7), Design((6,), 11)
+    law = np.array([0.05, 0.15, 0.2, 0.6])
+    count = 0
+    for _ in range(runs):
+        outcomes = rng.choice(4, p=law, size=(2 * design.half, 6))
+        orders = np.stack([outcomes, (outcomes + 2) % 4, outcomes // 2])
+        count += min(findings(orders, design, level))[0] <= level
+    return count
+
+
+def test_independent_outcomes_seldom_raise_an_alarm():
+    assert alarms(400, 0.2) <= stats.binom.isf(NEVER, 400, 0.2)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("level", [0.1, 1e-2, 1e-3])
+def test_p_values_are_not_too_small_in_the_tail(level):
+    assert alarms(40_000, level) <= stats.binom.isf(NEVER, 40_000, level)
+
+
+@pytest.mark.parametrize(("name", "paths"), [*itertools.product(STATELESS, (1, 2, 3))])
+def test_equal_requests_have_emissions_of_much_entropy_under_every_rule(name, paths):
+    """Two emissions are equal with a probability of 0.2 at most, and lengths differ."""
+    drafts = equal_requests(4000, 1 if getattr(verifiers.get(name), "single_path", False) else paths)
+    verdict = verifiers.get(name).verify(drafts, numpy_decisions(np.random.default_rng(0)))
+    counts = np.unique(verdict.emitted, axis=0, return_counts=True)[1] / 4000
+    assert (counts**2).sum() < 0.22
+    assert len(np.unique(verdict.num_accepted)) > 1
+
+
+def test_chains_are_as_long_as_they_should_be():
+    assert all(2 * chain.half >= 300 for chain in CHAINS)
+    assert [size for design in BATCHES for size in design.sizes] == [2, 16, 33, 128, 130, 1030]
+    assert STEPS.sizes[0] > 3
+
+
+@pytest.mark.parametrize(("pace", "status"), [(30_000.0, Status.PASSED), (10.0, Status.NOT_RUN)])
+def test_slow_code_is_asked_less_or_nothing_and_that_is_told(pace, status):
+    bench = Bench(budget=1.0)
+    bench._pace = pace
+    result = CHECKS["batch"].outcome(FunctionSubject("slow", PlainCode(TOKEN)), bench)
+    assert result.status is status, result.detail
+    assert result.draws < sum(design.requests for design in BATCHES) / 2
+
+
+def refusing(tokens, draft_probs, target_probs, generator):
+    if len(tokens) > 128:
+        raise ValueError("capacity 128")
+    return TOKEN(tokens, draft_probs, target_probs, generator)
+
+
+def test_sizes_that_are_refused_are_named():
+    result = CHECKS["batch"].outcome(FunctionSubject("mine", PlainCode(refusing)), Bench())
+    assert result.status is Status.PASSED
+    assert "1030 requests a call: raised ValueError: capacity 128" in result.detail
+
+
+def frozen(tokens, draft_probs, target_probs, generator):
+    """At a size of 33 every request of every call decides by the same numbers."""
+    own = [np.random.default_rng(0) for _ in tokens] if len(tokens) == 33 else [generator] * len(tokens)
+    arrays = (tokens, draft_probs, target_probs)
+    results = [TOKEN(*(array[b : b + 1] for array in arrays), one) for b, one in enumerate(own)]
+    return tuple(np.concatenate(parts) for parts in zip(*results, strict=True))
+
+
+def test_emissions_that_are_all_alike_leave_the_check_open():
+    result = CHECKS["batch"].outcome(FunctionSubject("mine", PlainCode(frozen)), Bench())
+    assert result.status is Status.INCONCLUSIVE
+    assert "33 requests a call: all of" in result.detail
+
+
+class FromPlaceOn:
+    """The token rule; requests from a place on take over the next token of another request."""
+
+    single_path = True
+
+    def __init__(self, place, source):
+        self.place, self.source = place, source
+
+    def verify(self, drafts, decisions):
+        verdict = verifiers.get("token").verify(drafts, decisions)
+        tokens = verdict.next_token.copy()
+        tokens[self.place :] = tokens[self.source]
+        return replace(verdict, next_token=tokens)
+
+
+@pytest.mark.parametrize(("place", "source"), [(129, 0), (1024, 0), (1, -1)])
+def test_a_verifier_that_looks_at_other_requests_is_found_by_replay(place, source):
+    result = CHECKS["batch"].outcome(VerifierSubject("mine", FromPlaceOn(place, source)), Bench())
+    assert result.status is Status.FAILED
+
+
+@pytest.mark.parametrize("name", ["token", "block", "traversal", "greedy_block"])
+def test_built_in_rules_decide_alike_alone_and_in_any_order(name):
+    paths = 1 if getattr(verifiers.get(name), "single_path", False) else 2
+    result = CHECKS["batch"].outcome(VerifierSubject(name, verifiers.get(name), num_paths=paths), Bench())
+    assert result.status is Status.PASSED, result.detail
