@@ -18,6 +18,7 @@ class BalancedMultipathBlockVerifier:
     """
 
     tolerance: float = TOLERANCE
+    any_order: bool = True
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Select one path of every request, node by node, and verify it."""

@@ -18,6 +18,8 @@ class GlobalResolutionVerifier:
     """
 
     tolerance: float = TOLERANCE
+    walks: bool = True
+    any_order: bool = True
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""
