@@ -1,4 +1,4 @@
-"""The command line: ``spec-oracle audit | efficiency | optimum | specimens | claims | instance``."""
+"""The command line: ``spec-oracle audit | efficiency | optimum | specimens | claims | instance | sweep``."""
 
 import os
 import shlex
@@ -49,6 +49,7 @@ def _parser() -> ArgumentParser:
     from spec_oracle.commands.efficiency import add_claims, add_efficiency, add_optimum
     from spec_oracle.commands.instances import add_instance
     from spec_oracle.commands.options import Parser
+    from spec_oracle.commands.sweep import add_sweep
 
     parser = Parser(prog="spec-oracle", description="Exact and statistical checks of speculative decoding.")
     parser.add_argument("--version", action="version", version=f"spec-oracle {tool_version()}")
@@ -59,6 +60,7 @@ def _parser() -> ArgumentParser:
     add_specimens(commands)
     add_claims(commands)
     add_instance(commands)
+    add_sweep(commands)
     return parser
 
 

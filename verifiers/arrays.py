@@ -85,7 +85,7 @@ def pick_each(row: Array, index: Array) -> Array:
 
 def positive_part(values: Array) -> Array:
     """Return max(values, 0), elementwise; NaN stays NaN."""
-    return kept(~(values < 0), values)
+    return kept(~(values < 0), values) if is_exact(values) else namespace(values).clip(values, 0)
 
 
 def minimum_one(values: Array) -> Array:

@@ -137,7 +137,9 @@ class Verifier(Protocol):
     """A verification rule.
 
     May also declare ``drafting`` (a `Drafting`; independent paths when absent), ``single_path`` (true where
-    all paths but the first are ignored) and ``largest_vocab_size`` (the most tokens it is made for).
+    all paths but the first are ignored), ``largest_vocab_size`` (the most tokens it is made for), and what
+    makes its exact law cheaper: ``walks`` (true where it is `parts.walk` with a one-step rule) and
+    ``any_order`` (true where the law of the emission is the same after the paths in any order).
     """
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:

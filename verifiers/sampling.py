@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from math import prod
 
-from verifiers.arrays import Array, in_working_precision, namespace
+from verifiers.arrays import Array, arange_like, as_float64, kept, namespace, zeros
 from verifiers.errors import InvalidInputError
+
+_BLOCK = 512
+"""Weights are summed in blocks of so many, and only the block that holds the answer is looked into."""
 
 
 def invert_cdf(weights: Array, uniform: Array) -> Array:
@@ -12,17 +15,38 @@ def invert_cdf(weights: Array, uniform: Array) -> Array:
 
     Shapes: weights [..., V], uniform [...] in [0, 1]; returns int [...]. An index of weight zero is never
     returned while a positive weight exists, whatever the rounding and even for a uniform of exactly 0 or 1.
+    Sums are in float64; no array of V numbers is.
 
     >>> import numpy as np
     >>> invert_cdf(np.array([[1.0, 0.0, 2.0, 1.0]] * 4), np.array([0.0, 0.25, 0.75, 1.0])).tolist()
     [0, 2, 3, 3]
     """
     xp = namespace(weights)
-    cumulative = xp.cumulative_sum(xp.astype(in_working_precision(weights), xp.float64), axis=-1)
-    total = cumulative[..., -1:]
-    index = xp.sum(xp.astype(cumulative <= uniform[..., None] * total, xp.int64), axis=-1)
-    last_positive = xp.sum(xp.astype(cumulative < total, xp.int64), axis=-1)
-    return xp.minimum(index, last_positive)
+    vocab = weights.shape[-1]
+    whole = vocab - vocab % _BLOCK
+    blocks = xp.reshape(weights[..., :whole], (*weights.shape[:-1], whole // _BLOCK, _BLOCK))
+    sums = [xp.sum(blocks, axis=-1, dtype=xp.float64)]
+    if whole < vocab:
+        sums.append(xp.sum(weights[..., whole:], axis=-1, keepdims=True, dtype=xp.float64))
+    below = xp.cumulative_sum(xp.concat(sums, axis=-1), axis=-1)
+    wanted = uniform * below[..., -1]
+    block = _first_above(below, wanted)
+    inside = block[..., None] * _BLOCK + arange_like(weights, min(_BLOCK, vocab))
+    is_token = inside < vocab
+    chosen = xp.take_along_axis(weights, xp.where(is_token, inside, vocab - 1), axis=-1)
+    before = kept(
+        block > 0,
+        xp.take_along_axis(below, xp.where(block > 0, block - 1, zeros(block))[..., None], axis=-1)[..., 0],
+    )
+    within = xp.cumulative_sum(kept(is_token, as_float64(chosen)), axis=-1)
+    return block * _BLOCK + _first_above(within, wanted - before)
+
+
+def _first_above(cumulative: Array, wanted: Array) -> Array:
+    """Return where growing sums [..., N] first exceed ``wanted`` [...], at most where they end."""
+    xp = namespace(cumulative)
+    index = xp.count_nonzero(cumulative <= wanted[..., None], axis=-1)
+    return xp.minimum(index, xp.count_nonzero(cumulative < cumulative[..., -1:], axis=-1))
 
 
 class SamplingDecisions:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
-from spec_oracle.exact.drafting import draft_law
+from spec_oracle.exact.drafting import draft_law, multiset_law
 from spec_oracle.toy import Context, Instance
 from spec_oracle.toy.size import FLOAT_BYTES, RATIONAL_BYTES, require_memory
 from spec_oracle.validation import require_instance_of
@@ -35,11 +35,13 @@ class VerdictError(SpecOracleError):
 class DraftTable:
     """Every draft tuple of an instance, and the model rows along it, ready to be handed over in batches."""
 
-    def __init__(self, instance: Instance, drafting: Drafting, chosen: Arithmetic) -> None:
+    def __init__(
+        self, instance: Instance, drafting: Drafting, chosen: Arithmetic, *, any_order: bool = False
+    ) -> None:
         require_memory(instance.vocab_size, instance.draft_length, exact=instance.target.is_exact)
         target = [chosen.prepare(instance.target.rows(d)) for d in range(instance.draft_length + 1)]
         draft = [chosen.prepare(instance.draft.rows(d)) for d in range(instance.draft_length)]
-        self.law = draft_law(draft, instance.num_paths, drafting)
+        self.law = (multiset_law if any_order else draft_law)(draft, instance.num_paths, drafting)
         # One table a model, so that the rows of a batch are copied once and not once a depth.
         self._starts = np.cumsum([0, *(len(level) for level in target[:-1])])
         self._target, self._draft, self._chosen = np.concatenate(target), np.concatenate(draft), chosen
@@ -108,12 +110,12 @@ def call_verifier(
 
 
 def checked_emissions(
-    verdict: Verdict, instance: Instance, chosen: Arithmetic
+    verdict: Verdict, size: Instance | Drafts, chosen: Arithmetic
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return tau [R] and the emitted tokens [R, L+1]; raise `VerdictError` where they are no emission."""
-    tau = _within("num_accepted", chosen.to_numpy(verdict.num_accepted), instance.draft_length + 1)
-    _within("path", chosen.to_numpy(verdict.path), instance.num_paths)
-    _within("next_token", chosen.to_numpy(verdict.next_token), instance.vocab_size)
+    tau = _within("num_accepted", chosen.to_numpy(verdict.num_accepted), size.draft_length + 1)
+    _within("path", chosen.to_numpy(verdict.path), size.num_paths)
+    _within("next_token", chosen.to_numpy(verdict.next_token), size.vocab_size)
     return tau, chosen.to_numpy(verdict.emitted)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from verifiers import Drafting, InvalidInputError
 from verifiers.arrays import Array, arange_like, namespace, normalised
+from verifiers.parts.multisets import multisets
 from verifiers.parts.top_draft_law import child_law
 
 
@@ -55,6 +57,24 @@ def draft_law(
         tokens = np.concatenate([tokens, drawn[:, :, None]], axis=2)
         contexts = np.concatenate([contexts, contexts[:, :, -1:] * vocab + drawn[:, :, None]], axis=2)
     return DraftLaw(tokens, contexts, probability)
+
+
+def multiset_law(
+    levels: Sequence[NDArray[Any]], num_paths: int, drafting: Drafting, *, max_tuples: int = 5_000_000
+) -> DraftLaw:
+    """Enumerate the draft tuples up to the order of their paths: up to K! fewer, for code that ignores it.
+
+    Every multiset of independent paths comes once, sorted, with the probability of all its orders; under
+    other laws of drafting, whose paths depend on each other, every tuple comes as in `draft_law`.
+    """
+    if drafting is not Drafting.INDEPENDENT:
+        return draft_law(levels, num_paths, drafting, max_tuples=max_tuples)
+    single = draft_law(levels, 1, drafting, max_tuples=max_tuples)
+    _require_few(comb(len(single.tokens) + num_paths - 1, num_paths), max_tuples, levels, num_paths)
+    chosen, orders = zip(*multisets(len(single.tokens), num_paths), strict=True)
+    paths = np.array(chosen)
+    probability = single.probability[paths].prod(axis=1) * np.array(orders)
+    return DraftLaw(single.tokens[paths, 0], single.contexts[paths, 0], probability)
 
 
 def num_tuples(levels: Sequence[NDArray[Any]], num_paths: int) -> int:

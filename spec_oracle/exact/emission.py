@@ -106,22 +106,7 @@ def emission_law(
     """
     bound, numbers, chosen = prepared_call(verifier, instance, exact=exact, array=array, dtype=dtype)
     table = DraftTable(numbers, drafting_of(verifier), chosen)
-
-    def run(rows: NDArray[np.int64], decisions: ScriptedDecisions) -> Verdict:
-        state = fresh_state(bound, len(rows))
-        verdict, _ = call_verifier(bound, table.drafts(rows), decisions, state)
-        return verdict
-
-    zero = table.law.probability.sum() * 0
-    masses = [np.full(numbers.vocab_size**length, zero) for length in range(1, numbers.draft_length + 2)]
-    for branches in enumerate_branches(
-        run,
-        table.law.probability,
-        max_rows=table.batch_rows,
-        to_numpy=chosen.to_numpy,
-        from_numpy=chosen.from_numpy,
-    ):
-        _add(masses, branches.result, branches.weight, numbers, chosen)
+    masses = emission_masses(bound, table, numbers, chosen)
     decode = None
     if isinstance(verifier, StatefulVerifier):
         tokens = numbers.draft_length + 1
@@ -130,6 +115,34 @@ def emission_law(
             return decoded_law(verifier, numbers, tokens, exact=exact, array=array, dtype=dtype).law
 
     return EmissionLaw(numbers, tuple(chosen.finish(mass) for mass in masses), decode)
+
+
+def emission_masses(
+    bound: AnyVerifier, table: DraftTable, numbers: Instance, chosen: Arithmetic
+) -> list[NDArray[Any]]:
+    """Return the mass of each emission of n tokens, flat [V^n], n = 1..L+1, over all drafts of the table."""
+
+    def run(rows: NDArray[np.int64], decisions: ScriptedDecisions) -> Verdict:
+        state = fresh_state(bound, len(rows))
+        verdict, _ = call_verifier(bound, table.drafts(rows), decisions, state)
+        return verdict
+
+    masses = no_mass(numbers, table.law.probability)
+    for branches in enumerate_branches(
+        run,
+        table.law.probability,
+        max_rows=table.batch_rows,
+        to_numpy=chosen.to_numpy,
+        from_numpy=chosen.from_numpy,
+    ):
+        _add(masses, branches.result, branches.weight, numbers, chosen)
+    return masses
+
+
+def no_mass(instance: Instance, like: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return zeros of the number type of ``like`` for the emissions of n tokens, flat [V^n], n = 1..L+1."""
+    zero = like.sum() * 0
+    return [np.full(instance.vocab_size**length, zero) for length in range(1, instance.draft_length + 2)]
 
 
 def _add(

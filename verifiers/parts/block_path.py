@@ -1,6 +1,15 @@
 """Block verification of one path of known law: the weights w, the chances to stop, and the decision."""
 
-from verifiers.arrays import Array, divide, minimum_one, namespace, ones, pick, positive_part
+from verifiers.arrays import (
+    Array,
+    divide,
+    in_working_precision,
+    minimum_one,
+    namespace,
+    ones,
+    pick,
+    positive_part,
+)
 from verifiers.interface import DecisionSource
 from verifiers.parts.residual import acceptance_ratios, draw_correction, last_success
 
@@ -9,7 +18,7 @@ def block_weights(target_rows: Array, draft_rows: Array, tokens: Array) -> Array
     """Return w_i = min(1, w_{i-1} p(x_i)/q(x_i)), [B, L+1], w_0 = 1 (arXiv 2403.10444, eq. 3)."""
     xp = namespace(target_rows)
     ratios = acceptance_ratios(target_rows, draft_rows, tokens)
-    weight = ones(target_rows[:, 0, :1])
+    weight = ones(ratios[:, :1])
     weights = [weight]
     for i in range(tokens.shape[1]):
         weight = minimum_one(weight * ratios[:, i : i + 1])
@@ -25,8 +34,12 @@ def stop_chances(target_rows: Array, draft_rows: Array, weights: Array) -> Array
     """
     xp = namespace(target_rows)
     length = draft_rows.shape[1]
-    surplus = xp.sum(positive_part(weights[:, :length, None] * target_rows[:, :length] - draft_rows), axis=-1)
-    inner = divide(surplus, surplus + (1 - weights[:, :length]), otherwise=1)
+    surplus = []
+    for i in range(length):  # row by row: what is between stays in the cache, and widened rows are few
+        target, draft = (in_working_precision(rows[:, i]) for rows in (target_rows, draft_rows))
+        surplus.append(xp.sum(positive_part(weights[:, i : i + 1] * target - draft), axis=-1, keepdims=True))
+    inner = xp.concat(surplus, axis=1)
+    inner = divide(inner, inner + (1 - weights[:, :length]), otherwise=1)
     return xp.concat([inner, weights[:, length:]], axis=1)
 
 

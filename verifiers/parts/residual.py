@@ -1,6 +1,15 @@
 """The pieces that single-path rules share: how far a path is accepted, and what is drawn after it."""
 
-from verifiers.arrays import Array, arange_like, divide, namespace, ones, pick, positive_part
+from verifiers.arrays import (
+    Array,
+    arange_like,
+    divide,
+    in_working_precision,
+    namespace,
+    ones,
+    pick,
+    positive_part,
+)
 from verifiers.interface import DecisionSource
 
 
@@ -35,7 +44,8 @@ def acceptance_ratios(target_rows: Array, draft_rows: Array, tokens: Array) -> A
     No drafter draws such a token. Where q is broken (NaN, zeros) refusing it leaves the token to the target.
     """
     length = tokens.shape[1]
-    return divide(along_path(target_rows[:, :length], tokens), along_path(draft_rows, tokens), otherwise=0)
+    chosen = (along_path(rows, tokens) for rows in (target_rows[:, :length], draft_rows))
+    return divide(*map(in_working_precision, chosen), otherwise=0)
 
 
 def first_failure(success: Array) -> Array:
@@ -71,8 +81,9 @@ def draw_correction(
     """
     xp = namespace(target_rows)
     length = draft_rows.shape[1]
-    target = pick(target_rows, tau)
-    bonus = (tau == length)[:, None]
-    draft = pick(draft_rows, xp.where(tau < length, tau, length - 1))
-    weights = residual(scale[:, None] * target, draft)
-    return decisions.categorical(xp.where(bonus, target, weights))
+    target = in_working_precision(pick(target_rows, tau))
+    draft = in_working_precision(pick(draft_rows, xp.where(tau < length, tau, length - 1)))
+    weights = positive_part(scale[:, None] * target - draft)
+    # As `residual`: the target where nothing is left, or NaN; and after the whole draft.
+    some = (xp.sum(weights, axis=-1) > 0) & (tau < length)
+    return decisions.categorical(xp.where(some[:, None], weights, target))

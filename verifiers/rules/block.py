@@ -15,8 +15,7 @@ class BlockVerifier:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""
-        wide = drafts.in_working_precision()
         tau, next_token = verify_path(
-            wide.tokens[:, 0], wide.target_probs[:, 0], wide.draft_probs[:, 0], decisions
+            drafts.tokens[:, 0], drafts.target_probs[:, 0], drafts.draft_probs[:, 0], decisions
         )
         return Verdict(tau, zeros(tau), next_token, drafts.tokens)

@@ -78,6 +78,8 @@ class CanonicalVerifier:
     """Canonical decomposition (Khisti et al., arXiv 2410.18234), with importance-weighted selection."""
 
     largest_vocab_size: int = 1024
+    walks: bool = True
+    any_order: bool = True
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""

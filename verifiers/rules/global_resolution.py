@@ -13,6 +13,8 @@ class GlobalResolutionVerifier:
     optimum"), less the plan's shortfall.
     """
 
+    walks: bool = True
+
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""
         return walk(drafts, decisions, self._select_and_test)

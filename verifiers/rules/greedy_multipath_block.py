@@ -16,6 +16,8 @@ class GreedyMultipathBlockVerifier:
     Paths are compared by p/q node by node (see `verifiers.parts.path_order`, also for ties).
     """
 
+    any_order: bool = True
+
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Select the highest path of every request and verify it."""
         wide = drafts.in_working_precision()

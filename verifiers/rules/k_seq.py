@@ -96,6 +96,8 @@ def accept_scaled(node: Node, rho: Array, decisions: DecisionSource) -> Array:
 class KSeqVerifier:
     """SpecTr's K-SEQ (Sun et al., arXiv 2310.15141, algorithm 2), rho chosen at every node."""
 
+    walks: bool = True
+
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""
         return walk(drafts, decisions, accept_first_of_sequence)

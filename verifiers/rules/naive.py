@@ -17,6 +17,8 @@ def first_draft_or_residual(node: Node, decisions: DecisionSource) -> Array:
 class NaiveVerifier:
     """Token rule on one draft per node, walking on wherever the emitted token was drafted."""
 
+    walks: bool = True
+
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""
         return walk(drafts, decisions, first_draft_or_residual)

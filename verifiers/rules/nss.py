@@ -16,6 +16,9 @@ def draw_target(node: Node, decisions: DecisionSource) -> Array:
 class NssVerifier:
     """Naive speculative sampling on trees: accepts with probability sum_x p (1 - (1 - q)^n) at a node."""
 
+    walks: bool = True
+    any_order: bool = True
+
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""
         return walk(drafts, decisions, draw_target)

@@ -31,6 +31,8 @@ def reject_in_turn(node: Node, decisions: DecisionSource) -> Array:
 class RecursiveRejectionVerifier:
     """SpecInfer's multi-step speculative sampling (Miao et al., arXiv 2305.09781, algorithm 2)."""
 
+    walks: bool = True
+
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""
         return walk(drafts, decisions, reject_in_turn)

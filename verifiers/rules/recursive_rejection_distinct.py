@@ -55,6 +55,7 @@ class RecursiveRejectionDistinctVerifier:
     """
 
     drafting: Drafting = Drafting.DISTINCT
+    walks: bool = True
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""

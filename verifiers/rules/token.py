@@ -19,8 +19,7 @@ class TokenVerifier:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""
-        wide = drafts.in_working_precision()
-        tokens, target, draft = wide.tokens[:, 0], wide.target_probs[:, 0], wide.draft_probs[:, 0]
+        tokens, target, draft = drafts.tokens[:, 0], drafts.target_probs[:, 0], drafts.draft_probs[:, 0]
         chances = minimum_one(acceptance_ratios(target, draft, tokens))
         tau = decisions.categorical(first_failure(chances))
         next_token = draw_correction(target, draft, tau, ones(target[:, 0, 0]), decisions)

@@ -25,6 +25,7 @@ class TopDraftVerifier:
     """Greedy multi-draft sampling (Hu et al., arXiv 2502.18779; SpecHub, 2411.05289)."""
 
     drafting: Drafting = Drafting.TOP_AND_SAMPLED
+    walks: bool = True
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""

@@ -1,0 +1,6 @@
+"""Sweeps: one task over every combination of its axes, on any number of processes or machines."""
+
+from spec_oracle.sweeps.plan import Cell, Plan
+from spec_oracle.sweeps.run import run
+
+__all__ = ["Cell", "Plan", "run"]

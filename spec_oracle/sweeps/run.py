@@ -1,0 +1,109 @@
+"""Running a sweep: cells go out to workers, and come back, in order, into a file that survives a kill.
+
+The file grows by whole cells in the order of the plan, so it is the same bytes however the work was spread,
+and a run that was cut off goes on where the file ends.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.sweeps.plan import Cell, Plan
+
+_CELLS_AT_ONCE = 16
+"""Cells that a worker is given at a time: what is sent around costs more than a small cell."""
+
+
+def run(
+    plan: Plan,
+    output: Path,
+    *,
+    jobs: int = 1,
+    backend: str = "loky",
+    scheduler: str | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> None:
+    """Compute the cells of ``plan`` that are not yet in ``output``, a file of JSON lines or Parquet.
+
+    ``backend`` is one of joblib's: "loky" for ``jobs`` processes here, "dask" for a cluster at the address
+    ``scheduler``, "ray" likewise. A Parquet file is written at the end, from JSON lines kept beside it.
+    Raises `InvalidInputError` where the file holds another sweep, or a library is missing.
+    """
+    lines = output.with_suffix(".jsonl") if output.suffix == ".parquet" else output
+    done = _finished(lines, plan)
+    left = islice(plan.cells(), done, None)
+    with _workers(jobs, backend, scheduler) as workers, lines.open("a", encoding="utf-8") as file:
+        for rows in workers(iter(lambda: tuple(islice(left, _CELLS_AT_ONCE)), ()), plan):
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+            file.flush()
+            done += len(rows)
+            progress(done, len(plan))
+    if output.suffix == ".parquet":
+        _to_parquet(lines, output)
+
+
+def _finished(lines: Path, plan: Plan) -> int:
+    """Return how many cells are in the file; cut off what was not written to its end."""
+    if not lines.exists():
+        return 0
+    with lines.open("rb+") as file:
+        done = 0
+        for cell in plan.cells():
+            start, line = file.tell(), file.readline()
+            if not line.endswith(b"\n"):
+                file.truncate(start)
+                return done
+            row = json.loads(line)
+            if {name: row.get(name) for name, _ in cell.arguments} != dict(cell.arguments):
+                raise InvalidInputError(
+                    f"{lines}: line {done + 1} is not of this sweep, which has {cell.key} there"
+                )
+            done += 1
+        if file.readline():
+            raise InvalidInputError(f"{lines}: has more than the {done} cells of this sweep")
+    return done
+
+
+def _compute(plan: Plan, cells: tuple[Cell, ...]) -> list[dict[str, Any]]:
+    return [plan.compute(cell) for cell in cells]
+
+
+_Workers: TypeAlias = Callable[[Iterator[tuple[Cell, ...]], Plan], Iterator[list[dict[str, Any]]]]
+
+
+@contextmanager
+def _workers(jobs: int, backend: str, scheduler: str | None) -> Iterator[_Workers]:
+    """Give what computes the rows of packs of cells, in order, by a backend of joblib."""
+    with ExitStack() as stack:
+        try:
+            from joblib import Parallel, delayed, parallel_config
+
+            if backend == "dask":
+                from distributed import Client
+
+                stack.enter_context(Client(scheduler))
+            elif backend == "ray":
+                from ray.util.joblib import register_ray
+
+                register_ray()
+            stack.enter_context(parallel_config(backend=backend))
+        except ImportError as error:
+            raise InvalidInputError(f"backend: {backend!r} needs a library: {error}") from error
+        parallel = Parallel(n_jobs=jobs if backend == "loky" else -1, return_as="generator")
+        yield lambda packs, plan: parallel(delayed(_compute)(plan, pack) for pack in packs)
+
+
+def _to_parquet(lines: Path, output: Path) -> None:
+    try:
+        from pyarrow import Table, parquet
+    except ImportError as error:
+        raise InvalidInputError(f"output: Parquet needs pyarrow: {error}") from error
+    with lines.open(encoding="utf-8") as file:
+        table = Table.from_pylist([json.loads(line) for line in file])
+    unfinished = output.with_suffix(".unfinished")
+    parquet.write_table(table, unfinished)
+    unfinished.replace(output)

@@ -1,0 +1,47 @@
+"""What a sweep can compute in a cell, by name. Each takes its arguments and the cell's seed by name."""
+
+from typing import Any
+
+import verifiers
+from spec_oracle.audit import AuditOptions
+from spec_oracle.audit import audit as audit_of
+from spec_oracle.exact import merged_emission_law
+from spec_oracle.optimum import multi_path_optimum
+from spec_oracle.toy import Instance
+
+
+def efficiency(
+    *,
+    seed: int,
+    verifier: str,
+    vocab_size: int,
+    draft_length: int,
+    instance: int = 0,
+    optimum: bool = False,
+    **kind: Any,
+) -> dict[str, float]:
+    """Return the exact block efficiency of a built-in verifier on one random instance.
+
+    ``instance`` is the seed of `Instance.random`, the same for all verifiers; ``kind`` its other arguments;
+    ``optimum`` adds the most that any verifier could reach.
+    """
+    del seed
+    toy = Instance.random(vocab_size, draft_length, seed=instance, **kind)
+    law = merged_emission_law(verifiers.get(verifier), toy)
+    found = {"block_efficiency": law.block_efficiency, "total_variation": law.total_variation}
+    if optimum:
+        found["optimum"] = multi_path_optimum(toy).value
+    return {name: float(value) for name, value in found.items()}
+
+
+def audit(*, seed: int, subject: str, **options: Any) -> dict[str, Any]:
+    """Return the verdict on one subject, named as for ``spec-oracle audit``; options as of `AuditOptions`.
+
+    The false-alarm rate ``alpha`` is that of one cell.
+    """
+    (report,) = audit_of(subject, options=AuditOptions(**{"seed": seed, **options})).subjects
+    return {
+        "verdict": report.verdict.value,
+        "evidence": report.evidence and report.evidence.value,
+        "checks": {check.name: check.status.value for check in report.checks},
+    }
