@@ -112,7 +112,7 @@ def report_on(
         smallest_detectable_tv=found.smallest_detectable_tv,
         block_efficiency=found.block_efficiency,
         optimum=_mean_optimum(subject, found.instances.values()),
-        counterexample=counterexample(subject.name, found, options, subject.num_paths),
+        counterexample=found.text or counterexample(subject.name, found, options, subject.num_paths),
         version=facts.version,
         rule=facts.rule_at(options.draft_length) if facts.rule_at else None,
         notes=(*facts.notes, *found.notes),

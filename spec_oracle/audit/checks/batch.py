@@ -11,12 +11,14 @@ from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks.check import Check, failed, passed, together
 from spec_oracle.audit.checks.mixed_batch import mixed_batch, options_of
 from spec_oracle.audit.checks.pairs import PairToy
+from spec_oracle.audit.checks.traffic import beside_other_traffic, within_volleys
 from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
 from spec_oracle.audit.evidence.watched import watched
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
@@ -196,3 +198,13 @@ def _independent_beside_seeded(
             yield [first[:count] * len(texts.law) + second[:count]]
 
     return watched("texts of neighbours without seed", [law], rounds(), alpha=alpha)
+
+
+@BATCH.way(ServerSubject, of_a_true_law=True)
+def _by_traffic(subject: ServerSubject, bench: Bench, alpha: float) -> CheckResult:
+    """Judge whether requests served at once are independent, and have the law that they have alone."""
+    return together(
+        alpha,
+        lambda rate: within_volleys(subject.served, rate, bench.budget),
+        lambda rate: beside_other_traffic(subject.served, rate, bench.budget),
+    )

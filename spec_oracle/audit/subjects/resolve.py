@@ -11,13 +11,16 @@ from spec_oracle import engines
 from spec_oracle.audit.facts import FLOAT32_ROUNDING, ROUNDING, Facts
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.plain import PlainCode, raising, takes_uniforms
 
-Subject: TypeAlias = VerifierSubject | FunctionSubject | UniformsSubject | KeyedSubject | SystemSubject
+Subject: TypeAlias = (
+    VerifierSubject | FunctionSubject | UniformsSubject | KeyedSubject | SystemSubject | ServerSubject
+)
 
 DEFAULT_PATHS = 2
 """Draft paths of verifiers that take several, unless told otherwise."""
