@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install audit test lm test-lm test-gpu test-nightly engines test-engines lint format clean
+.PHONY: help install audit test lm test-lm test-gpu test-nightly engines test-engines servers test-servers lint format clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -34,13 +34,19 @@ test-gpu: engines  ## run the GPU suite on a CUDA device, compiled kernels of en
 	$(BIN)/pytest gpu_tests --device cuda -m "cuda or not (lm or engines)"
 
 test-nightly: install  ## run the slow statistical tests too
-	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto -m "not lm and not engines and not cuda"
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto -m "not lm and not engines and not servers and not cuda"
 
 engines: install  ## fetch the pinned third-party samplers into .engines
 	$(BIN)/python -m spec_oracle.engines.fetch
 
 test-engines: engines  ## run the tests of third-party samplers
 	$(BIN)/pytest --numprocesses auto -m engines
+
+servers: install  ## install llama.cpp's server, prebuilt, and what writes models for it
+	$(BIN)/pip install --quiet --only-binary :all: --constraint constraints.txt gguf xllamacpp
+
+test-servers: servers  ## audit llama.cpp's server in every mode
+	$(BIN)/pytest -m servers
 
 lint: install  ## check style and types
 	$(BIN)/ruff check .

@@ -25,6 +25,7 @@ LAYERS = (
         "spec_oracle.plain",
         "spec_oracle.engines",
         "spec_oracle.systems",
+        "spec_oracle.servers",
         "spec_oracle.specimens",
         "spec_oracle.decoding",
     },

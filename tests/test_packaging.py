@@ -11,8 +11,19 @@ import pytest
 from spec_oracle.own_verifiers import ForeignVerifiersError
 
 ROOT = Path(__file__).parents[1]
-LIGHT = ("audit", "cli", "efficiency", "exact", "optimum", "report", "statistics", "systems", "toy")
-HEAVY = {"torch", "hypothesis", "transformers", "matplotlib", "networkx", "gguf", "triton", "jax"}
+LIGHT = (
+    "audit",
+    "cli",
+    "efficiency",
+    "exact",
+    "optimum",
+    "report",
+    "servers.server",
+    "statistics",
+    "systems",
+    "toy",
+)
+HEAVY = {"torch", "hypothesis", "transformers", "matplotlib", "networkx", "gguf", "triton", "jax", "httpx"}
 
 
 def run(code, *path, arguments=()):

@@ -7,7 +7,7 @@ from typing import Any
 from spec_oracle.audit.draws import Sample, Sampler
 from spec_oracle.audit.evidence.findings import Findings
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import Status
+from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.plain import ContractError, SubjectRaisedError
 from spec_oracle.statistics import DEFAULT_ALPHA
 from spec_oracle.toy import Instance
@@ -23,7 +23,8 @@ class Bench:
     ``vocab_size`` and ``draft_length`` of the toys on which laws are found, unless the user's ``instances``
     replace them; ``tokens`` of the longest texts of engines, None for as many as are cheap, and ``prompts``
     in place of their own; ``exact`` and ``array`` are the arithmetic of what is enumerated. ``findings`` is
-    what `joint` found, None before it ran, or where a check is run on its own.
+    what `joint` found, ``plain_law`` the result of `plain-law`, None before they ran or where a check is run
+    on its own.
     """
 
     alpha: float = DEFAULT_ALPHA
@@ -37,6 +38,7 @@ class Bench:
     exact: bool = False
     array: str = "numpy"
     findings: Findings | None = None
+    plain_law: CheckResult | None = None
     _pace: float | None = field(default=None, init=False)
 
     def toys(self, num_paths: int) -> Mapping[str, Instance]:
@@ -44,6 +46,11 @@ class Bench:
         if self.instances is not None:
             return self.instances
         return panel(self.vocab_size, self.draft_length, num_paths, self.seed)
+
+    @property
+    def is_plain_law_open(self) -> bool:
+        """Whether `plain-law` ran, and did not pass."""
+        return self.plain_law is not None and self.plain_law.status is not Status.PASSED
 
     def is_law_wrong(self, subject: Any) -> bool:
         """Whether `joint` has found the law of one call wrong, or it is declared to be."""

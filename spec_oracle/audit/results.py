@@ -94,6 +94,25 @@ class Counterexample:
 
 
 @dataclass(frozen=True)
+class TextCounterexample:
+    """A text that a server sends too often or too rarely, and how to ask for it.
+
+    ``tokens`` after ``prompt`` are the text, or, with ``is_prefix``, what it begins with; None stands for any
+    other token. ``seen`` of ``draws`` texts, with a confidence interval, where ``expected`` is right.
+    """
+
+    prompt: Any
+    tokens: tuple[Any, ...]
+    is_prefix: bool
+    expected: float
+    seen: float
+    lower: float
+    upper: float
+    draws: int
+    reproduce: str
+
+
+@dataclass(frozen=True)
 class SubjectReport:
     """All that was found about one subject.
 
@@ -116,7 +135,7 @@ class SubjectReport:
     smallest_detectable_tv: float | None = None
     block_efficiency: float | None = None
     optimum: float | None = None
-    counterexample: Counterexample | None = None
+    counterexample: Counterexample | TextCounterexample | None = None
     version: str | None = None
     rule: str | None = None
     notes: tuple[str, ...] = ()

@@ -1,9 +1,10 @@
 """An audit as JSON; the schema is docs/json-schema.md."""
 
+from dataclasses import asdict
 from typing import Any
 
 from spec_oracle.audit import AuditReport, Counterexample, SubjectReport
-from spec_oracle.audit.results import SCHEMA_VERSION, UNTRIED
+from spec_oracle.audit.results import SCHEMA_VERSION, UNTRIED, TextCounterexample
 from spec_oracle.report.numbers import plain
 from spec_oracle.version import tool_version
 
@@ -55,9 +56,11 @@ def _subject(report: SubjectReport) -> dict[str, Any]:
     }
 
 
-def _counterexample(found: Counterexample | None) -> dict[str, Any] | None:
+def _counterexample(found: Counterexample | TextCounterexample | None) -> dict[str, Any] | None:
     if found is None:
         return None
+    if isinstance(found, TextCounterexample):
+        return asdict(found)
     return {
         "instance": None if found.instance is None else found.instance.to_json(),
         "prompt": list(found.prompt) or None,

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from spec_oracle.audit import AuditReport, Counterexample, Status, SubjectReport
 from spec_oracle.audit.evidence.engine_cases import counted, text_of
+from spec_oracle.audit.results import TextCounterexample
 from spec_oracle.report.numbers import short
 from spec_oracle.report.table import markdown_table, text_table
 from spec_oracle.toy import Instance, ToyModel, context_text
@@ -112,7 +113,23 @@ def _summary(report: AuditReport) -> str:
     return f"{told}{alarm}; seed {report.seed}"
 
 
-def _counterexample(found: Counterexample) -> str:
+def _counterexample(found: Counterexample | TextCounterexample) -> str:
+    return _of_texts(found) if isinstance(found, TextCounterexample) else _of_an_instance(found)
+
+
+def _of_texts(found: TextCounterexample) -> str:
+    tokens = " ".join("(any other)" if token is None else repr(token) for token in found.tokens)
+    what = "texts that begin with" if found.is_prefix else "the text"
+    seen = f"{found.seen:.4g} ({found.lower:.4g} to {found.upper:.4g}) of {found.draws} texts"
+    lines = [
+        f"  after the prompt {found.prompt!r}",
+        f"  {what} {tokens}: expected {found.expected:.4g}, seen {seen}",
+        f"  reproduce: {found.reproduce}",
+    ]
+    return "\n".join(lines)
+
+
+def _of_an_instance(found: Counterexample) -> str:
     instance, gap = found.instance, found.gap
     if instance is None:
         return _text_counterexample(found)

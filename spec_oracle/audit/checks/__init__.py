@@ -12,6 +12,7 @@ from spec_oracle.audit.checks.draft_law import DRAFT_LAW
 from spec_oracle.audit.checks.inputs_kept import INPUTS_KEPT
 from spec_oracle.audit.checks.joint import JOINT
 from spec_oracle.audit.checks.length import LENGTH
+from spec_oracle.audit.checks.plain_law import PLAIN_LAW
 from spec_oracle.audit.checks.scale import SCALE
 from spec_oracle.audit.checks.streams import STREAMS
 from spec_oracle.errors import InvalidInputError
@@ -20,6 +21,7 @@ CHECKS: Final = MappingProxyType(
     {
         check.name: check
         for check in (
+            PLAIN_LAW,
             JOINT,
             LENGTH,
             CALLS,
@@ -32,7 +34,7 @@ CHECKS: Final = MappingProxyType(
         )
     }
 )
-"""Every check by name, in the order in which they are run: `joint` first, since others use its findings."""
+"""Every check by name, in the order in which they are run: those whose findings others use come first."""
 
 __all__ = ["CHECKS", "Check", "require_known"]
 

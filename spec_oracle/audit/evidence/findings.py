@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from spec_oracle.audit.results import CheckResult, Evidence
+from spec_oracle.audit.results import CheckResult, Evidence, TextCounterexample
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance
@@ -64,8 +64,9 @@ class Findings:
     ``laws`` by name of the instance, ``instances`` as they were given; ``worst`` is the one that shows a
     defect, None without one; ``smallest_detectable_tv`` would have been found. ``length`` is what the same
     evidence says of the accepted length, None where it says nothing. ``law_of(instance, exact=...)`` is the
-    exact law on any other instance, where there is one. ``text`` shows the defect of an engine, which has
-    prompts in place of instances; ``is_reference_wrong`` if it tells another law than it decodes plainly.
+    exact law on any other instance, where there is one. ``text`` shows the defect of an engine or a server,
+    which have prompts in place of instances; ``is_reference_wrong`` if an engine tells another law than it
+    decodes plainly.
     ``scope`` and ``notes`` are lines for the reader.
     """
 
@@ -78,7 +79,7 @@ class Findings:
     worst: str | None = None
     length: CheckResult | None = None
     law_of: Callable[..., EmissionLaw] | None = None
-    text: FoundText | None = None
+    text: FoundText | TextCounterexample | None = None
     is_reference_wrong: bool = False
     scope: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING
 from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
@@ -25,7 +26,13 @@ from spec_oracle.systems.engine import EngineCode, is_engine
 from spec_oracle.systems.registry import WHOLE_ENGINES
 
 Subject: TypeAlias = (
-    VerifierSubject | FunctionSubject | UniformsSubject | KeyedSubject | SystemSubject | EngineSubject
+    VerifierSubject
+    | FunctionSubject
+    | UniformsSubject
+    | KeyedSubject
+    | SystemSubject
+    | EngineSubject
+    | ServerSubject
 )
 
 DEFAULT_PATHS = 2
