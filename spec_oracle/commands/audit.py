@@ -16,7 +16,7 @@ from spec_oracle.commands.options import (
     rate,
     seconds,
 )
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.toy import Instance
 
 
@@ -143,7 +143,7 @@ def _specimens(options: Any) -> int:
     known = specimens()
     for name in options.names:
         if name not in known:
-            raise InvalidInputError(f"specimen: unknown {name!r}; known ones are {', '.join(known)}")
+            raise InvalidInputError(f"specimen: {unknown(name, known)}")
     chosen = [known[name] for name in options.names or known]
     matrix = kill_matrix(
         chosen, MatrixOptions(alpha=options.alpha, seed=options.seed), progress, jobs=options.jobs

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.toy.model import Row, ToyModel, context_text
 from spec_oracle.validation import require_instance_of, require_whole
 
@@ -131,7 +131,7 @@ class Instance:
                 raise InvalidInputError(f'instance: key "{key}" is missing')
         for key in data:
             if key not in _KEYS:
-                raise InvalidInputError(f'instance: unknown key "{key}"; known ones are {sorted(_KEYS)}')
+                raise InvalidInputError(f"instance: {unknown(key, sorted(_KEYS), 'key')}")
         draft_length = require_whole(data["draft_length"], "draft_length")
         num_paths = require_whole(data.get("num_paths", 1), "num_paths")
         for key in ("target", "draft"):

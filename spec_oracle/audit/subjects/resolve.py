@@ -14,7 +14,7 @@ from spec_oracle.audit.subjects.keyed import KeyedSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.plain import PlainCode, raising, takes_uniforms
 
 Subject: TypeAlias = VerifierSubject | FunctionSubject | UniformsSubject | KeyedSubject | SystemSubject
@@ -49,10 +49,8 @@ def require_name(name: str) -> None:
     """Raise `InvalidInputError` for a name that cannot lead anywhere, without running code under test."""
     if ":" not in name:
         if name not in (*verifiers.names(), *engines.engine_names()):
-            known = ", ".join((*verifiers.names(), *engines.engine_names()))
-            raise InvalidInputError(
-                f"subject: unknown {name!r}; expected package.module:object or one of {known}"
-            )
+            known = unknown(name, (*verifiers.names(), *engines.engine_names()))
+            raise InvalidInputError(f"subject: {known}, or package.module:object")
         return
     top = name.partition(":")[0].partition(".")[0]
     _look_in_working_directory()
