@@ -26,8 +26,8 @@ from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.results import AuditReport, CheckResult, Status, SubjectReport
-from spec_oracle.audit.run import report_on, results
-from spec_oracle.audit.subjects.resolve import require_name, resolve_subject
+from spec_oracle.audit.run import as_subject, report_on, results
+from spec_oracle.audit.subjects.resolve import require_name
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.statistics import split
 from spec_oracle.threads import one_torch_thread
@@ -119,7 +119,7 @@ def _audited(
             diary.flush()
 
         try:
-            subject = resolve_subject(name, array=options.array, num_paths=options.num_paths)
+            subject = as_subject(name, options)
         except InvalidInputError as error:
             return _unloaded(name, str(error), options, alpha, error=str(error))
         except SpecOracleError as error:

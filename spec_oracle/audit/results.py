@@ -66,13 +66,13 @@ class CheckResult:
     def is_settled(self) -> bool:
         """Whether it leaves nothing open: passed, not to be asked, left out by the user, or failed as known.
 
-        A check that passes although its failure is on record is not settled: the record is out of date.
+        A check on record that passes, or does not apply, is not settled: the record is out of date.
         """
         if self.status is Status.FAILED:
             return bool(self.known)
-        if self.status is Status.PASSED:
+        if self.status in (Status.PASSED, Status.NOT_APPLICABLE):
             return not self.known
-        return self.status in (Status.NOT_APPLICABLE, Status.SKIPPED)
+        return self.status is Status.SKIPPED
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Runs the checks of subjects, in two loops: over the subjects, and over the registry of checks."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -42,13 +43,16 @@ def audit(
 
 
 def as_subject(subject: Any, options: AuditOptions) -> Subject:
-    """Return the subject that a name or an object stands for; a `Subject` is returned as it is."""
+    """Return the subject that a name or an object stands for, or a `Subject`, with its record as configured."""
     if isinstance(subject, Subject):
-        return subject
-    if isinstance(subject, str):
-        return resolve_subject(subject, array=options.array, num_paths=options.num_paths)
-    name = f"{getattr(subject, '__module__', '')}:{getattr(subject, '__qualname__', type(subject).__name__)}"
-    return of_object(name, subject, array=options.array, num_paths=options.num_paths)
+        found = subject
+    elif isinstance(subject, str):
+        found = resolve_subject(subject, array=options.array, num_paths=options.num_paths)
+    else:
+        attribute = getattr(subject, "__qualname__", type(subject).__name__)
+        name = f"{getattr(subject, '__module__', '')}:{attribute}"
+        found = of_object(name, subject, array=options.array, num_paths=options.num_paths)
+    return replace(found, facts=found.facts.expecting(options.expected, options.skip))
 
 
 def audit_subject(subject: Subject, options: AuditOptions, alpha: float) -> SubjectReport:
@@ -62,7 +66,7 @@ def results(subject: Subject, options: AuditOptions, bench: Bench) -> Iterator[C
     """Yield the result of every check of the registry, one by one."""
     for name, check in CHECKS.items():
         reason = options.reason_to_skip(name)
-        if reason:
+        if reason and not check.why_not(subject):
             yield CheckResult(name, Status.SKIPPED, reason)
         else:
             yield with_record(check.outcome(subject, bench), subject.facts)

@@ -93,7 +93,7 @@ def _audit(options: Any) -> int:
         array=options.array,
         instances={str(path): Instance.load(path) for path in options.instance} if options.instance else None,
         checks=options.check,
-        skip=options.skip,
+        skip=dict.fromkeys(options.skip, ""),
         counterexamples=options.counterexamples,
     )
     memory = None if options.memory is None else int(options.memory * 2**30)

@@ -96,7 +96,8 @@ def _check_lines(subject: SubjectReport) -> Iterator[str]:
             known = f" (known: {check.known})" if check.known else ""
             yield f"{check.name}: {check.status.value}, {check.detail}{known}"
         elif check.known:
-            yield f"{check.name}: passed, but its failure is on record ({check.known}): take it off"
+            told = "passed" if check.status is Status.PASSED else f"does not apply ({check.detail})"
+            yield f"{check.name}: {told}, but is on record ({check.known}): take it off"
     for (status, reason), names in untried.items():
         yield f"{status.value.replace('-', ' ')}: {', '.join(names)} ({reason})"
 
