@@ -43,7 +43,7 @@ def audit(
 
 
 def as_subject(subject: Any, options: AuditOptions) -> Subject:
-    """Return the subject that a name or an object stands for, or a `Subject`, with its record as configured."""
+    """Return the subject of a name or an object, or a `Subject`, with its record as configured."""
     if isinstance(subject, Subject):
         found = subject
     elif isinstance(subject, str):

@@ -1,8 +1,8 @@
 """``spec-oracle audit`` and ``spec-oracle specimens``: judge subjects, and the checks themselves."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spec_oracle.commands.options import (
     OK,
@@ -11,13 +11,22 @@ from spec_oracle.commands.options import (
     add_jobs,
     add_output,
     add_sizes,
+    cores,
     emit,
+    positive_number,
     progress,
     rate,
-    seconds,
 )
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.toy import Instance
+
+if TYPE_CHECKING:
+    from spec_oracle.gate.configuration import Configuration
+
+_CONFIGURED = (
+    *("vocab_size", "draft_length", "seed", "exact", "array", "alpha", "budget", "counterexamples"),
+    *("jobs", "timeout"),
+)
 
 
 def add_audit(commands: Any) -> None:
@@ -30,16 +39,21 @@ def add_audit(commands: Any) -> None:
         nargs="*",
         metavar="SUBJECT",
         help="a built-in verifier, or package.module:object (a verifier, or a function of the plain "
-        "contract); without any, everything installed",
+        "contract); without any, what the configuration names, else everything installed",
     )
+    command.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="default: spec-oracle.toml or [tool.spec-oracle] of pyproject.toml, here",
+    )
+    command.add_argument("--no-config", action="store_true", help="read no configuration")
     add_sizes(command, vocab=3, length=3, paths=None)
     add_arithmetic(command)
     add_output(command, ("text", "json", "junit", "markdown", "html"))
+    command.add_argument("--alpha", type=rate, help="false-alarm rate of the run, default: 1e-6")
     command.add_argument(
-        "--alpha", type=rate, default=1e-6, help="false-alarm rate of the run, default: 1e-6"
-    )
-    command.add_argument(
-        "--budget", type=seconds, default=60.0, metavar="SECONDS", help="per sampled subject, default: 60"
+        "--budget", type=positive_number, metavar="SECONDS", help="per sampled subject, default: 60"
     )
     command.add_argument(
         "--instance", type=Path, action="append", metavar="FILE", help="audit on this instance; repeatable"
@@ -47,13 +61,13 @@ def add_audit(commands: Any) -> None:
     command.add_argument(
         "--counterexamples",
         type=Path,
-        default=Path("counterexamples"),
         metavar="FOLDER",
         help="where instances of lossy subjects are saved, default: counterexamples",
     )
     command.add_argument(
         "--check",
         action="append",
+        dest="checks",
         metavar="CHECK",
         help="run `joint` and this check only; repeatable; default: all that apply",
     )
@@ -63,14 +77,17 @@ def add_audit(commands: Any) -> None:
     add_jobs(command, "subjects to audit")
     command.add_argument(
         "--timeout",
-        type=seconds,
-        default=900.0,
+        type=positive_number,
         metavar="SECONDS",
         help="per subject, after which its process is ended; default: 900",
     )
-    command.add_argument("--memory", type=seconds, metavar="GIB", help="per subject; default: no limit")
+    command.add_argument(
+        "--memory", type=positive_number, metavar="GIB", help="per subject; default: no limit"
+    )
     command.add_argument("--engines", action="store_true", help="audit every engine available here")
     command.add_argument("--list", action="store_true", help="list the subjects by name")
+    # What is not given is the configuration's, else the default of `AuditOptions` or `Isolation`.
+    command.set_defaults(**dict.fromkeys(_CONFIGURED))
 
 
 def _audit(options: Any) -> int:
@@ -82,32 +99,49 @@ def _audit(options: Any) -> int:
     if options.list:
         emit(options, subject_list())
         return OK
-    chosen = AuditOptions(
-        vocab_size=options.vocab_size,
-        draft_length=options.draft_length,
-        num_paths=options.num_paths,
-        seed=options.seed,
-        alpha=options.alpha,
-        budget=options.budget,
-        exact=options.exact,
-        array=options.array,
-        instances={str(path): Instance.load(path) for path in options.instance} if options.instance else None,
-        checks=options.check,
-        skip=dict.fromkeys(options.skip, ""),
-        counterexamples=options.counterexamples,
-    )
-    memory = None if options.memory is None else int(options.memory * 2**30)
-    isolation = Isolation(options.jobs, options.timeout, memory)
+    found = _configuration(options)
+    given = _given(options, AuditOptions)
+    if options.instance:
+        given["instances"] = {str(path): Instance.load(path) for path in options.instance}
+    if options.skip:
+        given["skip"] = dict.fromkeys(options.skip, "")
     subjects = list(options.subjects)
     if options.engines:
         available, missing = engine_availability()
         subjects += available
         for line in missing:
             progress(f"not run: {line}")
-    report = audit_apart(subjects or subject_names(), chosen, isolation, progress)
+    subjects = subjects or list(found.subjects or subject_names())
+    report = audit_apart(
+        subjects,
+        AuditOptions(**{**found.options, **given}),
+        Isolation(**{**found.limits, **_given(options, Isolation)}),
+        progress,
+        own={name: found.options_of(name, **given) for name in subjects},
+    )
     report = replace(report, command=options.command_line)
     emit(options, AUDIT_FORMATS[options.format](report))
     return report.exit_code
+
+
+def _configuration(options: Any) -> "Configuration":
+    """Return the configuration that applies, and tell which; what is saved goes to a folder by default."""
+    from spec_oracle.gate.configuration import Configuration, find_configuration, read_configuration
+
+    if options.config is not None:
+        found = read_configuration(options.config)
+    else:
+        found = Configuration() if options.no_config else find_configuration(Path())
+    if found.file is not None:
+        progress(f"configuration: {found.file}")
+    saved = {"counterexamples": Path("counterexamples"), **found.options}
+    return replace(found, options=saved, limits={"jobs": cores(), **found.limits})
+
+
+def _given(options: Any, kind: type) -> dict[str, Any]:
+    """Return the fields of a class of options that the command line sets."""
+    said = {field.name: getattr(options, field.name, None) for field in fields(kind)}
+    return {name: value for name, value in said.items() if value is not None and name != "skip"}
 
 
 def add_specimens(commands: Any) -> None:
