@@ -80,10 +80,10 @@ class AuditOptions:
         )
 
     def to_reproduce(self) -> list[str]:
-        """Return the command-line options on which the law found on an instance depends."""
+        """Return the command-line options on which what is found depends."""
         usual = AuditOptions()
         words = ["--exact"] * self.exact
-        for name in ("array", "num_paths", "seed", "alpha", "budget"):
+        for name in ("array", "vocab_size", "draft_length", "num_paths", "seed", "alpha", "budget"):
             value = getattr(self, name)
             if value != getattr(usual, name):
                 words += [f"--{name.replace('_', '-')}", str(value)]

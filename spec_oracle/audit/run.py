@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from spec_oracle.audit.bench import Bench
-from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.checks import CHECKS, Check
 from spec_oracle.audit.counterexample import counterexample
 from spec_oracle.audit.evidence.findings import Findings
 from spec_oracle.audit.facts import Facts
@@ -64,12 +64,16 @@ def audit_subject(subject: Subject, options: AuditOptions, alpha: float) -> Subj
 
 def results(subject: Subject, options: AuditOptions, bench: Bench) -> Iterator[CheckResult]:
     """Yield the result of every check of the registry, one by one."""
-    for name, check in CHECKS.items():
-        reason = options.reason_to_skip(name)
-        if reason and not check.why_not(subject):
-            yield CheckResult(name, Status.SKIPPED, reason)
-        else:
-            yield with_record(check.outcome(subject, bench), subject.facts)
+    for check in CHECKS.values():
+        yield result_of(check, subject, options, bench)
+
+
+def result_of(check: Check, subject: Subject, options: AuditOptions, bench: Bench) -> CheckResult:
+    """Return the result of one check, unless it is left out; `joint` comes first, others use its findings."""
+    reason = options.reason_to_skip(check.name)
+    if reason and not check.why_not(subject):
+        return CheckResult(check.name, Status.SKIPPED, reason)
+    return with_record(check.outcome(subject, bench), subject.facts)
 
 
 class Audited(Protocol):
