@@ -140,10 +140,7 @@ def test_items_stand_beside_testpaths_and_away_from_files_that_are_asked_for(con
 
 def test_an_entry_that_passes_or_does_not_apply_fails(configured):
     record = CONFIGURED.partition("[[")[2]
-    for check, message in (
-        ("inputs-kept", "inputs-kept: passed"),
-        ("draft-law", "draft-law: does not apply"),
-    ):
+    for check, how in (("inputs-kept", "passed"), ("draft-law", "does not apply")):
         entry = record.replace('"joint"', f'"{check}"').replace("samplers:wrong", "block")
         configured.makepyprojecttoml(f"{CONFIGURED}[[{entry}")
         result = run(configured, "-k", f"block and {check}")
