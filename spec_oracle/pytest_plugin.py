@@ -97,7 +97,7 @@ def _shared(found: "Configuration", name: str) -> "SharedAudit":
     from spec_oracle.gate.cases import SharedAudit
 
     folder = found.options.get("counterexamples", Path("counterexamples"))
-    return SharedAudit(name, found.options_of(name, counterexamples=folder))
+    return SharedAudit(name, found.options_of(name, counterexamples=folder), found.baseline)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

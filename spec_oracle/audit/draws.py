@@ -94,9 +94,14 @@ class Sample:
         return largest_gap(self.law, self.cells / self.draws, shape)
 
     @property
+    def accepted_length_pmf(self) -> tuple[float, ...]:
+        """P(tau = 0), ..., P(tau = L), as drawn."""
+        return tuple(self.lengths / max(self.draws, 1))
+
+    @property
     def block_efficiency(self) -> float:
         """Mean emission length, tokens per call."""
-        return float(self.lengths @ np.arange(1, len(self.lengths) + 1) / max(self.draws, 1))
+        return float(sum(n * share for n, share in enumerate(self.accepted_length_pmf, start=1)))
 
 
 @dataclass

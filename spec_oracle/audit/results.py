@@ -1,5 +1,6 @@
 """What an audit says: checks, verdicts, counterexamples, and the report that holds them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -91,15 +92,31 @@ class Counterexample:
 
 
 @dataclass(frozen=True)
+class InstanceFigures:
+    """What was found of the law of one call on one instance.
+
+    ``digest`` names the instance by its rows. ``block_efficiency`` and ``optimum`` (the most that any
+    verifier reaches under the same drafting) in tokens per call; ``accepted_length`` is P(tau = 0..L),
+    ``of_rule`` that of the declared rule, empty where none is declared.
+    """
+
+    name: str
+    digest: str
+    block_efficiency: float
+    optimum: float | None
+    accepted_length: tuple[float, ...]
+    of_rule: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class SubjectReport:
     """All that was found about one subject.
 
     ``total_variation`` is the largest over the instances tried (tokens' probability mass): exact, or as
-    estimated from draws. ``block_efficiency`` and ``optimum`` (tokens per call) are means over those
-    instances; ``optimum`` is the most that any verifier reaches under the same drafting. ``scope`` says in
-    lines what the verdict covers; ``rule`` is the built-in verifier that the subject declares to be.
-    ``output`` is what the code under test printed, shortened; ``error`` says why it could not be
-    audited at all: a name that leads nowhere, or a fault of ours.
+    estimated from draws. ``figures`` are those of each instance, ``block_efficiency`` and ``optimum`` (tokens
+    per call) their means. ``scope`` says in lines what the verdict covers; ``rule`` is the built-in verifier
+    that the subject declares to be. ``output`` is what the code under test printed, shortened; ``error`` says
+    why it could not be audited at all: a name that leads nowhere, or a fault of ours.
     """
 
     subject: str
@@ -111,8 +128,7 @@ class SubjectReport:
     scope: tuple[str, ...] = ()
     total_variation: float | None = None
     smallest_detectable_tv: float | None = None
-    block_efficiency: float | None = None
-    optimum: float | None = None
+    figures: tuple[InstanceFigures, ...] = ()
     counterexample: Counterexample | None = None
     version: str | None = None
     rule: str | None = None
@@ -121,11 +137,27 @@ class SubjectReport:
     error: str = ""
 
     @property
+    def block_efficiency(self) -> float | None:
+        """Tokens per call, mean over the instances."""
+        return _mean(figures.block_efficiency for figures in self.figures)
+
+    @property
+    def optimum(self) -> float | None:
+        """The most tokens per call that any verifier reaches, mean over the instances."""
+        optima = [figures.optimum for figures in self.figures]
+        return None if None in optima else _mean(value for value in optima if value is not None)
+
+    @property
     def headroom(self) -> float | None:
         """The share of the optimum that the subject leaves unused."""
         if self.block_efficiency is None or not self.optimum:
             return None
         return 1 - self.block_efficiency / self.optimum
+
+
+def _mean(numbers: Iterable[float]) -> float | None:
+    listed = list(numbers)
+    return sum(listed) / len(listed) if listed else None
 
 
 @dataclass(frozen=True)

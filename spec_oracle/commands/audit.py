@@ -1,6 +1,8 @@
 """``spec-oracle audit`` and ``spec-oracle specimens``: judge subjects, and the checks themselves."""
 
+from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.toy import Instance
 
 if TYPE_CHECKING:
+    from spec_oracle.audit import AuditReport
     from spec_oracle.gate.configuration import Configuration
 
 _CONFIGURED = (
@@ -74,6 +77,15 @@ def add_audit(commands: Any) -> None:
     command.add_argument(
         "--skip", action="append", default=[], metavar="CHECK", help="leave this check out; repeatable"
     )
+    command.add_argument(
+        "--baseline",
+        type=Path,
+        metavar="FILE",
+        help="fail where a lossless subject accepts less than this file says",
+    )
+    command.add_argument(
+        "--update-baseline", action="store_true", help="write the baseline instead: what is accepted now"
+    )
     add_jobs(command, "subjects to audit")
     command.add_argument(
         "--timeout",
@@ -105,6 +117,7 @@ def _audit(options: Any) -> int:
         given["instances"] = {str(path): Instance.load(path) for path in options.instance}
     if options.skip:
         given["skip"] = dict.fromkeys(options.skip, "")
+    beside_baseline = _baseline(options, found)
     subjects = list(options.subjects)
     if options.engines:
         available, missing = engine_availability()
@@ -119,9 +132,30 @@ def _audit(options: Any) -> int:
         progress,
         own={name: found.options_of(name, **given) for name in subjects},
     )
-    report = replace(report, command=options.command_line)
+    report = replace(beside_baseline(report), command=options.command_line)
     emit(options, AUDIT_FORMATS[options.format](report))
     return report.exit_code
+
+
+def _baseline(options: Any, found: "Configuration") -> "Callable[[AuditReport], AuditReport]":
+    """Return what compares a report with the baseline, or writes that; read before anything is audited."""
+    from spec_oracle.gate.baseline import read_baseline, update_baseline, with_baseline
+
+    # The instances of a command line are for looking at a subject, not for comparing it.
+    file = options.baseline or (None if options.instance else found.baseline)
+    if file is None:
+        if options.update_baseline:
+            raise InvalidInputError("--update-baseline: expected --baseline FILE, or one configured")
+        return lambda report: report
+    if not options.update_baseline:
+        return partial(with_baseline, entries=read_baseline(file))
+
+    def updating(report: "AuditReport") -> "AuditReport":
+        kept = ", ".join(update_baseline(file, report))
+        progress(f"baseline: {file} holds {kept or 'nothing new: no exact law of what is lossless'}")
+        return report
+
+    return updating
 
 
 def _configuration(options: Any) -> "Configuration":

@@ -4,13 +4,15 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from spec_oracle.audit import AuditOptions, CheckResult, Counterexample, Subject
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.counterexample import counterexample
-from spec_oracle.audit.run import as_subject, result_of
+from spec_oracle.audit.run import as_subject, report_on, result_of
+from spec_oracle.gate import baseline
 from spec_oracle.threads import one_torch_thread
 
 
@@ -21,8 +23,8 @@ class SharedAudit:
     what an audit of all finds: `joint` is run before any other.
     """
 
-    def __init__(self, subject: Any, options: AuditOptions) -> None:
-        self.given, self.options = subject, options
+    def __init__(self, subject: Any, options: AuditOptions, baseline: Path | None = None) -> None:
+        self.given, self.options, self.baseline = subject, options, baseline
         self.alpha = options.alpha
         self.results: dict[str, CheckResult] = {}
 
@@ -40,15 +42,22 @@ class SharedAudit:
         """Yield the checks that are asked for."""
         asked = self.options.checks
         yield from (name for name in CHECKS if asked is None or name in {*asked, "joint"})
+        if self.baseline is not None:
+            yield baseline.CHECK
 
     def result(self, name: str) -> CheckResult:
         """Return the result of a check."""
         for needed in ("joint", name):
             if needed not in self.results:
                 with one_torch_thread():
-                    found = result_of(CHECKS[needed], self.subject, self.options, self.bench)
-                self.results[needed] = found
+                    self.results[needed] = self._result(needed)
         return self.results[name]
+
+    def _result(self, name: str) -> CheckResult:
+        if name == baseline.CHECK and self.baseline is not None:
+            report = report_on(self.subject, self.options, self.bench, [self.results["joint"]])
+            return baseline.compared(report, baseline.read_baseline(self.baseline).get(report.subject))
+        return result_of(CHECKS[name], self.subject, self.options, self.bench)
 
     def counterexample(self) -> Counterexample | None:
         """Return the smallest counterexample to the law of one call, None where none was found."""
@@ -61,8 +70,8 @@ class SharedAudit:
     def reproduce(self, name: str) -> str:
         """Return the command line that runs a check again, at the same rate."""
         options = replace(self.options, alpha=self.alpha)
-        words = ["spec-oracle", "audit", self.subject.name, "--check", name, *options.to_reproduce()]
-        return shlex.join(words)
+        what = ["--baseline", str(self.baseline)] if name == baseline.CHECK else ["--check", name]
+        return shlex.join(["spec-oracle", "audit", self.subject.name, *what, *options.to_reproduce()])
 
     def figures(self) -> dict[str, Any]:
         """Return what was found of the law of one call, as JSON data."""

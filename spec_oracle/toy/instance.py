@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,12 @@ class Instance:
     def floats(self) -> "Instance":
         """The same instance in float64."""
         return Instance(self.target.floats, self.draft.floats, self.draft_length, self.num_paths)
+
+    @cached_property
+    def digest(self) -> str:
+        """A short name of the instance by its rows and sizes, equal for equal instances only."""
+        text = json.dumps(self.exact.to_json(), sort_keys=True)
+        return sha256(text.encode()).hexdigest()[:16]
 
     def after(self, context: Sequence[int]) -> "Instance":
         """Return the instance of what follows ``context``."""

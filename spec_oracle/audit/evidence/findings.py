@@ -1,6 +1,6 @@
 """What a way of finding a law comes to."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -38,6 +38,11 @@ class Law(Protocol):
     @property
     def block_efficiency(self) -> Any:
         """Tokens per call."""
+        ...
+
+    @property
+    def accepted_length_pmf(self) -> Sequence[Any]:
+        """P(tau = 0), ..., P(tau = L)."""
         ...
 
     @property
