@@ -1,4 +1,4 @@
-"""The command line: ``spec-oracle audit | efficiency | optimum | specimens | claims | instance``."""
+"""The command line: ``spec-oracle audit | diff | efficiency | optimum | specimens | claims | instance``."""
 
 import os
 import shlex
@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> ArgumentParser:
     # Imported only now: `verifiers` is known to be ours.
     from spec_oracle.commands.audit import add_audit, add_specimens
+    from spec_oracle.commands.difference import add_diff
     from spec_oracle.commands.efficiency import add_claims, add_efficiency, add_optimum
     from spec_oracle.commands.instances import add_instance
     from spec_oracle.commands.options import Parser
@@ -54,6 +55,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--version", action="version", version=f"spec-oracle {tool_version()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     add_audit(commands)
+    add_diff(commands)
     add_efficiency(commands)
     add_optimum(commands)
     add_specimens(commands)

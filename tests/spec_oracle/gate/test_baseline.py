@@ -82,7 +82,7 @@ def test_what_cannot_be_compared_is_no_pass(kept):
     longer = AuditOptions(vocab_size=2, draft_length=1, checks=())
     report, _, check = compared(report_on(options=longer), kept)
     assert (check.status, report.exit_code) == (Status.INCONCLUSIVE, 2)
-    assert check.detail.startswith("other instances: flat, good-draft, ")
+    assert check.detail.startswith("found on other instances: flat, good-draft, ")
     stranger = with_baseline(audit("token", options=QUICK), read_baseline(kept))
     assert "has no entry; --update-baseline makes one" in stranger.subjects[0].checks[-1].detail
     assert stranger.exit_code == 2
