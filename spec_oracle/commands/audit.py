@@ -53,7 +53,7 @@ def add_audit(commands: Any) -> None:
     command.add_argument("--no-config", action="store_true", help="read no configuration")
     add_sizes(command, vocab=3, length=3, paths=None)
     add_arithmetic(command)
-    add_output(command, ("text", "json", "junit", "markdown", "html"))
+    add_output(command, ("text", "json", "junit", "markdown", "html", "github"))
     command.add_argument("--alpha", type=rate, help="false-alarm rate of the run, default: 1e-6")
     command.add_argument(
         "--budget", type=positive_number, metavar="SECONDS", help="per sampled subject, default: 60"
