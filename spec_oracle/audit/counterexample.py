@@ -94,7 +94,8 @@ def _described(subject: str, instance: Instance, law: Law, options: AuditOptions
     )
     sequence, _, actual = law.largest_gap
     gap = Gap(sequence, instance.exact.target.probability(sequence), as_fraction(actual))
-    return Counterexample(instance, gap, as_fraction(law.total_variation), file, reproduce)
+    masses = tuple(map(as_fraction, law.extended().reshape(-1)))
+    return Counterexample(instance, gap, as_fraction(law.total_variation), masses, file, reproduce)
 
 
 def as_fraction(value: Any, largest_denominator: int = 10**5) -> Any:

@@ -90,8 +90,15 @@ class Sample:
     @property
     def largest_gap(self) -> Gap:
         """The text with the largest gap, as drawn."""
-        shape = (self.instance.vocab_size,) * len(self.lengths)
-        return largest_gap(self.law, self.cells / self.draws, shape)
+        return largest_gap(self.law, self.cells / self.draws, self._shape)
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return (self.instance.vocab_size,) * len(self.lengths)
+
+    def extended(self) -> NDArray[np.float64]:
+        """Return the law of the first L+1 tokens as drawn, shape (V,) * (L+1)."""
+        return (self.cells / self.draws).reshape(self._shape)
 
     @property
     def accepted_length_pmf(self) -> tuple[float, ...]:

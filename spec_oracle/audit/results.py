@@ -80,13 +80,14 @@ class CheckResult:
 class Counterexample:
     """The smallest instance found on which the subject is lossy, and how to see it again.
 
-    ``gap`` holds the sequence with the largest gap; ``reproduce`` is a command line; ``file`` is where the
-    instance was saved.
+    ``gap`` holds the sequence with the largest gap; ``actual`` the mass of every text of L+1 tokens as found,
+    in lexicographic order; ``reproduce`` is a command line; ``file`` is where the instance was saved.
     """
 
     instance: Instance
     gap: Gap
     total_variation: Any
+    actual: tuple[Any, ...]
     file: str | None
     reproduce: str
 

@@ -46,7 +46,7 @@ def audit_to_text(report: AuditReport) -> str:
             told.append(counterexample_text(subject.counterexample))
         if told:
             parts.append("\n".join([f"{subject.subject}: {subject.verdict.value}", *told]))
-    parts += ["\n".join(_scopes(report)), _summary(report)]
+    parts += ["\n".join(_scopes(report)), summary(report)]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -76,7 +76,7 @@ def audit_to_markdown(report: AuditReport) -> str:
         for subject in report.subjects
         if subject.counterexample is not None
     ]
-    parts.append(_summary(report))
+    parts.append(summary(report))
     return "\n\n".join(parts) + "\n"
 
 
@@ -102,7 +102,8 @@ def check_lines(checks: Iterable[CheckResult]) -> Iterator[str]:
         yield f"{status.value.replace('-', ' ')}: {', '.join(names)} ({reason})"
 
 
-def _summary(report: AuditReport) -> str:
+def summary(report: AuditReport) -> str:
+    """Return how many subjects have which verdict, the rate of false alarms, and the seed."""
     counts: dict[str, int] = {}
     for subject in report.subjects:
         counts[subject.verdict.value] = counts.get(subject.verdict.value, 0) + 1

@@ -4,6 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
+from numpy.typing import NDArray
+
 from spec_oracle.audit.results import CheckResult, Evidence
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
@@ -48,6 +50,10 @@ class Law(Protocol):
     @property
     def largest_gap(self) -> Gap:
         """The text with the largest gap."""
+        ...
+
+    def extended(self) -> NDArray[Any]:
+        """Return the law of the first L+1 tokens, shape (V,) * (L+1)."""
         ...
 
 
