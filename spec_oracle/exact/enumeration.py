@@ -120,15 +120,15 @@ class Branches(Generic[T]):
 
 
 @dataclass(frozen=True)
-class _Pending:
+class _Unfinished:
     rows: NDArray[np.int64]
     weight: NDArray[Any]
     script: list[_Answer]
 
-    def pieces(self, size: int) -> Iterator["_Pending"]:
+    def pieces(self, size: int) -> Iterator["_Unfinished"]:
         for start in range(0, len(self.rows), size):
             part = slice(start, start + size)
-            yield _Pending(
+            yield _Unfinished(
                 self.rows[part], self.weight[part], [answer.of_rows(part) for answer in self.script]
             )
 
@@ -150,15 +150,15 @@ def enumerate_branches(
     """
     mass_in = probability.astype(np.float64)
     mass_out = np.zeros(len(probability))
-    start = _Pending(np.arange(len(probability)), probability, [])
-    pending = list(start.pieces(max_rows))
-    while pending:
-        branch = pending.pop()
+    start = _Unfinished(np.arange(len(probability)), probability, [])
+    unfinished = list(start.pieces(max_rows))
+    while unfinished:
+        branch = unfinished.pop()
         decisions = ScriptedDecisions(branch.script, to_numpy, from_numpy)
         try:
             result = run(branch.rows, decisions)
         except _Undecided as undecided:
-            pending.extend(_expand(branch, undecided.chances).pieces(max_rows))
+            unfinished.extend(_expand(branch, undecided.chances).pieces(max_rows))
             continue
         np.add.at(mass_out, branch.rows, branch.weight.astype(np.float64))
         yield Branches(branch.rows, branch.weight, result)
@@ -170,7 +170,7 @@ def enumerate_branches(
         )
 
 
-def _expand(branch: _Pending, chances: NDArray[Any]) -> _Pending:
+def _expand(branch: _Unfinished, chances: NDArray[Any]) -> _Unfinished:
     """Replicate each row once per joint outcome of positive probability of the decisions asked for."""
     if len(chances) != len(branch.rows):
         raise DecisionError(
@@ -189,4 +189,4 @@ def _expand(branch: _Pending, chances: NDArray[Any]) -> _Pending:
         taken = np.concatenate([taken[kept], factor[:, None].astype(np.float64)], axis=1)
         source = source[kept]
     script = [*(earlier.of_rows(source) for earlier in branch.script), _Answer(outcomes, taken)]
-    return _Pending(branch.rows[source], weight, script)
+    return _Unfinished(branch.rows[source], weight, script)
