@@ -78,7 +78,7 @@ def _facts(subject: SubjectReport) -> Iterator[str]:
 def _checks(subject: SubjectReport) -> str:
     rows = "\n".join(
         f"<tr>{cell('', check.name)}{cell('status', check.status.value, check.status.value)}"
-        f"{cell('', f'{check.detail} (on record: {check.known})' if check.known else check.detail, 'wide')}</tr>"
+        f"{cell('', check.detail + (f' (on record: {check.known})' if check.known else ''), 'wide')}</tr>"
         for check in subject.checks
     )
     head = "<th>check</th><th>status</th><th>detail</th>"

@@ -8,8 +8,8 @@ from spec_oracle.audit import AuditReport, CheckResult, Status, SubjectReport
 from spec_oracle.report.audit_text import counterexample_text
 from spec_oracle.version import tool_version
 
-_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML cannot hold, and code under test may print."""
+NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML and HTML cannot hold, and code under test may print."""
 
 
 def audit_to_junit(report: AuditReport) -> str:
@@ -26,9 +26,9 @@ def audit_to_junit(report: AuditReport) -> str:
     for name, count in totals.items():
         root.set(name, str(count))
     for element in root.iter():
-        element.text = element.text and _NO_XML.sub("\ufffd", element.text)
+        element.text = element.text and NO_XML.sub("\ufffd", element.text)
         for name, value in element.items():
-            element.set(name, _NO_XML.sub("\ufffd", value))
+            element.set(name, NO_XML.sub("\ufffd", value))
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 

@@ -2,6 +2,8 @@
 
 from html import escape
 
+from spec_oracle.report.audit_junit import NO_XML
+
 _STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --card: #f6f7f9; --ink: #1b1e23; --muted: #5b6472;
   --line: #d9dde3; --good: #176b2c; --bad: #b3261e; --open: #8a5a00; --found: #4269d0; --of-rule: #1b1e23; }
@@ -46,6 +48,7 @@ svg text { fill: var(--ink); font: 11px system-ui, sans-serif; } svg .muted { fi
 
 def page(title: str, body: str) -> str:
     """Return the document around a body of HTML; ``title`` is text."""
+    body = NO_XML.sub("\ufffd", body)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

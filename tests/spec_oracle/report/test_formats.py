@@ -142,3 +142,32 @@ def test_annotations_are_one_line_each_and_escaped(report):
     assert any(line.startswith("::warning ") and "issue 7, 100 %25 sure" in line for line in lines)
     assert any("title=nowhere%3Af::has no 'f'" in line for line in errors)
     assert not any("title=token%3A" in line for line in lines)
+
+
+def test_pages_need_no_network_and_no_script_and_escape_what_they_are_told(report):
+    matrix = kill_matrix([registered()["always-accept"]])
+    for text in (AUDIT_FORMATS["html"](report), specimens.FORMATS["html"](matrix)):
+        assert not re.search(r"<script|<link(?! rel=\"icon\" href=\"data:)|@import|url\(| src=", text)
+        assert "prefers-color-scheme: dark" in text
+        assert 'name="viewport"' in text
+        body = text.partition("<body>")[2].partition("</body>")[0].replace("<br>", "")
+        ET.fromstring(f"<body>{body}</body>")  # tags match, and everything is escaped
+    assert "<at>" not in AUDIT_FORMATS["html"](report)
+    assert '<td class="failed"' in text
+
+
+def test_the_page_draws_the_laws_and_the_counterexample(report):
+    body = ET.fromstring(
+        f"<b>{AUDIT_FORMATS['html'](report).partition('<body>')[2][:-16].replace('<br>', '')}</b>"
+    )
+    token, ruled, lossy, *_ = body.iter("section")
+    assert len(list(token.iter("svg"))) == len(report.subjects[0].figures)
+    mark = "line[@stroke='var(--of-rule)']"
+    assert not token.findall(f".//{mark}")
+    assert ruled.findall(f".//{mark}")
+    (tree,) = (svg for svg in lossy.iter("svg") if svg.get("aria-label").startswith("tree of texts"))
+    masses = [text.text for text in tree.iter("text")]
+    found = report.subjects[2].counterexample
+    assert masses[1] == "1"
+    assert f"{found.gap.expected} → {found.gap.actual}" in masses
+    assert [bar.get("style") for bar in body.iter("i")][:2] == ["width: 98.8%", "width: 100.0%"]
