@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from spec_oracle.errors import SpecOracleError
 
     given = sys.argv[1:] if arguments is None else list(arguments)
-    options = _parser().parse_args(given)
+    options = command_parser().parse_args(given)
     options.command_line = shlex.join(["spec-oracle", *given])
     try:
         code: int = options.run(options)
@@ -43,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser() -> ArgumentParser:
+def command_parser() -> ArgumentParser:
+    """Return the parser of all commands."""
     # Imported only now: `verifiers` is known to be ours.
     from spec_oracle.commands.audit import add_audit, add_specimens
     from spec_oracle.commands.difference import add_diff
