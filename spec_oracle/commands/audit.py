@@ -107,6 +107,7 @@ def _audit(options: Any) -> int:
     from spec_oracle.audit.isolation import Isolation, audit_apart
     from spec_oracle.audit.subjects.resolve import engine_availability, subject_list, subject_names
     from spec_oracle.report import AUDIT_FORMATS
+    from spec_oracle.report.terminal import show, told
 
     if options.list:
         emit(options, subject_list())
@@ -125,15 +126,20 @@ def _audit(options: Any) -> int:
         for line in missing:
             progress(f"not run: {line}")
     subjects = subjects or list(found.subjects or subject_names())
-    report = audit_apart(
-        subjects,
-        AuditOptions(**{**found.options, **given}),
-        Isolation(**{**found.limits, **_given(options, Isolation)}),
-        progress,
-        own={name: found.options_of(name, **given) for name in subjects},
-    )
+    with told(len(subjects), progress) as tell:
+        report = audit_apart(
+            subjects,
+            AuditOptions(**{**found.options, **given}),
+            Isolation(**{**found.limits, **_given(options, Isolation)}),
+            tell,
+            own={name: found.options_of(name, **given) for name in subjects},
+        )
     report = replace(beside_baseline(report), command=options.command_line)
-    emit(options, AUDIT_FORMATS[options.format](report))
+    text = AUDIT_FORMATS[options.format](report)
+    if options.format == "text" and options.output is None:
+        show(text)
+    else:
+        emit(options, text)
     return report.exit_code
 
 
