@@ -144,7 +144,7 @@ def test_a_value_is_found_where_it_stands(at, line):
 
 def test_an_audit_without_arguments_audits_what_the_project_names(written, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    written(GOOD)
+    written(GOOD.replace('baseline = "kept/efficiency.json"\n', ""))
     assert main(["audit", "--format", "json"]) == 2
     captured = capsys.readouterr()
     assert "configuration: pyproject.toml" in captured.err
