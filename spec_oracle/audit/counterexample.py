@@ -98,7 +98,8 @@ def _described(subject: str, instance: Instance, law: Law, options: AuditOptions
     )
     sequence, _, actual = law.largest_gap
     gap = Gap(sequence, instance.exact.target.probability(sequence), as_fraction(actual))
-    return Counterexample(instance, gap, as_fraction(law.total_variation), file, reproduce)
+    masses = tuple(map(as_fraction, law.extended().reshape(-1)))
+    return Counterexample(instance, gap, as_fraction(law.total_variation), masses, file, reproduce)
 
 
 def _of_text(subject: str, found: FoundText, options: AuditOptions) -> Counterexample:
@@ -106,7 +107,9 @@ def _of_text(subject: str, found: FoundText, options: AuditOptions) -> Counterex
     name = f"{subject}/{found.engine}" if found.engine else subject
     words = ["--tokens", str(found.tokens), "--prompt", ",".join(map(str, found.prompt))]
     reproduce = shlex.join(["spec-oracle", "audit", name, *words, *options.to_reproduce()])
-    return Counterexample(None, found.gap, found.total_variation, None, reproduce, found.prompt, found.tokens)
+    return Counterexample(
+        None, found.gap, found.total_variation, (), None, reproduce, found.prompt, found.tokens
+    )
 
 
 def as_fraction(value: Any, largest_denominator: int = 10**5) -> Any:

@@ -12,9 +12,9 @@ from spec_oracle.commands.options import (
     add_output,
     emit,
     positive,
+    positive_number,
     progress,
     rate,
-    seconds,
 )
 from spec_oracle.errors import InvalidInputError
 
@@ -65,7 +65,7 @@ def add_audit_server(commands: Any) -> None:
         "--requests", type=positive, metavar="N", help="texts; default: as many as --detect needs"
     )
     command.add_argument(
-        "--budget", type=seconds, default=300.0, metavar="SECONDS", help="of the audit, default: 300"
+        "--budget", type=positive_number, default=300.0, metavar="SECONDS", help="of the audit, default: 300"
     )
     command.add_argument(
         "--detect", type=rate, default=0.02, metavar="TV", help="to be found for a pass, default: 0.02"
@@ -73,7 +73,7 @@ def add_audit_server(commands: Any) -> None:
     command.add_argument("--alpha", type=rate, default=1e-6, help="false-alarm rate, default: 1e-6")
     command.add_argument("--concurrency", type=positive, default=4, metavar="N", help="default: 4")
     command.add_argument(
-        "--timeout", type=seconds, default=60.0, metavar="SECONDS", help="of one request, default: 60"
+        "--timeout", type=positive_number, default=60.0, metavar="SECONDS", help="of one request, default: 60"
     )
     command.add_argument(
         "--reference",

@@ -39,6 +39,17 @@ def _subject(report: SubjectReport) -> dict[str, Any]:
         "block_efficiency": plain(report.block_efficiency),
         "optimum": plain(report.optimum),
         "headroom": plain(report.headroom),
+        "instances": [
+            {
+                "instance": figures.name,
+                "digest": figures.digest,
+                "block_efficiency": figures.block_efficiency,
+                "optimum": figures.optimum,
+                "accepted_length": list(figures.accepted_length),
+                "accepted_length_of_rule": list(figures.of_rule) or None,
+            }
+            for figures in report.figures
+        ],
         "checks": [
             {
                 "name": check.name,

@@ -1,10 +1,10 @@
 """An audit for people: a table, then what is wrong and how to see it."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from spec_oracle.audit import AuditReport, Counterexample, Status, SubjectReport
+from spec_oracle.audit import AuditReport, CheckResult, Counterexample, Status, SubjectReport
 from spec_oracle.audit.evidence.engine_cases import counted, text_of
 from spec_oracle.audit.results import TextCounterexample
 from spec_oracle.report.numbers import short
@@ -45,10 +45,10 @@ def audit_to_text(report: AuditReport) -> str:
     for subject in report.subjects:
         told = [f"  {line}" for line in _remarks(subject)]
         if subject.counterexample is not None:
-            told.append(_counterexample(subject.counterexample))
+            told.append(counterexample_text(subject.counterexample))
         if told:
             parts.append("\n".join([f"{subject.subject}: {subject.verdict.value}", *told]))
-    parts += ["\n".join(_scopes(report)), _summary(report)]
+    parts += ["\n".join(_scopes(report)), summary(report)]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -74,36 +74,38 @@ def audit_to_markdown(report: AuditReport) -> str:
     made = f"Made on {datetime.now(UTC).date()} by `{command}`, spec-oracle {tool_version()}."
     parts = ["# spec-oracle audit", made, markdown_table((*HEAD, "declared rule", "remarks"), rows)]
     parts += [
-        f"## {subject.subject}\n\n```\n{_counterexample(subject.counterexample)}\n```"
+        f"## {subject.subject}\n\n```\n{counterexample_text(subject.counterexample)}\n```"
         for subject in report.subjects
         if subject.counterexample is not None
     ]
-    parts.append(_summary(report))
+    parts.append(summary(report))
     return "\n\n".join(parts) + "\n"
 
 
 def _remarks(subject: SubjectReport) -> list[str]:
     """Return what a reader should know of a subject, line by line; nothing of one that passed everything."""
     printed = [f"printed: {line}" for line in subject.output.splitlines()]
-    return [*_check_lines(subject), *(f"note: {note}" for note in subject.notes), *printed]
+    return [*check_lines(subject.checks), *(f"note: {note}" for note in subject.notes), *printed]
 
 
-def _check_lines(subject: SubjectReport) -> Iterator[str]:
+def check_lines(checks: Iterable[CheckResult]) -> Iterator[str]:
     """Yield a line for every check that failed or could not tell, and one for each reason not to run."""
     untried: dict[tuple[Status, str], list[str]] = {}
-    for check in subject.checks:
+    for check in checks:
         if check.status in (Status.NOT_RUN, Status.SKIPPED):
             untried.setdefault((check.status, check.detail), []).append(check.name)
         elif check.status in (Status.FAILED, Status.INCONCLUSIVE):
             known = f" (known: {check.known})" if check.known else ""
             yield f"{check.name}: {check.status.value}, {check.detail}{known}"
         elif check.known:
-            yield f"{check.name}: passed, but its failure is on record ({check.known}): take it off"
+            told = "passed" if check.status is Status.PASSED else f"does not apply ({check.detail})"
+            yield f"{check.name}: {told}, but is on record ({check.known}): take it off"
     for (status, reason), names in untried.items():
         yield f"{status.value.replace('-', ' ')}: {', '.join(names)} ({reason})"
 
 
-def _summary(report: AuditReport) -> str:
+def summary(report: AuditReport) -> str:
+    """Return how many subjects have which verdict, the rate of false alarms, and the seed."""
     counts: dict[str, int] = {}
     for subject in report.subjects:
         counts[subject.verdict.value] = counts.get(subject.verdict.value, 0) + 1
@@ -113,7 +115,8 @@ def _summary(report: AuditReport) -> str:
     return f"{told}{alarm}; seed {report.seed}"
 
 
-def _counterexample(found: Counterexample | TextCounterexample) -> str:
+def counterexample_text(found: Counterexample | TextCounterexample) -> str:
+    """Return its size, its rows, the text that shows it, and the line that runs it again."""
     return _of_texts(found) if isinstance(found, TextCounterexample) else _of_an_instance(found)
 
 

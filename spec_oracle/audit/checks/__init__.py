@@ -15,7 +15,7 @@ from spec_oracle.audit.checks.length import LENGTH
 from spec_oracle.audit.checks.plain_law import PLAIN_LAW
 from spec_oracle.audit.checks.scale import SCALE
 from spec_oracle.audit.checks.streams import STREAMS
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import InvalidInputError, unknown
 
 CHECKS: Final = MappingProxyType(
     {
@@ -43,4 +43,4 @@ def require_known(argument: str, names: Iterable[str]) -> None:
     """Raise `InvalidInputError` for a name that is no check's."""
     for name in names:
         if name not in CHECKS:
-            raise InvalidInputError(f"{argument}: unknown check {name!r}; known ones are {', '.join(CHECKS)}")
+            raise InvalidInputError(f"{argument}: {unknown(name, CHECKS, 'check')}")

@@ -1,8 +1,10 @@
 """What a way of finding a law comes to."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
+
+from numpy.typing import NDArray
 
 from spec_oracle.audit.results import CheckResult, Evidence, TextCounterexample
 from spec_oracle.errors import SpecOracleError
@@ -41,8 +43,17 @@ class Law(Protocol):
         ...
 
     @property
+    def accepted_length_pmf(self) -> Sequence[Any]:
+        """P(tau = 0), ..., P(tau = L)."""
+        ...
+
+    @property
     def largest_gap(self) -> Gap:
         """The text with the largest gap."""
+        ...
+
+    def extended(self) -> NDArray[Any]:
+        """Return the law of the first L+1 tokens, shape (V,) * (L+1)."""
         ...
 
 
