@@ -15,6 +15,7 @@ from spec_oracle.audit.evidence.enumerated import judged
 from spec_oracle.audit.evidence.findings import Findings, NoEvidenceError
 from spec_oracle.audit.facts import Facts
 from spec_oracle.exact import EmissionLaw
+from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
 from spec_oracle.plain import PlainCode, SubjectRaisedError
 from spec_oracle.plain.law import law_after
@@ -25,7 +26,7 @@ from spec_oracle.statistics import (
 )
 from spec_oracle.toy import Instance
 
-Known: TypeAlias = dict[bytes, dict[tuple[int, ...], float]]
+Known: TypeAlias = dict[bytes, ConditionalLaw]
 """Laws of the emission after one draft, by the bytes of the arrays that the function is handed."""
 
 CONFIRMING_TV = 0.02
@@ -114,11 +115,9 @@ def intercepted_law(
     return EmissionLaw(floats, tuple(masses))
 
 
-def _add_law(
-    masses: list[NDArray[np.float64]], law: dict[tuple[int, ...], float], probability: float
-) -> None:
+def _add_law(masses: list[NDArray[np.float64]], law: ConditionalLaw, probability: float) -> None:
     """Add the law of the emission after one draft, whose probability is given, to the masses."""
     vocab = len(masses[0])
-    for emission, mass in law.items():
-        index = np.ravel_multi_index(emission, (vocab,) * len(emission))
-        masses[len(emission) - 1][index] += mass * probability
+    for prefix, mass in law.leaves.items():
+        index = np.ravel_multi_index(prefix, (vocab,) * len(prefix)) if prefix else 0
+        masses[len(prefix)].reshape(-1, vocab)[index] += mass * probability
