@@ -3,12 +3,12 @@
 ``verify(draft_tokens [B, L], draft_probs [B, L, V], target_probs [B, L+1, V], generator)`` returns
 ``(tokens [B, L+1] int64 padded with -1, num_accepted [B] int64)``, all torch. Rows go into the engine in the
 dtype they come in: float32 is what engines run on, float64 leaves rounding out of an exact law. Without a
-generator the engine draws from torch's global stream, as it does in production; code that is intercepted is
-called that way.
+generator the engine draws from torch's global stream, as it does in production.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Any, TypeAlias
 
 import torch
@@ -54,8 +54,14 @@ def assembled(draft_tokens: Tensor, num_accepted: Tensor, next_token: Tensor) ->
 
 
 def fresh_seed(generator: Generator) -> int:
-    """Draw the 62-bit seed of one call, for engines that key their own streams by a seed."""
-    return int(torch.randint(2**62, (1,), generator=generator))
+    """Return a 56-bit seed of one call, for engines that key their own streams by a seed.
+
+    It is made of the generator's state, which moves on. A drawn integer would do as well, but has no value
+    while its law is followed.
+    """
+    state = generator.get_state()
+    torch.rand(1, generator=generator)
+    return int.from_bytes(blake2b(bytes(state.tolist()), digest_size=7).digest())
 
 
 @contextmanager

@@ -191,17 +191,17 @@ which of them stands for those that are not, int [R], -1 where all are run."""
 
 
 @dataclass(frozen=True)
-class _Pending:
+class _Unfinished:
     rows: NDArray[np.int64]
     weight: NDArray[Any]
     script: list[_Answer]
     rests: tuple[Rest | None, ...]
 
-    def of_rows(self, rows: Any) -> "_Pending":
+    def of_rows(self, rows: Any) -> "_Unfinished":
         script = [answer.of_rows(rows) for answer in self.script]
-        return _Pending(self.rows[rows], self.weight[rows], script, self.rests[rows])
+        return _Unfinished(self.rows[rows], self.weight[rows], script, self.rests[rows])
 
-    def pieces(self, size: int) -> Iterator["_Pending"]:
+    def pieces(self, size: int) -> Iterator["_Unfinished"]:
         for start in range(0, len(self.rows), size):
             yield self.of_rows(slice(start, start + size))
 
@@ -226,10 +226,10 @@ def enumerate_branches(
     """
     mass_in = probability.astype(np.float64)
     mass_out = np.zeros(len(probability))
-    start = _Pending(np.arange(len(probability)), probability, [], (None,) * len(probability))
-    pending = list(start.pieces(max_rows))
-    while pending:
-        branch = pending.pop()
+    start = _Unfinished(np.arange(len(probability)), probability, [], (None,) * len(probability))
+    unfinished = list(start.pieces(max_rows))
+    while unfinished:
+        branch = unfinished.pop()
         decisions = ScriptedDecisions(branch.script, to_numpy, from_numpy, leave_open=leave_open)
         try:
             result = run(branch.rows, decisions)
@@ -240,7 +240,7 @@ def enumerate_branches(
                 chances = decisions.open.chances[:, None]
             else:
                 raise
-            pending.extend(_expand(branch, chances, tried).pieces(max_rows))
+            unfinished.extend(_expand(branch, chances, tried).pieces(max_rows))
             continue
         rests = [0.0 if rest is None else rest.weight.sum() for rest in branch.rests]
         np.add.at(mass_out, branch.rows, (branch.weight + rests).astype(np.float64))
@@ -253,7 +253,7 @@ def enumerate_branches(
         )
 
 
-def _expand(branch: _Pending, chances: NDArray[Any], tried: Tried | None) -> _Pending:
+def _expand(branch: _Unfinished, chances: NDArray[Any], tried: Tried | None) -> _Unfinished:
     """Replicate each row once per joint outcome of positive probability of the decisions asked for."""
     if len(chances) != len(branch.rows):
         raise DecisionError(
@@ -277,17 +277,17 @@ def _expand(branch: _Pending, chances: NDArray[Any], tried: Tried | None) -> _Pe
 
 
 def _continued(
-    branch: _Pending, source: NDArray[np.int64], weight: NDArray[Any], answer: _Answer
-) -> _Pending:
+    branch: _Unfinished, source: NDArray[np.int64], weight: NDArray[Any], answer: _Answer
+) -> _Unfinished:
     """Return the rows ``source`` of a branch after one more answer, each with its ``weight``."""
     script = [*(earlier.of_rows(source) for earlier in branch.script), answer]
     counts = np.bincount(source, minlength=len(branch.rows))
     if any(rest is not None and count > 1 for rest, count in zip(branch.rests, counts, strict=True)):
         raise TooManyOutcomesError("a decision follows one of which not all outcomes are run")
-    return _Pending(branch.rows[source], weight, script, tuple(branch.rests[row] for row in source))
+    return _Unfinished(branch.rows[source], weight, script, tuple(branch.rests[row] for row in source))
 
 
-def _expand_some(branch: _Pending, chances: NDArray[Any], tried: Tried) -> _Pending:
+def _expand_some(branch: _Unfinished, chances: NDArray[Any], tried: Tried) -> _Unfinished:
     """Replicate each row once per outcome that is to be run; chances [R, outcomes] of one decision."""
     run, standing = tried(branch.rows, chances)
     source, outcome = np.nonzero(run)
@@ -299,4 +299,4 @@ def _expand_some(branch: _Pending, chances: NDArray[Any], tried: Tried) -> _Pend
         row = source[position]
         left = np.where(run[row], 0.0, chances[row]) * branch.weight[row]
         rests[position] = Rest(int(outcome[position]), left)
-    return _Pending(after.rows, after.weight, after.script, tuple(rests))
+    return _Unfinished(after.rows, after.weight, after.script, tuple(rests))

@@ -25,7 +25,7 @@ from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.plain import ContractError, Emissions, PlainCode, SubjectRaisedError
-from spec_oracle.plain.edge_uniforms import edge_uniforms
+from spec_oracle.plain.edge_draws import edge_draws
 from verifiers import Drafts
 
 REQUESTS = 64
@@ -106,8 +106,8 @@ def _bad_input(subject: Any, bench: Bench, alpha: float) -> CheckResult:
         for name, drafts, answerable in _cases(healthy)
     }
     for number in range(EDGE_ROUNDS):
-        with edge_uniforms(code.array, seed + number) as generator:
-            complaint = _complaint(code, healthy, generator, slice(None), may_refuse=False)
+        with edge_draws(code.array, seed + number) as edges:
+            complaint = _complaint(code, healthy, edges.generator, slice(None), may_refuse=False)
         complaints["uniforms of 0 and 1-"] = complaints.get("uniforms of 0 and 1-") or complaint
     draws = REQUESTS * (len(complaints) - 1 + EDGE_ROUNDS)
     told = "; ".join(f"{name}: {complaint}" for name, complaint in complaints.items() if complaint)

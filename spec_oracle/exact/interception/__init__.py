@@ -2,12 +2,14 @@
 
 `enumerate_calls` runs the code once per branch; `call_law` sums the branches by label; `verdict_law` does so
 for one draft under the plain contract. `spec_oracle.audit` compares such laws with plain sampling. How random
-numbers are followed is told in `symbols`, races in `races`, the torch side in `torch_mode`.
+numbers are followed is told in `draws`, races in `races`, what each library does in `libraries`.
+
+Modules use those on their left only: run, symbols, draws, products and races, algebra, libraries, calls.
 """
 
 from spec_oracle.exact.interception.calls import call_law, enumerate_calls
 from spec_oracle.exact.interception.errors import CannotFollowError, TooManyBranchesError, UnrepeatableError
-from spec_oracle.exact.interception.numpy_random import EnumeratedGenerator
+from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator
 from spec_oracle.exact.interception.plain_contract import emissions, verdict_law
 from spec_oracle.exact.interception.run import Branch
 

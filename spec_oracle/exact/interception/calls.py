@@ -11,18 +11,24 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from spec_oracle.exact.interception.errors import UnrepeatableError
-from spec_oracle.exact.interception.numpy_random import enumerated_numpy
-from spec_oracle.exact.interception.python_random import enumerated_python
+from spec_oracle.exact.interception.errors import CannotFollowError, UnrepeatableError
+from spec_oracle.exact.interception.libraries.numpy_arrays import NoiseArray
+from spec_oracle.exact.interception.libraries.numpy_buffers import followed_arrays
+from spec_oracle.exact.interception.libraries.numpy_random import drawn_by_numpy
+from spec_oracle.exact.interception.libraries.python_float import FloatCalls
+from spec_oracle.exact.interception.libraries.python_random import drawn_by_python
+from spec_oracle.exact.interception.libraries.python_threads import followed_threads
 from spec_oracle.exact.interception.run import Branch, current_run, walk
-from spec_oracle.exact.interception.symbols import Symbol
+from spec_oracle.exact.interception.symbols import TEXT, Symbol
 from spec_oracle.threads import one_torch_thread
 
 T = TypeVar("T")
 Label = TypeVar("Label", bound=Hashable)
 
 
-def enumerate_calls(function: Callable[[], T], *, max_branches: int = 100_000) -> list[Branch[T]]:
+def enumerate_calls(
+    function: Callable[[], T], *, max_branches: int = 100_000, max_seconds: float = math.inf
+) -> list[Branch[T]]:
     """Return every outcome of ``function`` with its exact probability (to float64 rounding, below 1e-12).
 
     ``function`` is called once per branch, with the randomness of torch, ``numpy.random`` and ``random``
@@ -31,12 +37,16 @@ def enumerate_calls(function: Callable[[], T], *, max_branches: int = 100_000) -
     state may survive a call, inputs that it changes must be made inside. It returns numbers, strings, arrays,
     tensors, or containers of them; they hold no symbols any more when they come back.
 
+    Branches of a weight below 1e-16, as those of a loop that may go on for ever, are cut off: what the
+    weights lack to one bounds the error of any probability, and is at most 1e-12.
+
     Generators that foreign code created before the call, or imported by name from ``random`` or
     ``numpy.random``, are out of reach: what moves a global stream is detected, a private one is not.
 
     Raises `CannotFollowError` where the law would not be exact, `TooManyBranchesError` beyond
-    ``max_branches``, `UnrepeatableError` for code that is no function of its decisions, and whatever
-    ``function`` raises.
+    ``max_branches`` or ``max_seconds`` or for a run without end, `UnrepeatableError` for code that is no
+    function of its decisions, and whatever ``function`` raises: an error that is no `SpecOracleError` comes
+    from the foreign code, which may run well on plain draws.
     """
     torch_run = _torch_context()
 
@@ -46,16 +56,33 @@ def enumerate_calls(function: Callable[[], T], *, max_branches: int = 100_000) -
         settled: T = _settled(result)
         return settled
 
-    with _untouched_streams(), one_torch_thread(), enumerated_numpy(), enumerated_python():
-        return walk(settled_call, max_branches)
+    with (
+        _untouched_streams(),
+        one_torch_thread(),
+        drawn_by_numpy(),
+        drawn_by_python(),
+        followed_arrays(),
+        followed_threads(torch_run),
+        FloatCalls() as float_calls,
+    ):
+        while True:
+            try:
+                return walk(settled_call, max_branches, max_seconds)
+            except CannotFollowError as error:
+                if not float_calls.learn(error):
+                    raise
 
 
 def call_law(
-    function: Callable[[], T], label: Callable[[T], Label], *, max_branches: int = 100_000
+    function: Callable[[], T],
+    label: Callable[[T], Label],
+    *,
+    max_branches: int = 100_000,
+    max_seconds: float = math.inf,
 ) -> dict[Label, float]:
     """Return the exact law of ``label(function())``: probability by label; errors as `enumerate_calls`."""
     weights: dict[Label, list[float]] = defaultdict(list)
-    for weight, result in enumerate_calls(function, max_branches=max_branches):
+    for weight, result in enumerate_calls(function, max_branches=max_branches, max_seconds=max_seconds):
         weights[label(result)].append(weight)
     return {outcome: math.fsum(parts) for outcome, parts in weights.items()}
 
@@ -64,7 +91,7 @@ def _torch_context() -> Callable[[], Any]:
     """Return the context for one run; torch is left alone where nobody has imported it."""
     if "torch" not in sys.modules:
         return nullcontext
-    from spec_oracle.exact.interception.torch_mode import enumerated_torch
+    from spec_oracle.exact.interception.libraries.torch_mode import enumerated_torch
 
     return enumerated_torch
 
@@ -93,10 +120,12 @@ def _streams() -> list[object]:
 
 def _settled(result: Any) -> Any:  # noqa: PLR0911  (one line per kind of result)
     """Return ``result`` with pending integers decided; raises `CannotFollowError` for noise in it."""
-    if result is None or isinstance(result, str | bytes | bool | int | float | np.generic):
-        return result
     if isinstance(result, Symbol):
         return result.settled("return value")
+    if isinstance(result, str) and TEXT in result:
+        current_run().cannot_follow("return value", "the text of a random number")
+    if result is None or isinstance(result, str | bytes | bool | int | float | np.generic):
+        return result
     if isinstance(result, np.ndarray):
         return _settled_array(result)
     if isinstance(result, Mapping):
@@ -109,7 +138,7 @@ def _settled(result: Any) -> Any:  # noqa: PLR0911  (one line per kind of result
         fields = [field.name for field in dataclasses.fields(result) if field.init]
         return dataclasses.replace(result, **{name: _settled(getattr(result, name)) for name in fields})
     if "torch" in sys.modules and isinstance(result, sys.modules["torch"].Tensor):
-        from spec_oracle.exact.interception.torch_boxes import settle
+        from spec_oracle.exact.interception.libraries.torch_boxes import settle
 
         settle(result, "return value")
         return result
@@ -117,6 +146,8 @@ def _settled(result: Any) -> Any:  # noqa: PLR0911  (one line per kind of result
 
 
 def _settled_array(array: Any) -> Any:
-    if array.dtype != object:
+    followed = isinstance(array, NoiseArray)
+    if array.dtype != object and not followed:
         return array
-    return np.array([_settled(element) for element in array.flat]).reshape(array.shape)
+    settled = np.array([_settled(element) for element in array.flat], dtype=array.dtype if followed else None)
+    return settled.reshape(array.shape)

@@ -2,13 +2,14 @@
 
 import linecache
 import sys
+from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
 from spec_oracle.errors import SpecOracleError
 
 _HERE = str(Path(__file__).parent)
-_LIBRARIES = ("torch", "numpy", "contextlib.py", "copy.py", "functools.py")
+_LIBRARIES = ("torch", "numpy", "scipy", "contextlib.py", "copy.py", "functools.py", "threading.py")
 
 
 class CannotFollowError(SpecOracleError):
@@ -20,29 +21,42 @@ class CannotFollowError(SpecOracleError):
     def __init__(self, operation: str, reason: str, location: str) -> None:
         self.operation = operation
         self.location = location
+        self.frame: FrameType | None = None
+        self._arguments = operation, reason, location
         super().__init__(f"{operation}: {reason} (at {location})")
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
+        """Leave the frame behind when pickled."""
+        return type(self), self._arguments
 
 
 class TooManyBranchesError(SpecOracleError):
-    """The foreign code has more branches than the caller allowed."""
+    """The foreign code has more branches, decisions in a run, or work in all than was allowed."""
 
 
 class UnrepeatableError(SpecOracleError):
     """Equal decisions led the foreign code elsewhere: it keeps state, or has randomness out of reach."""
 
 
-def foreign_location() -> str:
-    """Return ``file:line: source`` of the innermost stack frame that is neither ours nor a library's."""
+def foreign_frame() -> FrameType | None:
+    """Return the innermost stack frame that is neither ours nor a library's."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  (the documented way to walk one's own stack)
-    while frame is not None and not _is_foreign(frame.f_code.co_filename):
+    while frame is not None and not is_foreign(frame.f_code.co_filename):
         frame = frame.f_back
+    return frame
+
+
+def location_of(frame: FrameType | None) -> str:
+    """Return ``file:line: source`` of a frame."""
     if frame is None:
         return "unknown line"
     name, line = frame.f_code.co_filename, frame.f_lineno
     return f"{name}:{line}: {linecache.getline(name, line).strip()}"
 
 
-def _is_foreign(filename: str) -> bool:
+@lru_cache(maxsize=4096)
+def is_foreign(filename: str) -> bool:
+    """Whether a source file is neither ours nor one of a library through which random numbers pass."""
     path = Path(filename)
     parts = path.parts
     inside_library = "site-packages" in parts and parts[parts.index("site-packages") + 1] in _LIBRARIES

@@ -1,9 +1,12 @@
-"""Strictly monotone functions of one uniform number, as chains of three elementary steps.
+"""Monotone functions of one uniform number, as chains of elementary steps.
 
 A chain is a tuple of steps, applied from left to right to u in (0, 1). Affine maps, logarithm and
-exponential are enough: 1/y is exp(-log y), y**s is exp(s log y), log1p and expm1 are a step each with an
-affine one. Chains are kept in a normal form, so that equal functions built in different ways mostly have
-equal chains, and so that exponential and Gumbel noise can be recognised (`gumbel_form`).
+exponential are enough for strictly monotone functions: 1/y is exp(-log y), y**s is exp(s log y), log1p and
+expm1 are a step each with an affine one. Integers and numbers of low precision come of steps that are
+constant in places: floor, and rounding to a number format.
+
+Chains are kept in a normal form, so that equal functions built in different ways mostly have equal chains,
+and so that exponential and Gumbel noise can be recognised (`gumbel_form`).
 """
 
 import math
@@ -20,21 +23,107 @@ class Affine(NamedTuple):
 class Log(NamedTuple):
     """The step y -> log y."""
 
+    name: str = "log"  # tuples without fields would all be equal
+
 
 class Exp(NamedTuple):
     """The step y -> exp y."""
 
+    name: str = "exp"
 
-Step: TypeAlias = Affine | Log | Exp
+
+class Floor(NamedTuple):
+    """The step from y to the largest integer that is not above it."""
+
+    name: str = "floor"
+
+    def at(self, value: float) -> float:
+        """Return the integer."""
+        return float(math.floor(value))
+
+    def jump(self, bound: float, *, beyond: bool) -> tuple[float, bool]:
+        """Return where the values begin that are at least ``bound`` (above it if ``beyond``).
+
+        Also whether the place itself has such a value.
+        """
+        if math.isinf(bound):
+            return bound, True
+        return (math.floor(bound) + 1.0 if beyond else float(math.ceil(bound))), True
+
+
+class Rounded(NamedTuple):
+    """The step from y to the nearest number with so many binary digits, from 2**lowest on; ties to even.
+
+    With ``wraps``, y is a uniform on (0, 1), and what would be rounded to 1 becomes 0 instead. To keep the
+    step increasing, that part of the uniform, of length ``wraps``, is moved in front of the rest.
+    """
+
+    digits: int
+    lowest: int
+    wraps: float = 0.0
+
+    def at(self, value: float) -> float:
+        """Return the nearest number of the format."""
+        if self.wraps and value <= self.wraps:
+            return 0.0
+        spacing = self._spacing(value - self.wraps)
+        return round((value - self.wraps) / spacing) * spacing
+
+    def jump(self, bound: float, *, beyond: bool) -> tuple[float, bool]:
+        """Return where the values begin that are at least ``bound`` (above it if ``beyond``), as `Floor`."""
+        if bound == -math.inf or (self.wraps and (bound < 0 or (bound == 0 and not beyond))):
+            return -math.inf, True
+        infinite = math.ldexp(1.0, 2 - self.lowest)
+        if bound >= infinite:
+            bound, beyond = infinite, False
+        if beyond:
+            low = self._not_above(bound)
+            high = -self._below(-low)
+        else:
+            high = -self._not_above(-bound)
+            low = self._below(high)
+        return (low + high) / 2 + self.wraps, (low / (high - low)) % 2 == 1
+
+    def _spacing(self, value: float) -> float:
+        exponent = math.frexp(value)[1] - 1 if value else self.lowest
+        return math.ldexp(1.0, max(exponent, self.lowest) - self.digits + 1)
+
+    def _not_above(self, value: float) -> float:
+        spacing = self._spacing(value)
+        return math.floor(value / spacing) * spacing
+
+    def _below(self, value: float) -> float:
+        """Return the number before ``value``, which is one of the format."""
+        spacing = self._spacing(value)
+        if value > 0 and math.frexp(value)[0] == 0.5 and value > math.ldexp(1.0, self.lowest):
+            spacing /= 2
+        return value - spacing
+
+
+HALF = Rounded(11, -14)
+"""float16."""
+BRAIN = Rounded(8, -126)
+"""bfloat16."""
+
+Step: TypeAlias = Affine | Log | Exp | Floor | Rounded
 Chain: TypeAlias = tuple[Step, ...]
 
 IDENTITY: Chain = ()
+FINE = 2.0**24
+"""Equally likely values of which there are so many are idealised: taken for a uniform real number."""
+
 _NEGATION = Affine(0.0, -1.0)
 _COMPLEMENT = Affine(1.0, -1.0)
 
 
 def affine(chain: Chain, offset: float, slope: float) -> Chain:
     """Return ``offset + slope * chain``; the slope must not be zero."""
+    if chain[-1:] == (Floor(),):
+        if slope == 1 and offset == math.floor(offset):
+            return floor(affine(chain[:-1], offset, 1.0))
+        match chain:
+            case (Affine(_, count), _) if abs(count) >= FINE and not _is_integral(offset, slope):
+                chain = chain[:-1]
     if chain and isinstance(chain[-1], Affine):
         offset, slope = offset + slope * chain[-1].offset, slope * chain[-1].slope
         chain = chain[:-1]
@@ -62,6 +151,22 @@ def exp(chain: Chain) -> Chain:
     return (*chain, Exp())
 
 
+def floor(chain: Chain) -> Chain:
+    """Return the integer part."""
+    return chain if is_integral(chain) else (*chain, Floor())
+
+
+def floor_divided(chain: Chain, divisor: int) -> Chain:
+    """Return an integral chain over a positive integer, rounded down: floor(floor(y) / d) = floor(y / d)."""
+    inner = chain[:-1] if isinstance(chain[-1], Floor) else chain
+    return (*affine(inner, 0.0, 1 / divisor), Floor())
+
+
+def rounded(chain: Chain, step: Rounded) -> Chain:
+    """Round to a number format, unless that was the last thing that was done."""
+    return chain if chain and chain[-1] == step else (*chain, step)
+
+
 def negation(chain: Chain) -> Chain:
     """Return -chain."""
     return affine(chain, 0.0, -1.0)
@@ -72,35 +177,71 @@ def power(chain: Chain, exponent: float) -> Chain:
     return exp(affine(log(chain), 0.0, exponent))
 
 
-def value_at(chain: Chain, uniform: float) -> float:
-    """Return the chain's value, with limits at the ends of the domain."""
+def is_integral(chain: Chain) -> bool:
+    """Whether all values are integers."""
+    match chain[-2:]:
+        case (*_, Floor()):
+            return True
+        case (Floor(), Affine(offset, slope)):
+            return _is_integral(offset, slope)
+    return False
+
+
+def _is_integral(*values: float) -> bool:
+    return all(math.isfinite(value) and value == math.floor(value) for value in values)
+
+
+def is_continuous(chain: Chain) -> bool:
+    """Whether no value has a probability of its own."""
+    return not any(isinstance(step, Floor | Rounded) for step in chain)
+
+
+def value_at(chain: Chain, uniform: float, side: int = 1) -> float:
+    """Return the chain's value, with limits at the ends of the domain.
+
+    Where it jumps, the value is that just above ``uniform`` (just below for ``side`` -1).
+    """
     value = uniform
     for step in chain:
         match step:
             case Affine(offset, slope):
                 value = offset + slope * value
+                side = side if slope > 0 else -side
             case Log():
                 value = math.log(value) if value > 0 else -math.inf
             case Exp():
                 value = _exp(value)
+            case Floor() | Rounded() if math.isfinite(value):
+                value = step.at(value + side * 4 * math.ulp(value))  # rounding errors are smaller
     return value
 
 
-def threshold(chain: Chain, bound: float) -> tuple[float, bool]:
+def threshold(chain: Chain, bound: float, *, inclusive: bool = False) -> tuple[float, bool]:
     """Return t and whether the chain increases: it is below ``bound`` iff u < t (u > t if it falls).
 
-    t may lie outside [0, 1], or be infinite: then the comparison has one outcome on the whole domain.
+    With ``inclusive``, "at most" takes the place of "below". t may lie outside [0, 1], or be infinite: then
+    the comparison has one outcome on the whole domain. t is NaN where ``bound`` is so close to a value of
+    positive probability that rounding, of the foreign code or ours, decides.
     """
-    increasing = True
+    increasing = exact = True
     for step in reversed(chain):
         match step:
             case Affine(offset, slope):
                 bound = (bound - offset) / slope
                 increasing ^= slope < 0
+                exact &= offset == 0 and abs(math.frexp(slope)[0]) == 0.5
             case Log():
-                bound = _exp(bound)
+                bound, exact = _exp(bound), False
             case Exp():
-                bound = math.log(bound) if bound > 0 else -math.inf
+                bound, exact = (math.log(bound) if bound > 0 else -math.inf), False
+            case Floor() | Rounded():
+                beyond, slack = increasing == inclusive, 0.0 if exact else 8 * math.ulp(bound)
+                if slack and step.jump(bound - slack, beyond=beyond) != step.jump(
+                    bound + slack, beyond=beyond
+                ):
+                    return math.nan, increasing
+                bound, belongs = step.jump(bound, beyond=beyond)
+                inclusive = increasing != belongs
     return bound, increasing
 
 

@@ -4,6 +4,7 @@ Plain contract: ``verify(draft_tokens, draft_probs, target_probs, generator) -> 
 arrays [B, L], [B, L, V], [B, L+1, V] of numpy or torch; ``tokens`` [B, L+1] is padded with -1.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.interception.calls import call_law
-from spec_oracle.exact.interception.numpy_random import EnumeratedGenerator
+from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator
 
 PlainVerify: TypeAlias = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
 Emission: TypeAlias = tuple[int, ...]
@@ -24,6 +25,7 @@ def verdict_law(
     target_probs: Any,
     *,
     max_branches: int = 100_000,
+    max_seconds: float = math.inf,
 ) -> dict[Emission, float]:
     """Return the exact law of the emission for one draft: probability by emitted tokens (1 to L+1 of them).
 
@@ -36,7 +38,7 @@ def verdict_law(
         inputs = (_copied(draft_tokens), _copied(draft_probs), _copied(target_probs))
         return verify(*inputs, _generator(draft_tokens))
 
-    return call_law(call, _emission, max_branches=max_branches)
+    return call_law(call, _emission, max_branches=max_branches, max_seconds=max_seconds)
 
 
 def _copied(array: Any) -> Any:
@@ -45,8 +47,12 @@ def _copied(array: Any) -> Any:
 
 
 def _generator(like: Any) -> Any:
-    """Return the generator that suits the array library; torch's is ignored, so None will do."""
-    return EnumeratedGenerator() if isinstance(like, np.ndarray) else None
+    """Return the generator that suits the array library."""
+    if isinstance(like, np.ndarray):
+        return EnumeratedGenerator()
+    import torch
+
+    return torch.Generator()
 
 
 def _emission(result: tuple[Any, Any]) -> Emission:

@@ -11,9 +11,10 @@ import math
 from functools import partial
 from typing import NamedTuple
 
+from spec_oracle.exact.interception.draws import Draw, Noise
 from spec_oracle.exact.interception.maps import IDENTITY
 from spec_oracle.exact.interception.run import current_run
-from spec_oracle.exact.interception.symbols import Draw, Noise, Symbol
+from spec_oracle.exact.interception.symbols import Symbol
 
 _SPENT = "the random number is a factor of a product, only the product is followed"
 
@@ -26,7 +27,7 @@ class _Limit(NamedTuple):
     high: float
 
 
-class Sequence:
+class GrowingProduct:
     """A growing sequence of uniforms whose partial products are compared."""
 
     def __init__(self, first: Draw) -> None:
@@ -82,15 +83,15 @@ def _after(law: list[float], duration: float) -> list[float]:
 class Product(Symbol):
     """The product of the first ``count`` uniforms of a sequence: compared, or multiplied further."""
 
-    __slots__ = ("count", "sequence")
+    __slots__ = ("count", "factors")
 
-    def __init__(self, sequence: Sequence, count: int) -> None:
-        self.sequence = sequence
+    def __init__(self, factors: GrowingProduct, count: int) -> None:
+        self.factors = factors
         self.count = count
 
-    def is_below(self, bound: float) -> bool:
+    def is_below(self, bound: float, *, inclusive: bool = False) -> bool:  # noqa: ARG002  (of probability 0)
         """Decide whether the product is below ``bound``."""
-        return self.sequence.is_below(self.count, bound)
+        return self.factors.is_below(self.count, bound)
 
 
 def product(left: Noise | Product, right: Noise | Product) -> Product:
@@ -104,8 +105,8 @@ def product(left: Noise | Product, right: Noise | Product) -> Product:
     if isinstance(left, Noise):
         if left.chain != IDENTITY or left.draw.spent or left.draw.ask or left.draw is right.draw:
             current_run().cannot_follow("multiplication", "two random numbers are multiplied")
-        left = Product(Sequence(left.draw), 1)
-    if left.count != left.sequence.length:
+        left = Product(GrowingProduct(left.draw), 1)
+    if left.count != left.factors.length:
         current_run().cannot_follow("multiplication", "a product is continued in two ways")
-    left.sequence.extend(right.draw)
-    return Product(left.sequence, left.count + 1)
+    left.factors.extend(right.draw)
+    return Product(left.factors, left.count + 1)

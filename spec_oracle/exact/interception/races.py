@@ -1,76 +1,128 @@
-"""Races: the index of the largest or smallest of several noises.
+"""Races: the order of several noises, or the index of the largest or smallest.
 
 If E_1..E_n are independent standard exponentials, min E_i / w_i is attained by i with probability
-w_i / sum(w). So do argmax w_i / E_i, argmax log w_i - log E_i (Gumbel noise) and any common monotone image of
-those. A race is one decision. Afterwards its noises are no longer independent, so they are *spent*: whatever
-else is asked of them raises. That covers engines which share one vector of exponentials between the rows of
+w_i / sum(w), and the places after the first are those of a race between the others. So do argmax w_i / E_i,
+argmax log w_i - log E_i (Gumbel noise) and any common monotone image of those. Each place is one decision.
+After the first, the noises are no longer independent, so they are *spent*: whatever but the next places is
+asked of them raises. That covers engines which share one vector of exponentials between the rows of
 several positions: their winners are pending integers, the code emits at most one of them, and the first that
 is used finds the vector fresh. If a second one is used, the law of the pair is not known here, and it raises.
 """
 
 import math
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
+import numpy as np
+
+from spec_oracle.exact.interception import maps
+from spec_oracle.exact.interception.draws import Draw, Noise
 from spec_oracle.exact.interception.maps import Affine, Chain, GumbelForm, gumbel_form
-from spec_oracle.exact.interception.run import Run, current_run
-from spec_oracle.exact.interception.symbols import Noise, Pending, Scalar, Symbol
+from spec_oracle.exact.interception.run import current_run
+from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 
 _SPENT = "the random number was used before, in a race; more than one use of such noise is not followed"
 
 
-def race(scores: Sequence[Scalar], *, largest: bool) -> Pending:
-    """Return the index of the largest (or smallest) score, decided when first used.
+def places(scores: Any, *, largest: bool, count: int = 1) -> Any:
+    """Return the first ``count`` places of each row of an object array [..., n], as pending integers."""
+    found = np.empty((*scores.shape[:-1], count), dtype=object)
+    for row in np.ndindex(scores.shape[:-1]):
+        found[row] = ranking(scores[row].tolist(), largest=largest)[:count]
+    return found
 
-    Equal races (same noises, same functions of them) give the same answer.
+
+def ranking(scores: Sequence[Scalar], *, largest: bool) -> list[Pending]:
+    """Return the indices in the order of their scores, the largest (or smallest) first.
+
+    Equal numbers keep their order. Each place is decided when first used; equal rankings give equal answers.
     """
-    run = current_run()
+    races = current_run().races
     key = (largest, *((s.draw, s.chain) if isinstance(s, Noise) else s for s in scores))
     if any(isinstance(part, Symbol) or part != part for part in key):  # noqa: PLR0124  (not a number)
-        run.cannot_follow("race", "a score is neither a number nor noise")
-    if key not in run.races:
-        run.races[key] = Pending(lambda: _winner(run, list(scores), largest=largest))
-    winner: Pending = run.races[key]
-    return winner
+        current_run().cannot_follow("race", "a score is neither a number nor noise")
+    if not all(maps.is_continuous(score.chain) for score in scores if isinstance(score, Noise)):
+        current_run().cannot_follow("race", "ties are possible in low precision")
+    if key not in races:
+        order = _Order(list(scores), largest=largest)
+        if not order.is_closed:  # as for the largest of exponentials: begin at the other end
+            order = _Order(list(scores), largest=not largest, backwards=True)
+        races[key] = [Pending(partial(order.place, number)) for number in range(len(scores))]
+    found: list[Pending] = races[key]
+    return found
 
 
-def _winner(run: Run, scores: list[Scalar], *, largest: bool) -> int:
-    runners = _possible_winners(scores, largest=largest)
-    if len(runners) == 1:
-        return runners[0]
-    noises = [scores[index] for index in runners]
-    if not all(isinstance(noise, Noise) for noise in noises):
-        run.cannot_follow("race", "a number competes with noise on both sides of it")
-    draws = [noise.draw for noise in noises]
-    if any(draw.spent for draw in draws):
-        run.cannot_follow("race", _SPENT)
-    if len(set(draws)) < len(draws) or not all(draw.is_fresh for draw in draws):
-        run.cannot_follow("race", "its random numbers were compared before, or one takes part twice")
-    weights = _race_weights([noise.chain for noise in noises], largest=largest)
-    if weights is None:
-        run.cannot_follow("race", "the scores are not exponential or Gumbel noise with weights")
-    winner = run.decide(weights)
-    for draw in draws:
-        draw.spent = _SPENT
-    return runners[winner]
+class _Order:
+    """The order of scores, found place by place; ``backwards`` if places are counted from the last on."""
 
+    def __init__(self, scores: list[Scalar], *, largest: bool, backwards: bool = False) -> None:
+        self._scores = scores
+        self._largest = largest
+        self._backwards = backwards
+        self._found: list[int] = []
+        self._draws: set[Draw] = set()
+        """The draws that this order has spent."""
 
-def _possible_winners(scores: list[Scalar], *, largest: bool) -> list[int]:
-    """Return the indices that win with positive probability; of several numbers the best one, the first."""
-    sign = 1 if largest else -1
-    numbers = [index for index, score in enumerate(scores) if not isinstance(score, Noise)]
-    best = max(numbers, key=lambda index: sign * scores[index], default=None)
-    bounds = {}
-    for index, score in enumerate(scores):
-        if isinstance(score, Noise):
-            low, high = sorted(sign * end for end in score.bounds)
-            bounds[index] = (low, high)
-        elif index == best:
-            bounds[index] = (sign * score, sign * score)
-    return [
-        index
-        for index, (_, high) in bounds.items()
-        if not any(high <= low for other, (low, _) in bounds.items() if other != index)
-    ]
+    @property
+    def is_closed(self) -> bool:
+        """Whether the first place has a law that is known here."""
+        noises = [self._scores[index] for index in self._possible_winners()]
+        chains = [noise.chain for noise in noises if isinstance(noise, Noise)]
+        return not chains or _race_weights(chains, largest=self._largest) is not None
+
+    def place(self, number: int) -> int:
+        """Return the index that takes a place, once those before it are known."""
+        wanted = len(self._scores) - 1 - number if self._backwards else number
+        while len(self._found) <= wanted:
+            self._found.append(self._next())
+        return self._found[wanted]
+
+    def _next(self) -> int:
+        runners = self._possible_winners()
+        if len(runners) == 1:
+            return runners[0]
+        noises = [self._scores[index] for index in runners]
+        if not all(isinstance(noise, Noise) for noise in noises):
+            current_run().cannot_follow("race", "a number competes with noise on both sides of it")
+        draws = [noise.draw for noise in noises]
+        if any(draw.spent and draw not in self._draws for draw in draws):
+            current_run().cannot_follow("race", _SPENT)
+        unused = self._draws.issuperset(draws) if self._draws else all(draw.is_fresh for draw in draws)
+        if len(set(draws)) < len(draws) or not unused:
+            current_run().cannot_follow(
+                "race", "its random numbers were compared before, or one takes part twice"
+            )
+        weights = _race_weights([noise.chain for noise in noises], largest=self._largest)
+        if weights is None:
+            current_run().cannot_follow("race", "the scores are not exponential or Gumbel noise with weights")
+        winner = current_run().decide(weights)
+        for draw in draws:
+            draw.spent = _SPENT
+        self._draws.update(draws)
+        return runners[winner]
+
+    def _possible_winners(self) -> list[int]:
+        """Return who of the rest wins with positive probability; of several numbers only the best."""
+        sign = 1 if self._largest else -1
+        rest = [index for index in range(len(self._scores)) if index not in self._found]
+        numbers = [index for index in rest if not isinstance(self._scores[index], Noise)]
+        if self._backwards:
+            numbers.reverse()
+        best = max(numbers, key=lambda index: sign * self._scores[index], default=None)
+        bounds = {}
+        for index in rest:
+            score = self._scores[index]
+            if isinstance(score, Noise):
+                low, high = sorted(sign * end for end in score.bounds)
+                bounds[index] = (low, high)
+            elif index == best:
+                bounds[index] = (sign * score, sign * score)
+        return [
+            index
+            for index, (_, high) in bounds.items()
+            if not any(high <= low for other, (low, _) in bounds.items() if other != index)
+        ]
 
 
 def _race_weights(chains: list[Chain], *, largest: bool) -> list[float] | None:

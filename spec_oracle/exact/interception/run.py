@@ -4,11 +4,15 @@ A *decision* is a random variable with finitely many outcomes whose conditional 
 before it, is known. A run follows its script, then takes the first possible outcome of each further decision.
 The product of the conditional probabilities is the weight of the run; the runs that the walk visits are the
 leaves of a probability tree, so their weights sum to one.
+
+Trees may be endless, as that of ``while random() < p``: a run whose weight has fallen below `CUT` is cut off.
+What was cut is missing in the sum of the weights, and is at most `MOST_CUT`.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
@@ -17,7 +21,8 @@ from spec_oracle.exact.interception.errors import (
     CannotFollowError,
     TooManyBranchesError,
     UnrepeatableError,
-    foreign_location,
+    foreign_frame,
+    location_of,
 )
 
 T = TypeVar("T")
@@ -26,14 +31,28 @@ NEGLIGIBLE = 1e-14
 """Outcomes of smaller conditional probability are taken for rounding of float64 thresholds and left out; each
 one moves the law by at most this much."""
 
+CUT = 1e-16
+"""Branches of smaller weight are cut off: whatever they lead to is not looked at."""
+
+MOST_CUT = 1e-12
+"""Most mass that may be cut off in all; beyond, the walk gives up."""
+
+_MOST_STEPS = 100_000
+"""Most draws and comparisons of one run."""
+
 _WEIGHT_TOLERANCE = 1e-9
 
 
+class RunOverError(BaseException):
+    """Ends a run that was cut off, or that goes on after a failure; foreign code must not catch it."""
+
+
 class Decision(NamedTuple):
-    """The conditional law of one decision and the index of the outcome taken."""
+    """The conditional law of a decision, the outcome taken, and the thread that asked (0 is the caller's)."""
 
     probabilities: tuple[float, ...]
     outcome: int
+    thread: int
 
 
 class Branch(NamedTuple, Generic[T]):
@@ -43,48 +62,89 @@ class Branch(NamedTuple, Generic[T]):
     result: T
 
 
+thread_number: ContextVar[int] = ContextVar("number of the thread", default=0)
+"""Which of the threads that the run started is running, in the order in which they were started."""
+
+
 class Run:
     """The decisions of one run, and what its random numbers have come to."""
 
-    def __init__(self, script: Sequence[Decision]) -> None:
+    def __init__(self, script: Sequence[Decision], deadline: float = math.inf) -> None:
         self._script = script
+        self._deadline = deadline
+        self.steps = 0
+        """How many draws and comparisons there were."""
+        self._helper: threading.Thread | None = None
         self.decisions: list[Decision] = []
-        self.boxed: dict[int, Any] = {}
-        """Symbols that lie in tensors, by the number that the tensor element holds."""
+        self.weight = 1.0
+        """Probability of the decisions taken so far."""
+        self.is_cut = False
+        self.is_over = False
+        self.failure: SpecOracleError | None = None
+        self.threads = 0
+        """How many threads the foreign code has started."""
+        self.boxed: dict[tuple[Any, int], Any] = {}
+        """Symbols that lie in tensors, by type of low precision (else None) and the number in the element."""
+        self.shown: dict[int, tuple[bool, Any]] = {}
+        """Tensors whose memory numpy knows, by its address, and whether numpy has a copy with symbols."""
         self.races: dict[Any, Any] = {}
         """The outcome of each race, so that the same race run twice has one winner."""
-        self.failure: SpecOracleError | None = None
 
-    @property
-    def weight(self) -> float:
-        """Probability of the decisions taken so far."""
-        return math.prod(decision.probabilities[decision.outcome] for decision in self.decisions)
+    def step(self) -> None:
+        """Count a draw or a comparison; ends the run if it is over, or takes too many steps or too long."""
+        self.steps += 1
+        if self.steps > _MOST_STEPS:
+            self._failed(TooManyBranchesError(f"more than {_MOST_STEPS} random numbers used in one run"))
+        elif time.monotonic() > self._deadline:
+            self._failed(TooManyBranchesError("the time for all branches (max_seconds) is over"))
+        self._require_going()
+
+    def _require_going(self) -> None:
+        if self.is_over or self.failure is not None:
+            raise RunOverError
 
     def decide(self, weights: Sequence[float]) -> int:
         """Return an outcome, index i having probability weights[i] / sum(weights) given the past.
 
         Raises `UnrepeatableError` when the script was written for a decision with another law.
         """
+        self.step()
         probabilities = _normalised(weights)
         possible = [index for index, probability in enumerate(probabilities) if probability > 0]
         if len(possible) == 1:
             return possible[0]
-        outcome = possible[0]
+        self._require_one_helper()
+        decision = Decision(probabilities, possible[0], thread_number.get())
         if len(self.decisions) < len(self._script):
-            expected = self._script[len(self.decisions)]
-            if expected.probabilities != probabilities:
+            decision = decision._replace(outcome=self._script[len(self.decisions)].outcome)
+            if self._script[len(self.decisions)] != decision:
                 self.unrepeatable("a decision changed its law between two runs")
-            outcome = expected.outcome
-        self.decisions.append(Decision(probabilities, outcome))
-        return outcome
+        self.decisions.append(decision)
+        self.weight *= probabilities[decision.outcome]
+        if self.weight < CUT:
+            self.is_cut = self.is_over = True
+            raise RunOverError
+        return decision.outcome
+
+    def _require_one_helper(self) -> None:
+        """Refuse decisions of several threads that the foreign code started: which comes first is chance."""
+        if thread_number.get():
+            thread = threading.current_thread()
+            if self._helper not in (None, thread) and self._helper.is_alive():
+                self.cannot_follow("threads", "several threads draw random numbers at the same time")
+            self._helper = thread
 
     def cannot_follow(self, operation: str, reason: str) -> NoReturn:
         """Raise `CannotFollowError`; the run stays failed even if the foreign code swallows the exception."""
-        raise self._failed(CannotFollowError(operation, reason, foreign_location()))
+        self._require_going()
+        frame = foreign_frame()
+        error = CannotFollowError(operation, reason, location_of(frame))
+        error.frame = frame
+        raise self._failed(error)
 
     def unrepeatable(self, reason: str) -> NoReturn:
         """Raise `UnrepeatableError`; the run stays failed."""
-        raise self._failed(UnrepeatableError(f"{reason}, at {foreign_location()}"))
+        raise self._failed(UnrepeatableError(f"{reason}, at {location_of(foreign_frame())}"))
 
     def _failed(self, error: SpecOracleError) -> SpecOracleError:
         self.failure = self.failure or error
@@ -98,59 +158,80 @@ def _normalised(weights: Sequence[float]) -> tuple[float, ...]:
     return tuple(weight / total for weight in kept)
 
 
-_active: ContextVar[Run | None] = ContextVar("active run", default=None)
+active_run: ContextVar[Run | None] = ContextVar("active run", default=None)
 
 
 def current_run() -> Run:
     """Return the run in progress; raises `SpecOracleError` outside `enumerate_calls`."""
-    run = _active.get()
+    run = active_run.get()
     if run is None:
         raise SpecOracleError("enumerated randomness was used outside enumerate_calls")
     return run
 
 
-@contextmanager
-def _activated(run: Run) -> Iterator[None]:
-    if _active.get() is not None:
+def _followed(function: Callable[[], T], run: Run) -> T | None:
+    """Return what the foreign code returns along the script of ``run``, None where it is cut off.
+
+    What the code raises goes through, unless it only passes on a failure of ours.
+    """
+    if active_run.get() is not None:
         raise SpecOracleError("enumerate_calls cannot be nested")
-    token = _active.set(run)
+    token = active_run.set(run)
+    result: T | None = None
+    cause: BaseException | None = None
     try:
-        yield
+        result = function()
+    except RunOverError as error:
+        cause = error
+    except Exception as error:
+        if run.failure is None and not run.is_cut:
+            raise
+        cause = error
     finally:
-        _active.reset(token)
+        run.is_over = True
+        active_run.reset(token)
+    if run.failure is not None:
+        raise run.failure from (cause if cause is not run.failure else None)
+    return result
 
 
-def walk(function: Callable[[], T], max_branches: int) -> list[Branch[T]]:
+def walk(function: Callable[[], T], max_branches: int, max_seconds: float = math.inf) -> list[Branch[T]]:
     """Run ``function`` once per leaf of its decision tree.
 
-    Raises `TooManyBranchesError` above ``max_branches`` leaves, `UnrepeatableError` when equal decisions do
-    not lead to equal decisions or the weights do not sum to one.
+    Raises `TooManyBranchesError` above ``max_branches`` leaves, after ``max_seconds``, or when a run has too
+    many steps or too much had to be cut off; `UnrepeatableError` when equal decisions do not lead to equal
+    decisions or the weights do not sum to one.
     """
     branches: list[Branch[T]] = []
+    cut: list[float] = []
+    deadline = time.monotonic() + max_seconds
     script: list[Decision] | None = []
     while script is not None:
-        if len(branches) == max_branches:
-            raise TooManyBranchesError(f"more than {max_branches} branches")
-        run = Run(script)
-        with _activated(run):
-            result = function()
-        if run.failure is not None:
-            raise run.failure
+        if len(branches) + len(cut) == max_branches:
+            raise TooManyBranchesError(f"more than {max_branches} branches (max_branches)")
+        run = Run(script, deadline)
+        result = _followed(function, run)
         if len(run.decisions) < len(script):
             raise UnrepeatableError(f"a run ended after {len(run.decisions)} of {len(script)} decisions")
-        branches.append(Branch(run.weight, result))
+        if run.is_cut:
+            cut.append(run.weight)
+        else:
+            branches.append(Branch(run.weight, result))  # type: ignore[arg-type]  # None is T's here
         script = _next_script(run.decisions)
+    lost = math.fsum(cut)
+    if lost > MOST_CUT:
+        raise TooManyBranchesError(f"branches of weight below {CUT} sum to {lost}, more than {MOST_CUT}")
     total = math.fsum(branch.weight for branch in branches)
-    if abs(total - 1) > _WEIGHT_TOLERANCE:
-        raise UnrepeatableError(f"the weights of all branches sum to {total!r}, not to one")
+    if abs(total + lost - 1) > _WEIGHT_TOLERANCE:
+        raise UnrepeatableError(f"the weights of all branches sum to {total + lost!r}, not to one")
     return branches
 
 
 def _next_script(decisions: list[Decision]) -> list[Decision] | None:
     """Return the script of the next leaf in depth-first order, or None after the last."""
     for depth in range(len(decisions) - 1, -1, -1):
-        probabilities, outcome = decisions[depth]
-        for later in range(outcome + 1, len(probabilities)):
-            if probabilities[later] > 0:
-                return [*decisions[:depth], Decision(probabilities, later)]
+        decision = decisions[depth]
+        for later in range(decision.outcome + 1, len(decision.probabilities)):
+            if decision.probabilities[later] > 0:
+                return [*decisions[:depth], decision._replace(outcome=later)]
     return None

@@ -1,182 +1,86 @@
-"""Values that are not numbers yet: noise (a function of one uniform), and integers decided when first used.
+"""Values that are not numbers yet, as foreign code sees them: they pass for numbers and compute lazily.
 
-*Invariant.* Given the decisions of a run so far, its draws are independent, and each is uniform on its
-interval (`Draw.low`, `Draw.high`), save for draws that are spent. Comparing a noise with a number cuts the
-interval of its draw in two; the lengths of the parts are the probabilities of the outcomes, and either part
-keeps the invariant. So one draw that is used twice stays one draw. What would break the invariant spends
-the draws (a race) or raises `CannotFollowError`.
+To Python a symbol *is* a float or an integer (``isinstance`` asks ``__class__``), but it is no subclass of
+them: C code that wants the number has to ask ``__float__`` or ``__index__``, which decide or raise. A
+subclass of float would hand over its own value without asking.
 
-Uniforms are idealised: real numbers in (0, 1), not multiples of 2^-24 or 2^-53, so that events of probability
-zero under the ideal (u = 0, u equal to a threshold, ties) never happen.
+The operators and numpy's protocol are put on `Symbol` by `algebra` and by `libraries.numpy_arrays`, which
+know how to compute with it.
 """
 
-import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
-from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.run import NEGLIGIBLE, current_run
+import numpy as np
+
+from spec_oracle.exact.interception.run import current_run
 
 Scalar: TypeAlias = Any  # a number (Python, numpy, or 0-d array) or a Symbol
 
+TEXT = "<followed random number>"
+"""How a random number without a value looks in a text, as that of a log."""
+
+
+FLOAT = "float()"
+"""The operation of asking for a float."""
+
 
 class Symbol:
-    """A value the foreign code computes with as if it were a number; arithmetic lives in `arithmetic`."""
+    """A value the foreign code computes with as if it were a number."""
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]
+    shape, ndim, size = (), 0, 1
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """What it passes for."""
+        return np.float64
+
+    @property
+    def dtype(self) -> Any:
+        """The number type that it passes for."""
+        return np.dtype(self.__class__)
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Make torch accept symbols among its arguments; `torch_mode` has answered before this is asked."""
         return NotImplemented
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        from spec_oracle.exact.interception.numpy_arrays import apply_ufunc
-
-        return apply_ufunc(ufunc, method, inputs, options)
-
-    def __add__(self, other: Scalar) -> Scalar:
-        return _binary("add", self, other)
-
-    def __radd__(self, other: Scalar) -> Scalar:
-        return _binary("add", other, self)
-
-    def __sub__(self, other: Scalar) -> Scalar:
-        return _binary("subtract", self, other)
-
-    def __rsub__(self, other: Scalar) -> Scalar:
-        return _binary("subtract", other, self)
-
-    def __mul__(self, other: Scalar) -> Scalar:
-        return _binary("multiply", self, other)
-
-    def __rmul__(self, other: Scalar) -> Scalar:
-        return _binary("multiply", other, self)
-
-    def __truediv__(self, other: Scalar) -> Scalar:
-        return _binary("divide", self, other)
-
-    def __rtruediv__(self, other: Scalar) -> Scalar:
-        return _binary("divide", other, self)
-
-    def __pow__(self, other: Scalar) -> Scalar:
-        return _binary("power", self, other)
-
-    def __rpow__(self, other: Scalar) -> Scalar:
-        return _binary("power", other, self)
-
-    def __neg__(self) -> Scalar:
-        return _binary("multiply", self, -1.0)
-
-    def __abs__(self) -> Scalar:
-        return _binary("maximum", self, -self)
-
-    def __lt__(self, other: Scalar) -> Any:
-        return _binary("less", self, other)
-
-    def __le__(self, other: Scalar) -> Any:
-        return _binary("less_equal", self, other)
-
-    def __gt__(self, other: Scalar) -> Any:
-        return _binary("greater", self, other)
-
-    def __ge__(self, other: Scalar) -> Any:
-        return _binary("greater_equal", self, other)
-
-    def __eq__(self, other: object) -> Any:
-        return _binary("equal", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return _binary("not_equal", self, other)
+    def __hash__(self) -> int:
+        return hash(self.settled("hash()"))
 
     def __float__(self) -> float:
-        return float(self.settled("float()"))
+        return float(self.settled(FLOAT))
 
     def __index__(self) -> int:
         return int(self.settled("use as an index"))
 
-    def __bool__(self) -> bool:
-        return bool(self.settled("bool()"))
+    def item(self) -> Any:
+        """Return itself, as numbers of numpy do; so do the copies: a draw that is used twice is one draw."""
+        return self
 
-    def __int__(self) -> int:
-        from spec_oracle.exact.interception.arithmetic import truncate
+    tolist = copy = __copy__ = item
 
-        return truncate(self)
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
 
-    __floor__ = __trunc__ = __int__
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        current_run().cannot_follow("pickle", "a random number has no value while its law is followed")
+
+    def __repr__(self) -> str:
+        return TEXT
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if not name.startswith("_") and hasattr(np.float64, name):
+            current_run().cannot_follow(f".{name}", "not known for a random number")
+        raise AttributeError(name)
 
     def settled(self, operation: str) -> int:
         """Return the number this is; raises `CannotFollowError` when that would be a continuum."""
         current_run().cannot_follow(operation, "a random number has no value while its law is followed")
-
-
-def _binary(name: str, left: Scalar, right: Scalar) -> Scalar:
-    from spec_oracle.exact.interception.arithmetic import FUNCTIONS, is_scalar
-
-    if is_scalar(left) and is_scalar(right):
-        return FUNCTIONS[name](left, right)
-    return NotImplemented
-
-
-class Draw:
-    """One uniform number on (low, high), given the decisions so far.
-
-    ``spent`` says what used it up; ``ask`` answers comparisons instead when it leads a product of uniforms.
-    """
-
-    __slots__ = ("ask", "high", "low", "spent")
-
-    def __init__(self) -> None:
-        self.low = 0.0
-        self.high = 1.0
-        self.spent = ""
-        self.ask: Callable[[float], bool] | None = None
-
-    @property
-    def is_fresh(self) -> bool:
-        """Whether nothing is known about it."""
-        return self.low == 0.0 and self.high == 1.0 and not self.spent and self.ask is None
-
-    def is_below(self, bound: float) -> bool:
-        """Decide whether the uniform is below ``bound``, and narrow its interval accordingly."""
-        if self.ask is not None:
-            return self.ask(bound)
-        share = (bound - self.low) / (self.high - self.low)
-        if share <= NEGLIGIBLE:
-            return False
-        if share >= 1 - NEGLIGIBLE:
-            return True
-        below = current_run().decide((share, 1 - share)) == 0
-        if below:
-            self.high = bound
-        else:
-            self.low = bound
-        return below
-
-
-class Noise(Symbol):
-    """A strictly monotone function, ``chain``, of one uniform, ``draw``."""
-
-    __slots__ = ("chain", "draw")
-
-    def __init__(self, draw: Draw, chain: maps.Chain) -> None:
-        self.draw = draw
-        self.chain = chain
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """The ends of the range of its value, given the decisions so far."""
-        ends = (maps.value_at(self.chain, self.draw.low), maps.value_at(self.chain, self.draw.high))
-        return min(ends), max(ends)
-
-    def is_below(self, bound: float) -> bool:
-        """Decide whether the value is below ``bound``."""
-        if self.draw.spent:
-            current_run().cannot_follow("comparison", self.draw.spent)
-        cut, increasing = maps.threshold(self.chain, bound)
-        return self.draw.is_below(cut) == increasing
 
 
 class Pending(Symbol):
@@ -192,8 +96,16 @@ class Pending(Symbol):
         self._choose = choose
         self._value: int | None = None
 
-    def __hash__(self) -> int:  # type: ignore[override]  # a number by the time that it is asked for
-        return hash(self.settled())
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """What it passes for."""
+        return int
+
+    def __format__(self, spec: str) -> str:
+        return format(self.settled(), spec)
+
+    def __repr__(self) -> str:
+        return repr(self.settled())
 
     def settled(self, operation: str = "") -> int:  # noqa: ARG002  (part of the interface)
         """Decide, or return what was decided."""
@@ -213,41 +125,3 @@ class Untraceable(Symbol):
     def settled(self, operation: str) -> NoReturn:
         """Raise `CannotFollowError`."""
         current_run().cannot_follow(operation, f"the value of {self._origin} cannot be followed")
-
-
-def uniform() -> Noise:
-    """Draw a uniform on (0, 1)."""
-    return Noise(Draw(), maps.IDENTITY)
-
-
-def exponential(rate: float = 1.0) -> Noise:
-    """Draw an exponential: -log(u) / rate."""
-    return Noise(Draw(), maps.affine(maps.log(maps.IDENTITY), 0.0, -1.0 / rate))
-
-
-def gumbel(location: float = 0.0, scale: float = 1.0) -> Noise:
-    """Draw location - scale * log(E) with E a standard exponential."""
-    return Noise(Draw(), maps.affine(maps.log(exponential().chain), location, -scale))
-
-
-def categorical(weights: list[float]) -> Pending:
-    """Draw an index in proportion to ``weights``, decided when first used.
-
-    Raises ValueError, as the libraries do, for weights that are negative, not finite, or all zero.
-    """
-    if not (all(weight >= 0 and math.isfinite(weight) for weight in weights) and sum(weights) > 0):
-        raise ValueError(f"invalid categorical weights: {weights}")
-    return Pending(lambda: current_run().decide(weights))
-
-
-def distinct(weights: list[float], count: int) -> list[Pending]:
-    """Draw ``count`` different indices one by one, each in proportion to the weights that are left."""
-    drawn: list[Pending] = []
-
-    def choose(earlier: list[Pending]) -> int:
-        taken = {pending.settled() for pending in earlier}
-        return current_run().decide([0.0 if i in taken else w for i, w in enumerate(weights)])
-
-    for position in range(count):
-        drawn.append(Pending(partial(choose, drawn[:position])))
-    return drawn

@@ -30,17 +30,20 @@ def numpy_sum():
 
 
 def numpy_float():
-    return float(EnumeratedGenerator().random())
+    """The name ``float`` has another meaning while it is followed, which this would see."""
+    number = float(EnumeratedGenerator().random())
+    return number < 0.5 and type(number) is float
+
+
+KEPT = np.ones(3)
 
 
 def numpy_into_ordinary_array():
-    array = np.zeros(2)
-    array[0] = EnumeratedGenerator().random()
-    return array
+    KEPT[0] = EnumeratedGenerator().random()
 
 
 def numpy_in_place():
-    weights = np.ones(3)
+    weights = KEPT
     weights /= EnumeratedGenerator().exponential(size=3)
     return weights.argmax()
 
@@ -62,20 +65,8 @@ def python_gauss():
     return random.gauss(0, 1) < 0
 
 
-def torch_sort():
-    return torch.rand(3).sort().indices
-
-
 def torch_item_as_float():
     return math.sqrt(torch.rand(1).item()) < 0.5
-
-
-def torch_tolist():
-    return torch.rand(2).tolist()
-
-
-def torch_numpy():
-    return torch.rand(2).numpy() < 0.5
 
 
 def torch_softmax():
@@ -84,10 +75,6 @@ def torch_softmax():
 
 def torch_bits():
     return torch.rand(2).view(torch.int32) < 0
-
-
-def torch_half():
-    return torch.rand(2).half() < 0.5
 
 
 def torch_randn():
@@ -116,10 +103,6 @@ def noise_compared_then_raced():
     return late, (WEIGHTS / noise).argmax()
 
 
-def largest_exponential():
-    return torch.empty(3).exponential_().mul(WEIGHTS).argmax()
-
-
 def returned_noise():
     return torch.rand(1)
 
@@ -140,19 +123,14 @@ def unknown_container():
         (numpy_copied_generator, "copy of a generator"),
         (numpy_product_of_exponentials, "multiplication"),
         (python_gauss, "gauss"),
-        (torch_sort, "sort"),
         (torch_item_as_float, "float"),
-        (torch_tolist, "tolist"),
-        (torch_numpy, "numpy"),
         (torch_softmax, "softmax"),
         (torch_bits, "view"),
-        (torch_half, "float16"),
         (torch_randn, "randn"),
         (torch_accumulate, "index_put"),
         (shared_noise_used_twice, "race"),
         (winning_score, "comparison"),
         (noise_compared_then_raced, "race"),
-        (largest_exponential, "race"),
         (returned_noise, "return value"),
         (unknown_container, "return value"),
     ],

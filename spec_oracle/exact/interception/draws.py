@@ -1,0 +1,187 @@
+"""Noise (a function of one uniform), and where the random functions of the libraries get their numbers.
+
+*Invariant.* Given the decisions of a run so far, its draws are independent, and each is uniform on its
+interval (`Draw.low`, `Draw.high`), save for draws that are spent. Comparing a noise with a number cuts the
+interval of its draw in two; the lengths of the parts are the probabilities of the outcomes, and either part
+keeps the invariant. So one draw that is used twice stays one draw. What would break the invariant spends
+the draws (a race) or raises `CannotFollowError`.
+
+Uniforms are idealised: real numbers in (0, 1), not multiples of 2^-24 or 2^-53, so that events of probability
+zero under the ideal (u = 0, u equal to a threshold, ties) never happen, and a conversion between float64 and
+float32 changes nothing. Numbers of lower precision are rounded exactly, and so are integers.
+
+What a library computes from uniforms is written once, in `libraries`, for any `Source`: here they are
+followed; `spec_oracle.plain.edge_draws` puts extreme numbers in their place.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from spec_oracle.exact.interception import maps
+from spec_oracle.exact.interception.run import NEGLIGIBLE, current_run
+from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
+
+LARGEST_RANGE: Final = 4096
+"""Most integers between which a random number is decided."""
+
+
+class Draw:
+    """One uniform number on (low, high), given the decisions so far.
+
+    ``spent`` says what used it up; ``ask`` answers comparisons instead when it leads a product of uniforms.
+    """
+
+    __slots__ = ("ask", "high", "low", "spent")
+
+    def __init__(self) -> None:
+        self.low = 0.0
+        self.high = 1.0
+        self.spent = ""
+        self.ask: Callable[[float], bool] | None = None
+        current_run().step()
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nothing is known about it."""
+        return self.low == 0.0 and self.high == 1.0 and not self.spent and self.ask is None
+
+    def is_below(self, bound: float) -> bool:
+        """Decide whether the uniform is below ``bound``, and narrow its interval accordingly."""
+        if self.ask is not None:
+            return self.ask(bound)
+        share = (bound - self.low) / (self.high - self.low)
+        if share <= NEGLIGIBLE:
+            return False
+        if share >= 1 - NEGLIGIBLE:
+            return True
+        below = current_run().decide((share, 1 - share)) == 0
+        if below:
+            self.high = bound
+        else:
+            self.low = bound
+        return below
+
+
+class Noise(Symbol):
+    """A monotone function, ``chain``, of one uniform, ``draw``."""
+
+    __slots__ = ("chain", "draw")
+
+    def __init__(self, draw: Draw, chain: maps.Chain) -> None:
+        self.draw = draw
+        self.chain = chain
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """What it passes for."""
+        return int if maps.is_integral(self.chain) else np.float64
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The ends of the range of its value, given the decisions so far."""
+        ends = (maps.value_at(self.chain, self.draw.low), maps.value_at(self.chain, self.draw.high, -1))
+        return min(ends), max(ends)
+
+    def is_below(self, bound: float, *, inclusive: bool = False) -> bool:
+        """Decide whether the value is below ``bound`` (at most that, if ``inclusive``)."""
+        current_run().step()
+        if self.draw.spent:
+            current_run().cannot_follow("comparison", self.draw.spent)
+        cut, increasing = maps.threshold(self.chain, bound, inclusive=inclusive)
+        if math.isnan(cut):
+            current_run().cannot_follow("comparison", f"rounding decides whether it is equal to {bound}")
+        return self.draw.is_below(cut) == increasing
+
+
+class Source(Protocol):
+    """Where the random functions of the libraries get their numbers."""
+
+    def uniform(self, bits: int = 53, *, zero: bool = True) -> Scalar:
+        """Return a multiple of 2^-bits in [0, 1), or in (0, 1) unless ``zero`` is possible."""
+
+    def integer(self, count: int) -> Scalar:
+        """Return one of 0..count-1, all equally likely."""
+
+    def decide(self, weights: Sequence[float]) -> int:
+        """Return an index in proportion to the weights."""
+
+    def later(self, choose: Callable[[], int]) -> Scalar:
+        """Return what ``choose`` returns, at once or when it is first used."""
+
+    def other(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what stands in for the random function ``real``, which has no formula here."""
+
+
+class Followed:
+    """Enumerated decisions."""
+
+    def uniform(self, bits: int = 53, *, zero: bool = True) -> Noise:  # noqa: ARG002  (idealised)
+        """Draw a uniform on (0, 1); of low precision as torch does, rounded, with 0 in the place of 1."""
+        formats = {11: maps.HALF, 8: maps.BRAIN}
+        chain = (formats[bits]._replace(wraps=0.5 ** (bits + 1)),) if bits in formats else maps.IDENTITY
+        return Noise(Draw(), chain)
+
+    def integer(self, count: int) -> Scalar:
+        """Draw an integer, decided when first used; of a long range as the integer part of a uniform."""
+        if count <= LARGEST_RANGE:
+            return categorical([1.0] * count)
+        return Noise(Draw(), maps.floor(maps.affine(maps.IDENTITY, 0.0, float(count))))
+
+    def decide(self, weights: Sequence[float]) -> int:
+        """Decide at once."""
+        return current_run().decide(weights)
+
+    def later(self, choose: Callable[[], int]) -> Pending:
+        """Decide when first used."""
+        current_run().step()
+        return Pending(choose)
+
+    def other(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:  # noqa: ARG002
+        """Refuse."""
+
+        def refuse(*_: Any, **__: Any) -> Any:
+            current_run().cannot_follow(name, "no enumerated version of this random function")
+
+        return refuse
+
+
+active_source: ContextVar[Source] = ContextVar("source of random numbers", default=Followed())  # noqa: B039
+
+
+def source() -> Source:
+    """Return the source in use."""
+    return active_source.get()
+
+
+def integer(count: int) -> Scalar:
+    """Draw one of 0..count-1; a short range is decided."""
+    number = source().integer(count)
+    return number if isinstance(number, Noise) else int(number)
+
+
+def categorical(weights: Sequence[float]) -> Scalar:
+    """Draw an index in proportion to ``weights``.
+
+    Raises ValueError, as the libraries do, for weights that are negative, not finite, or all zero.
+    """
+    if not (all(weight >= 0 and math.isfinite(weight) for weight in weights) and sum(weights) > 0):
+        raise ValueError(f"invalid categorical weights: {weights}")
+    return source().later(lambda: source().decide(weights))
+
+
+def distinct(weights: Sequence[float], count: int) -> list[Scalar]:
+    """Draw ``count`` different indices one by one, each in proportion to the weights that are left."""
+    drawn: list[Scalar] = []
+
+    def choose(earlier: list[Scalar]) -> int:
+        taken = {int(index) for index in earlier}
+        return source().decide([0.0 if i in taken else w for i, w in enumerate(weights)])
+
+    for position in range(count):
+        drawn.append(source().later(partial(choose, drawn[:position])))
+    return drawn

@@ -1,0 +1,317 @@
+"""numpy arrays of symbols: object arrays that pass for arrays of a number type.
+
+numpy moves objects about faithfully (indexing, reshaping, stacking, assignment into object arrays), and an
+element that would have to become a number in an ordinary array is asked for it, and raises. So nothing ever
+computes on a symbol by mistake. Left to do: computing elementwise through `algebra.FUNCTIONS`, recognising
+races, and looking like an array of numbers. An array without symbols computes as ordinary arrays do.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from spec_oracle.exact.interception import maps
+from spec_oracle.exact.interception.algebra import COMPARISONS, FUNCTIONS, divided, truncate
+from spec_oracle.exact.interception.draws import Noise
+from spec_oracle.exact.interception.races import places
+from spec_oracle.exact.interception.run import current_run
+from spec_oracle.exact.interception.symbols import Symbol
+
+_ELEMENTWISE: Final[dict[Any, Any]] = {
+    getattr(np, name): np.frompyfunc(function, getattr(np, name).nin, 1)
+    for name, function in FUNCTIONS.items()
+    if isinstance(getattr(np, name), np.ufunc)
+} | {np.divmod: np.frompyfunc(divided, 2, 2)}
+
+plain_objects: Final = partial(np.array, dtype=object, subok=False)
+"""Copy into an ordinary object array; bound here because the name in numpy is replaced in a run."""
+
+_ArrayBase: Any = np.ndarray  # its generic signatures do not allow for what happens here
+
+
+class NoiseArray(_ArrayBase):  # type: ignore[misc]
+    """An array of numbers and symbols, stored as objects; ``dtype`` is the number type it passes for."""
+
+    def __array_finalize__(self, origin: Any) -> None:
+        self._passes_for = getattr(origin, "_passes_for", np.dtype(np.float64))
+
+    @property
+    def dtype(self) -> Any:
+        """The number type."""
+        stored = np.ndarray.dtype.__get__(self)
+        return self._passes_for if stored.hasobject else stored
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return apply_ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if func in _HANDLED:
+            handler: Any = _HANDLED[func]
+            return handler(*args, **kwargs)
+        if func.__module__ == "numpy.linalg" and not any(map(has_symbols, args)):
+            return func(*map(_numbers, args), **kwargs)  # it would look at what is stored
+        try:
+            result = super().__array_function__(func, types, args, kwargs)
+        except TypeError as error:
+            if not any(map(has_symbols, args)):
+                raise
+            current_run().cannot_follow(f"numpy.{func.__name__}", str(error))
+        return as_noise(result, np.result_type(self.dtype, *_number_types((*args, *kwargs.values()))))
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        if isinstance(found, Symbol) and self.dtype == np.float16:  # stays of low precision in comparisons
+            return passing_for(plain_objects(found), np.float16)
+        return found if isinstance(found, np.ndarray | Symbol) else self.dtype.type(found)
+
+    def __repr__(self) -> str:
+        return f"array({self.tolist()})"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self.ndim == 0 else repr(self)
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        """Return the bytes of numbers; symbols have none."""
+        if has_symbols(self):
+            current_run().cannot_follow("tobytes", "a random number has no value while its law is followed")
+        return bytes(_numbers(self).tobytes(order))
+
+    def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        """Run the race for the largest element of each row."""
+        return _races(self, axis, out, largest=True, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        """Run the race for the smallest element of each row."""
+        return _races(self, axis, out, largest=False, keepdims=keepdims)
+
+    def argsort(self, axis: int | None = -1, **options: Any) -> Any:
+        """Rank the elements of each row, the smallest first."""
+        if not has_symbols(self):
+            return _numbers(self).argsort(axis, **options)
+        rows = _rows(self, axis)
+        order = places(rows, largest=False, count=rows.shape[-1]).astype(np.int64)
+        return order.ravel() if axis is None else np.moveaxis(order, -1, axis)
+
+    def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
+        """Truncate to integers, round to float16; symbols of float32 and float64 are the same."""
+        return converted(self, np.dtype(dtype))
+
+    def clip(self, min: Any = None, max: Any = None, out: Any = None) -> Any:  # noqa: A002
+        """Clip each element."""
+        result = self
+        for ufunc, limit in ((np.maximum, min), (np.minimum, max)):
+            if limit is not None:
+                result = apply_ufunc(
+                    ufunc, "__call__", (result, limit), {} if out is None else {"out": (out,)}
+                )
+        return result
+
+    def round(self, decimals: int = 0, out: Any = None) -> Any:
+        """Round to so many decimals."""
+        if out is not None:
+            current_run().cannot_follow("numpy.round", "random numbers would be written elsewhere")
+        rounded = np.frompyfunc(lambda value: FUNCTIONS["rint"](value, decimals=decimals), 1, 1)
+        return as_noise(plain_objects(rounded(plain_objects(self))), self.dtype)
+
+
+def has_symbols(value: Any) -> bool:
+    """Whether a symbol is in ``value``, an array or a scalar."""
+    if isinstance(value, NoiseArray) or (isinstance(value, np.ndarray) and value.dtype == object):
+        return any(isinstance(element, Symbol) for element in value.ravel().tolist())
+    return isinstance(value, Symbol)
+
+
+def as_noise(value: Any, dtype: Any = np.float64) -> Any:
+    """Return object arrays as `NoiseArray`, or ordinary arrays when no symbol is in them; the rest as is."""
+    if isinstance(value, tuple | list):
+        return type(value)(as_noise(part, dtype) for part in value)
+    if not isinstance(value, np.ndarray) or value.dtype != object:
+        return value
+    if has_symbols(value):
+        return passing_for(value, dtype)
+    numbers = np.array(value.tolist()).reshape(value.shape)
+    return numbers.astype(dtype) if numbers.dtype.kind == "f" else numbers
+
+
+def passing_for(objects: Any, dtype: Any) -> Any:
+    """Return an object array as a `NoiseArray` of a number type."""
+    array = objects.view(NoiseArray)
+    array._passes_for = np.dtype(dtype)  # noqa: SLF001  (of our own class)
+    return array
+
+
+def converted(array: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a copy with the number type; raises `CannotFollowError` where it has no room for symbols."""
+    objects = plain_objects(array)
+    if not has_symbols(objects) or dtype.hasobject:
+        return objects.astype(dtype)
+    if dtype.kind in "iu":
+        objects = np.asarray(np.frompyfunc(truncate, 1, 1)(objects), dtype=object)
+        return passing_for(objects, dtype) if has_symbols(objects) else objects.astype(dtype)
+    if dtype.kind == "b":
+        return objects.astype(bool)
+    if dtype == np.float16:
+        objects = np.asarray(np.frompyfunc(_half, 1, 1)(objects), dtype=object)
+    elif dtype not in (np.float32, np.float64):
+        current_run().cannot_follow(f"conversion to {dtype}", "such an array cannot hold a random number")
+    return passing_for(objects, dtype)
+
+
+def _half(value: Any) -> Any:
+    return (
+        Noise(value.draw, maps.rounded(value.chain, maps.HALF))
+        if isinstance(value, Noise)
+        else np.float16(value)
+    )
+
+
+def drawn(shape: Any, make: Any, dtype: Any = np.float64, out: Any = None) -> Any:
+    """Return ``make()`` for no shape, else an array of fresh calls of it, written into ``out`` if given."""
+    if shape is None and out is None:
+        return make()
+    array = np.empty(out.shape if shape is None else shape, dtype=object)
+    for index in np.ndindex(array.shape):
+        array[index] = make()
+    if out is None:
+        return passing_for(array, dtype) if has_symbols(array) else array.astype(dtype)
+    if has_symbols(array) and not isinstance(out, NoiseArray):
+        current_run().cannot_follow("out=", "the array was made before, it has no room for a random number")
+    out[...] = array
+    return out
+
+
+def apply_ufunc(ufunc: Any, method: str, inputs: Any, options: Any) -> Any:
+    """Compute a numpy ufunc on arrays with symbols; raises `CannotFollowError` where that is not possible."""
+    name = f"numpy.{ufunc.__name__}"
+    outputs = options.pop("out", ())
+    if not any(map(has_symbols, inputs)):
+        return _on_numbers(ufunc, method, inputs, outputs, options)
+    if ufunc not in _ELEMENTWISE or method not in ("__call__", "reduce", "accumulate", "outer"):
+        current_run().cannot_follow(f"{name} ({method})", "not known for random numbers")
+    if not all(isinstance(output, NoiseArray) for output in outputs):
+        current_run().cannot_follow(name, "random numbers would be written into an ordinary array")
+    *types, answer = _loop_types(ufunc, inputs)
+    if answer == np.float16 and ufunc.__name__ not in COMPARISONS:
+        current_run().cannot_follow(name, "arithmetic in float16 is not followed")
+    objects = [_objects(value, kind) for value, kind in zip(inputs, types, strict=True)]
+    kept = {key: value for key, value in options.items() if key not in ("dtype", "casting", "subok")}
+    if outputs:
+        kept["out"] = tuple(output.view(np.ndarray) for output in outputs)
+    with np.errstate(all="ignore"):
+        result = getattr(_ELEMENTWISE[ufunc], method)(*objects, **kept)
+    if outputs:
+        return outputs[0]
+    if ufunc.__name__ in COMPARISONS and isinstance(result, np.ndarray):
+        return result.astype(bool)
+    return as_noise(result, answer)
+
+
+def _loop_types(ufunc: Any, inputs: Any) -> tuple[Any, ...]:
+    """Return the number types with which numpy would compute: of the inputs, and of the (first) output."""
+    types = [_number_type(value) for value in inputs]
+    if ufunc.nin == 2 and len(types) == 1:  # a reduction
+        types *= 2
+    resolved = ufunc.resolve_dtypes((*types, *[None] * ufunc.nout))
+    return (*resolved[: len(inputs)], resolved[ufunc.nin])
+
+
+def _number_type(value: Any) -> Any:
+    """Return the number type; Python's numbers, which adapt to those of arrays, have none of their own."""
+    if isinstance(value, np.ndarray):
+        return np.dtype(np.float64) if value.dtype == object else value.dtype
+    if hasattr(value, "dtype") and not isinstance(value, Symbol):
+        return np.asarray(value).dtype
+    return int if isinstance(value, int) else float
+
+
+def _number_types(values: Any) -> Iterator[Any]:
+    """Yield the number types of all arrays in (lists of) arguments."""
+    for value in values:
+        if isinstance(value, tuple | list):
+            yield from _number_types(value)
+        elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            yield value.dtype
+
+
+def _objects(value: Any, dtype: Any) -> Any:
+    """Return an object array; numbers are rounded to low precision as numpy would before it computes."""
+    if isinstance(value, Symbol):
+        array = np.empty((), dtype=object)
+        array[()] = value
+        return array
+    array = plain_objects(value)
+    if dtype == np.float16:
+        rounded = np.frompyfunc(lambda x: x if isinstance(x, Symbol) else float(np.float16(x)), 1, 1)
+        return plain_objects(rounded(array))
+    return array
+
+
+def _on_numbers(ufunc: Any, method: str, inputs: Any, outputs: Any, options: Any) -> Any:
+    """Compute on the numbers of arrays that hold no symbols now, and write what they ask to be written."""
+    numbers = [_numbers(value) for value in inputs]
+    if method == "at":
+        ufunc.at(*numbers, **options)
+        inputs[0][...] = numbers[0]
+        return None
+    if any(map(has_symbols, outputs)) and options.get("where", True) is not True:
+        current_run().cannot_follow(f"numpy.{ufunc.__name__}", "where= into an array with random numbers")
+    if outputs:
+        written = tuple(np.zeros(o.shape, o.dtype) if has_symbols(o) else _numbers(o) for o in outputs)
+        getattr(ufunc, method)(*numbers, out=written, **options)
+        for output, array in zip(outputs, written, strict=True):
+            if output is not array:
+                output[...] = array
+        return outputs[0] if len(outputs) == 1 else outputs
+    return getattr(ufunc, method)(*numbers, **options)
+
+
+def _numbers(value: Any) -> Any:
+    return value.astype(value.dtype) if isinstance(value, NoiseArray) else value
+
+
+def _rows(array: Any, axis: int | None) -> Any:
+    objects = plain_objects(array)
+    return objects.reshape(1, -1) if axis is None else np.moveaxis(objects, axis, -1)
+
+
+def _races(scores: Any, axis: int | None, out: Any, *, largest: bool, keepdims: bool) -> Any:
+    if not has_symbols(scores):
+        return (np.argmax if largest else np.argmin)(_numbers(scores), axis, out, keepdims=keepdims)
+    if out is not None:
+        current_run().cannot_follow("race", "winners would be written into an ordinary array")
+    winners = places(_rows(scores, axis), largest=largest)[..., 0].astype(np.int64)
+    if axis is None:
+        winners = winners.reshape((1,) * scores.ndim if keepdims else ())
+    elif keepdims:
+        winners = np.expand_dims(winners, axis)
+    return winners[()]
+
+
+def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    """Search numbers for each noise on its own: numpy would compare the noises with each other."""
+    values = plain_objects(v)
+    found = np.empty(values.shape, dtype=np.int64)
+    for index in np.ndindex(values.shape):
+        found[index] = plain_objects(a).searchsorted(values[index], side, sorter)
+    return found[()]
+
+
+def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **names: Any) -> Any:
+    return NoiseArray.clip(a, names.get("min", a_min), names.get("max", a_max), out)
+
+
+_HANDLED: Final = {
+    np.argmax: NoiseArray.argmax,
+    np.argmin: NoiseArray.argmin,
+    np.argsort: NoiseArray.argsort,
+    np.clip: _clip,
+    np.round: NoiseArray.round,
+    np.around: NoiseArray.round,
+    np.searchsorted: _searchsorted,
+    np.result_type: lambda *values: np.result_type(*(_number_type(value) for value in values)),
+}
+Symbol.__array_ufunc__ = NoiseArray.__array_ufunc__  # type: ignore[attr-defined]

@@ -1,0 +1,65 @@
+"""Arrays that foreign code allocates during a run, with room for symbols.
+
+An ordinary float array cannot hold a symbol, and numpy writes into it without asking anyone but the symbol.
+So arrays of float64 and float32 that the foreign code makes while it is followed are made as `NoiseArray`;
+those it made before are ordinary, and writing a followed number into one raises `CannotFollowError`.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+
+from spec_oracle.exact.interception.errors import is_foreign
+from spec_oracle.exact.interception.libraries.numpy_arrays import (
+    NoiseArray,
+    converted,
+    has_symbols,
+    passing_for,
+)
+from spec_oracle.exact.interception.patching import patched
+from spec_oracle.exact.interception.symbols import Symbol
+
+_ALLOCATE: Final = ("zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like")
+_CONVERT: Final = ("array", "asarray", "asanyarray", "ascontiguousarray", "copy")
+
+
+def _is_of_objects(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and values.dtype.hasobject
+
+
+@contextmanager
+def followed_arrays() -> Iterator[None]:
+    """Replace numpy's functions that make arrays, for calls from foreign code."""
+    replacements = {name: _allocating(getattr(np, name)) for name in _ALLOCATE}
+    replacements |= {name: _converting(getattr(np, name)) for name in _CONVERT}
+    with patched(np, replacements):
+        yield
+
+
+def _allocating(real: Any) -> Any:
+    def allocate(*args: Any, **kwargs: Any) -> Any:
+        array = real(*args, **kwargs)
+        if type(array) is not np.ndarray or array.dtype not in (np.float64, np.float32):
+            return array
+        ours = is_foreign(sys._getframe(1).f_code.co_filename)  # noqa: SLF001  (the documented way)
+        return passing_for(array.astype(object), array.dtype) if ours else array
+
+    return allocate
+
+
+def _converting(real: Any) -> Any:
+    def convert(values: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(values, NoiseArray):
+            if dtype is not None and np.dtype(dtype) != values.dtype:
+                return converted(values, np.dtype(dtype))
+            return values if "as" in real.__name__ else values.copy()
+        if isinstance(values, list | tuple | Symbol) or _is_of_objects(values):
+            objects = real(values)
+            if objects.dtype == object and has_symbols(objects):
+                return converted(objects, np.dtype(dtype or np.float64))
+        return real(values, dtype, *args, **kwargs) if dtype is not None else real(values, *args, **kwargs)
+
+    return convert

@@ -1,0 +1,242 @@
+"""numpy's random functions on a `Source`: a generator to hand out, and the legacy functions."""
+# ruff: noqa: FBT001, FBT002, PLR0917  (numpy's signatures)
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from spec_oracle.exact.interception.algebra import FUNCTIONS
+from spec_oracle.exact.interception.draws import Followed, Noise, categorical, distinct, integer, source
+from spec_oracle.exact.interception.libraries.numpy_arrays import drawn
+from spec_oracle.exact.interception.patching import patched
+from spec_oracle.exact.interception.run import current_run
+from spec_oracle.exact.interception.symbols import Scalar
+
+_GeneratorBase: Any = np.random.Generator  # its overloads are not repeated here
+_BITS = {np.dtype(np.float64): 53, np.dtype(np.float32): 24}
+
+
+def _exponential(bits: int = 53, *, zero: bool = True) -> Scalar:
+    """Return -log(1 - u). numpy's ziggurat has the same ends: 0 is possible, infinity is not."""
+    return -FUNCTIONS["log1p"](-source().uniform(bits, zero=zero))
+
+
+def _gumbel() -> Scalar:
+    """Return -log(-log(1 - u)); numpy draws again when u is 0."""
+    return -FUNCTIONS["log"](_exponential(zero=False))
+
+
+class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
+    """A ``numpy.random.Generator`` that draws from the source in use: inside `enumerate_calls`, followed.
+
+    Integers of a short range are decided at once. For distributions that are not listed the source has an
+    answer, or raises `CannotFollowError`.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(np.random.PCG64(seed))
+
+    def __reduce__(self) -> Any:
+        """Refuse to be copied while it is followed: numpy would make an ordinary generator of the copy."""
+        return source().other("copy of a generator", super().__reduce__)()
+
+    @property
+    def bit_generator(self) -> Any:
+        """Its source of bits; while it is followed, a state that may be set back if nothing was drawn."""
+        return _FollowedBits() if isinstance(source(), Followed) else super().bit_generator
+
+    def spawn(self, n_children: int) -> list[Any]:
+        """Return independent generators."""
+        return [EnumeratedGenerator(number) for number in range(n_children)]
+
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """Uniform on [0, 1)."""
+        return drawn(size, partial(source().uniform, _bits(dtype)), dtype, out)
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+        """Uniform on [low, high)."""
+        return low + (high - low) * drawn(_shape(size, low, high), source().uniform)
+
+    def standard_exponential(
+        self, size: Any = None, dtype: Any = np.float64, method: str = "zig", out: Any = None
+    ) -> Any:
+        """Exponential of rate one."""
+        del method
+        return drawn(size, partial(_exponential, _bits(dtype)), dtype, out)
+
+    def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
+        """Exponential with mean ``scale``."""
+        return scale * drawn(_shape(size, scale), _exponential)
+
+    def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        """Gumbel noise."""
+        return loc + scale * drawn(_shape(size, loc, scale), _gumbel)
+
+    def integers(
+        self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False
+    ) -> Any:
+        """Uniform integers from low (inclusive) to high."""
+        first, last = (0, low) if high is None else (low, high)
+        pairs = np.broadcast(np.asarray(first, object), np.asarray(last, object) + bool(endpoint))
+        if size is None and pairs.shape == ():
+            number = _between(*next(pairs))
+            return number if isinstance(number, Noise) else np.dtype(dtype).type(number)
+        shape = pairs.shape if size is None else np.empty(size).shape
+        bounds = iter(np.broadcast(*pairs.iters, np.empty(shape)))
+        return drawn(shape, lambda: _between(*next(bounds)[:2]), dtype)
+
+    def choice(
+        self,
+        a: Any,
+        size: Any = None,
+        replace: bool = True,
+        p: Any = None,
+        axis: int = 0,
+        shuffle: bool = True,
+    ) -> Any:
+        """Draw elements of ``a`` with probabilities ``p``."""
+        del shuffle
+        population = np.arange(a) if np.ndim(a) == 0 else np.asarray(a)
+        weights = [1.0] * population.shape[axis] if p is None else _probabilities(p)
+        if replace or size is None:
+            index = drawn(size, lambda: int(categorical(weights)), np.int64)
+        else:
+            index = np.array(_order(weights, math.prod(np.empty(size).shape)), dtype=np.int64).reshape(size)
+        return np.take(population, index, axis=axis)
+
+    def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
+        """Count ``n`` draws from ``pvals``."""
+        laws = np.asarray(pvals, dtype=float)
+        shape = np.broadcast_shapes(np.shape(n), laws.shape[:-1]) if size is None else np.empty(size).shape
+        laws, totals = np.broadcast_to(laws, (*shape, laws.shape[-1])), np.broadcast_to(n, shape)
+        counts = np.zeros(laws.shape, dtype=np.int64)
+        for index in np.ndindex(shape):
+            for _ in range(int(totals[index])):
+                counts[(*index, int(categorical(_probabilities(laws[index]))))] += 1
+        return counts
+
+    def permutation(self, x: Any, axis: int = 0) -> Any:
+        """Return the elements in random order."""
+        population = np.arange(x) if np.ndim(x) == 0 else np.asarray(x)
+        return np.take(population, _order([1.0] * population.shape[axis]), axis=axis)
+
+    def shuffle(self, x: Any, axis: int = 0) -> None:
+        """Put the elements in random order, in place."""
+        x[:] = (
+            self.permutation(x, axis) if isinstance(x, np.ndarray) else [x[i] for i in _order([1.0] * len(x))]
+        )
+
+
+class _FollowedBits:
+    """What is left of the bits of a generator that is followed."""
+
+    @property
+    def state(self) -> dict[str, int]:
+        """How far the run has come."""
+        return {"steps": current_run().steps}
+
+    @state.setter
+    def state(self, state: dict[str, int]) -> None:
+        if state != self.state:
+            current_run().cannot_follow("state of a generator", "draws would be repeated")
+
+    def __getattr__(self, name: str) -> Any:
+        current_run().cannot_follow(f"bit_generator.{name}", "random bits are not followed")
+
+
+class EnumeratedRandomState(EnumeratedGenerator):
+    """Stands in for ``numpy.random.RandomState``: the legacy names."""
+
+    def seed(self, *_: Any) -> None:
+        """Do nothing: all streams are followed."""
+
+    def random_sample(self, size: Any = None) -> Any:
+        """Uniform on [0, 1)."""
+        return self.random(size)
+
+    ranf = sample = random_sample
+
+    def rand(self, *shape: int) -> Any:
+        """Uniform on [0, 1), shape given as arguments."""
+        return self.random(shape or None)
+
+    def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64) -> Any:
+        """Uniform integers from low (inclusive) to high (exclusive)."""
+        return self.integers(low, high, size, dtype)
+
+
+class _AnyGenerator(type):
+    """Makes ``numpy.random.Generator`` a followed generator when called, and all generators its instances."""
+
+    def __call__(cls, *_: Any, **__: Any) -> Any:
+        return EnumeratedGenerator()
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _GeneratorBase)
+
+
+_Generator = _AnyGenerator("Generator", (_GeneratorBase,), {})
+_LISTED = frozenset(name for name in vars(EnumeratedGenerator) if not name.startswith("_"))
+
+
+def _unlisted(name: str) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return source().other(f"Generator.{name}", getattr(_GeneratorBase, name))(self, *args, **kwargs)
+
+    return method
+
+
+for _name in dir(_GeneratorBase):
+    if not _name.startswith("_") and _name not in _LISTED:
+        setattr(EnumeratedGenerator, _name, _unlisted(_name))
+
+
+@contextmanager
+def drawn_by_numpy(seed: int = 0) -> Iterator[None]:
+    """Let the functions of ``numpy.random`` draw from the source in use."""
+    stand_in = EnumeratedRandomState(seed)
+    functions = {
+        name: getattr(stand_in, name)
+        if name in vars(EnumeratedRandomState) or name in _LISTED
+        else source().other(f"numpy.random.{name}", getattr(np.random, name))
+        for name in np.random.__all__
+        if name[0].islower() and name != "get_state"
+    }
+    classes = {
+        "default_rng": lambda *_, **__: EnumeratedGenerator(seed),
+        "RandomState": lambda *_, **__: EnumeratedRandomState(seed),
+        "Generator": _Generator,
+    }
+    with patched(np.random, functions | classes):
+        yield
+
+
+def _bits(dtype: Any) -> int:
+    if np.dtype(dtype) not in _BITS:
+        raise TypeError(f"Unsupported dtype {np.dtype(dtype)} for random")  # as numpy does
+    return _BITS[np.dtype(dtype)]
+
+
+def _shape(size: Any, *parameters: Any) -> Any:
+    """Return the shape of the draws: ``size``, or what the parameters broadcast to (None for a scalar)."""
+    return size if size is not None else np.broadcast_shapes(*(np.shape(p) for p in parameters)) or None
+
+
+def _between(first: int, stop: int) -> Scalar:
+    return first + integer(stop - first)
+
+
+def _order(weights: list[float], count: int | None = None) -> list[int]:
+    """Return so many different indices, or all, in random order."""
+    return [int(place) for place in distinct(weights, len(weights) if count is None else count)]
+
+
+def _probabilities(p: Any) -> list[float]:
+    weights = np.asarray(p, dtype=float)
+    if abs(weights.sum() - 1) > math.sqrt(np.finfo(float).eps):
+        raise ValueError("Probabilities do not sum to 1")  # as numpy does
+    return [float(weight) for weight in weights]

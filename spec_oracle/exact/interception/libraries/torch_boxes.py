@@ -1,0 +1,193 @@
+"""Symbols inside ordinary torch tensors: boxes.
+
+A symbol in a float tensor is a NaN whose payload is a number in the run's table of symbols; a symbol in an
+integer tensor is a large negative number. So torch itself moves symbols about: views share memory, in-place
+writes land where they should, and conversions between float32 and float64, or from int32 to int64, keep the
+box. No computed NaN has such a payload, and no token, index or count is near the integer boxes.
+
+Tensors of float16 and bfloat16 have room for few boxes, 511 and 63 in a run.
+"""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch.utils._mode_utils import no_dispatch
+
+from spec_oracle.exact.interception import maps
+from spec_oracle.exact.interception.draws import Noise
+from spec_oracle.exact.interception.run import active_run, current_run
+from spec_oracle.exact.interception.symbols import Pending, Symbol
+
+FLOATS: Final = (torch.float32, torch.float64)
+INTEGERS: Final = (torch.int32, torch.int64)
+LOW: Final = {torch.float16: maps.HALF, torch.bfloat16: maps.BRAIN}
+
+_CAPACITY = (1 << 20) - 1  # the last payload, all ones, is the NaN that vectorised log1p computes
+_FLOAT_BASE = 0xFFD00000  # float32: sign, exponent all ones, quiet bit, marker bit; the payload is below
+_LOW_BASE = {torch.float16: 0xFE00, torch.bfloat16: 0xFFC0}  # sign, exponent, quiet bit; payloads from 1 on
+_INTEGER_BASE = -0x5A500000
+_KEPT = "a tensor holds a random number of an earlier run"
+
+_handles: Iterator[int] = (
+    itertools.count()
+)  # one series for all runs, so that a box that outlives its run is noticed
+
+
+def tensors_in(*values: Any) -> list[Any]:
+    """Return the tensors in arguments, and in lists, tuples and dictionaries among them."""
+    found: list[Any] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, tuple | list):
+            found += tensors_in(*value)
+        elif isinstance(value, dict):
+            found += tensors_in(*value.values())
+    return found
+
+
+def boxed_positions(tensor: Any) -> Any:
+    """Return a bool array of the tensor's shape: where its elements are boxes. None when there are none."""
+    if active_run.get() is None or tensor.numel() == 0 or tensor.dtype not in _BOXING:
+        return None
+    array = _shared(tensor)
+    if tensor.dtype in INTEGERS:
+        if array.min() > _INTEGER_BASE:
+            return None
+        found = (array <= _INTEGER_BASE) & (array > _INTEGER_BASE - _CAPACITY)
+    else:
+        if tensor.dtype in FLOATS and not np.isnan(array).any():
+            return None
+        payloads = _payloads(array, tensor.dtype)
+        found = (payloads >= (tensor.dtype in LOW)) & (payloads < _CAPACITY)
+    return found if found.any() else None
+
+
+def symbols_at(tensor: Any, where: Any) -> list[Symbol]:
+    """Return the symbols in the boxes at the positions that are True in ``where``.
+
+    Raises `UnrepeatableError` for a box of an earlier run: the foreign code kept a tensor.
+    """
+    array = _shared(tensor)
+    handles = _INTEGER_BASE - array if tensor.dtype in INTEGERS else _payloads(array, tensor.dtype)
+    run = current_run()
+    wanted = [_key(int(handle), tensor.dtype) for handle in handles[where]]
+    if not run.boxed.keys() >= set(wanted):
+        run.unrepeatable(_KEPT)
+    return [run.boxed[key] for key in wanted]
+
+
+def objects_in(tensor: Any) -> Any:
+    """Return a tensor as an object array of numbers and symbols."""
+    with no_dispatch():
+        array = (tensor.detach().double() if tensor.dtype in LOW else tensor.detach()).numpy().astype(object)
+    where = boxed_positions(tensor)
+    if where is not None:
+        boxes = np.empty(int(where.sum()), dtype=object)
+        boxes[:] = symbols_at(tensor, where)
+        array[where] = boxes
+    return array
+
+
+def write(tensor: Any, where: Any, values: list[Any]) -> None:
+    """Write numbers and symbols into the tensor at the positions that are True in ``where``.
+
+    Pending integers are decided where the tensor's type has no boxes for them, noise is rounded to a low
+    precision; raises `CannotFollowError` for noise that the tensor cannot hold.
+    """
+    if tensor.dtype not in INTEGERS:
+        values = [value.settled() if isinstance(value, Pending) else value for value in values]
+    where = np.asarray(where)
+    numbers = [0 if isinstance(value, Symbol) else value for value in values]
+    chosen = np.array([isinstance(value, Symbol) for value in values], dtype=bool)
+    if tensor.device.type != "cpu" and not chosen.any():
+        tensor[torch.from_numpy(where).to(tensor.device)] = torch.tensor(numbers).to(tensor)
+        return
+    array = _shared(tensor)
+    array[where] = _shared(torch.tensor(numbers, dtype=tensor.dtype)) if tensor.dtype in LOW else numbers
+    if not chosen.any():
+        return
+    handles = np.array([_box(value, tensor.dtype) for value in values if isinstance(value, Symbol)])
+    positions = np.zeros(array.shape, dtype=bool)
+    positions[where] = chosen
+    if tensor.dtype in INTEGERS:
+        array[positions] = _INTEGER_BASE - handles
+    elif tensor.dtype in LOW:
+        array[positions] = _LOW_BASE[tensor.dtype] + handles
+    else:
+        boxes = (_FLOAT_BASE + handles).astype(np.uint32).view(np.float32)
+        bits = boxes.view(np.uint32) if tensor.dtype == torch.float32 else _widened(boxes)
+        array.view(bits.dtype)[positions] = bits
+
+
+def settle(tensor: Any, operation: str) -> None:
+    """Replace boxed integers by their values, in place; raises `CannotFollowError` for boxed noise."""
+    where = boxed_positions(tensor)
+    if where is not None:
+        write(tensor, where, [symbol.settled(operation) for symbol in symbols_at(tensor, where)])
+
+
+def address(tensor: Any) -> int:
+    """Return where the memory begins that the tensor is a view of."""
+    return int(tensor.untyped_storage().data_ptr())
+
+
+_BOXING: Final = frozenset((*FLOATS, *INTEGERS, *LOW))
+
+
+def _box(symbol: Symbol, dtype: Any) -> int:
+    run = current_run()
+    if dtype in LOW and isinstance(symbol, Noise):
+        symbol = Noise(symbol.draw, maps.rounded(symbol.chain, LOW[dtype]))
+    is_integer = isinstance(symbol, Pending) or (isinstance(symbol, Noise) and maps.is_integral(symbol.chain))
+    if not (
+        dtype in FLOATS or (dtype in INTEGERS and is_integer) or (dtype in LOW and isinstance(symbol, Noise))
+    ):
+        run.cannot_follow(f"conversion to {dtype}", "such a tensor cannot hold a followed random number")
+    if dtype in LOW:
+        handle: int = 1 + sum(key[0] == dtype for key in run.boxed)
+        capacity = 0xFFFF - _LOW_BASE[dtype]
+    else:
+        handle, capacity = next(_handles) % _CAPACITY, _CAPACITY
+    if handle > capacity or len(run.boxed) > _CAPACITY:
+        run.cannot_follow("tensor", f"more than {capacity} random numbers in tensors of {dtype}")
+    run.boxed[_key(handle, dtype)] = symbol
+    return handle
+
+
+def _key(handle: int, dtype: Any) -> Any:
+    return (dtype if dtype in LOW else None), handle
+
+
+def _shared(tensor: Any) -> Any:
+    """Return the tensor's memory as an array; as integers if numpy has no such numbers."""
+    if tensor.device.type != "cpu":
+        current_run().cannot_follow("tensor", f"random numbers on device {tensor.device} are not followed")
+    if tensor.dtype in LOW:
+        with no_dispatch():
+            return tensor.detach().view(torch.int16).numpy().view(np.uint16)
+    return tensor.detach().numpy() if tensor.requires_grad else tensor.numpy()
+
+
+def _widened(boxes: Any) -> Any:
+    """Return float64 bits of boxes in float32, as the processor's conversion makes them."""
+    return (np.uint64(0xFFF) << np.uint64(52)) | (
+        (boxes.view(np.uint32).astype(np.uint64) & np.uint64(0x7FFFFF)) << np.uint64(29)
+    )
+
+
+def _payloads(array: Any, dtype: Any) -> Any:
+    """Return the payload of each element of a float array, negative where it is not a box."""
+    if dtype in LOW:
+        return array.astype(np.int64) - _LOW_BASE[dtype]
+    if array.dtype == np.float32:
+        bits = array.view(np.uint32).astype(np.int64)
+    else:
+        wide = array.view(np.uint64)
+        narrow = (wide >> np.uint64(29)) & np.uint64(0x7FFFFF)
+        is_negative_nan = (wide >> np.uint64(52)) == np.uint64(0xFFF)
+        bits = np.where(is_negative_nan, (narrow | np.uint64(0xFF800000)).astype(np.int64), 0)
+    return bits - _FLOAT_BASE

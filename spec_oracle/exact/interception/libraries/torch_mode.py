@@ -1,0 +1,233 @@
+"""Run torch code on boxes: modes that see every function and every operator of torch.
+
+The dispatch mode sees the operators below torch's composite functions (`torch_operators`, `torch_random`);
+the function mode sees the ways out of tensors and back.
+"""
+
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+import torch
+import torch._dynamo  # modes import it on first use, and what it imports draws from `random`: do it now
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from spec_oracle.exact.interception.libraries.numpy_arrays import (
+    NoiseArray,
+    passing_for,
+    plain_objects,
+)
+from spec_oracle.exact.interception.libraries.torch_boxes import (
+    FLOATS,
+    address,
+    boxed_positions,
+    objects_in,
+    settle,
+    symbols_at,
+    tensors_in,
+    write,
+)
+from spec_oracle.exact.interception.libraries.torch_operators import on_boxes
+from spec_oracle.exact.interception.libraries.torch_random import draw
+from spec_oracle.exact.interception.patching import patched
+from spec_oracle.exact.interception.run import current_run
+from spec_oracle.exact.interception.symbols import Pending, Symbol
+
+
+def _is_random(func: Any) -> bool:
+    return torch.Tag.nondeterministic_seeded in func.tags
+
+
+def _has_box(*values: Any) -> bool:
+    return any(boxed_positions(tensor) is not None for tensor in tensors_in(*values))
+
+
+class _Operators(TorchDispatchMode):  # type: ignore[misc]
+    """Answers every operator of torch while foreign code runs."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        boxed = _has_box(args, kwargs)
+        if current_run().shown:
+            _require_unshown(func, args, kwargs, boxed=boxed)
+        if not boxed and not _is_random(func):
+            return func(*args, **kwargs)
+        with torch._C.DisableTorchFunction():  # noqa: SLF001  (the function mode would answer us, too)
+            try:
+                return (draw if _is_random(func) else on_boxes)(func, args, kwargs)
+            except TypeError as error:  # torch would take it for "not implemented", and == for "not equal"
+                current_run().cannot_follow(f"torch.{func.overloadpacket.__name__}", str(error))
+
+
+def _show(tensor: Any, *, frozen: bool = False) -> None:
+    """Note that numpy has the tensor's memory, or (``frozen``) a copy; no other tensor may take its place."""
+    current_run().shown.setdefault(address(tensor), (frozen, tensor))
+
+
+def _require_unshown(func: Any, args: Any, kwargs: Any, *, boxed: bool) -> None:
+    """Refuse to write where numpy would not see it, or would see boxes."""
+    for position, argument in enumerate(func._schema.arguments):  # noqa: SLF001  (there is no public name)
+        value = args[position] if position < len(args) else kwargs.get(argument.name)
+        written = argument.alias_info is not None and argument.alias_info.is_write
+        if written and isinstance(value, torch.Tensor):
+            frozen, _ = current_run().shown.get(address(value), (None, None))
+            if frozen or (frozen is not None and (boxed or _is_random(func))):
+                current_run().cannot_follow(
+                    f"torch.{func.overloadpacket.__name__}", "random numbers in memory that numpy has, too"
+                )
+
+
+class _Random(TorchDispatchMode):  # type: ignore[misc]
+    """Lets random operators draw from the source in use, and leaves the others alone."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return draw(func, args, kwargs or {}) if _is_random(func) else func(*args, **(kwargs or {}))
+
+
+def _element(tensor: Any) -> Any:
+    """Return the symbol in a tensor of one element: foreign code goes on with it as with a number."""
+    if tensor.numel() > 1:
+        return tensor.item()  # torch's own error
+    return symbols_at(tensor, np.ones(tuple(tensor.shape), dtype=bool))[0]
+
+
+def _array(tensor: Any, *_: Any, **__: Any) -> Any:
+    """Return an array with the symbols of a tensor, neither to be written to; boxed integers are decided."""
+    if tensor.dtype not in FLOATS:
+        settle(tensor, "torch.Tensor.numpy")
+        return tensor.numpy()
+    objects = np.empty(tuple(tensor.shape), dtype=object)
+    objects[...] = objects_in(tensor)
+    array = passing_for(objects, np.float64 if tensor.dtype == torch.float64 else np.float32)
+    array.flags.writeable = False
+    _show(tensor, frozen=True)
+    return array
+
+
+def _text(tensor: Any, *arguments: Any, **_: Any) -> str:
+    """Return a text with the symbols of a tensor."""
+    return format(_element(tensor), *arguments) if tensor.ndim == 0 else f"tensor({_list(tensor)})"
+
+
+def _list(tensor: Any) -> Any:
+    """Return (nested lists of) the elements; pending integers are decided."""
+    decided = np.frompyfunc(lambda value: int(value) if isinstance(value, Pending) else value, 1, 1)
+    objects = np.empty(tuple(tensor.shape), dtype=object)
+    objects[...] = decided(objects_in(tensor))
+    return objects.tolist()
+
+
+def _hard_gumbel(logits: Any, tau: float = 1, hard: Any = None, eps: Any = 0, dim: int = -1) -> Any:
+    """Return the one-hot winner of the race: what softmax does to the losers cancels out."""
+    del hard, eps
+    noise = torch.empty_like(logits).exponential_().log()
+    winner = ((logits - noise) / tau).argmax(dim, keepdim=True)
+    return torch.zeros_like(logits).scatter_(dim, winner, 1.0)
+
+
+_WAYS_OUT: Final[dict[Any, Callable[..., Any]]] = {
+    torch.Tensor.item: _element,
+    torch.Tensor.__int__: lambda tensor: int(_element(tensor)),
+    torch.Tensor.__float__: lambda tensor: float(_element(tensor)),
+    torch.Tensor.__bool__: lambda tensor: bool(_element(tensor)),
+    torch.Tensor.__index__: lambda tensor: operator.index(_element(tensor)),
+    torch.Tensor.tolist: _list,
+    torch.Tensor.numpy: _array,
+    torch.Tensor.__array__: _array,
+    torch.Tensor.__repr__: _text,
+    torch.Tensor.__format__: _text,
+}
+"""Functions that hand over elements, as they do it where there are boxes."""
+
+_READERS: Final = frozenset(
+    getattr(torch.Tensor, name)
+    for name in ("numpy", "__array__", "data_ptr", "untyped_storage", "__dlpack__")
+)
+"""Functions that let others read the memory: boxed integers are decided first, boxed noise is refused."""
+
+_MAKERS: Final = frozenset({torch.tensor, torch.as_tensor, torch.asarray})
+
+
+class _Functions(TorchFunctionMode):  # type: ignore[misc]
+    """Watches the ways out of tensors and back: ``item`` hands over symbols, operators take them."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in _WAYS_OUT and _has_box(args[0]):
+            return _WAYS_OUT[func](*args, **kwargs)
+        if func is torch.nn.functional.gumbel_softmax and (kwargs.get("hard") or True in args[2:3]):
+            return _hard_gumbel(*args, **kwargs)
+        if func in _MAKERS:
+            return _made(func, *args, **kwargs)
+        if func in _READERS:
+            settle(args[0], f"torch.Tensor.{func.__name__}")
+        if any(isinstance(value, Symbol) for value in (*args, *kwargs.values())):
+            args = tuple(_boxed(value) if isinstance(value, Symbol) else value for value in args)
+            kwargs = {k: _boxed(value) if isinstance(value, Symbol) else value for k, value in kwargs.items()}
+        result = func(*args, **kwargs)
+        if isinstance(result, np.ndarray) and args[0].dtype in FLOATS:
+            _show(args[0])
+        return result
+
+
+def _made(func: Any, data: Any, **options: Any) -> Any:
+    """Return a new tensor; one that shares its memory with an array is noted."""
+    if _holds_symbols(data):
+        return _boxed(data, options.get("dtype"))
+    result = func(data, **options)
+    if isinstance(data, np.ndarray) and func is not torch.tensor:
+        _show(result)
+    return result
+
+
+def _holds_symbols(data: Any) -> bool:
+    if isinstance(data, list | tuple):
+        return any(map(_holds_symbols, data))
+    return isinstance(data, Symbol | NoiseArray)
+
+
+def _boxed(data: Any, dtype: Any = None) -> Any:
+    """Return a tensor for a symbol, or for an array or nested lists with symbols; arrays are frozen then."""
+    objects = plain_objects(data)
+    if isinstance(data, NoiseArray):
+        dtype = dtype or torch.from_numpy(np.empty(0, data.dtype)).dtype
+    elif all(isinstance(element, int) for element in objects.flat):
+        dtype = dtype or torch.int64
+    elif isinstance(data, Symbol):
+        dtype = dtype or torch.float64
+    tensor = torch.zeros(objects.shape, dtype=dtype)
+    write(tensor, np.ones(objects.shape, dtype=bool), list(objects.flat))
+    while isinstance(data, np.ndarray):
+        data.flags.writeable = False
+        data = data.base
+    return tensor
+
+
+def _from_numpy(array: Any) -> Any:
+    return _made(_really_from_numpy, array)
+
+
+_really_from_numpy: Final = torch.from_numpy
+
+
+def _ignored(*_: Any) -> Any:
+    """Stand in for seeds."""
+    return torch.default_generator
+
+
+@contextmanager
+def enumerated_torch() -> Iterator[None]:
+    """Enumerate torch's randomness, global or from generators, while the context is open."""
+    names = {"from_numpy": _from_numpy, "manual_seed": _ignored}
+    with patched(torch, names), _Functions(), _Operators():
+        yield
+
+
+@contextmanager
+def drawn_by_torch() -> Iterator[None]:
+    """Let torch's random operators draw from the source in use."""
+    with _Random():
+        yield

@@ -1,0 +1,283 @@
+"""What the operators of torch do to boxes: move them, compute on them, race them.
+
+*Moving* operators (views, indexing, concatenation, ``where``) run as they are: boxes are ordinary bits to
+them. *Elementwise* ones run as they are too, and then the elements that depend on a box are computed anew by
+`algebra.FUNCTIONS`. *Races* are argmax and its relatives, up to a whole sort. To all others, boxed integers
+are decided first, and boxed noise raises `CannotFollowError`: nothing ever computes on a box by mistake.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from spec_oracle.exact.interception.algebra import COMPARISONS, FUNCTIONS, truncate
+from spec_oracle.exact.interception.draws import Noise
+from spec_oracle.exact.interception.libraries import torch_boxes as boxes
+from spec_oracle.exact.interception.libraries.torch_boxes import FLOATS, INTEGERS, LOW, tensors_in, write
+from spec_oracle.exact.interception.races import places
+from spec_oracle.exact.interception.run import current_run
+from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol, Untraceable
+
+_CONVERSIONS: Final = frozenset({"_to_copy", "copy_"})
+_MOVES: Final = _CONVERSIONS | frozenset(
+    """
+    view _unsafe_view reshape expand slice select unsqueeze squeeze permute transpose t clone alias detach
+    lift_fresh contiguous index gather index_select masked_select flip roll repeat as_strided diagonal unfold
+    split split_with_sizes unbind constant_pad_nd cat stack where
+    empty_like zeros_like ones_like full_like new_empty new_zeros new_ones new_full zero_
+    fill_ masked_fill masked_fill_ index_put index_put_ _index_put_impl_ scatter scatter_ masked_scatter
+    masked_scatter_ index_fill_ index_copy_ slice_scatter select_scatter
+    """.split()  # noqa: SIM905  (a list of forty strings is harder to read)
+)
+
+_PUTS: Final = frozenset({"index_put", "index_put_", "_index_put_impl_"})
+
+_INDEX_ARGUMENT: Final = {
+    "index": 1,
+    "gather": 2,
+    "index_select": 2,
+    "index_put": 1,
+    "index_put_": 1,
+    "_index_put_impl_": 1,
+    "scatter": 2,
+    "scatter_": 2,
+    "index_fill_": 2,
+    "index_copy_": 2,
+}
+"""Position of the argument that says where, not what."""
+
+
+def _scaled(value: Scalar, factor: Scalar) -> Scalar:
+    return value if factor == 1 else FUNCTIONS["multiply"](value, factor)
+
+
+def _clamp(value: Scalar, low: Scalar = None, high: Scalar = None) -> Scalar:
+    value = value if low is None else FUNCTIONS["maximum"](value, low)
+    return value if high is None else FUNCTIONS["minimum"](value, high)
+
+
+def _quotient(left: Scalar, right: Scalar, rounding_mode: str | None = None) -> Scalar:
+    if rounding_mode == "floor":
+        return FUNCTIONS["floor_divide"](left, right)
+    quotient = FUNCTIONS["divide"](left, right)
+    return FUNCTIONS["trunc"](quotient) if rounding_mode else quotient
+
+
+_NAMES: Final = (
+    "mul:multiply pow:power neg:negative abs:absolute clamp_min:maximum clamp_max:minimum "
+    "__rshift__:right_shift lt:less le:less_equal gt:greater ge:greater_equal eq:equal ne:not_equal"
+)
+_ELEMENTWISE: Final[dict[str, Callable[..., Scalar]]] = {
+    **{name: function for name, function in FUNCTIONS.items() if name != "equal"},  # torch's is of the whole
+    **{torchs: FUNCTIONS[numpys] for torchs, numpys in (pair.split(":") for pair in _NAMES.split())},
+    "add": lambda left, right, alpha=1: left + _scaled(right, alpha),
+    "sub": lambda left, right, alpha=1: left - _scaled(right, alpha),
+    "rsub": lambda left, right, alpha=1: right - _scaled(left, alpha),
+    "div": _quotient,
+    "addcmul": lambda first, left, right, value=1: first + _scaled(FUNCTIONS["multiply"](left, right), value),
+    "addcdiv": lambda first, left, right, value=1: first + _scaled(_quotient(left, right), value),
+    "clamp": _clamp,
+    "frac": lambda value: value - FUNCTIONS["trunc"](value),
+    "fmod": lambda left, right: left - FUNCTIONS["multiply"](_quotient(left, right, "trunc"), right),
+    "round": FUNCTIONS["rint"],
+}
+_OPTIONS: Final = frozenset({"alpha", "value", "rounding_mode", "decimals"})
+_ANSWERS: Final = COMPARISONS | {"lt", "le", "gt", "ge", "eq", "ne"}
+
+_FOLDS: Final = {
+    "sum": (FUNCTIONS["add"], "reduce"),
+    "prod": (FUNCTIONS["multiply"], "reduce"),
+    "cumsum": (FUNCTIONS["add"], "accumulate"),
+    "cumprod": (FUNCTIONS["multiply"], "accumulate"),
+}
+
+_ORDERS: Final[dict[str, Callable[..., tuple[int | None, bool]]]] = {
+    "argmax": lambda _, dim=None, *__: (dim, True),
+    "argmin": lambda _, dim=None, *__: (dim, False),
+    "max": lambda _, dim, *__: (dim, True),
+    "min": lambda _, dim, *__: (dim, False),
+    "sort": lambda _, dim=-1, descending=False, **__: (dim, descending),
+    "topk": lambda _, __, dim=-1, largest=True, *___: (dim, largest),
+}
+"""The axis, and whether the largest comes first, by the arguments of operators that put scores in order."""
+
+
+def on_boxes(func: Any, args: Any, kwargs: Any) -> Any:
+    """Run an operator, some of whose arguments hold boxes."""
+    name = func.overloadpacket.__name__
+    base = name[:-1] if name.endswith("_") and not name.endswith("__") else name
+    if name in _MOVES and not _reads_bits(func, name, args, kwargs):
+        return _move(func, name, args, kwargs)
+    if base in _ELEMENTWISE and kwargs.keys() <= _OPTIONS:
+        return _elementwise(func, base, args, kwargs)
+    if name in _ORDERS and args[0].dtype in FLOATS and (name[:3] not in ("max", "min") or len(args) > 1):
+        return _order(func, name, args, kwargs)
+    if name in _FOLDS:
+        return _fold(func, name, args, kwargs)
+    if name in ("searchsorted", "bucketize"):
+        return _search(func, name, args, kwargs)
+    _settle_all(f"torch.{name}", args, kwargs)
+    return func(*args, **kwargs)
+
+
+def _reads_bits(func: Any, name: str, args: Any, kwargs: Any) -> bool:
+    """Whether this variant of a moving operator computes on its elements after all."""
+    accumulates = (
+        bool(kwargs.get("accumulate")) or "reduce" in kwargs or (name in _PUTS and True in args[3:4])
+    )
+    return accumulates or func._overloadname == "dtype" or (name == "where" and len(args) == 1)  # noqa: SLF001
+
+
+def _settle_all(operation: str, *values: Any) -> None:
+    for tensor in tensors_in(*values):
+        boxes.settle(tensor, operation)
+
+
+def _move(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """Move boxes as the bits they are, once everything that says where to is decided."""
+    if name in _INDEX_ARGUMENT:
+        _settle_all(f"torch.{name}", args[_INDEX_ARGUMENT[name]])
+    target = _destination(name, args, kwargs)
+    for tensor in tensors_in(args, kwargs):
+        if tensor is args[0] and name == "copy_":
+            continue  # it is overwritten
+        if name in _CONVERSIONS and not _keeps_boxes(tensor.dtype, target):
+            return _convert(func, tensor, target, args, kwargs)
+        if not _keeps_boxes(tensor.dtype, target):
+            boxes.settle(tensor, f"torch.{name} to {target}")
+    return func(*args, **kwargs)
+
+
+def _keeps_boxes(source: Any, target: Any) -> bool:
+    return (
+        source == target
+        or (source in FLOATS and target in FLOATS)
+        or (source, target) == (torch.int32, torch.int64)
+    )
+
+
+def _destination(name: str, args: Any, kwargs: Any) -> Any:
+    """Return the dtype of the memory into which a moving operator writes."""
+    if name == "_to_copy":
+        return kwargs.get("dtype") or args[0].dtype
+    if name in ("cat", "stack"):
+        dtypes = [tensor.dtype for tensor in args[0]]
+        result = dtypes[0]
+        for dtype in dtypes[1:]:
+            result = torch.promote_types(result, dtype)
+        return result
+    if name == "where":
+        return torch.result_type(*args[1:])
+    return args[0].dtype
+
+
+def _is_not_zero(value: Scalar) -> Scalar:
+    return value != 0
+
+
+def _as_it_is(value: Scalar) -> Scalar:
+    return value
+
+
+def _convert(func: Any, origin: Any, target: Any, args: Any, kwargs: Any) -> Any:
+    """Convert to a type with other boxes, or none: to integers, noise is truncated."""
+    convert = truncate if target in INTEGERS else _is_not_zero if target == torch.bool else _as_it_is
+    where, values = boxes.boxed_positions(origin), boxes.objects_in(origin)
+    result = func(*args, **kwargs)
+    if where is not None:
+        where, values = (np.broadcast_to(part, tuple(result.shape)) for part in (where, values))
+        write(result, where, [v if isinstance(v, Pending) else convert(v) for v in values[where]])
+    return result
+
+
+def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
+    """Let torch compute, then replace the elements that depend on a box."""
+    shape = np.broadcast_shapes(*(tuple(value.shape) for value in args if isinstance(value, torch.Tensor)))
+    where = np.zeros(shape, dtype=bool)
+    for tensor in tensors_in(args):
+        boxed = boxes.boxed_positions(tensor)
+        if boxed is not None:
+            where |= boxed
+    common = torch.result_type(*args) if base in _ANSWERS and len(args) == 2 else None
+    operands = [_operand(value, common, shape, where) for value in args]
+    values = [
+        _ELEMENTWISE[base](*(o[i] if isinstance(o, np.ndarray) else o for o in operands), **kwargs)
+        for i in range(int(where.sum()))
+    ]
+    result = func(*args, **kwargs)
+    if result.dtype in LOW and any(isinstance(value, Noise) for value in values):
+        current_run().cannot_follow(f"torch.{base}", f"arithmetic in {result.dtype} is not followed")
+    write(result, where, values)
+    return result
+
+
+def _operand(value: Any, common: Any, shape: Any, where: Any) -> Any:
+    """Return what takes part where ``where`` is True; numbers are rounded to the type of a comparison."""
+    if not isinstance(value, torch.Tensor):
+        return _rounded(value, common)
+    part = np.broadcast_to(boxes.objects_in(value), shape)[where]
+    part[:] = [_rounded(element, common) for element in part]
+    return part
+
+
+def _rounded(value: Scalar, dtype: Any) -> Scalar:
+    return value if isinstance(value, Symbol) or dtype not in LOW else LOW[dtype].at(float(value))
+
+
+def _order(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """Replace places by pending integers; the scores that take them exist but cannot be followed."""
+    axis, largest = _ORDERS[name](*args, **kwargs)
+    rows, boxed = (
+        part.reshape(1, -1) if axis is None else np.moveaxis(part, axis, -1)
+        for part in (boxes.objects_in(args[0]), boxes.boxed_positions(args[0]))
+    )
+    where = boxed.any(axis=-1)
+    result = func(*args, **kwargs)
+    parts = [result] if name.startswith("arg") else [result[1], result[0]]
+    if name in ("sort", "topk"):
+        parts = [part.movedim(axis, -1) for part in parts]
+    else:
+        parts = [part.reshape(*where.shape, 1) for part in parts]
+    count = parts[0].shape[-1]
+    everywhere = np.repeat(where[..., None], count, axis=-1)
+    write(parts[0], everywhere, list(places(rows[where], largest=largest, count=count).flat))
+    for scores in parts[1:]:
+        write(scores, everywhere, [Untraceable(f"torch.{name}")] * int(everywhere.sum()))
+    return result
+
+
+def _fold(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """Sum or multiply along an axis, one element after the other."""
+    function, method = _FOLDS[name]
+    axis = args[1] if len(args) > 1 and args[1] != [] else None
+    axis = tuple(axis) if isinstance(axis, list) else axis
+    array, boxed = boxes.objects_in(args[0]), boxes.boxed_positions(args[0])
+    values = np.asarray(getattr(np.frompyfunc(function, 2, 1), method)(array, axis=axis), dtype=object)
+    where = np.asarray(getattr(np.logical_or, method)(boxed, axis=axis))
+    result = func(*args, **kwargs)
+    where, values = where.reshape(tuple(result.shape)), values.reshape(tuple(result.shape))
+    if result.dtype in LOW:
+        current_run().cannot_follow(f"torch.{name}", f"arithmetic in {result.dtype} is not followed")
+    write(result, where, list(values[where]))
+    return result
+
+
+def _search(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """Find noise in sorted numbers: one decision per boundary until the place is known."""
+    boundaries, wanted = args[:2] if name == "searchsorted" else args[1::-1]
+    _settle_all(f"torch.{name} (boundaries)", boundaries, kwargs)
+    if kwargs.get("sorter") is not None:
+        current_run().cannot_follow(f"torch.{name}", "boundaries that have to be sorted first")
+    side = "right" if kwargs.get("right") or kwargs.get("side") == "right" else "left"
+    where, limits = boxes.boxed_positions(wanted), boundaries.detach().numpy()
+    limits = limits[..., None, :] if limits.ndim > 1 else limits
+    limits = np.broadcast_to(limits, (*wanted.shape, limits.shape[-1]))
+    found = [
+        int(row.searchsorted(value, side))
+        for value, row in zip(boxes.symbols_at(wanted, where), limits[where], strict=True)
+    ]
+    result = func(*args, **kwargs)
+    write(result, where, found)
+    return result

@@ -1,0 +1,191 @@
+"""torch's random operators on a `Source`, by operator name."""
+
+import itertools
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch.utils._mode_utils import no_dispatch
+
+from spec_oracle.exact.interception.algebra import FUNCTIONS
+from spec_oracle.exact.interception.draws import categorical, distinct, source
+from spec_oracle.exact.interception.libraries.torch_boxes import LOW, settle, tensors_in, write
+from spec_oracle.exact.interception.symbols import Pending, Scalar
+
+_BITS: Final = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
+
+
+def draw(func: Any, args: Any, kwargs: Any) -> Any:
+    """Answer a random operator from the source; one that leaves torch's generator alone has drawn nothing."""
+    name = f"{func.overloadpacket.__name__}.{func._overloadname}"  # noqa: SLF001  (no public name for it)
+    if name in RANDOM and _has_known_law(name, args, kwargs):
+        return RANDOM[name](*args, **{key: value for key, value in kwargs.items() if key != "generator"})
+    for tensor in tensors_in(args, kwargs):
+        settle(tensor, f"torch.{name}")
+    generators = [torch.default_generator, *filter(None, [kwargs.get("generator")])]
+    states = [generator.get_state() for generator in generators]
+    result = func(*args, **kwargs)
+    on_cpu = all(tensor.device.type == "cpu" for tensor in tensors_in(result))
+    if on_cpu and all(map(torch.equal, states, [generator.get_state() for generator in generators])):
+        return result
+    for generator, state in zip(generators, states, strict=True):
+        generator.set_state(state)
+    return source().other(f"torch.{func.overloadpacket.__name__}", func)(*args, **kwargs)
+
+
+def _has_known_law(name: str, args: Any, kwargs: Any) -> bool:
+    """Whether rounding is no matter, or known: of uniforms on (0, 1), in the versions of torch that round."""
+    tensor = args[0] if args and isinstance(args[0], torch.Tensor) else None
+    dtype = kwargs.get("dtype") or (torch.get_default_dtype() if tensor is None else tensor.dtype)
+    if dtype not in LOW:
+        return True
+    if name.startswith(("exponential_", "multinomial")) or (name.startswith("uniform_") and len(args) > 1):
+        return False
+    return _rounds(dtype)
+
+
+@cache
+def _rounds(dtype: Any) -> bool:
+    """Whether torch makes uniforms of low precision by rounding those of float32, with 0 in place of 1."""
+    with no_dispatch():
+        low, full = (
+            torch.rand(4096, generator=torch.Generator().manual_seed(0), dtype=kind)
+            for kind in (dtype, torch.float32)
+        )
+        rounded = full.to(dtype)
+        return bool(torch.equal(low, torch.where(rounded == 1, torch.zeros((), dtype=dtype), rounded)))
+
+
+def _filled(tensor: Any, make: Callable[[], Scalar]) -> Any:
+    """Write fresh calls of ``make`` into every element."""
+    everywhere = np.ones(tuple(tensor.shape), dtype=bool)
+    write(tensor, everywhere, [make() for _ in range(tensor.numel())])
+    return tensor
+
+
+def _tensor_options(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {key: kwargs[key] for key in ("dtype", "layout", "device") if kwargs.get(key) is not None}
+
+
+def _rand(size: Any, *, out: Any = None, **kwargs: Any) -> Any:
+    tensor = torch.empty(size, **_tensor_options(kwargs)) if out is None else out.resize_(size)
+    return _uniform_in_place(tensor)
+
+
+def _rand_like(tensor: Any, **kwargs: Any) -> Any:
+    return _uniform_in_place(torch.empty_like(tensor, **_tensor_options(kwargs)))
+
+
+def _uniform_in_place(tensor: Any, low: float = 0.0, high: float = 1.0) -> Any:
+    def number() -> Scalar:
+        uniform = source().uniform(_BITS[tensor.dtype])
+        return FUNCTIONS["add"](FUNCTIONS["multiply"](uniform, high - low), low)
+
+    _filled(tensor, number)
+    return tensor.masked_fill_(tensor >= high, low)  # what is rounded to `high`; boxes are NaN, and stay
+
+
+def _exponential_in_place(tensor: Any, rate: float = 1.0) -> Any:
+    """Fill with -log(1 - u) / rate; torch's documentation excludes 0."""
+
+    def number() -> Scalar:
+        uniform = source().uniform(_BITS[tensor.dtype], zero=False)
+        return FUNCTIONS["divide"](FUNCTIONS["log1p"](FUNCTIONS["negative"](uniform)), -rate)
+
+    return _filled(tensor, number)
+
+
+def _bernoulli(tensor: Any, probability: float | None = None) -> Any:
+    return _bernoulli_in_place(torch.empty_like(tensor), tensor if probability is None else probability)
+
+
+def _bernoulli_in_place(tensor: Any, probability: Any = 0.5) -> Any:
+    if isinstance(probability, float):
+        chances = itertools.repeat(probability, tensor.numel())
+    else:
+        settle(probability, "bernoulli")
+        chances = iter(probability.expand(tensor.shape).flatten().tolist())
+    return _filled(tensor, lambda: _coin(next(chances)))
+
+
+def _coin(chance: float) -> int:
+    if not 0 <= chance <= 1:
+        raise RuntimeError(f"bernoulli: expected a probability in [0, 1], got {chance}")
+    return int(FUNCTIONS["less"](source().uniform(), chance))
+
+
+def _multinomial(weights: Any, num_samples: int, replacement: bool = False) -> Any:  # noqa: FBT001, FBT002
+    settle(weights, "multinomial")
+    rows = weights.reshape(-1, weights.shape[-1]).tolist()
+    draws = itertools.chain.from_iterable(
+        [categorical(row) for _ in range(num_samples)] if replacement else _distinct(row, num_samples)
+        for row in rows
+    )
+    result = torch.empty((*weights.shape[:-1], num_samples), dtype=torch.int64)
+    return _filled(result, lambda: next(draws))
+
+
+def _distinct(row: list[float], count: int) -> list[Scalar]:
+    categorical(row)  # raises for weights that are no law
+    if sum(weight > 0 for weight in row) < count:
+        raise RuntimeError("multinomial: not enough positive weights to draw without replacement")
+    return distinct(row, count)
+
+
+def _randint(high: int, size: Any, **kwargs: Any) -> Any:
+    return _randint_low(0, high, size, **kwargs)
+
+
+def _randint_low(low: int, high: int, size: Any, **kwargs: Any) -> Any:
+    options = {"dtype": torch.int64} | _tensor_options(kwargs)
+    return _shifted(torch.empty(size, **options), low, high)
+
+
+def _random_in_place(tensor: Any) -> Any:
+    """Fill with integers from 0 to the largest of the type, or to which all integers are floats of it."""
+    floating = tensor.dtype.is_floating_point
+    last = 2 ** _BITS[tensor.dtype] if floating else torch.iinfo(tensor.dtype).max
+    return _shifted(tensor, 0, last + 1)
+
+
+def _shifted(tensor: Any, low: int, high: int) -> Any:
+    def number() -> Scalar:
+        index = source().integer(high - low)
+        return source().later(lambda: low + index.settled()) if isinstance(index, Pending) else low + index
+
+    return _filled(tensor, number)
+
+
+def _randperm(count: int, **kwargs: Any) -> Any:
+    order = iter(distinct([1.0] * count, count))
+    options = {"dtype": torch.int64} | _tensor_options(kwargs)
+    return _filled(torch.empty(count, **options), lambda: next(order))
+
+
+RANDOM: Final[dict[str, Callable[..., Any]]] = {
+    "rand.default": _rand,
+    "rand.generator": _rand,
+    "rand.out": _rand,
+    "rand.generator_out": _rand,
+    "rand_like.default": _rand_like,
+    "rand_like.generator": _rand_like,
+    "uniform_.default": _uniform_in_place,
+    "exponential_.default": _exponential_in_place,
+    "bernoulli.default": _bernoulli,
+    "bernoulli.p": _bernoulli,
+    "bernoulli_.float": _bernoulli_in_place,
+    "bernoulli_.Tensor": _bernoulli_in_place,
+    "multinomial.default": _multinomial,
+    "randint.default": _randint,
+    "randint.generator": _randint,
+    "randint.low": _randint_low,
+    "randint.low_generator": _randint_low,
+    "random_.default": _random_in_place,
+    "random_.from": _shifted,
+    "random_.to": lambda tensor, high: _shifted(tensor, 0, high),
+    "randperm.default": _randperm,
+    "randperm.generator": _randperm,
+}
+"""Operators with an answer from the source; of all others that torch tags as random, it decides itself."""

@@ -1,0 +1,94 @@
+"""Randomness at its edges: uniforms that are exactly 0, or the largest number below 1.
+
+Both can be drawn, about once in 2^53 (float64) or 2^24 (float32) times: too rarely for any test by sampling,
+often enough for a service. Every function that `spec_oracle.exact.interception.libraries` knows as a formula
+of uniforms gets such uniforms; the others draw as always. What comes out is what the library could return:
+
+* numpy, ``random`` and torch document uniforms on [0, 1), as multiples of 2^-53, or of 2^-24 for float32.
+* numpy's exponential is 0 when the bits that it takes are all 0, and finite always; so is Python's.
+* numpy draws again for a Gumbel noise whose uniform is 0, so it is finite at both ends.
+* Choices with probabilities invert a uniform; integers are drawn as always.
+* torch documents that its exponential excludes 0: its smallest here comes from the smallest uniform above 0.
+"""
+
+import contextlib
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spec_oracle.exact.interception.draws import active_source
+from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator, drawn_by_numpy
+from spec_oracle.exact.interception.libraries.python_random import drawn_by_python
+from spec_oracle.exact.interception.libraries.python_threads import followed_threads
+
+
+class _Edges:
+    """A `Source` whose uniforms are smallest, ordinary, or largest, in equal parts."""
+
+    def __init__(self, seed: int) -> None:
+        self._ordinary = random.Random(seed)  # noqa: S311  (not for secrets)
+        self.drawn = 0
+
+    def uniform(self, bits: int = 53, *, zero: bool = True) -> float:
+        """Draw a multiple of 2^-bits."""
+        first, last = int(not zero), 2**bits - 1
+        multiple: int = self._ordinary.choice((first, last, self._ordinary.randint(first, last)))
+        self.drawn += multiple in (first, last)
+        return float(multiple / 2**bits)
+
+    def integer(self, count: int) -> int:
+        """Draw one of 0..count-1."""
+        return self._ordinary.randrange(count)
+
+    def decide(self, weights: Sequence[float]) -> int:
+        """Draw an index by inversion, as numpy and ``random`` do: the first or last possible at an edge."""
+        cumulative = np.cumsum(weights)
+        return int(np.searchsorted(cumulative / cumulative[-1], self.uniform(), side="right"))
+
+    def later(self, choose: Callable[[], int]) -> int:
+        """Choose at once."""
+        return choose()
+
+    def other(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:  # noqa: ARG002
+        """Leave it as it is."""
+        return real
+
+
+@dataclass(frozen=True)
+class EdgeDraws:
+    """A ``generator`` to hand over, of the library asked for."""
+
+    generator: Any
+    _source: _Edges
+
+    @property
+    def drawn(self) -> int:
+        """How many uniforms at an edge have been drawn so far, from any generator."""
+        return self._source.drawn
+
+
+@contextlib.contextmanager
+def edge_draws(array: str, seed: int) -> Iterator[EdgeDraws]:
+    """Let all generators, global ones too, draw uniforms at the edges; ``array`` is "numpy" or "torch"."""
+    source = _Edges(seed)
+    torch_draws: Callable[[], Any] = contextlib.nullcontext
+    if array == "torch" or "torch" in sys.modules:
+        from spec_oracle.exact.interception.libraries.torch_mode import drawn_by_torch
+
+        torch_draws = drawn_by_torch
+    token = active_source.set(source)
+    try:
+        with drawn_by_numpy(seed), drawn_by_python(), followed_threads(torch_draws), torch_draws():
+            yield EdgeDraws(_torch_generator(seed) if array == "torch" else EnumeratedGenerator(seed), source)
+    finally:
+        active_source.reset(token)
+
+
+def _torch_generator(seed: int) -> Any:
+    import torch
+
+    return torch.Generator().manual_seed(seed)

@@ -1,0 +1,134 @@
+"""Trees without end, runs without end, time limits, and what foreign code raises."""
+
+import math
+import pickle
+import random
+import time
+
+import pytest
+
+from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact.interception import (
+    CannotFollowError,
+    TooManyBranchesError,
+    call_law,
+    enumerate_calls,
+    run,
+)
+
+
+def rejection_sampling(bound=0.6):
+    """Draw a uniform below ``bound`` by throwing away others."""
+    while (u := random.random()) > bound:
+        pass
+    return u < 0.3
+
+
+def coins_until_tails():
+    heads = 0
+    while random.random() < 0.5:
+        heads += 1
+    return heads
+
+
+def test_rejection_sampling_is_exact():
+    assert call_law(rejection_sampling, bool)[True] == pytest.approx(0.5, abs=1e-12)
+    assert call_law(lambda: rejection_sampling(0.6006), bool)[True] == pytest.approx(0.3 / 0.6006, abs=1e-12)
+
+
+def test_what_is_cut_is_the_error_bound():
+    law = call_law(coins_until_tails, int)
+    missing = 1 - math.fsum(law.values())
+    assert 0 < missing < 1e-12
+    assert all(abs(chance - 0.5 ** (heads + 1)) <= missing for heads, chance in law.items())
+
+
+def test_too_much_to_cut_is_told(monkeypatch):
+    def loops():
+        return [coins_until_tails() for _ in range(5)]
+
+    with pytest.raises(TooManyBranchesError, match="max_branches"):
+        enumerate_calls(loops, max_branches=1000)
+    monkeypatch.setattr(run, "CUT", 1e-9)
+    with pytest.raises(TooManyBranchesError, match="sum to"):
+        enumerate_calls(coins_until_tails)
+
+
+def test_a_run_without_end_is_told():
+    def forever():
+        while random.random() < 1:
+            pass
+
+    with pytest.raises(TooManyBranchesError, match="in one run"):
+        enumerate_calls(forever)
+
+
+def test_time_is_limited():
+    def slow():
+        time.sleep(0.01)
+        return [random.random() < 0.5 for _ in range(10)]
+
+    with pytest.raises(TooManyBranchesError, match="max_seconds"):
+        enumerate_calls(slow, max_seconds=0.1)
+
+
+@pytest.mark.parametrize("broken", [lambda: math.sqrt(random.random()), lambda: random.gauss(0, 1)])
+def test_code_that_tries_again_after_an_error_does_not_hang(broken):
+    def stubborn():
+        while True:
+            try:
+                return broken() < 0.5
+            except Exception:  # noqa: BLE001
+                continue
+
+    with pytest.raises(CannotFollowError):
+        enumerate_calls(stubborn)
+
+
+def test_an_endless_tree_that_catches_errors_ends():
+    def careful():
+        count = 0
+        while True:
+            try:
+                if random.random() < 0.5:
+                    return count
+            except Exception:  # noqa: BLE001
+                continue
+            count += 1
+
+    assert call_law(careful, int)[2] == pytest.approx(0.125)
+
+
+class ForeignError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("error", [ForeignError, SystemExit, KeyboardInterrupt])
+def test_foreign_errors_go_through(error):
+    """An error of the code is not ours: the caller may run the code again on plain draws."""
+
+    def failing():
+        if random.random() < 0.5:
+            raise error("mine")
+
+    assert not issubclass(error, SpecOracleError)
+    with pytest.raises(error, match="mine"):
+        enumerate_calls(failing)
+
+
+def test_an_error_that_ours_led_to_is_ours():
+    def failing():
+        try:
+            return math.sqrt(random.random())
+        except SpecOracleError as error:
+            raise ForeignError from error
+
+    with pytest.raises(CannotFollowError):
+        enumerate_calls(failing)
+
+
+def test_errors_survive_pickling():
+    with pytest.raises(CannotFollowError) as caught:
+        enumerate_calls(lambda: math.sqrt(random.random()))
+    copied = pickle.loads(pickle.dumps(caught.value))
+    assert (str(copied), copied.location) == (str(caught.value), caught.value.location)

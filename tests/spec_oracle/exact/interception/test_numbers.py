@@ -1,0 +1,310 @@
+"""Random numbers pass for numbers: whatever foreign code asks them, their law is kept or it is told.
+
+`COINS` are functions of p that land on True with probability p, each through another operation.
+"""
+# ruff: noqa: NPY002, PLW0108  (legacy functions and conversions are the subject; a draw must wait for its run)
+
+import copy
+import math
+import pickle
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from spec_oracle.exact.interception import CannotFollowError, EnumeratedGenerator, call_law, enumerate_calls
+
+RNG = EnumeratedGenerator()
+KEPT = np.zeros(2)
+
+
+def uniform():
+    return RNG.random()
+
+
+def buffer(p, make=lambda shape: np.zeros(shape)):
+    rows = make((2, 3))
+    rows[1] = RNG.random(3)
+    return rows[1, 2] < p
+
+
+def buffer_in_place(p):
+    weights = np.ones(2)
+    weights *= RNG.random(2)
+    return weights[0] < p
+
+
+def filled(p):
+    numbers = np.empty(2, dtype=np.float32)
+    RNG.random(out=numbers, dtype=np.float32)
+    return numbers[1] < p
+
+
+def in_a_thread(p):
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(uniform() < p))
+    thread.start()
+    thread.join()
+    return answers[0]
+
+
+def in_a_pool(p):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: uniform() < p).result()
+
+
+def inverse(p):
+    weights = np.zeros(2)
+    weights[:] = [p, 1 - p]
+    return np.searchsorted(np.cumsum(weights / weights.sum()), uniform(), side="right") == 0
+
+
+def deferred(p):
+    u = uniform()
+    same = copy.deepcopy([u])[0] is copy.copy(u)
+    return same and u < p
+
+
+COINS = {
+    "format": lambda p: (u := uniform()) < p and f"{u} {u:.3f} {u!r}" != "",
+    "format of arrays": lambda p: (u := RNG.random(2))[0] < p and f"{u} {u!r}" != "",
+    "isinstance": lambda p: isinstance(u := uniform(), float) and u < p,
+    "isinstance of numpy": lambda p: isinstance(u := RNG.random(1)[0], np.floating) and u < p,
+    "divmod": lambda p: divmod(uniform(), 0.5)[1] < p / 2,
+    "divmod of arrays": lambda p: divmod(RNG.random(1), 0.5)[1][0] < p / 2,
+    "remainder": lambda p: uniform() * 4 % 1 < p,
+    "remainder of arrays": lambda p: (RNG.random(2) * 4 % 1 < p)[1],
+    "floor division": lambda p: uniform() // p == 0,
+    "floor division of arrays": lambda p: (RNG.random(1) // p)[0] == 0,
+    "round": lambda p: round(uniform() - p + 0.5) == 0,
+    "round to decimals": lambda p: round(uniform() * 0.1 - 0.1 * p + 0.05, 1) == 0,
+    "numpy round": lambda p: np.round(RNG.random(1) - p + 0.5)[0] == 0,
+    "round method": lambda p: (RNG.random(1) - p + 0.5).round()[0] == 0,
+    "ceil": lambda p: math.ceil(uniform() - p) == 0,
+    "numpy ceil": lambda p: np.ceil(RNG.random(1) - p)[0] == 0,
+    "absolute": lambda p: abs(uniform() - 0.5) < p / 2,
+    "clip by name": lambda p: np.clip(RNG.random(1), a_min=p, a_max=None)[0] == p,
+    "clip by short name": lambda p: np.clip(RNG.random(1), min=p)[0] == p,
+    "item": lambda p: RNG.random((2, 2))[1, 0].item() < p,
+    "float": lambda p: float(uniform()) < p,
+    "float of an array": lambda p: float(RNG.random(1)[0]) < p,
+    "list": lambda p: RNG.random(3).tolist()[1] < p,
+    "dtype": lambda p: (u := RNG.random(2)).dtype == np.float64 and u.dtype.kind == "f" and u[1] < p,
+    "issubdtype": lambda p: np.issubdtype((u := RNG.random(2)).dtype, np.floating) and u[1] < p,
+    "result_type": lambda p: np.result_type(u := RNG.random(2), 1.0) == np.float64 and u[0] < p,
+    "array of numbers": lambda p: np.array([uniform(), 0.5], dtype=float)[0] < p,
+    "array of rows": lambda p: np.array([RNG.random(2), RNG.random(2)])[1, 0] < p,
+    "asarray": lambda p: np.asarray([uniform()], dtype=np.float64)[0] < p,
+    "astype float32": lambda p: RNG.random(1).astype(np.float32)[0] < p,
+    "buffer": buffer,
+    "empty buffer": lambda p: buffer(p, lambda shape: np.empty(shape)),
+    "buffer like another": lambda p: buffer(p, lambda shape: np.zeros_like(np.ones(shape))),
+    "buffer in place": buffer_in_place,
+    "filled": filled,
+    "CDF in a buffer": inverse,
+    "spawn": lambda p: RNG.spawn(2)[1].random() < p,
+    "numpy Generator": lambda p: np.random.Generator(np.random.PCG64(3)).random() < p,
+    "integers": lambda p: RNG.integers(2**53) / 2**53 < p,
+    "bits": lambda p: (RNG.integers(2**64, size=2, dtype=np.uint64) >> 11)[1] * 2.0**-53 < p,
+    "python bits": lambda p: random.getrandbits(53) / (1 << 53) < p,
+    "python integer": lambda p: random.randint(0, 2**63 - 1) < p * 2**63,
+    "legacy integers": lambda p: np.random.randint(2**31 - 1) / (2**31 - 1) < p,
+    "thread": in_a_thread,
+    "pool": in_a_pool,
+    "copies": deferred,
+}
+
+
+@pytest.mark.parametrize("name", COINS)
+@pytest.mark.parametrize("p", [0.3, 0.301])
+def test_the_law_is_kept(name, p):
+    law = call_law(lambda: bool(COINS[name](p)), lambda result: result)
+    assert law == pytest.approx({True: p, False: 1 - p}, abs=1e-9)
+
+
+def test_remainders_are_as_uneven_as_they_are():
+    law = call_law(lambda: RNG.integers(10_000) % 30 < 10, bool)
+    assert law[True] == pytest.approx(0.334)
+    law = call_law(lambda: random.getrandbits(13) % 3, int)
+    assert law == pytest.approx({0: 2731 / 8192, 1: 2731 / 8192, 2: 2730 / 8192})
+    law = call_law(lambda: RNG.integers(2**63 - 1) & 3, int)
+    assert law == pytest.approx(dict.fromkeys(range(4), 0.25))
+
+
+def test_long_ranges_are_steps():
+    assert call_law(lambda: RNG.integers(5000) < 2, bool)[True] == pytest.approx(2 / 5000, rel=1e-12)
+    assert call_law(lambda: RNG.integers(5000) <= 2, bool)[True] == pytest.approx(3 / 5000, rel=1e-12)
+    assert call_law(lambda: RNG.integers(5000) == 2, bool)[True] == pytest.approx(1 / 5000, rel=1e-12)
+    assert call_law(lambda: int(RNG.integers(10, 5010) // 1000), int)[5] == pytest.approx(10 / 5000)
+
+
+def half_law(bound):
+    """P(half(u) < bound) for a uniform u, from all numbers of float16."""
+    grid = np.arange(0x3C01, dtype=np.uint16).view(np.float16).astype(float)
+    edges = [0.0, *((grid[1:] + grid[:-1]) / 2), 1.0]
+    return edges[int((grid < bound).sum())]
+
+
+@pytest.mark.parametrize("bound", [0.5, 0.3, 0.2999, 1e-3, 1.0])
+def test_low_precision_is_not_ignored(bound):
+    law = call_law(lambda: (RNG.random(1).astype(np.float16) < np.array([bound]))[0], bool)
+    assert law[True] == pytest.approx(half_law(bound), abs=1e-15)
+    assert abs(law[True] - bound) > 1e-8
+    # numpy rounds a Python number to the type of the array.
+    law = call_law(lambda: (RNG.random(1).astype(np.float16) < bound)[0], bool)
+    assert law.get(True, 0) == pytest.approx(half_law(float(np.float16(bound))), abs=1e-15)
+    law = call_law(lambda: RNG.random(1).astype(np.float16)[0] < bound, bool)
+    assert law.get(True, 0) == pytest.approx(half_law(float(np.float16(bound))), abs=1e-15)
+
+
+def test_orders():
+    weights = np.array([0.2, 0.5, 0.3])
+
+    def places(function):
+        return call_law(lambda: int(function(weights / RNG.exponential(size=3))), int)
+
+    expected = pytest.approx({0: 0.2, 1: 0.5, 2: 0.3})
+    assert places(lambda scores: np.argsort(-scores)[0]) == expected
+    assert places(lambda scores: scores.argsort()[-1]) == expected
+    assert places(lambda scores: np.argsort(scores)[-1]) == expected
+    law = call_law(
+        lambda: tuple((-weights / RNG.exponential(size=3)).argsort().tolist()), lambda order: order
+    )
+    assert law == pytest.approx(
+        {
+            (i, j, 3 - i - j): weights[i] * weights[j] / (1 - weights[i])
+            for i in range(3)
+            for j in range(3)
+            if i != j
+        }
+    )
+
+
+def test_the_largest_of_exponentials():
+    """P(E_1 > E_2) = r_2 / (r_1 + r_2) for rates r."""
+    law = call_law(lambda: int((RNG.exponential(size=2) * np.array([1.0, 3.0])).argmax()), int)
+    assert law == pytest.approx({0: 0.25, 1: 0.75})
+
+
+def test_shuffles():
+    def numpy_shuffle():
+        deck = np.arange(3)
+        RNG.shuffle(deck)
+        return tuple(deck.tolist())
+
+    assert sorted(call_law(numpy_shuffle, lambda deck: deck).values()) == pytest.approx([1 / 6] * 6)
+
+
+class Box(float):
+    pass
+
+
+REFUSED = {
+    "square root": lambda: math.sqrt(uniform()) < 0.5,
+    "array of before": lambda: KEPT.__setitem__(0, uniform()),
+    "slice of before": lambda: KEPT.__setitem__(slice(None), RNG.random(2)),
+    "in place of before": lambda: np.multiply(KEPT, RNG.random(2), out=KEPT),
+    "out of before": lambda: RNG.random(out=KEPT),
+    "subclass of float": lambda: Box(uniform()) < 0.5,
+    "numpy scalar": lambda: np.float64(uniform()) < 0.5,
+    "linear algebra": lambda: np.linalg.det(RNG.random((2, 2))) < 0.5,
+    "hash": lambda: {uniform(): 1},
+    "pickle": lambda: pickle.dumps(uniform()),
+    "bytes": lambda: RNG.random(2).tobytes(),
+    "method": lambda: RNG.random(2)[0].is_integer(),
+    "returned text": lambda: f"{uniform():.2f}",
+    "low precision arithmetic": lambda: (RNG.random(1).astype(np.float16) * 2 < 0.3)[0],
+    "ties of low precision": lambda: RNG.random(3).astype(np.float16).argmax(),
+    "ties by rounding": lambda: RNG.integers(10_000) / 10_000 < 0.3,
+    "bits of a generator": lambda: RNG.bit_generator.random_raw(),
+    "copied generator": lambda: copy.copy(RNG).random() < 0.5,
+    "replayed state": lambda: random.setstate(random.getstate()),
+    "unknown of Random": lambda: random.Random(1).gauss(0, 1) < 0,
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_rest_is_refused(name):
+    with pytest.raises(CannotFollowError, match=r"at .*test_numbers|return value"):
+        enumerate_calls(REFUSED[name])
+
+
+def test_threads_that_draw_at_the_same_time_are_refused():
+    def racing():
+        gate = threading.Barrier(2)
+
+        def draw(_):
+            gate.wait()
+            return uniform() < 0.5
+
+        with ThreadPoolExecutor(2) as pool:
+            return tuple(pool.map(draw, range(2)))
+
+    with pytest.raises(CannotFollowError, match="threads"):
+        enumerate_calls(racing)
+
+
+def test_float_is_left_as_it_was():
+    call_law(lambda: float(uniform()) < 0.3, bool)
+    assert "float" not in globals()
+
+
+def filled_buffer():
+    buffer = np.zeros((2, 3))
+    buffer[0] = [0.5, 0.25, 0.125]
+    buffer[1, 1:] = 1, 2
+    return buffer
+
+
+def changed(change):
+    buffer = filled_buffer()
+    change(buffer)
+    return buffer
+
+
+ON_NUMBERS = {
+    "sum": lambda b: b.sum(axis=-1, keepdims=True),
+    "mean": lambda b: b.mean(axis=0),
+    "standard deviation": lambda b: b.std(),
+    "largest": lambda b: b.max(axis=1),
+    "argmax": lambda b: b.argmax(axis=-1),
+    "argmax with NaN": lambda b: (b / b.sum(axis=0) * [[np.nan], [1.0]]).argmax(),
+    "argsort": lambda b: np.argsort(b, axis=-1, kind="stable"),
+    "sorted": lambda b: np.sort(b, axis=None),
+    "cumulative": lambda b: np.cumsum(b, axis=1),
+    "searchsorted": lambda b: np.searchsorted(np.cumsum(b[0]), [0.6, 0.1], side="right"),
+    "logarithm": lambda b: np.log(b),
+    "product": lambda b: b @ np.ones(3),
+    "dot": lambda b: np.dot(b, b.T),
+    "einsum": lambda b: np.einsum("ij,kj->ik", b, b),
+    "norm": lambda b: np.linalg.norm(b),
+    "solve": lambda b: np.linalg.solve(b[:, 1:], np.ones(2)),
+    "where": lambda b: np.where(b > 0.2, b, -1.0),
+    "stack": lambda b: np.concatenate([b, np.ones((1, 3))]),
+    "round": lambda b: np.round(b, 1),
+    "clip": lambda b: b.clip(0.2, 0.4),
+    "division by zero": lambda b: b[0, 0] / b[1, 0],
+    "nonzero": lambda b: np.flatnonzero(b),
+    "isclose": lambda b: np.isclose(b, 0.5),
+    "integers": lambda b: (b * 8).astype(int),
+    "in place": lambda _: changed(lambda b: b.__itruediv__(b.sum(axis=1, keepdims=True))),
+    "out": lambda _: changed(lambda b: np.add(b, 1.0, out=b)),
+    "at": lambda _: changed(lambda b: np.add.at(b, ([0, 0], [1, 1]), 2.0)),
+    "view": lambda _: changed(lambda b: np.reshape(b, -1).__setitem__(slice(2, 4), 7)),
+    "transposed view": lambda _: changed(lambda b: b.T.fill(3)),
+    "copyto": lambda _: changed(lambda b: np.copyto(b, 1.0, where=b > 0.2)),
+    "put": lambda _: changed(lambda b: np.put_along_axis(b, np.array([[0], [2]]), 9.0, axis=1)),
+    "random order": lambda b: np.take_along_axis(b, np.argsort(b, axis=1), axis=1),
+}
+
+
+@pytest.mark.parametrize("name", ON_NUMBERS)
+def test_arrays_without_random_numbers_compute_as_always(name):
+    with np.errstate(all="ignore"):
+        expected = ON_NUMBERS[name](filled_buffer())
+        ((weight, found),) = enumerate_calls(lambda: ON_NUMBERS[name](filled_buffer()))
+    assert weight == 1
+    np.testing.assert_array_equal(found, expected)
+    assert np.asarray(found).dtype == np.asarray(expected).dtype

@@ -1,0 +1,239 @@
+"""Random numbers of torch on their ways out of tensors and back, in low precision, in order, and in threads.
+
+`COINS` are functions of p that land on True with probability p, each through another operation.
+"""
+# ruff: noqa: PLW0108  (a draw must wait for its run)
+
+import math
+import threading
+
+import numpy as np
+import pytest
+
+from spec_oracle.exact.interception import CannotFollowError, call_law, enumerate_calls, verdict_law
+
+torch = pytest.importorskip("torch")
+from torch.nn import functional  # noqa: E402  # after the check for torch
+
+from spec_oracle.exact.interception.libraries.torch_random import _rounds  # noqa: E402
+
+WEIGHTS = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)
+
+
+def uniforms(*shape):
+    return torch.rand(*shape or (1,), dtype=torch.float64)
+
+
+def race():
+    return WEIGHTS / torch.empty(3, dtype=torch.float64).exponential_()
+
+
+def with_generator(p):
+    generator = torch.Generator().manual_seed(7)
+    state = generator.get_state()
+    assert (generator.device.type, generator.initial_seed()) == ("cpu", 7)
+    u = torch.rand(1, generator=generator, dtype=torch.float64)
+    return u < p and torch.equal(state, generator.get_state())
+
+
+def in_a_thread(p):
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(bool(uniforms() < p)))
+    thread.start()
+    thread.join()
+    return answers[0]
+
+
+def attention(p):
+    """Without dropout, attention draws nothing, although torch tags it as random."""
+    rows = torch.ones(1, 1, 2, 4)
+    return functional.scaled_dot_product_attention(rows, rows, rows).sum() == 8 and uniforms() < p
+
+
+COINS = {
+    "generator": with_generator,
+    "out=": lambda p: torch.rand(3, out=torch.empty(3, dtype=torch.float64))[1] < p,
+    "seed": lambda p: torch.manual_seed(3) is not None and uniforms() < p,
+    "format": lambda p: (u := uniforms(2))[0] < p and f"{u} {u[0]:.3f} {u!r} {u[0].item()}" != "",
+    "float": lambda p: float(uniforms()) < p,
+    "float of an item": lambda p: float(uniforms()[0].item()) < p,
+    "isinstance": lambda p: isinstance(u := uniforms().item(), float) and u < p,
+    "int": lambda p: int(uniforms() / p) == 0,
+    "bool": lambda p: bool(uniforms()) and uniforms() < p,
+    "conversion in place": lambda p: torch.zeros(3, dtype=torch.int64).copy_(uniforms() / p)[2] == 0,
+    "conversion to bool": lambda p: uniforms().bool() and uniforms() < p,
+    "list": lambda p: uniforms(3).tolist()[1] < p,
+    "numpy": lambda p: uniforms(3).numpy()[1] < p,
+    "asarray": lambda p: np.asarray(uniforms(3))[1] < p,
+    "and back": lambda p: torch.as_tensor(uniforms(3).numpy())[1] < p,
+    "from_numpy": lambda p: torch.from_numpy(uniforms(3).numpy() * 2)[1] < 2 * p,
+    "tensor of items": lambda p: torch.tensor([uniforms().item(), 0.5], dtype=torch.float64)[0] < p,
+    "nested tensor": lambda p: torch.tensor([[uniforms().item()], [0.5]]).double()[0, 0] < p,
+    "frac": lambda p: (uniforms() * 3).frac() < p,
+    "remainder": lambda p: uniforms() * 3 % 1 < p,
+    "fmod": lambda p: torch.fmod(uniforms() * 3, 1) < p,
+    "floor division": lambda p: uniforms() // p == 0,
+    "division mode": lambda p: torch.div(uniforms(), p, rounding_mode="trunc") == 0,
+    "round": lambda p: (uniforms() - p + 0.5).round() == 0,
+    "decimals": lambda p: torch.round(uniforms() / 10 - p / 10 + 0.05, decimals=1) == 0,
+    "ceil": lambda p: (uniforms() - p).ceil() == 0,
+    "square": lambda p: uniforms().square() < p**2,
+    "addcmul": lambda p: torch.addcmul(torch.ones(1), uniforms(), torch.tensor([2.0]), value=0.5) < 1 + p,
+    "add alpha": lambda p: torch.add(torch.ones(1), uniforms(), alpha=2) < 1 + 2 * p,
+    "randint": lambda p: torch.randint(2**63 - 1, (2,))[1] / (2**63 - 1) < p,
+    "bits": lambda p: (torch.randint(2**63 - 1, (1,)) >> 10).double() * 2.0**-53 < p,
+    "random_": lambda p: torch.empty(1, dtype=torch.int64).random_() < int(p * 2**63),
+    "thread": in_a_thread,
+    "attention": attention,
+}
+
+
+@pytest.mark.parametrize("name", COINS)
+@pytest.mark.parametrize("p", [0.3, 0.301])
+def test_the_law_is_kept(name, p):
+    law = call_law(lambda: bool(COINS[name](p)), lambda result: result)
+    assert law == pytest.approx({True: p, False: 1 - p}, abs=1e-7)
+
+
+TOKENS = {
+    "topk": lambda: race().topk(1).indices[0],
+    "topk of rows": lambda: race()[None].topk(2, dim=-1)[1][0, 0],
+    "smallest": lambda: (1 / race()).topk(1, largest=False).indices[0],
+    "sort": lambda: race().sort(descending=True).indices[0],
+    "argsort": lambda: race().argsort(dim=0, descending=True)[0],
+    "last": lambda: race().argsort()[-1],
+    "stable": lambda: torch.sort(race(), stable=True)[1][2],
+    "one-hot": lambda: functional.gumbel_softmax(WEIGHTS.log(), hard=True).argmax(),
+    "one-hot by position": lambda: functional.gumbel_softmax(
+        WEIGHTS.log()[:, None], 1, True, 1e-10, 0
+    ).argmax(),
+    "one-hot at a temperature": lambda: functional.gumbel_softmax(WEIGHTS.log(), tau=0.5, hard=True) @ ARANGE,
+    "remainder": lambda: torch.where((n := torch.randint(2**40, (1,)) % 10) < 2, 0, torch.where(n < 7, 1, 2))[
+        0
+    ],
+}
+ARANGE = torch.arange(3, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_every_way_to_draw_a_token(name):
+    law = call_law(TOKENS[name], lambda result: int(result))
+    assert law == pytest.approx({0: 0.2, 1: 0.5, 2: 0.3}, abs=1e-6)
+
+
+def test_places_are_drawn_without_replacement():
+    law = call_law(lambda: race().topk(2).indices, lambda result: tuple(result.tolist()))
+    weights = WEIGHTS.tolist()
+    assert law == pytest.approx(
+        {(i, j): weights[i] * weights[j] / (1 - weights[i]) for i in range(3) for j in range(3) if i != j}
+    )
+
+
+def test_equal_numbers_keep_their_order():
+    scores = torch.tensor([0.0, 1.0, 0.0, 0.0], dtype=torch.float64)
+    law = call_law(
+        lambda: (scores / torch.empty(4, dtype=torch.float64).exponential_()).sort(stable=True).indices,
+        lambda result: tuple(result.tolist()),
+    )
+    assert law == {(0, 2, 3, 1): 1.0}
+
+
+LOW = [torch.float16, torch.bfloat16]
+ALL_OF_FLOAT32 = np.arange(2**24) * 2.0**-24
+
+
+def share_below(dtype, bound, *, wraps):
+    """P(u < bound) over all uniforms of float32, rounded; what becomes 1 is 0 if drawn by torch."""
+    rounded = torch.from_numpy(ALL_OF_FLOAT32).float().to(dtype)
+    if wraps:
+        rounded[rounded == 1] = 0
+    return float((rounded < bound).double().mean())
+
+
+@pytest.mark.parametrize("dtype", LOW)
+@pytest.mark.parametrize("bound", [0.3, 0.5, 2.0**-12, 1.0])
+def test_low_precision_has_the_law_of_its_rounding(dtype, bound):
+    assert _rounds(dtype)
+    drawn = share_below(dtype, bound, wraps=True)
+    limit = torch.tensor([bound], dtype=dtype)
+    for function in (
+        lambda: torch.rand(1, dtype=dtype) < bound,
+        lambda: torch.rand_like(limit) < limit,
+        lambda: torch.rand(1, dtype=dtype).float() < limit.float(),
+    ):
+        assert call_law(lambda f=function: bool(f()), bool)[True] == pytest.approx(drawn, abs=1e-6)
+    converted = call_law(lambda: bool(torch.rand(1).to(dtype) < limit), bool)
+    assert converted[True] == pytest.approx(share_below(dtype, bound, wraps=False), abs=1e-6)
+    assert bound == 1 or abs(drawn - bound) > 1e-5
+
+
+def test_zero_is_likely_in_low_precision():
+    law = call_law(lambda: bool(torch.rand(1, dtype=torch.bfloat16) == 0), bool)
+    assert law[True] == pytest.approx(2.0**-9, abs=1e-6)
+
+
+def written_after_numpy_saw_it(write):
+    tensor = torch.zeros(2, dtype=torch.float64)
+    seen = tensor.numpy()
+    write(tensor)
+    return seen[0] < 0.3
+
+
+def written_after_numpy_took_symbols():
+    tensor = uniforms(2)
+    seen = tensor.numpy()
+    tensor.fill_(0.0)
+    return seen[0] < 0.3
+
+
+def in_the_memory_of_an_array():
+    array = np.zeros(2)
+    torch.from_numpy(array).uniform_()
+    return array[0] < 0.3
+
+
+REFUSED = {
+    "arithmetic in low precision": lambda: 1 - torch.rand(1, dtype=torch.float16) < 0.3,
+    "sum in low precision": lambda: torch.rand(1, dtype=torch.float16).sum() < 0.3,
+    "exponential of low precision": lambda: torch.empty(1, dtype=torch.float16).exponential_() < 1,
+    "multinomial of low precision": lambda: torch.multinomial(WEIGHTS.half(), 1),
+    "race of low precision": lambda: torch.rand(3, dtype=torch.bfloat16).argmax(),
+    "many of low precision": lambda: torch.rand(100, dtype=torch.bfloat16) < 0.5,
+    "values of topk": lambda: race().topk(1).values < 1,
+    "seen by numpy": lambda: written_after_numpy_saw_it(lambda tensor: tensor.uniform_()),
+    "copied where numpy sees it": lambda: written_after_numpy_saw_it(
+        lambda tensor: tensor.copy_(uniforms(2))
+    ),
+    "taken by numpy": written_after_numpy_took_symbols,
+    "memory of an array": in_the_memory_of_an_array,
+    "random activation": lambda: functional.rrelu(-torch.ones(2), training=True) < -0.2,
+    "soft sample": lambda: functional.gumbel_softmax(WEIGHTS.log())[0] < 0.5,
+    "sorted first": lambda: torch.searchsorted(WEIGHTS, uniforms(), sorter=torch.tensor([0, 2, 1])),
+    "square root": lambda: math.sqrt(uniforms().item()) < 0.5,
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_rest_is_refused(name):
+    with pytest.raises(CannotFollowError, match="at .*test_torch_numbers"):
+        enumerate_calls(REFUSED[name])
+
+
+def test_numbers_may_be_written_where_numpy_sees_them():
+    def function():
+        return written_after_numpy_saw_it(lambda tensor: tensor.fill_(0.5)), uniforms() < 0.3
+
+    assert call_law(lambda: tuple(map(bool, function())), lambda result: result) == pytest.approx(
+        {(False, True): 0.3, (False, False): 0.7}
+    )
+
+
+def test_verdict_law_hands_over_a_generator():
+    def verify(tokens, draft, target, generator):
+        assert isinstance(generator, torch.Generator)
+        assert generator.device.type == "cpu"
+        extra = torch.multinomial(target[:, 0], 1, generator=generator)
+        return torch.cat([extra, torch.full_like(tokens, -1)], dim=1), torch.zeros(1, dtype=torch.int64)
+
+    law = verdict_law(verify, torch.tensor([0]), WEIGHTS[None], torch.stack([WEIGHTS, WEIGHTS]))
+    assert law == pytest.approx({(0,): 0.2, (1,): 0.5, (2,): 0.3})
