@@ -46,14 +46,6 @@ class ConditionalLaw:
     leaves: Mapping[Context, Floats]
     assumed: float = 0.0
 
-    @classmethod
-    def of_emissions(cls, law: Mapping[Context, float], vocab_size: int) -> "ConditionalLaw":
-        """Return the law that is given by emission."""
-        leaves: dict[Context, Floats] = defaultdict(lambda: np.zeros(vocab_size))
-        for emission, mass in law.items():
-            leaves[emission[:-1]][emission[-1]] += mass
-        return cls(dict(leaves))
-
     def distance(self, other: "ConditionalLaw") -> float:
         """Return the total variation to another law."""
         gaps = (
@@ -80,7 +72,7 @@ def conditional_laws(
         handed = Drafts(chosen.from_numpy(tokens), chosen.probabilities(draft), chosen.probabilities(target))
         return call_verifier(verifier, handed, decisions, fresh_state(verifier, len(rows)))[0]
 
-    laws = [_Leaves(drafts.vocab_size) for _ in range(drafts.batch)]
+    laws = [Leaves(drafts.vocab_size) for _ in range(drafts.batch)]
     numbers = drafts.num_paths * (2 * drafts.draft_length + 1) * drafts.vocab_size
     for branches in enumerate_branches(
         run,
@@ -115,26 +107,30 @@ def tried(
     return run, standing
 
 
-class _Leaves:
+class Leaves:
     """A conditional law that is being put together."""
 
     def __init__(self, vocab_size: int) -> None:
+        self.vocab_size = vocab_size
         self._masses: dict[Context, Floats] = defaultdict(lambda: np.zeros(vocab_size))
         self._assumed = 0.0
 
     def add(self, prefix: Context, token: int, weight: float) -> None:
+        """Add the mass of an emission: the accepted tokens, and the one that follows."""
         self._masses[prefix][token] += weight
 
     def add_all(self, prefix: Context, masses: Floats, assumed: float = 0.0) -> None:
+        """Add the masses [V] of all tokens that follow; the part that is ``assumed`` is only told."""
         self._masses[prefix] += masses
         self._assumed += assumed
 
     @property
     def law(self) -> ConditionalLaw:
+        """The law so far."""
         return ConditionalLaw(dict(self._masses), self._assumed)
 
 
-def _add(laws: list[_Leaves], branches: Branches[Verdict], drafts: Drafts, chosen: Arithmetic) -> None:
+def _add(laws: list[Leaves], branches: Branches[Verdict], drafts: Drafts, chosen: Arithmetic) -> None:
     """Add finished branches to the laws of their requests."""
     verdict = branches.result
     tau = within("num_accepted", chosen.to_numpy(verdict.num_accepted), drafts.draft_length + 1)
