@@ -38,9 +38,8 @@ def law_after(
     inputs = [Handed(code, array) for array in plain_arguments(drafts)]
 
     def call() -> Any:
-        randomness = EnumeratedGenerator() if code.array == "numpy" else None
         tokens, draft, target = (given.fresh() for given in inputs)
-        return code.function(tokens, draft, target, randomness)
+        return code.function(tokens, draft, target, _generator(code))
 
     with raising():
         branches = enumerate_calls(
@@ -58,6 +57,15 @@ def law_after(
                 code, drafts, request, max_branches=max_branches, max_seconds=max_seconds, in_full=True
             )
     return leaves.law
+
+
+def _generator(code: PlainCode) -> Any:
+    """Return a generator of the library whose draws are enumerated."""
+    if code.array == "numpy":
+        return EnumeratedGenerator()
+    import torch
+
+    return torch.Generator()
 
 
 def _emission(

@@ -105,9 +105,11 @@ def _bad_input(subject: Any, bench: Bench, alpha: float) -> CheckResult:
         name: _complaint(code, drafts, code.generator(seed), answerable, may_refuse=True)
         for name, drafts, answerable in _cases(healthy)
     }
+    edges = 0
     for number in range(EDGE_ROUNDS):
-        with edge_draws(code.array, seed + number) as edges:
-            complaint = _complaint(code, healthy, edges.generator, slice(None), may_refuse=False)
+        with edge_draws(code.array, seed + number) as drawn:
+            complaint = _complaint(code, healthy, drawn.generator, slice(None), may_refuse=False)
+        edges += drawn.drawn
         complaints["uniforms of 0 and 1-"] = complaints.get("uniforms of 0 and 1-") or complaint
     draws = REQUESTS * (len(complaints) - 1 + EDGE_ROUNDS)
     told = "; ".join(f"{name}: {complaint}" for name, complaint in complaints.items() if complaint)

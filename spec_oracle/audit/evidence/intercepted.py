@@ -1,6 +1,7 @@
 """Exact laws of plain functions, by interception of their randomness, each confirmed by plain draws."""
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -44,7 +45,8 @@ def intercepted(code: PlainCode, facts: Facts, bench: Bench, alpha: float, num_p
     Raises `NoEvidenceError` where the law would not be exact, where the code raises while it is followed, and
     where plain draws contradict what was found.
     """
-    law_of = partial(intercepted_law, code, known={})
+    end = time.monotonic() + bench.budget
+    law_of = partial(intercepted_law, code, known={}, end=end)
     try:
         findings = judged(law_of, bench.toys(num_paths), facts, "intercepted")
     except (CannotFollowError, TooManyBranchesError, UnrepeatableError) as error:
@@ -88,13 +90,19 @@ def confirm(
 
 
 def intercepted_law(
-    code: PlainCode, instance: Instance, known: Known | None = None, *, exact: bool = False
+    code: PlainCode,
+    instance: Instance,
+    known: Known | None = None,
+    *,
+    end: float = math.inf,
+    exact: bool = False,
 ) -> EmissionLaw:
     """Return the exact emission law of a plain function on ``instance``, in float64.
 
     The function is run on one draft at a time, once per outcome of its random decisions. Laws found in
     ``known`` are not computed again, new ones are entered: instances that differ in one row, as in the search
-    for a small counterexample, share most of them. Raises `CannotFollowError`, `TooManyBranchesError` or
+    for a small counterexample, share most of them. ``end`` is when `time.monotonic` says that it takes too
+    long. Raises `CannotFollowError`, `TooManyBranchesError` or
     `UnrepeatableError` where the law would not be exact, `ContractError` for what is no emission,
     `SubjectRaisedError` when the function raises.
     """
@@ -110,7 +118,7 @@ def intercepted_law(
             for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)
         )
         if key not in known:
-            known[key] = law_after(code, drafts)
+            known[key] = law_after(code, drafts, max_seconds=end - time.monotonic())
         _add_law(masses, known[key], table.law.probability[row])
     return EmissionLaw(floats, tuple(masses))
 

@@ -1,8 +1,7 @@
 """The exact law of unmodified foreign code: its randomness becomes a tree of decisions.
 
-`enumerate_calls` runs the code once per branch; `call_law` sums the branches by label; `verdict_law` does so
-for one draft under the plain contract. `spec_oracle.audit` compares such laws with plain sampling. How random
-numbers are followed is told in `draws`, races in `races`, what each library does in `libraries`.
+`enumerate_calls` runs the code once per branch; `call_law` sums the branches by label. How random numbers are
+followed is told in `draws`, races in `races`, what each library does in `libraries`.
 
 Modules use those on their left only: run, symbols, draws, products and races, algebra, libraries, calls.
 """
@@ -10,7 +9,6 @@ Modules use those on their left only: run, symbols, draws, products and races, a
 from spec_oracle.exact.interception.calls import call_law, enumerate_calls
 from spec_oracle.exact.interception.errors import CannotFollowError, TooManyBranchesError, UnrepeatableError
 from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator
-from spec_oracle.exact.interception.plain_contract import emissions, verdict_law
 from spec_oracle.exact.interception.run import Branch
 
 __all__ = [
@@ -20,7 +18,5 @@ __all__ = [
     "TooManyBranchesError",
     "UnrepeatableError",
     "call_law",
-    "emissions",
     "enumerate_calls",
-    "verdict_law",
 ]

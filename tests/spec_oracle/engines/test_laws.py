@@ -5,7 +5,6 @@ text and the accepted length are tested. Everything but transformers needs fetch
 them.
 """
 
-import itertools
 import math
 from importlib.util import find_spec
 
@@ -16,11 +15,12 @@ torch = pytest.importorskip("torch")
 
 import verifiers  # noqa: E402  # after the check for torch
 from spec_oracle.audit.draws import sampled_drafts  # noqa: E402
+from spec_oracle.audit.evidence.intercepted import intercepted_law  # noqa: E402
 from spec_oracle.audit.evidence.keyed import pair_by_keys  # noqa: E402
 from spec_oracle.audit.evidence.row_by_row import PairedRows  # noqa: E402
 from spec_oracle.engines import Engine, engine_names, engine_subject, load_engine  # noqa: E402
 from spec_oracle.exact import EmissionLaw, emission_law  # noqa: E402
-from spec_oracle.exact.interception import verdict_law  # noqa: E402
+from spec_oracle.plain import PlainCode  # noqa: E402
 from spec_oracle.statistics import goodness_of_fit_by_chi_square  # noqa: E402
 from spec_oracle.toy import Instance  # noqa: E402
 from verifiers.parts.block_path import block_weights, stop_chances  # noqa: E402
@@ -103,20 +103,7 @@ def emission_counts(engine: Engine, instance: Instance, draws: int):
 
 def enumerated_law(engine: Engine, instance: Instance) -> EmissionLaw:
     """Return the engine's exact law, from every draft and every outcome of its unmodified random calls."""
-    vocab, length = instance.vocab_size, instance.draft_length
-    masses = [np.zeros(vocab**width) for width in range(1, length + 2)]
-    for draft in itertools.product(range(vocab), repeat=length):
-        chance = instance.draft.probability(draft)
-        if chance == 0:
-            continue
-        rows = [
-            torch.tensor(np.stack([model.conditional(draft[:i]) for i in range(count)]))
-            for model, count in ((instance.draft, length), (instance.target, length + 1))
-        ]
-        for emission, mass in verdict_law(engine.verify, torch.tensor(draft), *rows).items():
-            place = np.ravel_multi_index(emission, (vocab,) * len(emission))
-            masses[len(emission) - 1][place] += chance * mass
-    return EmissionLaw(instance, tuple(masses))
+    return intercepted_law(PlainCode(engine.verify, "torch"), instance)
 
 
 def goodness_of_fit(engine: Engine, instance: Instance, draws: int):

@@ -8,9 +8,11 @@ import threading
 import numpy as np
 import pytest
 
-from spec_oracle.audit import Status, Subject
-from spec_oracle.audit.bad_input import bad_input_of_function
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit import Status
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.plain import PlainCode
 from spec_oracle.plain.edge_draws import edge_draws
 
 torch = pytest.importorskip("torch")
@@ -177,13 +179,8 @@ def verifier(draw, *, accepts_at_zero):
 
 @pytest.mark.parametrize("name", NUMPY)
 def test_the_same_defect_is_found_by_any_name(name):
-    instance = panel(3, 2, 1, 0)["zeros"]
-    right, wrong = (
-        Subject("mine", function=verifier(lambda g: NUMPY[name](g, 1)[0], accepts_at_zero=at_zero))
-        for at_zero in (False, True)
-    )
-    with np.errstate(all="ignore"):
-        assert "uniforms of 0" not in bad_input_of_function(right, instance, seed=0).detail
-        found = bad_input_of_function(wrong, instance, seed=0)
-    assert found.status is Status.FAILED
-    assert "uniforms of 0 and 1-: token" in found.detail
+    for accepts_at_zero in (False, True):
+        code = PlainCode(verifier(lambda g: NUMPY[name](g, 1)[0], accepts_at_zero=accepts_at_zero))
+        found = CHECKS["bad-input"].outcome(FunctionSubject("mine", code), Bench(budget=1000.0))
+        assert ("uniforms of 0 and 1-: token" in found.detail) == accepts_at_zero
+        assert found.status is (Status.FAILED if accepts_at_zero else Status.PASSED)

@@ -7,7 +7,8 @@ those it made before are ordinary, and writing a followed number into one raises
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -32,10 +33,23 @@ def _is_of_objects(values: Any) -> bool:
 
 @contextmanager
 def followed_arrays() -> Iterator[None]:
-    """Replace numpy's functions that make arrays, for calls from foreign code."""
+    """Replace numpy's functions that make arrays, for calls from foreign code.
+
+    The compiled modules of `numpy.random` keep the originals: they have no Python frame of their own, so a
+    real generator would look foreign, and it writes its numbers straight into the memory of the array.
+    """
     replacements = {name: _allocating(getattr(np, name)) for name in _ALLOCATE}
     replacements |= {name: _converting(getattr(np, name)) for name in _CONVERT}
-    with patched(np, replacements):
+    compiled = [
+        module
+        for name, module in sys.modules.items()
+        if name.startswith("numpy.random.") and getattr(module, "np", None) is np
+    ]
+    originals = SimpleNamespace(**vars(np))
+    with ExitStack() as stack:
+        for module in compiled:
+            stack.enter_context(patched(module, {"np": originals}))
+        stack.enter_context(patched(np, replacements))
         yield
 
 

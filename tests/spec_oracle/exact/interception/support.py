@@ -6,7 +6,9 @@ from collections import defaultdict
 
 import numpy as np
 
-from spec_oracle.exact.interception import verdict_law
+from spec_oracle.plain import PlainCode
+from spec_oracle.plain.law import law_after
+from verifiers import Drafts
 
 
 def random_rows(rng, vocab_size, depth):
@@ -62,20 +64,21 @@ def total_variation(left, right):
     return sum(abs(left.get(key, 0.0) - right.get(key, 0.0)) for key in {*left, *right}) / 2
 
 
-def emission_law(verify, target, draft, vocab_size, draft_length, *, convert=np.asarray):
+def emission_law(verify, target, draft, vocab_size, draft_length, *, array="numpy"):
     """Return the exact law of the emission of one call, drafts drawn from the draft model."""
     law = defaultdict(float)
     for path, probability in drafts(draft, vocab_size, draft_length):
         inputs = (path, along(draft, path, draft_length), along(target, path, draft_length + 1))
-        for emission, weight in verdict_law(verify, *map(convert, inputs)).items():
+        one = Drafts(*(np.asarray(array)[None, None] for array in inputs))
+        for emission, weight in law_after(PlainCode(verify, array), one).items():
             law[emission] += probability * weight
     return law
 
 
-def distance(verify, seed, vocab_size=3, draft_length=2, convert=np.asarray):
+def distance(verify, seed, vocab_size=3, draft_length=2, array="numpy"):
     """Total variation between the extended law of the verifier and the target's law."""
     target, draft = random_models(seed, vocab_size, draft_length)
-    law = emission_law(verify, target, draft, vocab_size, draft_length, convert=convert)
+    law = emission_law(verify, target, draft, vocab_size, draft_length, array=array)
     length = draft_length + 1
     return total_variation(
         extended(law, target, vocab_size, length), sequence_law(target, vocab_size, length)

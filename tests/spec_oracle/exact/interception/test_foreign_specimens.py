@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from spec_oracle.exact.interception import emissions
+from spec_oracle.plain import checked_emissions
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.statistics import goodness_of_fit_by_g
 from tests.spec_oracle.exact.interception.support import (
@@ -18,6 +18,7 @@ from tests.spec_oracle.exact.interception.support import (
     sequence_law,
     total_variation,
 )
+from verifiers import Drafts
 
 ONE_CALL = [
     specimen
@@ -132,7 +133,8 @@ def sampled(verify, target, draft, count):
     tokens = np.array(paths)[rng.choice(len(paths), p=chances, size=count)]
     q = np.array([along(draft, tuple(path), 2) for path in tokens])
     p = np.array([along(target, tuple(path), 3) for path in tokens])
-    return emissions(*verify(tokens, q, p, rng))
+    found = checked_emissions(verify(tokens, q, p, rng), Drafts(tokens[:, None], q[:, None], p[:, None]))
+    return [tuple(row[:n]) for row, n in zip(found.tokens.tolist(), found.lengths, strict=True)]
 
 
 @pytest.mark.parametrize("name", ["exponential-race", "recycled-uniform", "product-against-product"])

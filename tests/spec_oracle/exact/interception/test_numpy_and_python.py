@@ -108,3 +108,14 @@ def test_import_does_not_load_torch():
 
     code = "import sys, spec_oracle.exact, spec_oracle.exact.interception;"
     subprocess.run([sys.executable, "-c", code + "assert 'torch' not in sys.modules"], check=True)
+
+
+def test_a_real_generator_beside_it_draws_as_always():
+    """It allocates its arrays by numpy's own functions, from C: it must not be given ours to write into."""
+    real = np.random.default_rng(3)
+
+    def call():
+        noise = [real.random((2, 3)), real.exponential(size=3), np.zeros(3)]
+        return sum(float(array.sum()) for array in noise) * 0 + RNG.choice(4, p=WEIGHTS)
+
+    assert law(call) == pytest.approx(LAW, abs=1e-14)

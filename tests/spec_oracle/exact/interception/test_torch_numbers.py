@@ -10,7 +10,10 @@ import threading
 import numpy as np
 import pytest
 
-from spec_oracle.exact.interception import CannotFollowError, call_law, enumerate_calls, verdict_law
+from spec_oracle.exact.interception import CannotFollowError, call_law, enumerate_calls
+from spec_oracle.plain import PlainCode
+from spec_oracle.plain.law import law_after
+from verifiers import Drafts
 
 torch = pytest.importorskip("torch")
 from torch.nn import functional  # noqa: E402  # after the check for torch
@@ -228,12 +231,14 @@ def test_numbers_may_be_written_where_numpy_sees_them():
     )
 
 
-def test_verdict_law_hands_over_a_generator():
+def test_the_law_of_a_call_hands_over_a_generator():
     def verify(tokens, draft, target, generator):
         assert isinstance(generator, torch.Generator)
         assert generator.device.type == "cpu"
         extra = torch.multinomial(target[:, 0], 1, generator=generator)
         return torch.cat([extra, torch.full_like(tokens, -1)], dim=1), torch.zeros(1, dtype=torch.int64)
 
-    law = verdict_law(verify, torch.tensor([0]), WEIGHTS[None], torch.stack([WEIGHTS, WEIGHTS]))
+    rows = WEIGHTS.numpy()
+    drafts = Drafts(np.zeros((1, 1, 1), int), rows[None, None, None], np.stack([rows, rows])[None, None])
+    law = law_after(PlainCode(verify, "torch"), drafts)
     assert law == pytest.approx({(0,): 0.2, (1,): 0.5, (2,): 0.3})
