@@ -74,6 +74,7 @@ class AuditOptions:
             instances=self.instances,
             exact=self.exact,
             array=self.array,
+            part=alpha / self.alpha,
         )
 
     def to_reproduce(self) -> list[str]:

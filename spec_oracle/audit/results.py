@@ -97,7 +97,8 @@ class SubjectReport:
     ``total_variation`` is the largest over the instances tried (tokens' probability mass): exact, or as
     estimated from draws. ``block_efficiency`` and ``optimum`` (tokens per call) are means over those
     instances; ``optimum`` is the most that any verifier reaches under the same drafting. ``scope`` says in
-    lines what the verdict covers; ``rule`` is the built-in verifier that the subject declares to be.
+    lines what the verdict covers; ``rule`` is the built-in verifier that the subject declares to be, or was
+    identified as, by equal laws.
     ``output`` is what the code under test printed, shortened; ``error`` says why it could not be
     audited at all: a name that leads nowhere, or a fault of ours.
     """
@@ -116,6 +117,7 @@ class SubjectReport:
     counterexample: Counterexample | None = None
     version: str | None = None
     rule: str | None = None
+    rule_identified: bool = False
     notes: tuple[str, ...] = ()
     output: str = ""
     error: str = ""

@@ -114,7 +114,8 @@ def report_on(
         optimum=_mean_optimum(subject, found.instances.values()),
         counterexample=counterexample(subject.name, found, options, subject.num_paths),
         version=facts.version,
-        rule=facts.rule_at(options.draft_length) if facts.rule_at else None,
+        rule=facts.rule_at(options.draft_length) if facts.rule_at else found.rule,
+        rule_identified=found.rule is not None,
         notes=(*facts.notes, *found.notes),
     )
 

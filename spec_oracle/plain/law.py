@@ -1,18 +1,26 @@
 """The exact law of one verification under the plain contract, by interception."""
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.conditional import ConditionalLaw, Leaves
-from spec_oracle.exact.interception import EnumeratedGenerator, enumerate_calls
-from spec_oracle.exact.interception.decisions import OPEN, Stand
+from spec_oracle.exact.interception import Branch, EnumeratedGenerator, enumerate_calls
+from spec_oracle.exact.interception.decisions import OPEN
 from spec_oracle.plain.calls import Handed, PlainCode, plain_arguments, raising
-from spec_oracle.plain.contract import Emissions, checked_emissions
+from spec_oracle.plain.contract import checked_emissions
 from verifiers import Drafts
+
+
+Emission: TypeAlias = tuple[tuple[int, ...], int]
+"""The accepted tokens, and the one that follows."""
+
+_ALIKE = 1e-9
+"""Largest difference of probabilities that are taken to be equal."""
 
 
 class _NotATokenError(SpecOracleError):
@@ -50,12 +58,14 @@ def law_after(
         )
         leaves = Leaves(drafts.vocab_size)
         try:
-            for weight, returned, stands in branches:
-                _add(leaves, weight, _emission(returned, stands, drafts, request), stands)
+            emissions = [_emission(branch, drafts, request) for branch in branches]
+            _require_alike(branches, emissions)
         except _NotATokenError:
             return law_after(
                 code, drafts, request, max_branches=max_branches, max_seconds=max_seconds, in_full=True
             )
+    for branch, emission in zip(branches, emissions, strict=True):
+        _add(leaves, branch, emission)
     return leaves.law
 
 
@@ -68,11 +78,10 @@ def _generator(code: PlainCode) -> Any:
     return torch.Generator()
 
 
-def _emission(
-    returned: Any, stands: Sequence[Stand], drafts: Drafts, request: int
-) -> tuple[tuple[int, ...], int]:
+def _emission(branch: Branch[Any], drafts: Drafts, request: int) -> Emission:
     """Return the accepted tokens, and the one that follows, which may be `OPEN`."""
-    opened = next((stand for stand in stands if stand.value == OPEN), None)
+    returned = branch.result
+    opened = next((stand for stand in branch.stands if stand.value == OPEN), None)
     where: list[list[int]] = []
     if opened is not None and isinstance(returned, tuple | list) and len(returned) == 2:
         tokens, accepted = (np.array(part) for part in returned)
@@ -81,21 +90,39 @@ def _emission(
         if (accepted == OPEN).any():
             raise _NotATokenError("the accepted length is open")
         returned = (tokens, accepted)
-    found: Emissions = checked_emissions(returned, drafts)
+    found = checked_emissions(returned, drafts)
     last = int(found.lengths[request]) - 1
     if where and where != [[request, last]]:
         raise _NotATokenError("a token was left open that is not the last")
-    *accepted_tokens, following = found.tokens[request, : last + 1].tolist()
-    return tuple(accepted_tokens), OPEN if where else following
+    *prefix, following = found.tokens[request, : last + 1].tolist()
+    return tuple(prefix), OPEN if where else following
 
 
-def _add(leaves: Leaves, weight: float, emission: tuple[tuple[int, ...], int], stands: Sequence[Stand]) -> None:
+def _require_alike(branches: Sequence[Branch[Any]], emissions: Sequence[Emission]) -> None:
+    """Raise `_NotATokenError` unless tokens of which few were run come out alike, save for themselves."""
+    laws: dict[Any, dict[int, dict[Any, float]]] = defaultdict(
+        lambda: defaultdict(lambda: defaultdict(float))
+    )
+    for branch, (prefix, following) in zip(branches, emissions, strict=True):
+        for decision, value in branch.alike:
+            laws[decision][value][prefix, None if following == value else following] += branch.weight
+    for by_value in laws.values():
+        first, *others = (
+            {what: mass / sum(law.values()) for what, mass in law.items()} for law in by_value.values()
+        )
+        for law in others:
+            if any(
+                abs(first.get(key, 0.0) - law.get(key, 0.0)) > _ALIKE for key in first.keys() | law.keys()
+            ):
+                raise _NotATokenError("what one token leads to is not what others do")
+
+
+def _add(leaves: Leaves, branch: Branch[Any], emission: Emission) -> None:
     """Add what a branch comes to, for all outcomes that it stands for."""
     prefix, following = emission
-    stand = next((stand for stand in stands if stand.value == following), None)
+    stand = next((stand for stand in branch.stands if stand.value == following), None)
     if stand is None:
-        leaves.add(prefix, following, weight)
+        leaves.add(prefix, following, branch.weight)
     else:
-        masses = np.bincount(stand.values, stand.chances * weight, minlength=leaves.vocab_size)
-        assumed = 0.0 if following == OPEN else weight - masses[following]
-        leaves.add_all(prefix, masses, assumed)
+        masses = np.bincount(stand.values, stand.chances * branch.weight, minlength=leaves.vocab_size)
+        leaves.add_all(prefix, masses, 0.0 if following == OPEN else branch.weight - masses[following])

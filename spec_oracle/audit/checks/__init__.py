@@ -13,6 +13,7 @@ from spec_oracle.audit.checks.inputs_kept import INPUTS_KEPT
 from spec_oracle.audit.checks.joint import JOINT
 from spec_oracle.audit.checks.length import LENGTH
 from spec_oracle.audit.checks.scale import SCALE
+from spec_oracle.audit.checks.shapes import SHAPES
 from spec_oracle.audit.checks.streams import STREAMS
 from spec_oracle.errors import InvalidInputError
 
@@ -21,6 +22,7 @@ CHECKS: Final = MappingProxyType(
         check.name: check
         for check in (
             JOINT,
+            SHAPES,
             LENGTH,
             CALLS,
             DRAFT_LAW,

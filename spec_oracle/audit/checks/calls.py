@@ -32,7 +32,7 @@ SYSTEM_TOKENS = 4
 """Tokens of a system's text: two calls reach that far on toys of draft length 2."""
 
 CALLS = Check(
-    "calls", "is the text of several calls the target's?", Fraction(20, 100), speaks_against_law=True
+    "calls", "is the text of several calls the target's?", Fraction(15, 100), speaks_against_law=True
 )
 
 

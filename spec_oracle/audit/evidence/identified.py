@@ -15,6 +15,9 @@ from spec_oracle.toy import Instance
 from verifiers import Drafting, ModelBound, StatefulVerifier, drafting_of
 
 
+_FEW = 8
+
+
 def rules(drafting: Drafting) -> tuple[str, ...]:
     """Return the built-in verifiers that want drafts drawn so, and whose calls stand for themselves."""
     return tuple(
@@ -34,16 +37,18 @@ def identified(
     """
     candidates = list(rules(drafting))
     for instance, found in laws:
-        if not candidates:
-            break
-        rows = np.array(list(found))
-        drafts = draft_table(instance, drafting).drafts(rows)
-        candidates = [
-            name
-            for name in candidates
-            if all(
-                found[int(row)].distance(expected) <= tolerance
-                for row, expected in zip(rows, conditional_laws(verifiers.get(name), drafts), strict=True)
-            )
-        ]
+        rows = list(found)
+        for some in (rows[:_FEW], rows[_FEW:]):  # most rules differ soon
+            candidates = [name for name in candidates if _fits(name, instance, found, some, tolerance)]
     return candidates[0] if candidates else None
+
+
+def _fits(
+    name: str, instance: Instance, found: Mapping[int, ConditionalLaw], rows: list[int], tolerance: float
+) -> bool:
+    """Whether a rule has the laws that were found after the drafts of some rows."""
+    if not rows:
+        return True
+    drafts = draft_table(instance, drafting_of(verifiers.get(name))).drafts(np.array(rows))
+    expected = conditional_laws(verifiers.get(name), drafts)
+    return all(found[row].distance(law) <= tolerance for row, law in zip(rows, expected, strict=True))

@@ -8,7 +8,6 @@ most pairs that are new.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import combinations
 from typing import Any, Final
 
 from allpairspy import AllPairs
@@ -32,6 +31,9 @@ MOST_NUMBERS: Final = 6_000_000
 
 MOST_OF_A_BATCH: Final = 1_000_000
 """The same for a batch of more than one request; where there are too many, the batch is as large as can be."""
+
+MOST_POSITIONS: Final = 1_500
+"""Most positions of all requests; where there are more, the draft is as long as can be."""
 
 
 @dataclass(frozen=True)
@@ -100,14 +102,10 @@ def design(most_numbers: int = MOST_NUMBERS, **fewer: tuple[Any, ...]) -> tuple[
 
 def _affordable(shape: Shape, most_numbers: int) -> Shape:
     """Return the shape with a smaller batch, or a shorter draft, where it has too many numbers."""
+    most_length = MOST_POSITIONS // (shape.batch * shape.num_paths) - 1
+    shape = replace(shape, draft_length=max(1, min(shape.draft_length, most_length)))
     while shape.batch > 1 and shape.numbers > min(most_numbers, MOST_OF_A_BATCH):
         shape = replace(shape, batch=shape.batch - 1 if shape.batch <= 3 else shape.batch // 2 + 1)
     while shape.draft_length > 1 and shape.numbers > most_numbers:
         shape = replace(shape, draft_length=shape.draft_length - 1)
     return shape
-
-
-def pairs_of(shape: Shape) -> set[tuple[str, Any, str, Any]]:
-    """Return the pairs of values that come together in a shape."""
-    values = [(name, getattr(shape, name)) for name in AXES]
-    return {(*one, *other) for one, other in combinations(values, 2)}

@@ -13,13 +13,16 @@ from verifiers import Drafts
 Laws: TypeAlias = Callable[[Shape, Sequence[Drafts]], Sequence[ConditionalLaw]]
 """Finds the law of the emission of one request after each of the drafts, at a shape."""
 
+ENGINES = "float32"
+"""The type in which engines compute, whatever their rows come in."""
+
 
 @dataclass(frozen=True)
 class Judged:
     """The total variation at a shape, beyond what rounding does to single tokens, and what is left open.
 
     ``allowed`` is what rounding explains; ``unseen`` the probability of drafts that were not tried; ``assumed``
-    that of tokens that were taken to come out as others do; ``drafts`` were tried.
+    that of tokens that were taken to come out as others do; ``drafts`` were tried; the ``seed`` is the tree's.
     """
 
     shape: Shape
@@ -28,6 +31,7 @@ class Judged:
     unseen: float
     assumed: float
     drafts: int
+    seed: int = 0
 
     @property
     def is_lossy(self) -> bool:
@@ -38,8 +42,8 @@ class Judged:
         return f"total variation {self.total_variation:.3g} at {self.shape}"
 
 
-def judged(shape: Shape, tree: DraftTree, laws: Laws, *, computes_in: str, explained: float) -> Judged:
-    """Judge a shape; code may compute in a coarser type than its rows come in.
+def judged(shape: Shape, tree: DraftTree, laws: Laws, *, explained: float) -> Judged:
+    """Judge a shape; code may compute in `ENGINES`, or in the type of its rows where that is coarser.
 
     ``explained`` is the total variation that its arithmetic explains anywhere. Errors are those of ``laws``.
     """
@@ -48,7 +52,7 @@ def judged(shape: Shape, tree: DraftTree, laws: Laws, *, computes_in: str, expla
     found = laws(shape, [tree.drafts(paths) for paths in listed])
     for paths, law in zip(listed, found, strict=True):
         account.add(tree.likely[paths], law)
-    coarsest = max(shape.dtype, computes_in, key=unit_roundoff)
+    coarsest = max(shape.dtype, ENGINES, key=unit_roundoff)
     return Judged(
         shape,
         account.total_variation(2 * unit_roundoff(coarsest)),

@@ -33,6 +33,9 @@ VARIANTS: Final = 3
 _SMALL: Final = 50_000
 """Numbers of a shape up to which four positions are open."""
 
+_SHORT: Final = 300
+"""The same for positions of all requests: each of them may cost a loop."""
+
 _TAIL: Final = 1e-30
 """Weight of what is possible, but is not to count."""
 
@@ -50,7 +53,8 @@ class Plan:
 
 def plan(shape: Shape, rng: np.random.Generator, *, forks: int | None = None) -> Plan:
     """Choose the open positions of a shape; ``forks`` of them, at most, draft two tokens."""
-    small = shape.numbers <= _SMALL
+    positions_of_all = shape.batch * shape.num_paths * (shape.draft_length + 1)
+    small = shape.numbers <= _SMALL and positions_of_all <= _SHORT
     count = (4 if shape.num_paths < 3 else 2) if small else 2
     if forks is None:
         forks = 2 if small and shape.num_paths == 1 else 1

@@ -19,7 +19,7 @@ import numpy.typing as npt
 Law: TypeAlias = npt.NDArray[np.float64]
 Indices: TypeAlias = npt.NDArray[np.int64]
 
-FEW: Final = 16
+FEW: Final = 8
 """So many outcomes that nobody looks at are all run."""
 
 OPEN: Final = 2**31 - 11
@@ -41,17 +41,21 @@ class Stand(NamedTuple):
 class Decision(NamedTuple):
     """A decision that was taken.
 
-    ``law`` of the outcomes, the ``tried`` ones, in order, and which of these is ``standing`` for the rest (-1 if
-    all are tried); the ``outcome`` taken, what it is the ``value`` of, and the thread that asked (0 is the
-    caller's).
+    ``law`` of the outcomes, the ``tried`` ones, in order, and those of them that should come out ``alike``, the last
+    of which stands for the rest (none if all are tried); the ``outcome`` taken, and the thread that asked (0 is
+    the caller's).
     """
 
     law: Law
     tried: Indices
-    standing: int
+    alike: tuple[int, ...]
     outcome: int
     thread: int
     values: Indices | None
+
+    @property
+    def _stands(self) -> bool:
+        return self.outcome in self.alike[-1:]
 
     @property
     def chance(self) -> float:
@@ -66,14 +70,14 @@ class Decision(NamedTuple):
     @property
     def stand(self) -> Stand | None:
         """What the outcome stands for besides itself."""
-        if self.outcome != self.standing:
+        if not self._stands:
             return None
         chances = self._represented()
         values = np.arange(len(chances)) if self.values is None else self.values
         return Stand(self.value, values, chances / chances.sum())
 
     def _represented(self) -> Law:
-        if self.outcome != self.standing:
+        if not self._stands:
             return self.law[self.outcome : self.outcome + 1]
         chances = self.law.copy()
         chances[self.tried] = 0.0
@@ -82,7 +86,7 @@ class Decision(NamedTuple):
 
     def is_as(self, other: "Decision") -> bool:
         """Whether the same was decided, by the same law."""
-        mine, theirs = ((d.outcome, d.standing, d.thread) for d in (self, other))
+        mine, theirs = ((d.outcome, d.alike, d.thread) for d in (self, other))
         return mine == theirs and np.array_equal(self.law, other.law)
 
     def following(self) -> "Decision | None":
@@ -101,19 +105,19 @@ def normalised(weights: Sequence[float] | Law) -> Law:
 
 def chosen(
     law: Law, values: Indices | None, looked_at: Collection[int] | None, taken: Collection[int]
-) -> tuple[Indices, int]:
-    """Choose the outcomes to run, and which of them stands for the rest (-1 if all are run).
+) -> tuple[Indices, tuple[int, ...]]:
+    """Choose the outcomes to run, and those of them that should come out alike (none if all are run).
 
     ``values`` are those of the outcomes (None: themselves). With ``looked_at`` None all are run; ``taken``
     values stand for others already.
     """
     possible = np.flatnonzero(law)
     if looked_at is None or len(possible) <= FEW:
-        return possible, -1
+        return possible, ()
     numbers = possible if values is None else values[possible]
     plain = ~np.isin(numbers, [*looked_at, *taken])
     others = possible[plain]
     if len(others) <= FEW:
-        return possible, -1
-    standing = int(others[law[others].argmax()])
-    return np.unique([*possible[~plain], others[0], others[-1], standing]), standing
+        return possible, ()
+    alike = (int(others[0]), int(others[-1]), int(others[law[others].argmax()]))
+    return np.unique([*possible[~plain], *alike]), alike

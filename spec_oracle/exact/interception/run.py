@@ -55,11 +55,16 @@ class RunOverError(BaseException):
 
 
 class Branch(NamedTuple, Generic[T]):
-    """A leaf: its probability, what the foreign code returned there, and which values in it stand for others."""
+    """A leaf: its probability, what the foreign code returned there, and which values in it stand for others.
+
+    ``alike``: values that should come out as others do, each with the decision whose outcome it is, told by the
+    outcomes before.
+    """
 
     weight: float
     result: T
     stands: tuple[Stand, ...] = ()
+    alike: tuple[tuple[tuple[int, ...], int], ...] = ()
 
 
 thread_number: ContextVar[int] = ContextVar("number of the thread", default=0)
@@ -140,8 +145,8 @@ class Run:
         if number == len(self._script) and self.has_returned and self._leave_open:
             return self._left_open(Stand(OPEN, np.arange(len(law)) if values is None else values, law))
         taken = [decision.value for decision in self.decisions if decision.stand is not None]
-        tried, standing = chosen(law, values, None if in_full else self._looked_at, taken)
-        decision = Decision(law, tried, standing, int(tried[0]), thread_number.get(), values)
+        tried, alike = chosen(law, values, None if in_full else self._looked_at, taken)
+        decision = Decision(law, tried, alike, int(tried[0]), thread_number.get(), values)
         if number < len(self._script):
             decision = decision._replace(outcome=self._script[number].outcome)
             if not decision.is_as(self._script[number]):
@@ -161,10 +166,16 @@ class Run:
         self.open = stand
         return OPEN
 
-    @property
-    def stands(self) -> tuple[Stand, ...]:
-        """What stands for other values in the result."""
-        return tuple(s for s in (*(decision.stand for decision in self.decisions), self.open) if s is not None)
+    def branch(self, result: T) -> Branch[T]:
+        """Return the leaf that this run has come to."""
+        stands = (*(decision.stand for decision in self.decisions), self.open)
+        before = tuple(decision.outcome for decision in self.decisions)
+        alike = (
+            (before[:number], decision.value)
+            for number, decision in enumerate(self.decisions)
+            if decision.outcome in decision.alike
+        )
+        return Branch(self.weight, result, tuple(s for s in stands if s is not None), tuple(alike))
 
     def _require_one_helper(self) -> None:
         """Refuse decisions of several threads that the foreign code started: which comes first is chance."""
@@ -257,7 +268,7 @@ def walk(
         if run.is_cut:
             cut.append(run.weight)
         else:
-            branches.append(Branch(run.weight, result, run.stands))  # type: ignore[arg-type]  # None is T's here
+            branches.append(run.branch(result))  # type: ignore[arg-type]  # None is T's here
         script = _next_script(run.decisions)
     lost = math.fsum(cut)
     if lost > MOST_CUT:

@@ -19,10 +19,30 @@ from spec_oracle.specimens.toy_system import toy_system
 KINDS = {kind.kind: kind for kind in Subject.__args__}
 
 RUNS = {
-    "verifier": {"joint", "length", "calls", "batch", "bad-input", "inputs-kept", "scale"},
-    "function": {"joint", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"},
-    "uniforms": {"joint", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"},
-    "keyed": {"joint", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"},
+    "verifier": {"joint", "shapes", "length", "calls", "batch", "bad-input", "inputs-kept", "scale"},
+    "function": {
+        "joint",
+        "shapes",
+        "length",
+        "calls",
+        "streams",
+        "batch",
+        "bad-input",
+        "inputs-kept",
+        "scale",
+    },
+    "uniforms": {
+        "joint",
+        "shapes",
+        "length",
+        "calls",
+        "streams",
+        "batch",
+        "bad-input",
+        "inputs-kept",
+        "scale",
+    },
+    "keyed": {"joint", "shapes", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"},
     "system": {"joint", "length", "calls", "draft-law", "streams", "batch"},
 }
 """The cells that are no dash."""

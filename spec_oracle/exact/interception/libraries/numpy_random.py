@@ -127,7 +127,9 @@ class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
     def shuffle(self, x: Any, axis: int = 0) -> None:
         """Put the elements in random order, in place."""
         x[:] = (
-            self.permutation(x, axis) if isinstance(x, np.ndarray) else [x[i] for i in _order(np.ones(len(x)))]
+            self.permutation(x, axis)
+            if isinstance(x, np.ndarray)
+            else [x[i] for i in _order(np.ones(len(x)))]
         )
 
 
