@@ -28,8 +28,8 @@ class Bench:
     ``alpha`` is the false-alarm rate of all of them together; ``budget`` in seconds for each that draws;
     ``vocab_size`` and ``draft_length`` of the toys on which laws are found, unless the user's ``instances``
     replace them; ``exact`` and ``array`` are the arithmetic of what is enumerated. ``findings`` is what
-    `joint` found, None before it ran, or where a check is run on its own. ``part`` is the subject's part of the
-    run; ``most_shapes`` limits `shapes`, besides time.
+    `joint` found, None before it ran, or where a check is run on its own. ``part`` is the subject's part of
+    the run; ``most_shapes`` limits `shapes`, besides time.
     """
 
     alpha: float = DEFAULT_ALPHA

@@ -1,8 +1,8 @@
 """The law of the emission after given drafts: by accepted prefix, a vector over the next token.
 
-The last decision of a verifier is the token that follows the accepted prefix. It need not be taken: its law is
-read instead. So what follows the drafts of one request costs a run for each decision before the last, whatever
-the vocabulary.
+The last decision of a verifier is the token that follows the accepted prefix. It need not be taken: its law
+is read instead. So what follows the drafts of one request costs a run for each decision before the last,
+whatever the vocabulary.
 """
 
 from collections import defaultdict
@@ -48,10 +48,8 @@ class ConditionalLaw:
 
     def distance(self, other: "ConditionalLaw") -> float:
         """Return the total variation to another law."""
-        gaps = (
-            abs(self.leaves.get(prefix, 0.0) - other.leaves.get(prefix, 0.0)).sum()
-            for prefix in self.leaves.keys() | other.leaves.keys()
-        )
+        prefixes = self.leaves.keys() | other.leaves.keys()
+        gaps = (np.abs(self.leaves.get(s, 0.0) - other.leaves.get(s, 0.0)).sum() for s in prefixes)
         return float(sum(gaps)) / 2
 
 
@@ -90,7 +88,8 @@ def conditional_laws(
 def tried(
     drafted: NDArray[np.int64], rows: NDArray[np.int64], chances: Floats
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Choose outcomes to run, a `Tried`: all of few; else those ``drafted`` [N, n], both ends, and the likeliest.
+    """Choose outcomes to run, a `Tried`: all of few; else those ``drafted`` [N, n], both ends, and the
+    likeliest.
 
     The likeliest that is not drafted stands for the others.
     """

@@ -1,7 +1,7 @@
 """Losslessness at any size, where few drafts are likely: a tree of rows, and the account of what is emitted.
 
-Let cover(s, t) be the probability that an emission begins with the tokens s and then t, and live(s) the sum of
-it over t: an emission goes on after s. Continued by the target, text has the target's law iff
+Let cover(s, t) be the probability that an emission begins with the tokens s and then t, and live(s) the sum
+of it over t: an emission goes on after s. Continued by the target, text has the target's law iff
 
     cover(s, t) = live(s) p(t | s)    for every s that can be accepted and every token t:
 

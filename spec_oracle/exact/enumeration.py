@@ -69,10 +69,10 @@ class OpenToken:
 class ScriptedDecisions:
     """A `verifiers.DecisionSource` that answers from a script, in order, for a batch of rows.
 
-    ``script`` holds what was asked and answered, one `_Answer` per call; certain answers are added to it. ``to_numpy`` and ``from_numpy``
-    translate between the arrays of the code under test and numpy. The first axis of every request must be
-    the batch. With ``leave_open``, the first categorical decision of one answer a row beyond the script is
-    answered with an `OpenToken`, which is then ``open``.
+    ``script`` holds what was asked and answered, one `_Answer` per call; certain answers are added to it.
+    ``to_numpy`` and ``from_numpy`` translate between the arrays of the code under test and numpy. The first
+    axis of every request must be the batch. With ``leave_open``, the first categorical decision of one
+    answer a row beyond the script is answered with an `OpenToken`, which is then ``open``.
     """
 
     def __init__(
@@ -186,8 +186,8 @@ class Branches(Generic[T]):
 
 
 Tried: TypeAlias = Callable[[NDArray[np.int64], NDArray[Any]], tuple[NDArray[np.bool_], NDArray[np.int64]]]
-"""Which outcomes of a decision are run, bool [R, outcomes], given input rows [R] and chances [R, outcomes]; and
-which of them stands for those that are not, int [R], -1 where all are run."""
+"""Which outcomes of a decision are run, bool [R, outcomes], given input rows [R] and chances [R, outcomes];
+and which of them stands for those that are not, int [R], -1 where all are run."""
 
 
 @dataclass(frozen=True)

@@ -85,14 +85,15 @@ def _laid_out(array: Any, layout: str) -> tuple[Any, Any]:
     """Return the memory, all of it, and the array that lies in it."""
     if layout == "contiguous":
         return array, array
-    numpy = isinstance(array, np.ndarray)
     if layout == "transposed":
         axes = tuple(range(array.ndim))[::-1]
-        base = np.ascontiguousarray(array.transpose(axes)) if numpy else array.permute(axes).contiguous()
-        return base, base.transpose(axes) if numpy else base.permute(axes)
-    width = array.shape[-1]
-    shape = (*array.shape[:-1], 2 * width + 1)
-    base = np.ones(shape, array.dtype) if numpy else array.new_ones(shape)
+        if hasattr(array, "permute"):
+            base = array.permute(axes).contiguous()
+            return base, base.permute(axes)
+        base = np.ascontiguousarray(array.transpose(axes))
+        return base, base.transpose(axes)
+    shape = (*array.shape[:-1], 2 * array.shape[-1] + 1)
+    base = array.new_ones(shape) if hasattr(array, "new_ones") else np.ones(shape, array.dtype)
     base[..., 1::2] = array
     return base, base[..., 1::2]
 

@@ -15,7 +15,6 @@ from spec_oracle.plain.calls import Handed, PlainCode, plain_arguments, raising
 from spec_oracle.plain.contract import checked_emissions
 from verifiers import Drafts
 
-
 Emission: TypeAlias = tuple[tuple[int, ...], int]
 """The accepted tokens, and the one that follows."""
 
@@ -38,10 +37,10 @@ def law_after(
 ) -> ConditionalLaw:
     """Return the exact law of the emission of one request of a batch, given the drafts of all.
 
-    The code sees fresh copies of its inputs in every branch. Where it draws one of many tokens and looks at it,
-    few are run, and the others `assumed` to come out as these; ``in_full`` runs all. Errors as
-    `enumerate_calls`, `ContractError` for what is no emission, `SubjectRaisedError` when the code raises while
-    its random numbers are followed.
+    The code sees fresh copies of its inputs in every branch. Where it draws one of many tokens and looks at
+    it, few are run, and the others `assumed` to come out as these; ``in_full`` runs all. Errors as
+    `enumerate_calls`, `ContractError` for what is no emission, `SubjectRaisedError` when the code raises
+    while its random numbers are followed.
     """
     inputs = [Handed(code, array) for array in plain_arguments(drafts)]
 
@@ -124,5 +123,6 @@ def _add(leaves: Leaves, branch: Branch[Any], emission: Emission) -> None:
     if stand is None:
         leaves.add(prefix, following, branch.weight)
     else:
-        masses = np.bincount(stand.values, stand.chances * branch.weight, minlength=leaves.vocab_size)
+        masses = np.zeros(leaves.vocab_size)
+        masses[stand.values] = stand.chances * branch.weight
         leaves.add_all(prefix, masses, 0.0 if following == OPEN else branch.weight - masses[following])

@@ -1,7 +1,7 @@
-"""The check `shapes`: is the law of one call kept at other sizes, number types, layouts and kinds of rows?
+"""The check `shapes`: the law of one call at other sizes, number types, layouts and kinds of rows.
 
-At every shape of a covering design (`spec_oracle.audit.shapes`) the law after each likely draft is found, exactly,
-and added up. What the shapes came to is the `scope` of the verdict.
+At every shape of a covering design (`spec_oracle.audit.shapes`) the law after each likely draft is found,
+exactly, and added up. What the shapes came to is the `scope` of the verdict.
 """
 
 import math
@@ -16,6 +16,7 @@ import numpy as np
 
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks.check import Check, failed, passed
+from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Evidence, Status
 from spec_oracle.audit.shapes.axes import AXES, MOST_NUMBERS, Shape, design
 from spec_oracle.audit.shapes.drawn import MOST_SHAPES, drawn_at
@@ -42,8 +43,14 @@ SHAPES = Check(
 )
 SHAPES.does_not_apply("it is handed no rows", SystemSubject)
 
+SMALL: Final = ((2, 5), (4, 2), (5, 2), (8, 2), (33, 1))
+"""Sizes V, L at which all drafts are tried."""
+
 ONE_SHAPE: Final = 0.1
 """Share of the time that one shape may take."""
+
+SMALL_SHARE: Final = 0.15
+"""Share of the time for small sizes."""
 
 DRAWS: Final = 0.15
 """Share of the time for plain draws, if the law can be followed."""
@@ -67,9 +74,10 @@ _UNFOLLOWED = (CannotFollowError, TooManyBranchesError, UnrepeatableError, TooMa
 
 @dataclass
 class _Covered:
-    """What was tried: the shapes that were judged, and how many were not, by reason."""
+    """What was tried: the shapes that were judged, sizes with all drafts, and what was not, by reason."""
 
     shapes: list[Judged] = field(default_factory=list)
+    small: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -82,26 +90,23 @@ class _Covered:
     def scope(self) -> tuple[str, ...]:
         """Lines that say at which shapes the law was found."""
         axes = {name: {getattr(one.shape, name) for one in self.shapes} for name in AXES}
-        sizes = (
-            f"{label} {_range(axes[name])}"
-            for label, name in (("V", "vocab_size"), ("L", "draft_length"), ("K", "num_paths"))
+        vocab, length, paths, batch = (
+            _range(axes[name]) for name in ("vocab_size", "draft_length", "num_paths", "batch")
         )
-        forms = (", ".join(sorted(axes[name])) for name in ("dtype", "ids", "layout"))
-        drafts = sum(one.drafts for one in self.shapes)
-        worst = max(one.total_variation for one in self.shapes)
+        forms = "; ".join(", ".join(sorted(axes[name])) for name in ("dtype", "ids", "layout"))
         assumed = max(one.assumed for one in self.shapes)
-        lines = [
-            f"law at {len(self.shapes)} shapes, proven after {drafts} drafts: {', '.join(sizes)}, requests in "
-            f"batches of {_range(axes['batch'])}; {'; '.join(forms)}; rows {', '.join(sorted(axes['kind']))}; "
-            f"total variation at most {worst:.1g}"
-        ]
-        if assumed:
-            lines.append(
-                f"of tokens that the code looks at, few are run: at a shape, up to {assumed:.0%} of the "
-                "probability is of tokens taken to come out as these"
-            )
-        lines += [f"not covered at {count} shapes: {reason}" for reason, count in self.left_out.items()]
-        return tuple(lines)
+        law = (
+            f"law at {len(self.shapes)} shapes, proven after {sum(one.drafts for one in self.shapes)} drafts: "
+            f"V {vocab}, L {length}, K {paths}; requests in batches of {batch}; {forms}; rows "
+            f"{', '.join(sorted(axes['kind']))}"
+        )
+        few = (
+            "of tokens that the code looks at few are run: the others, at a shape up to "
+            f"{assumed:.0%} of the probability, are taken to come out as these"
+        )
+        left_out = (f"not covered at {count} shapes: {reason}" for reason, count in self.left_out.items())
+        small = f"law of all emissions after all drafts: {'; '.join(self.small)}"
+        return (law, *([small] if self.small else []), *([few] if assumed else []), *left_out)
 
 
 def _range(values: set[Any]) -> str:
@@ -127,12 +132,12 @@ def _of_verifier(subject: VerifierSubject, bench: Bench, alpha: float) -> CheckR
     end = time.process_time() + bench.shape_seconds
     shapes = design(MOST_NUMBERS, **_ALONE, vocab_size=sizes, num_paths=paths)
     _try_all(subject, bench, shapes, laws, covered, end)
-    return _result(bench, covered, None)
+    return _small(subject, bench, covered, end) or _result(bench, covered, None)
 
 
 @SHAPES.way(FunctionSubject, UniformsSubject, KeyedSubject, of_a_true_law=True)
 def _of_function(subject: Any, bench: Bench, alpha: float) -> CheckResult:
-    """Follow the code at every shape, then compare with plain draws; draw alone where it cannot be followed."""
+    """Follow the code at every shape, then compare with plain draws; only draw where that fails."""
     seconds = bench.shape_seconds * (1 - DRAWS)
     end, covered = time.process_time() + seconds, _Covered()
 
@@ -151,9 +156,12 @@ def _of_function(subject: Any, bench: Bench, alpha: float) -> CheckResult:
 
     axes = _forms(subject, bench, laws, covered)
     if axes:
-        _try_all(subject, bench, design(**axes), laws, covered, end)
+        _try_all(subject, bench, design(**axes), laws, covered, end - SMALL_SHARE * seconds)
     if covered.lossy:
         return _result(bench, covered, None)
+    wrong = _small(subject, bench, covered, end) if axes else None
+    if wrong is not None:
+        return wrong
     trees = [(one.shape, tree_of(one.shape, one.seed, subject.drafting)) for one in covered.shapes]
     if not trees:
         shapes = design(
@@ -192,13 +200,27 @@ def _forms(subject: Any, bench: Bench, laws: Laws, covered: _Covered) -> dict[st
     return taken
 
 
-def _try_all(
-    subject: Any,
-    bench: Bench,
-    shapes: Sequence[Shape],
-    laws: Laws,
-    covered: _Covered,
-    end: float = math.inf,
+def _small(subject: Any, bench: Bench, covered: _Covered, end: float) -> CheckResult | None:
+    """Find the law of all emissions at small sizes; return a failure, None where there is none."""
+    law_of = None if bench.findings is None else bench.findings.law_of
+    for vocab, length in SMALL:
+        if law_of is None or time.process_time() > end:
+            break
+        instance = panel(vocab, length, subject.num_paths, bench.seed)["flat"]
+        try:
+            distance = float(law_of(instance).total_variation)
+        except (*_UNFOLLOWED, SubjectRaisedError) as error:
+            covered.left_out[_reason(error)] += 1
+            continue
+        size = f"V {vocab}, L {length}, K {subject.num_paths}"
+        if distance > subject.facts.tolerance:
+            return replace(failed(f"total variation {distance:.3g} at {size}"), total_variation=distance)
+        covered.small.append(size)
+    return None
+
+
+def _try_all(  # noqa: PLR0917
+    subject: Any, bench: Bench, shapes: Sequence[Shape], laws: Laws, covered: _Covered, end: float = math.inf
 ) -> None:
     """Judge shapes until one is a defect, or time is over."""
     for seed, shape in enumerate(shapes[: bench.most_shapes], start=bench.seed):

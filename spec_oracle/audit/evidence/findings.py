@@ -53,8 +53,8 @@ class Findings:
     ``laws`` by name of the instance, ``instances`` as they were given; ``worst`` is the one that shows a
     defect, None without one; ``smallest_detectable_tv`` would have been found. ``length`` is what the same
     evidence says of the accepted length, None where it says nothing. ``law_of(instance, exact=...)`` is the
-    exact law on any other instance, where there is one. ``rule`` is a built-in rule with the same law after every
-    draft, of code that declares none. ``scope`` and ``notes`` are lines for the reader.
+    exact law on any other instance, where there is one. ``rule`` is a built-in rule with the same law after
+    every draft, of code that declares none. ``scope`` and ``notes`` are lines for the reader.
     """
 
     joint: CheckResult

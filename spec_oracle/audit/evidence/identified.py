@@ -14,7 +14,6 @@ from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from spec_oracle.toy import Instance
 from verifiers import Drafting, ModelBound, StatefulVerifier, drafting_of
 
-
 _FEW = 8
 
 

@@ -1,8 +1,8 @@
 """The shapes that are tried: a covering design, in which every pair of values of two axes comes together.
 
-Defects of shape need one condition (V above 65,536), or two (a bonus token at an odd length in float32), seldom
-three. All pairs of values fit into a few hundred shapes, where their product has millions. The first ones have
-most pairs that are new.
+Defects of shape need one condition (V above 65,536), or two (a bonus token at an odd length in float32),
+seldom three. All pairs of values fit into a few hundred shapes, where their product has millions. The first
+ones have most pairs that are new.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ MOST_NUMBERS: Final = 6_000_000
 """Most probabilities that are handed over in one call."""
 
 MOST_OF_A_BATCH: Final = 1_000_000
-"""The same for a batch of more than one request; where there are too many, the batch is as large as can be."""
+"""The same for a batch; where there are too many, it is as large as can be."""
 
 MOST_POSITIONS: Final = 1_500
 """Most positions of all requests; where there are more, the draft is as long as can be."""
@@ -91,8 +91,8 @@ AXES: Final[Mapping[str, Sequence[Any]]] = {
 def design(most_numbers: int = MOST_NUMBERS, **fewer: tuple[Any, ...]) -> tuple[Shape, ...]:
     """Return shapes that cover all pairs of values, those that have most new pairs first.
 
-    ``fewer`` are axes by name, with the values that a subject takes, or that are of interest. Where the arrays
-    would have more than ``most_numbers`` probabilities the draft is shorter.
+    ``fewer`` are axes by name, with the values that a subject takes, or that are of interest. Where the
+    arrays would have more than ``most_numbers`` probabilities the draft is shorter.
     """
     values = {**AXES, **fewer}
     rows = AllPairs([list(axis) for axis in values.values()])

@@ -1,13 +1,14 @@
 """Plain draws at shapes: for code whose random numbers cannot be followed, and against code that is watched.
 
-A text is told by where it leaves the tree of drafts: after which context, and by which token, the likeliest ones
-one by one and the others by their place in the vocabulary. Continued by the target, texts have these cells with
-the target's probabilities, whatever the rule.
+A text is told by where it leaves the tree of drafts: after which context, and by which token, the likeliest
+ones one by one and the others by their place in the vocabulary. Continued by the target, texts have these
+cells with the target's probabilities, whatever the rule.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,7 @@ class TextCells:
         self._cells: dict[Context, NDArray[np.int64]] = {}
         self._cumulative: dict[Context, NDArray[np.float64]] = {}
         masses: dict[Context, float] = {(): 1.0}
-        law: list[NDArray[np.float64]] = []
+        law: list[NDArray[np.floating[Any]]] = []
         for context in sorted(followers, key=len):
             target = tree.rows(context)[0]
             cells = _numbered(target)

@@ -21,8 +21,9 @@ ENGINES = "float32"
 class Judged:
     """The total variation at a shape, beyond what rounding does to single tokens, and what is left open.
 
-    ``allowed`` is what rounding explains; ``unseen`` the probability of drafts that were not tried; ``assumed``
-    that of tokens that were taken to come out as others do; ``drafts`` were tried; the ``seed`` is the tree's.
+    ``allowed`` is what rounding explains; ``unseen`` the probability of drafts that were not tried;
+    ``assumed`` that of tokens that were taken to come out as others do; ``drafts`` were tried; the ``seed``
+    is the tree's.
     """
 
     shape: Shape

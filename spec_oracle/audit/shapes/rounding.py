@@ -1,20 +1,21 @@
 """Number types: rows that are exact in them, and how far rounding may move a law.
 
-Every probability that is handed over is a number of its type, and every row sums to exactly one. So the law to
-be kept is the rows', and only what the code computes from them is rounded.
+Every probability that is handed over is a number of its type, and every row sums to exactly one. So the law
+to be kept is the rows', and only what the code computes from them is rounded.
 
-What rounding explains. Let u be the unit roundoff of the type in which code computes. A text meets at most L + 1
-decisions. The chance of a coin at position i is a quotient of two products of i numbers or, with the block rule,
-of sums of such numbers: at most 2 i + 4 roundings, so off by at most (2 i + 4) u. A token is drawn from weights
-that are differences, sums and quotients of numbers of the rows: at most 4 roundings for each weight and log2(V)
-for their sum (added up in pairs, as the libraries do), so the law drawn from is off by at most (4 + 2 log2 V) u.
-Added up over i = 0..L, and since the errors of one chance move mass twice (there and away), half of which is
-total variation:
+What rounding explains. Let u be the unit roundoff of the type in which code computes. A text meets at most
+L + 1 decisions. The chance of a coin at position i is a quotient of two products of i numbers or, with the
+block rule, of sums of such numbers: at most 2 i + 4 roundings, so off by at most (2 i + 4) u. A token is
+drawn from weights that are differences, sums and quotients of numbers of the rows: at most 4 roundings for
+each weight and log2(V) for their sum (added up in pairs, as the libraries do), so the law drawn from is off
+by at most (4 + 2 log2 V) u. Added up over i = 0..L, and since the errors of one chance move mass twice
+(there and away), half of which is total variation:
 
     total variation <= ((L + 1) (L + 8) + 2 log2 V) u.
 
-Inversion of a cumulative sum compares numbers just below one, which are rounded to u: the probability of every
-single token may be off by 2 u, whatever it is. That is taken off each token before the rest is added up.
+Inversion of a cumulative sum compares numbers just below one, which are rounded to u: the probability of
+every single token may be off by 2 u, whatever it is. That is taken off each token before the rest is added
+up.
 """
 
 import math

@@ -1,18 +1,18 @@
 """The rows of a shape: few likely drafts, and along them what a kind of rows is about.
 
-A draft of many tokens, each with a coin of its own, would have too many outcomes to run. So most positions are
-certain, target and draft alike: nothing is decided there. A few, others in every shape, are *open*: at a *fork*
-two tokens are drafted, elsewhere one, and the target may want any token. One open position has rows of the
-shape's kind, the others are good drafts, so that what comes after them is reached, too.
+A draft of many tokens, each with a coin of its own, would have too many outcomes to run. So most positions
+are certain, target and draft alike: nothing is decided there. A few, others in every shape, are *open*: at
+a *fork* two tokens are drafted, elsewhere one, and the target may want any token. One open position has
+rows of the shape's kind, the others are good drafts, so that what comes after them is reached, too.
 
-Tokens that are drafted or certain are mostly ids of interest: the first and last ones, powers of two and their
-neighbours. In float64 the draft's row is positive everywhere, with 2^-40 a token.
+Tokens that are drafted or certain are mostly ids of interest: the first and last ones, powers of two and
+their neighbours. In float64 the draft's row is positive everywhere, with 2^-40 a token.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,56 +45,40 @@ _FEW: Final = 12
 
 @dataclass(frozen=True)
 class Plan:
-    """How many tokens are drafted at each open position, by position; one of them has the ``special`` rows."""
+    """How many tokens are drafted at each open position; one of these has the ``special`` rows."""
 
     drafted: Mapping[int, int]
     special: int
 
 
-def plan(shape: Shape, rng: np.random.Generator, *, forks: int | None = None) -> Plan:
-    """Choose the open positions of a shape; ``forks`` of them, at most, draft two tokens."""
+def plan(shape: Shape, rng: np.random.Generator) -> Plan:
+    """Choose the open positions of a shape."""
     positions_of_all = shape.batch * shape.num_paths * (shape.draft_length + 1)
     small = shape.numbers <= _SMALL and positions_of_all <= _SHORT
     count = (4 if shape.num_paths < 3 else 2) if small else 2
-    if forks is None:
-        forks = 2 if small and shape.num_paths == 1 else 1
+    forks = 2 if small and shape.num_paths == 1 else 1
     positions = rng.permutation(shape.draft_length)[:count]
     two = set(rng.permutation(positions)[:forks].tolist())
     special = int(rng.choice([*positions, shape.draft_length]))
     return Plan({int(p): 1 + (int(p) in two) for p in positions}, special)
 
 
-def tree_of(shape: Shape, seed: int, drafting: Drafting, *, forks: int | None = None) -> DraftTree:
+def tree_of(shape: Shape, seed: int, drafting: Drafting) -> DraftTree:
     """Return the rows of a shape; the same seed gives the same ones."""
-    chosen = plan(shape, np.random.default_rng([seed, 5]), forks=forks)
+    chosen = plan(shape, np.random.default_rng([seed, 5]))
     known: dict[Context, Pair] = {}
 
     def rows(context: Context) -> Pair:
         if context not in known:
             rng = np.random.default_rng([seed, 6, *context])
-            known[context] = _rows(shape, chosen, len(context), rng, drafting)
+            tail = drafting is Drafting.INDEPENDENT and shape.dtype == "float64"
+            known[context] = _rows(shape, chosen, len(context), rng, tail=tail)
         return known[context]
 
     return DraftTree(shape.vocab_size, shape.draft_length, rows, shape.num_paths, drafting)
 
 
-def whole_tree(
-    vocab_size: int, draft_length: int, num_paths: int, seed: int, drafting: Drafting
-) -> DraftTree:
-    """Return rows with all tokens drafted everywhere: for small sizes."""
-    known: dict[Context, Pair] = {}
-
-    def rows(context: Context) -> Pair:
-        if context not in known:
-            rng = np.random.default_rng([seed, 7, *context])
-            weights = rng.gamma(1.0, size=(2, vocab_size)) + 0.02
-            known[context] = exact_row(weights[0], "bfloat16"), exact_row(weights[1], "bfloat16")
-        return known[context]
-
-    return DraftTree(vocab_size, draft_length, rows, num_paths, drafting)
-
-
-def _rows(shape: Shape, chosen: Plan, depth: int, rng: np.random.Generator, drafting: Drafting) -> Pair:
+def _rows(shape: Shape, chosen: Plan, depth: int, rng: np.random.Generator, *, tail: bool) -> Pair:
     """Return the rows after a context of so many tokens."""
     vocab = shape.vocab_size
     if depth < shape.draft_length and depth not in chosen.drafted:
@@ -102,7 +86,6 @@ def _rows(shape: Shape, chosen: Plan, depth: int, rng: np.random.Generator, draf
         return certain, certain
     count = min(chosen.drafted.get(depth, 1), vocab)
     kind = shape.kind if depth == chosen.special else "good"
-    tail = drafting is Drafting.INDEPENDENT and shape.dtype == "float64"
     target, draft = _model_rows(kind, vocab, count, shape.dtype, int(rng.integers(VARIANTS)), tail)
     ids = _of_interest(vocab, count, rng)
     shift = int(rng.integers(max(vocab - count, 1)))
@@ -144,7 +127,14 @@ def _placed(row: Floats, ids: NDArray[np.int64], shift: int) -> Floats:
 
 
 @lru_cache(maxsize=512)
-def _model_rows(kind: str, vocab: int, count: int, dtype: str, variant: int, tail: bool) -> Pair:  # noqa: FBT001
+def _model_rows(  # noqa: PLR0917
+    kind: str,
+    vocab: int,
+    count: int,
+    dtype: str,
+    variant: int,
+    tail: bool,  # noqa: FBT001
+) -> Pair:
     """Return rows of a kind whose first ``count`` tokens are the drafted ones."""
     rng = np.random.default_rng([vocab, count, variant, KINDS.index(kind)])
     target, draft = _MAKERS[kind](vocab, count, rng)
@@ -166,8 +156,8 @@ def _one(vocab: int, token: int) -> Floats:
     return row
 
 
-def _shared(mass: float, weights: Floats) -> Floats:
-    return mass * weights / max(weights.sum(), _TAIL)
+def _shared(mass: float, weights: NDArray[np.floating[Any]]) -> Floats:
+    return np.asarray(mass * weights / max(weights.sum(), _TAIL), dtype=np.float64)
 
 
 def _even(count: int, rng: np.random.Generator) -> Floats:

@@ -41,8 +41,8 @@ def enumerate_calls(
     state may survive a call, inputs that it changes must be made inside. It returns numbers, strings, arrays,
     tensors, or containers of them; they hold no symbols any more when they come back.
 
-    With ``looked_at``, numbers at which the code may look, one run stands for many outcomes of the others: see
-    `decisions`, and `Branch.stands`.
+    With ``looked_at``, numbers at which the code may look, one run stands for many outcomes of the others:
+    see `decisions`, and `Branch.stands`.
 
     Branches of a weight below 1e-16, as those of a loop that may go on for ever, are cut off: what the
     weights lack to one bounds the error of any probability, and is at most 1e-12.

@@ -2,12 +2,12 @@
 
 A draw of one of 150,000 tokens would take as many runs. There are two ways out, on request:
 
-*Open tokens.* Where code returns a token that is not decided yet, nothing can depend on it any more: `OPEN` is
-returned in its place, and its law with it. That is exact.
+*Open tokens.* Where code returns a token that is not decided yet, nothing can depend on it any more: `OPEN`
+is returned in its place, and its law with it. That is exact.
 
-*Standing outcomes.* Where code asks for the token, as ``int()`` does, few outcomes are run: those that are looked
-at, the first and the last of the others, and the likeliest, which stands for all others. That they come out as
-this one does is an assumption, and told as such.
+*Standing outcomes.* Where code asks for the token, as ``int()`` does, few outcomes are run: those that are
+looked at, the first and the last of the others, and the likeliest, which stands for all others. That they
+come out as this one does is an assumption, and told as such.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,7 +23,7 @@ FEW: Final = 8
 """So many outcomes that nobody looks at are all run."""
 
 OPEN: Final = 2**31 - 11
-"""What is returned for a token that is not decided: in the range of 32 bits, and no token's number."""
+"""What is returned for a token that is not decided: a number of 32 bits that no token has."""
 
 NEGLIGIBLE: Final = 1e-14
 """Outcomes of smaller conditional probability are taken for rounding of float64 thresholds and left out; each
@@ -31,7 +31,7 @@ one moves the law by at most this much."""
 
 
 class Stand(NamedTuple):
-    """A ``value`` that stands for all ``values`` [n], whose ``chances`` [n] sum to one; its own is among them."""
+    """A ``value`` that stands for all ``values`` [n], its own among them; ``chances`` [n] sum to one."""
 
     value: int
     values: Indices
@@ -41,9 +41,9 @@ class Stand(NamedTuple):
 class Decision(NamedTuple):
     """A decision that was taken.
 
-    ``law`` of the outcomes, the ``tried`` ones, in order, and those of them that should come out ``alike``, the last
-    of which stands for the rest (none if all are tried); the ``outcome`` taken, and the thread that asked (0 is
-    the caller's).
+    ``law`` of the outcomes, the ``tried`` ones, in order, and those of them that should come out ``alike``,
+    the last of which stands for the rest (none if all are tried); the ``outcome`` taken, and the thread
+    that asked (0 is the caller's).
     """
 
     law: Law

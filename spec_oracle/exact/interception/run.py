@@ -6,7 +6,8 @@ The product of the conditional probabilities is the weight of the run; the runs 
 leaves of a probability tree, so their weights sum to one.
 
 Trees may be endless, as that of ``while random() < p``: a run whose weight has fallen below `CUT` is cut off.
-What was cut is missing in the sum of the weights, and is at most `MOST_CUT`. Trees may be too wide: `decisions`.
+What was cut is missing in the sum of the weights, and is at most `MOST_CUT`. Trees may be too wide:
+`decisions`.
 """
 
 import math
@@ -57,8 +58,8 @@ class RunOverError(BaseException):
 class Branch(NamedTuple, Generic[T]):
     """A leaf: its probability, what the foreign code returned there, and which values in it stand for others.
 
-    ``alike``: values that should come out as others do, each with the decision whose outcome it is, told by the
-    outcomes before.
+    ``alike``: values that should come out as others do, each with the decision whose outcome it is, told by
+    the outcomes before.
     """
 
     weight: float
@@ -132,8 +133,8 @@ class Run:
     ) -> int:
         """Return an outcome, index i having probability weights[i] / sum(weights) given the past.
 
-        With ``values``, the outcome's value; ``in_full`` if none stands for others, unless it is `OPEN`. Raises
-        `UnrepeatableError` when the script was written for a decision with another law.
+        With ``values``, the outcome's value; ``in_full`` if none stands for others, unless it is `OPEN`.
+        Raises `UnrepeatableError` when the script was written for a decision with another law.
         """
         self.step()
         law = normalised(weights)

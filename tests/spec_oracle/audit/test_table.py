@@ -18,6 +18,7 @@ from spec_oracle.specimens.toy_system import toy_system
 
 KINDS = {kind.kind: kind for kind in Subject.__args__}
 
+OF_CODE = {"joint", "shapes", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"}
 RUNS = {
     "verifier": {"joint", "shapes", "length", "calls", "batch", "bad-input", "inputs-kept", "scale"},
     "function": {
