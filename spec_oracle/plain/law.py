@@ -9,7 +9,12 @@ import numpy as np
 
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.conditional import ConditionalLaw, Leaves
-from spec_oracle.exact.interception import Branch, EnumeratedGenerator, enumerate_calls
+from spec_oracle.exact.interception import (
+    Branch,
+    EnumeratedGenerator,
+    TooManyBranchesError,
+    enumerate_calls,
+)
 from spec_oracle.exact.interception.decisions import OPEN
 from spec_oracle.plain.calls import Handed, PlainCode, plain_arguments, raising
 from spec_oracle.plain.contract import checked_emissions
@@ -17,6 +22,9 @@ from verifiers import Drafts
 
 Emission: TypeAlias = tuple[tuple[int, ...], int]
 """The accepted tokens, and the one that follows."""
+
+MOST_IN_FULL = 1_100
+"""Most tokens of one draw that are all run."""
 
 _ALIKE = 1e-9
 """Largest difference of probabilities that are taken to be equal."""
@@ -59,7 +67,10 @@ def law_after(
         try:
             emissions = [_emission(branch, drafts, request) for branch in branches]
             _require_alike(branches, emissions)
-        except _NotATokenError:
+        except _NotATokenError as error:
+            most = max(len(stand.values) for branch in branches for stand in branch.stands)
+            if most > MOST_IN_FULL:
+                raise TooManyBranchesError(f"{error}: {most} of them") from None
             return law_after(
                 code, drafts, request, max_branches=max_branches, max_seconds=max_seconds, in_full=True
             )
@@ -83,7 +94,9 @@ def _emission(branch: Branch[Any], drafts: Drafts, request: int) -> Emission:
     opened = next((stand for stand in branch.stands if stand.value == OPEN), None)
     where: list[list[int]] = []
     if opened is not None and isinstance(returned, tuple | list) and len(returned) == 2:
-        tokens, accepted = (np.array(part) for part in returned)
+        tokens, accepted = (
+            np.array(part.tolist()) if hasattr(part, "detach") else np.array(part) for part in returned
+        )
         where = np.argwhere(tokens == OPEN).tolist()
         tokens[tokens == OPEN] = opened.values[opened.chances.argmax()]
         if (accepted == OPEN).any():
@@ -113,7 +126,7 @@ def _require_alike(branches: Sequence[Branch[Any]], emissions: Sequence[Emission
             if any(
                 abs(first.get(key, 0.0) - law.get(key, 0.0)) > _ALIKE for key in first.keys() | law.keys()
             ):
-                raise _NotATokenError("what one token leads to is not what others do")
+                raise _NotATokenError("what one token leads to is not what others lead to")
 
 
 def _add(leaves: Leaves, branch: Branch[Any], emission: Emission) -> None:
@@ -123,6 +136,6 @@ def _add(leaves: Leaves, branch: Branch[Any], emission: Emission) -> None:
     if stand is None:
         leaves.add(prefix, following, branch.weight)
     else:
-        masses = np.zeros(leaves.vocab_size)
-        masses[stand.values] = stand.chances * branch.weight
+        masses, possible = np.zeros(leaves.vocab_size), stand.chances > 0
+        masses[stand.values[possible]] = stand.chances[possible] * branch.weight
         leaves.add_all(prefix, masses, 0.0 if following == OPEN else branch.weight - masses[following])

@@ -29,6 +29,7 @@ from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
+from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.exact.enumeration import TooManyOutcomesError
 from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
 from spec_oracle.plain import SubjectRaisedError, raising
@@ -78,6 +79,7 @@ class _Covered:
 
     shapes: list[Judged] = field(default_factory=list)
     small: list[str] = field(default_factory=list)
+    not_followed: list[tuple[Shape, DraftTree]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -96,8 +98,8 @@ class _Covered:
         forms = "; ".join(", ".join(sorted(axes[name])) for name in ("dtype", "ids", "layout"))
         assumed = max(one.assumed for one in self.shapes)
         law = (
-            f"law at {len(self.shapes)} shapes, proven after {sum(one.drafts for one in self.shapes)} drafts: "
-            f"V {vocab}, L {length}, K {paths}; requests in batches of {batch}; {forms}; rows "
+            f"law at {len(self.shapes)} shapes, proven after {sum(one.drafts for one in self.shapes)} "
+            f"drafts: V {vocab}, L {length}, K {paths}; requests in batches of {batch}; {forms}; rows "
             f"{', '.join(sorted(axes['kind']))}"
         )
         few = (
@@ -171,6 +173,7 @@ def _of_function(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     requests = bench.pace(subject) * bench.shape_seconds * (DRAWS if covered.shapes else 1.0)
     trees.sort(key=lambda pair: pair[0].numbers // pair[0].batch)
     few = trees[: int(min(max(requests // REQUESTS, 1), MOST_SHAPES))]
+    few += covered.not_followed[:: len(covered.not_followed) // MOST_SHAPES + 1]
     drawn = drawn_at(subject.code, few, alpha=alpha, seed=bench.seed, requests=min(requests, MOST_REQUESTS))
     return _result(bench, covered, drawn)
 
@@ -231,6 +234,7 @@ def _try_all(  # noqa: PLR0917
             found = judged(shape, tree, laws, explained=subject.facts.tolerance)
         except (*_UNFOLLOWED, SubjectRaisedError) as error:
             covered.left_out[_reason(error)] += 1
+            covered.not_followed.append((shape, tree))
         else:
             covered.shapes.append(replace(found, seed=seed))
 

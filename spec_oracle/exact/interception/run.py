@@ -143,7 +143,7 @@ class Run:
             return only if values is None else int(values[only])
         self._require_one_helper()
         number = len(self.decisions)
-        if number == len(self._script) and self.has_returned and self._leave_open:
+        if number >= len(self._script) and self.has_returned and self._leave_open:
             return self._left_open(Stand(OPEN, np.arange(len(law)) if values is None else values, law))
         taken = [decision.value for decision in self.decisions if decision.stand is not None]
         tried, alike = chosen(law, values, None if in_full else self._looked_at, taken)
