@@ -46,6 +46,15 @@ class ConditionalLaw:
     leaves: Mapping[Context, Floats]
     assumed: float = 0.0
 
+    @property
+    def emissions(self) -> dict[Context, float]:
+        """The probability of each emission that is possible."""
+        return {
+            (*prefix, int(token)): float(masses[token])
+            for prefix, masses in self.leaves.items()
+            for token in np.flatnonzero(masses)
+        }
+
     def distance(self, other: "ConditionalLaw") -> float:
         """Return the total variation to another law."""
         prefixes = self.leaves.keys() | other.leaves.keys()

@@ -23,7 +23,7 @@ from verifiers import Drafts
 Emission: TypeAlias = tuple[tuple[int, ...], int]
 """The accepted tokens, and the one that follows."""
 
-MOST_IN_FULL = 1_100
+MOST_IN_FULL = 300
 """Most tokens of one draw that are all run."""
 
 _ALIKE = 1e-9

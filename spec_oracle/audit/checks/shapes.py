@@ -32,7 +32,7 @@ from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.exact.enumeration import TooManyOutcomesError
 from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
-from spec_oracle.plain import SubjectRaisedError, raising
+from spec_oracle.plain import ContractError, SubjectRaisedError, raising
 from spec_oracle.plain.law import law_after
 from verifiers import Drafts
 
@@ -157,7 +157,7 @@ def _of_function(subject: Any, bench: Bench, alpha: float) -> CheckResult:
         ]
 
     axes = _forms(subject, bench, laws, covered)
-    if axes:
+    if axes and not covered.lossy:
         _try_all(subject, bench, design(**axes), laws, covered, end - SMALL_SHARE * seconds)
     if covered.lossy:
         return _result(bench, covered, None)
@@ -171,6 +171,9 @@ def _of_function(subject: Any, bench: Bench, alpha: float) -> CheckResult:
         )
         trees = [(shape, tree_of(shape, bench.seed, subject.drafting)) for shape in shapes]
     requests = bench.pace(subject) * bench.shape_seconds * (DRAWS if covered.shapes else 1.0)
+    if not covered.shapes and requests < REQUESTS:
+        detail = f"takes {REQUESTS} requests, at {bench.pace(subject):.0f} a second; raise --budget"
+        return CheckResult("", Status.NOT_RUN, detail)
     trees.sort(key=lambda pair: pair[0].numbers // pair[0].batch)
     few = trees[: int(min(max(requests // REQUESTS, 1), MOST_SHAPES))]
     few += covered.not_followed[:: len(covered.not_followed) // MOST_SHAPES + 1]
@@ -193,7 +196,13 @@ def _forms(subject: Any, bench: Bench, laws: Laws, covered: _Covered) -> dict[st
         for value in values:
             trial = _Covered()
             shape = replace(Shape(5, 3, subject.num_paths), **{name: value})
-            _try_all(subject, bench, [shape], laws, trial)
+            try:
+                _try_all(subject, bench, [shape], laws, trial)
+            except ContractError as error:
+                if shape.num_paths == subject.num_paths or value != 1:
+                    raise
+                trial.left_out[_reason(error)] += 1  # made for several paths
+            covered.shapes += trial.shapes
             if trial.shapes:
                 taken[name] += (value,)
             elif value == "float64":
