@@ -145,7 +145,7 @@ def _of_function(subject: Any, bench: Bench, alpha: float) -> CheckResult:
 
     def laws(shape: Shape, drafts: Sequence[Drafts]) -> Sequence[ConditionalLaw]:
         code = replace(subject.code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
-        limit = time.monotonic() + max(5.0, ONE_SHAPE * seconds)
+        limit = time.monotonic() + max(15.0, ONE_SHAPE * seconds)
         return [
             law_after(
                 code,
