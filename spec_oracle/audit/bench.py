@@ -12,6 +12,12 @@ from spec_oracle.plain import ContractError, SubjectRaisedError
 from spec_oracle.statistics import DEFAULT_ALPHA
 from spec_oracle.toy import Instance
 
+SHAPES_SHARE = 0.4
+"""Share of the budget that other shapes may take, in an audit of one subject."""
+
+LEAST_PART = 0.15
+"""That much of it is left to each of many subjects."""
+
 _TRIAL = 16
 
 
@@ -24,7 +30,7 @@ class Bench:
     replace them; ``tokens`` of the longest texts of engines, None for as many as are cheap, and ``prompts``
     in place of their own; ``exact`` and ``array`` are the arithmetic of what is enumerated. ``findings`` is
     what `joint` found, ``plain_law`` the result of `plain-law`, None before they ran or where a check is run
-    on its own.
+    on its own. ``part`` is the subject's part of the run; ``most_shapes`` limits `shapes`, besides time.
     """
 
     alpha: float = DEFAULT_ALPHA
@@ -39,7 +45,14 @@ class Bench:
     array: str = "numpy"
     findings: Findings | None = None
     plain_law: CheckResult | None = None
+    part: float = 1.0
+    most_shapes: int | None = None
     _pace: float | None = field(default=None, init=False)
+
+    @property
+    def shape_seconds(self) -> float:
+        """How long the check `shapes` may take: the more subjects a run has, the shorter."""
+        return SHAPES_SHARE * self.budget * max(self.part, LEAST_PART)
 
     def toys(self, num_paths: int) -> Mapping[str, Instance]:
         """Return the instances on which the law of one call is found."""

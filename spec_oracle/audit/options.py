@@ -84,6 +84,7 @@ class AuditOptions:
             prompts=self.prompts,
             exact=self.exact,
             array=self.array,
+            part=alpha / self.alpha,
         )
 
     def to_reproduce(self) -> list[str]:

@@ -139,8 +139,9 @@ class SubjectReport:
     ``total_variation`` is the largest over the instances tried (tokens' probability mass): exact, or as
     estimated from draws. ``figures`` are those of each instance, ``block_efficiency`` and ``optimum`` (tokens
     per call) their means. ``scope`` says in lines what the verdict covers; ``rule`` is the built-in verifier
-    that the subject declares to be. ``output`` is what the code under test printed, shortened; ``error`` says
-    why it could not be audited at all: a name that leads nowhere, or a fault of ours.
+    that the subject declares to be, or was identified as, by equal laws. ``output`` is what the code under
+    test printed, shortened; ``error`` says why it could not be audited at all: a name that leads nowhere, or
+    a fault of ours.
     """
 
     subject: str
@@ -156,6 +157,7 @@ class SubjectReport:
     counterexample: Counterexample | TextCounterexample | None = None
     version: str | None = None
     rule: str | None = None
+    rule_identified: bool = False
     notes: tuple[str, ...] = ()
     output: str = ""
     error: str = ""

@@ -117,6 +117,7 @@ def report_on(
         figures=figures_of(subject, found),
         counterexample=counterexample(subject.name, found, options, subject.num_paths),
         version=facts.version,
-        rule=facts.rule_at(options.draft_length) if facts.rule_at else None,
+        rule=facts.rule_at(options.draft_length) if facts.rule_at else found.rule,
+        rule_identified=found.rule is not None,
         notes=(*facts.notes, *found.notes),
     )

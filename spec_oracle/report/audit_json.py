@@ -30,6 +30,7 @@ def _subject(report: SubjectReport) -> dict[str, Any]:
         "kind": report.kind,
         "version": report.version,
         "rule": report.rule,
+        "rule_identified": report.rule_identified,
         "verdict": report.verdict.value,
         "evidence": report.evidence.value,
         "scope": list(report.scope),

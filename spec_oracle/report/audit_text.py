@@ -53,26 +53,32 @@ def audit_to_text(report: AuditReport) -> str:
 
 
 def _scopes(report: AuditReport) -> Iterator[str]:
-    """Yield what the verdicts cover, and what does not apply; lines that are equal once for all subjects."""
+    """Yield rules, what the verdicts cover, and what does not apply; equal lines once for all subjects."""
     lines: dict[str, list[str]] = {}
     for subject in report.subjects:
-        if subject.scope:
-            lines.setdefault(f"scope: {'; '.join(subject.scope)}", []).append(subject.subject)
+        if subject.rule is not None:
+            lines.setdefault(f"rule: {_rule(subject)}", []).append(subject.subject)
+        for line in subject.scope:
+            lines.setdefault(f"scope: {line}", []).append(subject.subject)
         for check in subject.checks:
             if check.status is Status.NOT_APPLICABLE:
                 lines.setdefault(f"{check.name} does not apply: {check.detail}", []).append(subject.subject)
     yield from (f"{line} [{', '.join(names)}]" for line, names in lines.items())
 
 
+def _rule(subject: SubjectReport) -> str:
+    return f"{subject.rule or ''}{' (identified)' if subject.rule_identified else ''}"
+
+
 def audit_to_markdown(report: AuditReport) -> str:
     """Return the report as Markdown: for a CI step summary, or to be kept as a page."""
     rows = [
-        (*row, subject.rule or "", "; ".join((*_remarks(subject), *subject.scope)))
+        (*row, _rule(subject), "; ".join((*_remarks(subject), *subject.scope)))
         for row, subject in zip(audit_rows(report), report.subjects, strict=True)
     ]
     command = report.command or "audit(...)"
     made = f"Made on {datetime.now(UTC).date()} by `{command}`, spec-oracle {tool_version()}."
-    parts = ["# spec-oracle audit", made, markdown_table((*HEAD, "declared rule", "remarks"), rows)]
+    parts = ["# spec-oracle audit", made, markdown_table((*HEAD, "rule", "remarks"), rows)]
     parts += [
         f"## {subject.subject}\n\n```\n{counterexample_text(subject.counterexample)}\n```"
         for subject in report.subjects

@@ -14,6 +14,7 @@ from spec_oracle.audit.checks.joint import JOINT
 from spec_oracle.audit.checks.length import LENGTH
 from spec_oracle.audit.checks.plain_law import PLAIN_LAW
 from spec_oracle.audit.checks.scale import SCALE
+from spec_oracle.audit.checks.shapes import SHAPES
 from spec_oracle.audit.checks.streams import STREAMS
 from spec_oracle.errors import InvalidInputError, unknown
 
@@ -23,6 +24,7 @@ CHECKS: Final = MappingProxyType(
         for check in (
             PLAIN_LAW,
             JOINT,
+            SHAPES,
             LENGTH,
             CALLS,
             DRAFT_LAW,

@@ -66,7 +66,7 @@ SERVER_TIME = 0.1
 """Share of a server's budget."""
 
 CALLS = Check(
-    "calls", "is the text of several calls the target's?", Fraction(20, 100), speaks_against_law=True
+    "calls", "is the text of several calls the target's?", Fraction(15, 100), speaks_against_law=True
 )
 
 

@@ -18,7 +18,7 @@ from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.plain import ContractError, SubjectRaisedError
 
 JOINT = Check(
-    "joint", "is the extended law of one call the target's?", Fraction(25, 100), speaks_against_law=True
+    "joint", "is the extended law of one call the target's?", Fraction(20, 100), speaks_against_law=True
 )
 
 

@@ -77,8 +77,8 @@ class Findings:
     evidence says of the accepted length, None where it says nothing. ``law_of(instance, exact=...)`` is the
     exact law on any other instance, where there is one. ``text`` shows the defect of an engine or a server,
     which have prompts in place of instances; ``is_reference_wrong`` if an engine tells another law than it
-    decodes plainly.
-    ``scope`` and ``notes`` are lines for the reader.
+    decodes plainly. ``rule`` is a built-in rule with the same law after every draft, of code that declares
+    none. ``scope`` and ``notes`` are lines for the reader.
     """
 
     joint: CheckResult
@@ -92,6 +92,7 @@ class Findings:
     law_of: Callable[..., EmissionLaw] | None = None
     text: FoundText | TextCounterexample | None = None
     is_reference_wrong: bool = False
+    rule: str | None = None
     scope: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

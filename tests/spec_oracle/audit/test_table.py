@@ -29,11 +29,32 @@ class Everything(Stepwise, Together):
 
 KINDS = {kind.kind: kind for kind in Subject.__args__}
 
+OF_CODE = {"joint", "shapes", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"}
 RUNS = {
-    "verifier": {"joint", "length", "calls", "batch", "bad-input", "inputs-kept", "scale"},
-    "function": {"joint", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"},
-    "uniforms": {"joint", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"},
-    "keyed": {"joint", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"},
+    "verifier": {"joint", "shapes", "length", "calls", "batch", "bad-input", "inputs-kept", "scale"},
+    "function": {
+        "joint",
+        "shapes",
+        "length",
+        "calls",
+        "streams",
+        "batch",
+        "bad-input",
+        "inputs-kept",
+        "scale",
+    },
+    "uniforms": {
+        "joint",
+        "shapes",
+        "length",
+        "calls",
+        "streams",
+        "batch",
+        "bad-input",
+        "inputs-kept",
+        "scale",
+    },
+    "keyed": {"joint", "shapes", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"},
     "system": {"joint", "length", "calls", "draft-law", "streams", "batch"},
     "engine": {"joint", "length", "calls", "draft-law", "streams", "batch"},
     "server": {"plain-law", "joint", "length", "calls", "streams", "batch"},
