@@ -136,7 +136,7 @@ def _row(row: MatrixRow) -> dict[str, Any]:
 
 
 def to_markdown(matrix: KillMatrix) -> str:
-    """Return the matrix as a page: command line and date, the summary, two tables."""
+    """Return the matrix as a page: command line and date, the summary, two tables, what shapes found."""
     faulty = [row for row in matrix.rows if not row.specimen.is_control]
     controls = [row for row in matrix.rows if row.specimen.is_control]
     parts = [
@@ -149,6 +149,13 @@ def to_markdown(matrix: KillMatrix) -> str:
         "## Lossless controls",
         markdown_table(_HEAD, [_linked(row) for row in controls]),
     ]
+    found = [
+        (row.specimen.name, row.results["shapes"].detail)
+        for row in faulty
+        if "shapes" in row.specimen.killers
+    ]
+    if found:
+        parts += ["## Where `shapes` finds it", markdown_table(("specimen", "found"), found)]
     return "\n\n".join(parts) + "\n"
 
 

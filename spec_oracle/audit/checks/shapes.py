@@ -145,7 +145,8 @@ def _of_function(subject: Any, bench: Bench, alpha: float) -> CheckResult:
 
     def laws(shape: Shape, drafts: Sequence[Drafts]) -> Sequence[ConditionalLaw]:
         code = replace(subject.code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
-        limit = time.monotonic() + max(15.0, ONE_SHAPE * seconds)
+        # The first shape says whether the code can be followed at all: it may take its time.
+        limit = time.monotonic() + max(6.0 if covered.shapes else 30.0, ONE_SHAPE * seconds)
         return [
             law_after(
                 code,

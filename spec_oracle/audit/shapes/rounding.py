@@ -8,10 +8,12 @@ L + 1 decisions. The chance of a coin at position i is a quotient of two product
 block rule, of sums of such numbers: at most 2 i + 4 roundings, so off by at most (2 i + 4) u. A token is
 drawn from weights that are differences, sums and quotients of numbers of the rows: at most 4 roundings for
 each weight and log2(V) for their sum (added up in pairs, as the libraries do), so the law drawn from is off
-by at most (4 + 2 log2 V) u. Added up over i = 0..L, and since the errors of one chance move mass twice
-(there and away), half of which is total variation:
+by at most (4 + 2 log2 V) u. Code may take rows as logits: log p is off by u |log p|, so p by a share of
+that, and the sum over a row by its entropy times u, at most ln V u; exponential, sum and quotient add 3 u;
+twice, since target and draft are rows. Added up over i = 0..L, and since the errors of one chance move mass
+twice (there and away), half of which is total variation:
 
-    total variation <= ((L + 1) (L + 8) + 2 log2 V) u.
+    total variation <= ((L + 1) (L + 14 + 2 ln V) + 2 log2 V) u.
 
 Inversion of a cumulative sum compares numbers just below one, which are rounded to u: the probability of
 every single token may be off by 2 u, whatever it is. That is taken off each token before the rest is added
@@ -38,7 +40,8 @@ def unit_roundoff(dtype: str) -> float:
 
 def tolerance(dtype: str, draft_length: int, vocab_size: int) -> float:
     """Return the total variation that rounding explains; see the module."""
-    roundings = (draft_length + 1) * (draft_length + 8) + 2 * math.log2(vocab_size)
+    of_decisions = (draft_length + 1) * (draft_length + 14 + 2 * math.log(vocab_size))
+    roundings = of_decisions + 2 * math.log2(vocab_size)
     return roundings * unit_roundoff(dtype)
 
 

@@ -145,7 +145,7 @@ def tail_of_blocks_lost(x: Array, q: Array, p: Array) -> Rows:
     if p.shape[-1] > 128:
         whole = p[..., : p.shape[-1] // 128 * 128].sum(axis=-1, keepdims=True)
         p[..., p.shape[-1] // 128 * 128 :] = 0
-        p = np.where(whole > 0, p / np.maximum(whole, 1e-300), 1 / p.shape[-1]).astype(q.dtype)
+        p = np.where(whole > 0, p / np.where(whole > 0, whole, 1), 1 / p.shape[-1]).astype(q.dtype)
     return x, q, p
 
 

@@ -1,0 +1,73 @@
+"""The check `shapes`: what is wrong at one shape only is found there; special paths alone are no defect."""
+
+import numpy as np
+import pytest
+
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.evidence.intercepted import intercepted
+from spec_oracle.audit.facts import NOTHING_DECLARED
+from spec_oracle.audit.results import Status
+from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.plain import PlainCode
+from spec_oracle.specimens.registry import specimens
+
+QUICK = {
+    "four-drafts-unrolled": "L 5",
+    "fifth-token-forgotten": "V 5",
+    "rare-tokens-raised": "wide rows",
+    "bonus-of-float16": "float16",
+    "ids-of-int32": "int32",
+    "order-in-memory": "transposed",
+    "two-or-three-requests": " of 2",
+}
+"""Defects that few shapes show, and what the first of these has."""
+
+
+def outcome(function, shapes=12, **options):
+    subject = FunctionSubject("mine", PlainCode(function), **options)
+    return CHECKS["shapes"].outcome(subject, Bench(budget=60.0, most_shapes=shapes))
+
+
+@pytest.mark.parametrize(("name", "where"), QUICK.items(), ids=QUICK)
+def test_a_defect_of_one_shape_is_found_there(name, where):
+    result = outcome(specimens()[f"shape-{name}"].function)
+    assert result.status is Status.FAILED
+    assert where in result.detail
+    assert result.total_variation > 1e-5
+    assert result.alpha == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["four-drafts-a-time", "contiguous-first", "chunks-of-64", "rows-of-float64"]
+)
+def test_special_paths_are_no_defect(name):
+    result = outcome(specimens()[f"shape-{name}"].function, shapes=6)
+    assert result.status is Status.PASSED
+    assert result.detail.startswith("law proven at")
+
+
+def test_code_that_cannot_be_followed_is_drawn():
+    names = ("token-rule", "shape-fifth-token-forgotten")
+    found = [outcome(specimens()[name].function, follow=False) for name in names]
+    assert [result.status for result in found] == [Status.PASSED, Status.FAILED]
+    assert all(result.alpha > 0 for result in found)
+
+
+@pytest.mark.parametrize(("name", "rule"), [("exponential-race", "token"), ("block-rule", "block")])
+def test_rules_are_identified(name, rule):
+    code = PlainCode(specimens()[name].function)
+    found = intercepted(code, NOTHING_DECLARED, Bench(draft_length=2), 1e-6, 1)
+    assert found.rule == rule
+    assert found.length.status is Status.PASSED
+
+
+def test_code_of_no_built_in_rule_is_not_identified():
+    def from_the_target(x, q, p, rng):
+        tokens = np.full((len(x), x.shape[1] + 1), -1)
+        tokens[:, 0] = [rng.choice(p.shape[2], p=row) for row in p[:, 0]]
+        return tokens, np.zeros(len(x), dtype=int)
+
+    found = intercepted(PlainCode(from_the_target), NOTHING_DECLARED, Bench(draft_length=2), 1e-6, 1)
+    assert found.rule is None
+    assert found.length is None
