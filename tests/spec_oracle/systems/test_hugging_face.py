@@ -25,7 +25,7 @@ def report_on(generator, option, tokens):
 
 @pytest.mark.parametrize("generator", GENERATORS)
 def test_every_generator_of_candidates_is_proved_lossless(generator):
-    found = report_on(generator, "top-k", 2)
+    found = report_on(generator, "top-k", 3)
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.EXACT)
     assert found.total_variation < 1e-6
 
