@@ -25,14 +25,15 @@ LOSSY = 1e-6 * TOKENS
 
 COVERING = {
     "assistant": (
-        *("sampling", "top-k", "no repeated pairs", "stop token", "two stop tokens", "stop sequence"),
+        *("stop sequence", "stop token", "top-k", "two stop tokens", "no repeated pairs"),
         *("left padding", "sliding window", "static cache"),
     ),
     "adaptive assistant": ("stop token", "suppressed token"),
     "unsure assistant": ("stop token", "min-p"),
-    "lookup": ("sampling", "stop token", "repetition penalty", "stop sequence", "left padding"),
+    "lookup": ("stop token", "two stop tokens", "no repeated pairs", "stop sequence", "left padding"),
     "early exit": ("top-p", "stop token", "sliding window"),
     "other tokenizer": ("top-k", "stop token", "max_length"),
+    "other tokenizer, unsorted": ("top-k", "stop token", "max_length"),
     "multi-token prediction": ("top-k", "stop token", "no repeated pairs"),
     "block diffusion": ("top-k", "stop token", "typical"),
 }
@@ -98,6 +99,7 @@ def measure(*, everything: bool) -> None:
         for generator, options in COVERING.items():
             for option in OPTIONS if everything and generator == "assistant" else options:
                 sys.stdout.write(json.dumps(asdict(measured(generator, option))) + "\n")
+                sys.stdout.flush()
 
 
 def environment(version: str, folder: Path) -> Path:

@@ -17,7 +17,7 @@ from spec_oracle.specimens.cached_engine import (
 from spec_oracle.specimens.specimen import specimen
 
 COLD = Options(temperature=0.5)
-NUCLEUS = Options(top_p=0.8)
+NUCLEUS = Options(top_p=0.6)
 PENALISED = Options(penalty=1.5)
 STOPPING = Options(stop_token=2)
 

@@ -52,12 +52,13 @@ def _third_is_one(batch: int, ids: Tensor) -> list[int]:
     return [1] if len(ids) == LAYERS + 1 else [*range(VOCAB)]
 
 
+TWO = {"top_k": 2}
 STOP = {"eos_token_id": 2, "pad_token_id": 0}
 
 OPTIONS: Mapping[str, Option] = {
     "sampling": Option(),
     "temperature": Option({"temperature": 0.6}),
-    "top-k": Option({"top_k": 2}),
+    "top-k": Option(TWO),
     "top-p": Option({"top_p": 0.8}),
     "min-p": Option({"min_p": 0.3}),
     "typical": Option({"typical_p": 0.8}),
@@ -71,11 +72,11 @@ OPTIONS: Mapping[str, Option] = {
     "two stop tokens": Option(STOP | {"eos_token_id": [1, 2]}, stop_tokens=(1, 2)),
     "least length": Option(STOP | {"min_length": 4}, stop_tokens=(2,)),
     "stop sequence": Option({"stopping": _sequence_stops}, stop_sequences=((2, 1),)),
-    "max_length": Option(by_length=True),
-    "left padding": Option(padding=2),
+    "max_length": Option(TWO, by_length=True),
+    "left padding": Option(TWO, padding=2),
     "static cache": Option({"cache_implementation": "static"}),
     "quantised cache": Option({"cache_implementation": "quantized"}),
-    "sliding window": Option(sliding_window=3),
+    "sliding window": Option(TWO, sliding_window=3),
 }
 
 

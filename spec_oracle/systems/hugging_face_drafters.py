@@ -74,22 +74,32 @@ def _configured(draft: Module, **settings: Any) -> Module:
     return draft
 
 
-def _other_tokenizer(_: Module, sliding_window: int | None) -> Drafter:
-    """Let the assistant have the tokens in another order, and one more."""
+def _other_tokenizer(_: Module, sliding_window: int | None, *, listed: str) -> Drafter:
+    """Let the assistant have the tokens in another order, and one more; ``listed`` is how it lists them.
+
+    Fast tokenizers list theirs in any order, another one every time.
+    """
     draft = _configured(small_model(2, 1, VOCAB + 1, sliding_window))
     # What is made of tokenizers is kept by them, the assistant's head included: every engine has its own.
-    tokenizers = {"tokenizer": _tokenizer("abc"), "assistant_tokenizer": _tokenizer("cabd")}
+    tokenizers = {"tokenizer": _tokenizer("abc"), "assistant_tokenizer": _tokenizer("cabd", listed)}
     return _Always({"assistant_model": draft, **tokenizers})
 
 
-def _tokenizer(letters: str) -> Any:
+def _tokenizer(letters: str, listed: str = "") -> Any:
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     made = Tokenizer(models.WordLevel({letter: i for i, letter in enumerate(letters)}, unk_token=letters[0]))
-    made.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    # A space is no token: what marks spaces is renamed where two tokenizers differ in it.
+    letter = pre_tokenizers.Split(Regex("."), "isolated")
+    made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), letter])
     made.decoder = decoders.Fuse()
-    return PreTrainedTokenizerFast(tokenizer_object=made)
+
+    class Listing(PreTrainedTokenizerFast):  # type: ignore[misc]
+        def get_vocab(self) -> dict[str, int]:
+            return {letter: letters.index(letter) for letter in listed or letters}
+
+    return Listing(tokenizer_object=made)
 
 
 def _with_arguments(_: Module, __: int | None, **arguments: Any) -> Drafter:
@@ -151,7 +161,8 @@ GENERATORS: Mapping[str, Callable[[Module, int | None], Drafter]] = {
     "unsure assistant": partial(_assistant, assistant_confidence_threshold=0.6),
     "lookup": partial(_with_arguments, prompt_lookup_num_tokens=DRAFT_LENGTH),
     "early exit": partial(_with_arguments, assistant_early_exit=1),
-    "other tokenizer": _other_tokenizer,
+    "other tokenizer": partial(_other_tokenizer, listed="cabd"),
+    "other tokenizer, unsorted": partial(_other_tokenizer, listed="dbac"),
     "multi-token prediction": _multi_token_prediction,
     "block diffusion": _diffusion,
 }
