@@ -117,7 +117,7 @@ class Generate:
 
     def _laws(self, logprobs: Logits) -> NDArray[np.float64]:
         weights = np.exp(np.array(self.keep(logprobs), dtype=np.float64))
-        return weights / weights.sum(axis=-1, keepdims=True)
+        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
     def _draw(self, logprobs: Logits) -> Any:
         import mlx.core as mx

@@ -13,20 +13,25 @@ pytest.importorskip("transformers")
 
 ALL = engine_specimens()
 DEFECTS = [(name, check) for name, found in ALL.items() for check in found.killers]
-CONTROLS = [name for name, found in ALL.items() if found.is_control]
+CONTROLS = [(name, check) for name, found in ALL.items() if found.is_control for check in ("joint", "calls")]
+
+
+def by_cost(cases):
+    """Leave what steps tell, which takes a minute, to the nightly run."""
+    slow = ("length", "draft-law")
+    return [pytest.param(*c, marks=pytest.mark.nightly if c[1] in slow else ()) for c in cases]
 
 
 def outcome(name, check, bench):
     return CHECKS[check].outcome(of_engines(name, {"": ALL[name].engine()}), bench)
 
 
-@pytest.mark.parametrize(("name", "check"), DEFECTS)
+@pytest.mark.parametrize(("name", "check"), by_cost(DEFECTS))
 def test_a_defect_is_killed(name, check):
     assert outcome(name, check, Bench(alpha=1e-8, tokens=3, budget=20.0)).status is Status.FAILED
 
 
-@pytest.mark.parametrize("check", ["joint", "calls"])
-@pytest.mark.parametrize("name", CONTROLS)
+@pytest.mark.parametrize(("name", "check"), CONTROLS)
 def test_a_control_stands(name, check):
     result = outcome(name, check, Bench(alpha=1e-8, tokens=3, budget=20.0))
     assert result.status is Status.PASSED
