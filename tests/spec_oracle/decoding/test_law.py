@@ -36,11 +36,15 @@ class Loop:
         return list(found.texts[0])
 
 
+RULES = [name for name in verifiers.names() if name != "block_transport"]  # which needs a whole toy model
+DAILY = {"token", "greedy_multipath_carry", "traversal"}
+
+
 @pytest.mark.parametrize(
-    ("rule", "num_paths"),
-    [(n, 1) for n in verifiers.names()] + [(n, 2) for n in verifiers.names()],
+    "rule", [pytest.param(rule, marks=() if rule in DAILY else pytest.mark.nightly) for rule in RULES]
 )
-def test_the_law_of_its_texts_is_the_target_s(rule, num_paths):
-    (found,) = audit(Loop(rule, num_paths), options=AuditOptions(tokens=2, checks=[])).subjects
-    assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.EXACT), found.checks[0]
-    assert found.total_variation < 1e-6
+def test_the_law_of_its_texts_is_the_target_s(rule):
+    (found,) = audit(Loop(rule, 2), options=AuditOptions(tokens=2, checks=[])).subjects
+    assert found.evidence is Evidence.EXACT
+    assert found.verdict is not SubjectVerdict.LOSSY
+    assert found.total_variation < 1e-12

@@ -27,7 +27,8 @@ def test_an_adapter_is_audited_as_it_stands(name, tmp_path):
     spec = importlib.util.spec_from_file_location("adapter", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert sum(bool(line.strip()) for line in ADAPTERS[name].splitlines()) <= 25
+    adapter = ADAPTERS[name].partition(f"class {name}")[2]
+    assert sum(bool(line.strip()) for line in adapter.splitlines()) <= 30
     (found,) = audit(
         getattr(module, name), options=AuditOptions(budget=20.0, tokens=3, checks=["calls"])
     ).subjects
