@@ -26,4 +26,13 @@ def specimens(*, num_paths: int = 1) -> Mapping[str, Specimen]:
     for family in _FAMILIES[num_paths]:
         if family != _NEEDS_TORCH or find_spec("torch") is not None:
             import_module(f"spec_oracle.specimens.{family}")
-    return MappingProxyType({name: s for name, s in REGISTERED.items() if s.num_paths == num_paths})
+    return MappingProxyType(
+        {name: s for name, s in REGISTERED.items() if s.num_paths == num_paths and s.engine is None}
+    )
+
+
+@cache
+def engine_specimens() -> Mapping[str, Specimen]:
+    """Return the specimens that are whole engines; they need torch and transformers to run."""
+    import_module("spec_oracle.specimens.cached_defects")
+    return MappingProxyType({name: s for name, s in REGISTERED.items() if s.engine is not None})

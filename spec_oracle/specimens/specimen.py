@@ -18,6 +18,7 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.plain import PlainFunction
 from spec_oracle.specimens.catalogue import CONTROL, MUTANT, catalogue, known_checks
 from spec_oracle.systems.contract import SystemFactory
+from spec_oracle.systems.engine import Engine
 from verifiers import AnyVerifier
 
 Part = TypeVar("Part", bound=Callable[..., Any])
@@ -25,12 +26,15 @@ Part = TypeVar("Part", bound=Callable[..., Any])
 EXACT: Final = "exact"
 """The killer of a defect too small for draws: proof only."""
 
+KINDS: Final = ("verifier", "function", "system", "engine")
+
 
 @dataclass(frozen=True)
 class Specimen:
-    """A known-faulty verifier, function or system, or a control that only looks faulty.
+    """A known-faulty verifier, function, system or engine, or a control that only looks faulty.
 
-    Exactly one of ``verifier`` (enumerable), ``function`` (plain contract) and ``system`` is given.
+    Exactly one of ``verifier`` (enumerable), ``function`` (plain contract), ``system`` and ``engine``, which
+    makes an engine of the system contract, is given.
     ``catalogue_id`` is a number of the catalogue; without one a defect is a "mutant", lossless code a
     "control". ``killers`` are checks that must find the defect, or "exact"; none for a control. ``rule`` is
     the declared rule, ``array`` what a function takes; with fewer than ``num_paths`` paths nothing shows.
@@ -44,14 +48,15 @@ class Specimen:
     verifier: AnyVerifier | None = None
     function: PlainFunction | None = None
     system: SystemFactory | None = None
+    engine: Callable[[], Engine] | None = None
     array: str = "numpy"
     rule: str | None = None
     num_paths: int = 1
 
     def __post_init__(self) -> None:
-        given = [kind for kind in ("verifier", "function", "system") if getattr(self, kind) is not None]
+        given = [kind for kind in KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
-            self._refuse("verifier, function, system", given, "expected exactly one of them")
+            self._refuse(", ".join(KINDS), given, "expected exactly one of them")
         if self.catalogue_id not in {CONTROL, MUTANT, *catalogue()}:
             self._refuse("catalogue_id", self.catalogue_id, "not in the catalogue")
         if strangers := set(self.killers) - known_checks() - {EXACT}:
@@ -79,8 +84,8 @@ class Specimen:
 
     @property
     def kind(self) -> str:
-        """Return "verifier", "function" or "system"."""
-        return next(kind for kind in ("verifier", "function", "system") if getattr(self, kind) is not None)
+        """Return one of `KINDS`."""
+        return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
     @property
     def source(self) -> str:
@@ -99,6 +104,7 @@ def specimen(
     verifier: Callable[[Any], AnyVerifier] | None = None,
     function: Callable[[Any], PlainFunction] | None = None,
     system: Callable[[Any], SystemFactory] | None = None,
+    engine: Callable[[Any], Callable[[], Engine]] | None = None,
     array: str = "numpy",
     rule: str | None = None,
     num_paths: int = 1,
@@ -106,9 +112,9 @@ def specimen(
 ) -> Callable[[Part], Part]:
     """Register the specimen made of the decorated part, which stays what it is.
 
-    One of ``verifier``, ``function`` and ``system`` makes the subject of the part. The part's name, after
-    ``prefix`` and with dashes, names the specimen; other fields as in `Specimen`. Raises `InvalidInputError`
-    for a name that is there already.
+    One of ``verifier``, ``function``, ``system`` and ``engine`` makes the subject of the part. The part's
+    name, after ``prefix`` and with dashes, names the specimen; other fields as in `Specimen`. Raises
+    `InvalidInputError` for a name that is there already.
     """
 
     def register(part: Part) -> Part:
@@ -120,6 +126,7 @@ def specimen(
             None if verifier is None else verifier(part),
             None if function is None else function(part),
             None if system is None else system(part),
+            None if engine is None else engine(part),
             array,
             rule,
             num_paths,

@@ -6,45 +6,15 @@ every random number can be followed. Rows are those of `generate` for one token,
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, TypeAlias
 from unittest import mock
 
+from spec_oracle.systems.hugging_face_drafters import GENERATORS, VOCAB, small_model
+
 Tensor: TypeAlias = Any
-Model: TypeAlias = Any
 
-VOCAB = 3
 PROMPT = (0, 1)
-DRAFT_LENGTH = 2
 LAYERS = 2
-
-
-@cache
-def small_model(seed: int, layers: int, vocab_size: int = VOCAB, sliding_window: int | None = None) -> Model:
-    """Return a Llama, or with a sliding window a Mistral, with random weights in float64: always the same."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
-
-    sizes = {
-        "vocab_size": vocab_size,
-        "hidden_size": 8,
-        "intermediate_size": 8,
-        "num_hidden_layers": layers,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-        "max_position_embeddings": 64,
-        "attn_implementation": "sdpa",
-        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id")),
-    }
-    if sliding_window is None:
-        made = LlamaForCausalLM(LlamaConfig(**sizes))
-    else:
-        made = MistralForCausalLM(MistralConfig(**sizes, sliding_window=sliding_window))
-    made = made.to(torch.float64).eval().requires_grad_(False)
-    generator = torch.Generator().manual_seed(seed)
-    for parameter in made.parameters():
-        parameter.normal_(std=0.45, generator=generator)
-    return made
 
 
 @dataclass(frozen=True)
@@ -82,12 +52,13 @@ def _third_is_one(batch: int, ids: Tensor) -> list[int]:
     return [1] if len(ids) == LAYERS + 1 else [*range(VOCAB)]
 
 
+TWO = {"top_k": 2}
 STOP = {"eos_token_id": 2, "pad_token_id": 0}
 
 OPTIONS: Mapping[str, Option] = {
     "sampling": Option(),
     "temperature": Option({"temperature": 0.6}),
-    "top-k": Option({"top_k": 2}),
+    "top-k": Option(TWO),
     "top-p": Option({"top_p": 0.8}),
     "min-p": Option({"min_p": 0.3}),
     "typical": Option({"typical_p": 0.8}),
@@ -101,49 +72,12 @@ OPTIONS: Mapping[str, Option] = {
     "two stop tokens": Option(STOP | {"eos_token_id": [1, 2]}, stop_tokens=(1, 2)),
     "least length": Option(STOP | {"min_length": 4}, stop_tokens=(2,)),
     "stop sequence": Option({"stopping": _sequence_stops}, stop_sequences=((2, 1),)),
-    "max_length": Option(by_length=True),
-    "left padding": Option(padding=2),
+    "max_length": Option(TWO, by_length=True),
+    "left padding": Option(TWO, padding=2),
     "static cache": Option({"cache_implementation": "static"}),
     "quantised cache": Option({"cache_implementation": "quantized"}),
-    "sliding window": Option(sliding_window=3),
+    "sliding window": Option(TWO, sliding_window=3),
 }
-
-
-def _assisted(**settings: Any) -> Callable[["Generate"], dict[str, Any]]:
-    def arguments(engine: "Generate") -> dict[str, Any]:
-        fixed = {"num_assistant_tokens": DRAFT_LENGTH, "assistant_confidence_threshold": 0.0}
-        for name, value in {**fixed, "num_assistant_tokens_schedule": "constant", **settings}.items():
-            setattr(engine.draft.generation_config, name, value)
-        return {"assistant_model": engine.draft}
-
-    return arguments
-
-
-def _universal(engine: "Generate") -> dict[str, Any]:
-    """Let the assistant have the tokens in another order, and one more."""
-    own, others = engine.tokenizers
-    return {**_assisted()(engine), "tokenizer": own, "assistant_tokenizer": others}
-
-
-def _tokenizer(letters: str) -> Any:
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    made = Tokenizer(models.WordLevel({letter: i for i, letter in enumerate(letters)}, unk_token=letters[0]))
-    made.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
-    made.decoder = decoders.Fuse()
-    return PreTrainedTokenizerFast(tokenizer_object=made)
-
-
-GENERATORS: Mapping[str, Callable[["Generate"], dict[str, Any]]] = {
-    "assistant": _assisted(),
-    "adaptive assistant": _assisted(num_assistant_tokens_schedule="heuristic", num_assistant_tokens=1),
-    "unsure assistant": _assisted(assistant_confidence_threshold=0.6),
-    "lookup": lambda _: {"prompt_lookup_num_tokens": DRAFT_LENGTH},
-    "early exit": lambda _: {"assistant_early_exit": 1},
-    "other tokenizer": _universal,
-}
-"""What a drafter adds to the arguments of `generate`."""
 
 
 class Generate:
@@ -152,14 +86,9 @@ class Generate:
     vocab_size = VOCAB
 
     def __init__(self, generator: str, option: str) -> None:
-        import copy
-
-        self.drafter_arguments, self.option = GENERATORS[generator], OPTIONS[option]
-        window, others = self.option.sliding_window, generator == "other tokenizer"
-        self.model = copy.deepcopy(small_model(1, LAYERS, VOCAB, window))
-        self.draft = copy.deepcopy(small_model(2, 1, VOCAB + others, window))
-        # What is made of tokenizers is kept by them, the assistant's head included: every engine has its own.
-        self.tokenizers: tuple[Any, ...] = (_tokenizer("abc"), _tokenizer("cabd")) if others else ()
+        self.option = OPTIONS[option]
+        self.model = small_model(1, LAYERS, VOCAB, self.option.sliding_window)
+        self.drafting = GENERATORS[generator](self.model, self.option.sliding_window)
         # Lookup drafts from what was said before.
         self.prompts = ((0, 1, 2, 0),) if generator == "lookup" else (PROMPT,)
         self.stop_tokens, self.stop_sequences = self.option.stop_tokens, self.option.stop_sequences
@@ -173,12 +102,9 @@ class Generate:
     def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""
         self.drafted = self.accepted = 0
-        with mock.patch.object(
-            self.model,
-            "_get_candidate_generator",
-            self._watched(self.model._get_candidate_generator),  # noqa: SLF001
-        ):
-            return self._text(prompt, max_new_tokens, seed, **self.drafter_arguments(self))
+        make = self._watched(self.model._get_candidate_generator)  # noqa: SLF001  # no public name
+        with self.drafting() as arguments, mock.patch.object(self.model, "_get_candidate_generator", make):
+            return self._text(prompt, max_new_tokens, seed, **arguments)
 
     def generate_plain(
         self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None

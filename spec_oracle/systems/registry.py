@@ -1,7 +1,7 @@
 """Third-party engines that are audited as a whole, by name; nothing is imported until one is asked for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -39,6 +39,14 @@ class WholeEngine:
         return engines
 
 
+_MLX = WholeEngine(
+    "mlx-lm",
+    "mlx_engine:engines",
+    ("mlx", "mlx_lm"),
+    'pip install "mlx[cpu]==0.32.4" mlx-lm==0.32.2',
+    "speculative_generate_step with a sampler that can be followed",
+)
+
 WHOLE_ENGINES: Mapping[str, WholeEngine] = {
     "transformers-generate": WholeEngine(
         "transformers",
@@ -46,5 +54,9 @@ WHOLE_ENGINES: Mapping[str, WholeEngine] = {
         ("torch", "transformers"),
         "pip install transformers==5.23.0",
         "generate() of small random models; see docs/transformers-generate.md",
+    ),
+    "mlx-lm-generate": _MLX,
+    "mlx-lm-penalties": replace(
+        _MLX, adapter="mlx_engine:penalties", notes="see docs/findings/mlx-lm-penalties.md"
     ),
 }

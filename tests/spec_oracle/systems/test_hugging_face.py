@@ -15,6 +15,9 @@ pytest.importorskip("transformers")
 
 from spec_oracle.systems.hugging_face import GENERATORS, Generate, engines
 
+LOSSY = {"other tokenizer, unsorted"}
+"""See docs/findings/transformers-other-tokenizer.md."""
+
 
 def report_on(generator, option, tokens):
     subject = of_engines(f"{generator}, {option}", {"": Generate(generator, option)})
@@ -24,10 +27,10 @@ def report_on(generator, option, tokens):
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
-def test_every_generator_of_candidates_is_proved_lossless(generator):
-    found = report_on(generator, "top-k", 2)
-    assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.EXACT)
-    assert found.total_variation < 1e-6
+def test_every_generator_of_candidates_is_proved(generator):
+    found = report_on(generator, "top-k", 3)
+    verdict = SubjectVerdict.LOSSY if generator in LOSSY else SubjectVerdict.LOSSLESS
+    assert (found.verdict, found.evidence) == (verdict, Evidence.EXACT)
 
 
 def test_text_behind_a_stop_sequence_is_found():

@@ -1,0 +1,167 @@
+"""mlx-lm's speculative decoding as an engine: small random models, its own filters and logits processors.
+
+MLX draws in C++, where nothing can be followed; but mlx-lm lets its user bring the sampler. Ours draws from
+`random` by the row that mlx-lm's filter leaves, so that the law of the rest of it can be enumerated.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Logits: TypeAlias = Any
+
+VOCAB = 3
+
+
+def small_model(seed: int) -> Any:
+    """Return a Llama of two layers with random weights in float32: always the same."""
+    import mlx.core as mx
+    from mlx.utils import tree_map
+    from mlx_lm.models.llama import Model, ModelArgs
+
+    made = Model(
+        ModelArgs(
+            model_type="llama",
+            hidden_size=8,
+            num_hidden_layers=2,
+            intermediate_size=8,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            rms_norm_eps=1e-6,
+            vocab_size=VOCAB,
+            tie_word_embeddings=False,
+        )
+    )
+    rng = np.random.default_rng(seed)
+    made.update(
+        tree_map(lambda p: mx.array(0.45 * rng.standard_normal(p.shape), mx.float32), made.parameters())
+    )
+    mx.eval(made.parameters())
+    return made
+
+
+class Generate:
+    """`speculative_generate_step` with one filter and some processors; it keeps the system contract."""
+
+    vocab_size = VOCAB
+    prompts = ((1,), (0, 1))
+
+    def __init__(
+        self, draft_length: int, keep: Callable[[Logits], Logits], processors: Sequence[Any] = ()
+    ) -> None:
+        self.model, self.draft, self.draft_length = small_model(1), small_model(2), draft_length
+        self.keep, self.processors = keep, [*processors]
+        self.drafted = self.accepted = 0
+
+    def __deepcopy__(self, memo: Any) -> "Generate":
+        """Share the models: every text begins with caches of its own."""
+        return Generate(self.draft_length, self.keep, self.processors)
+
+    def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
+        """Return the law of the next token, filter and processors included, [V]."""
+        import mlx.core as mx
+
+        seen: list[NDArray[np.float64]] = []
+
+        def look(logprobs: Logits) -> Any:
+            seen.append(self._laws(logprobs)[0])
+            return mx.array([0], mx.uint32)
+
+        self._plain(context, 1, look)
+        return seen[0]
+
+    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
+        """Decode speculatively."""
+        import mlx.core as mx
+        from mlx_lm.generate import speculative_generate_step
+
+        if seed is not None:
+            random.seed(seed)
+        steps = speculative_generate_step(
+            mx.array(prompt),
+            self.model,
+            self.draft,
+            num_draft_tokens=self.draft_length,
+            max_tokens=max_new_tokens,
+            sampler=self._draw,
+            logits_processors=self.processors or None,
+        )
+        tokens, _, drafted = zip(*steps, strict=True)
+        # What was drafted in vain is not told; a text of which some tokens were no drafts shows rejections.
+        self.accepted, self.drafted = sum(map(bool, drafted)), max_new_tokens
+        return [int(token) for token in tokens]
+
+    def generate_plain(
+        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
+    ) -> list[int]:
+        """Decode without a drafter."""
+        if seed is not None:
+            random.seed(seed)
+        return self._plain(prompt, max_new_tokens, self._draw)
+
+    def _plain(self, prompt: Sequence[int], count: int, sampler: Callable[[Logits], Any]) -> list[int]:
+        import mlx.core as mx
+        from mlx_lm.generate import generate_step
+
+        steps = generate_step(
+            mx.array(prompt),
+            self.model,
+            max_tokens=count,
+            sampler=sampler,
+            logits_processors=self.processors or None,
+        )
+        return [int(token) for token, _ in steps]
+
+    def _laws(self, logprobs: Logits) -> NDArray[np.float64]:
+        weights = np.exp(np.array(self.keep(logprobs), dtype=np.float64))
+        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+    def _draw(self, logprobs: Logits) -> Any:
+        import mlx.core as mx
+
+        tokens = [random.choices(range(VOCAB), row)[0] for row in self._laws(logprobs).tolist()]  # noqa: S311
+        return mx.array(tokens, mx.uint32)
+
+
+def _top_2(logprobs: Logits) -> Logits:
+    from mlx_lm.sample_utils import apply_top_k
+
+    return apply_top_k(logprobs, 2)
+
+
+def _top_p(logprobs: Logits) -> Logits:
+    from mlx_lm.sample_utils import apply_top_p
+
+    return apply_top_p(logprobs, 0.6)
+
+
+def _min_p(logprobs: Logits) -> Logits:
+    from mlx_lm.sample_utils import apply_min_p
+
+    return apply_min_p(logprobs, 0.5)
+
+
+def engines() -> dict[str, Generate]:
+    """Return engines by filter, draft length, and with a logit bias."""
+    from mlx_lm.sample_utils import make_logits_processors
+
+    return {
+        "top-k": Generate(1, _top_2),
+        "drafts of two": Generate(2, _top_2),
+        "top-p": Generate(1, _top_p),
+        "min-p": Generate(1, _min_p),
+        "bias": Generate(1, _top_2, make_logits_processors(logit_bias={1: -1.5})),
+    }
+
+
+def penalties() -> dict[str, Generate]:
+    """Return engines by the penalty that they apply."""
+    from mlx_lm.sample_utils import make_logits_processors
+
+    return {
+        name: Generate(1, _top_2, make_logits_processors(**{f"{name}_penalty": value}))
+        for name, value in (("repetition", 1.7), ("presence", 1.0), ("frequency", 1.0))
+    }
