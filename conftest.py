@@ -19,6 +19,7 @@ _LEFT_OUT = {
     "cuda": "make test-gpu",
     "lm": "make test-lm",
     "engines": "make test-engines",
+    "servers": "make test-servers",
     "nightly": "make test-nightly",
 }
 _counts: Counter[str] = Counter()

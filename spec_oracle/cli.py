@@ -1,4 +1,4 @@
-"""The command line: ``spec-oracle audit | efficiency | optimum | specimens | claims | instance | sweep``."""
+"""The command line: ``spec-oracle audit | audit-server | diff | efficiency | optimum | ...``."""
 
 import os
 import shlex
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from spec_oracle.errors import SpecOracleError
 
     given = sys.argv[1:] if arguments is None else list(arguments)
-    options = _parser().parse_args(given)
+    options = command_parser().parse_args(given)
     options.command_line = shlex.join(["spec-oracle", *given])
     try:
         code: int = options.run(options)
@@ -43,9 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser() -> ArgumentParser:
+def command_parser() -> ArgumentParser:
+    """Return the parser of all commands."""
     # Imported only now: `verifiers` is known to be ours.
     from spec_oracle.commands.audit import add_audit, add_specimens
+    from spec_oracle.commands.audit_server import add_audit_server
+    from spec_oracle.commands.difference import add_diff
     from spec_oracle.commands.efficiency import add_claims, add_efficiency, add_optimum
     from spec_oracle.commands.instances import add_instance
     from spec_oracle.commands.options import Parser
@@ -55,6 +58,8 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--version", action="version", version=f"spec-oracle {tool_version()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     add_audit(commands)
+    add_audit_server(commands)
+    add_diff(commands)
     add_efficiency(commands)
     add_optimum(commands)
     add_specimens(commands)

@@ -7,6 +7,6 @@ from spec_oracle.own_verifiers import require_own_verifiers
 
 require_own_verifiers()
 
-from verifiers.errors import InvalidInputError, SpecOracleError  # noqa: E402  # only now known to be ours
+from verifiers.errors import InvalidInputError, SpecOracleError, unknown  # noqa: E402  # only now known as ours
 
-__all__ = ["InvalidInputError", "SpecOracleError"]
+__all__ = ["InvalidInputError", "SpecOracleError", "unknown"]

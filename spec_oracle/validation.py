@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import InvalidInputError, unknown
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ def require_share(value: Any, name: str) -> float:
 def require_one_of(value: T, name: str, known: Iterable[T]) -> T:
     """Return one of the ``known`` values."""
     if value not in (choices := list(known)):
-        raise InvalidInputError(f"{name}: unknown {value!r}; known ones are {', '.join(map(str, choices))}")
+        raise InvalidInputError(f"{name}: {unknown(str(value), map(str, choices))}")
     return value
 
 

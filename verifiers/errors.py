@@ -1,5 +1,8 @@
 """The errors of both packages: one base, so that a caller can catch everything this project raises."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class SpecOracleError(Exception):
     """Base of every error that spec-oracle raises on purpose."""
@@ -7,3 +10,15 @@ class SpecOracleError(Exception):
 
 class InvalidInputError(SpecOracleError, ValueError):
     """An argument is malformed; the message names the argument, the offending index and the value."""
+
+
+def unknown(name: str, names: Iterable[str], what: str = "") -> str:
+    """Return "unknown WHAT NAME" with the nearest of the known names, where one is near, and all of them.
+
+    >>> unknown("blok", ["token", "block"], "verifier")
+    "unknown verifier 'blok'; did you mean 'block'? known ones are token, block"
+    """
+    known = list(names)
+    near = get_close_matches(name, known, n=1, cutoff=0.7)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"unknown {what and what + ' '}{name!r}; {hint}known ones are {', '.join(known)}"

@@ -1,6 +1,6 @@
 """Verifiers by name."""
 
-from verifiers.errors import InvalidInputError
+from verifiers.errors import InvalidInputError, unknown
 from verifiers.interface import AnyVerifier
 from verifiers.rules.balanced_multipath_block import BalancedMultipathBlockVerifier
 from verifiers.rules.block import BlockVerifier
@@ -57,5 +57,4 @@ def get(name: str) -> AnyVerifier:
     try:
         return _REGISTRY[name]
     except KeyError:
-        known = ", ".join(_REGISTRY)
-        raise InvalidInputError(f"name: unknown verifier {name!r}; known ones are {known}") from None
+        raise InvalidInputError(f"name: {unknown(name, _REGISTRY, 'verifier')}") from None

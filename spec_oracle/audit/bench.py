@@ -7,10 +7,16 @@ from typing import Any
 from spec_oracle.audit.draws import Sample, Sampler
 from spec_oracle.audit.evidence.findings import Findings
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import Status
+from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.plain import ContractError, SubjectRaisedError
 from spec_oracle.statistics import DEFAULT_ALPHA
 from spec_oracle.toy import Instance
+
+SHAPES_SHARE = 0.4
+"""Share of the budget that other shapes may take, in an audit of one subject."""
+
+LEAST_PART = 0.15
+"""That much of it is left to each of many subjects."""
 
 _TRIAL = 16
 
@@ -23,7 +29,8 @@ class Bench:
     ``vocab_size`` and ``draft_length`` of the toys on which laws are found, unless the user's ``instances``
     replace them; ``tokens`` of the longest texts of engines, None for as many as are cheap, and ``prompts``
     in place of their own; ``exact`` and ``array`` are the arithmetic of what is enumerated. ``findings`` is
-    what `joint` found, None before it ran, or where a check is run on its own.
+    what `joint` found, ``plain_law`` the result of `plain-law`, None before they ran or where a check is run
+    on its own. ``part`` is the subject's part of the run; ``most_shapes`` limits `shapes`, besides time.
     """
 
     alpha: float = DEFAULT_ALPHA
@@ -37,13 +44,26 @@ class Bench:
     exact: bool = False
     array: str = "numpy"
     findings: Findings | None = None
+    plain_law: CheckResult | None = None
+    part: float = 1.0
+    most_shapes: int | None = None
     _pace: float | None = field(default=None, init=False)
+
+    @property
+    def shape_seconds(self) -> float:
+        """How long the check `shapes` may take: the more subjects a run has, the shorter."""
+        return SHAPES_SHARE * self.budget * max(self.part, LEAST_PART)
 
     def toys(self, num_paths: int) -> Mapping[str, Instance]:
         """Return the instances on which the law of one call is found."""
         if self.instances is not None:
             return self.instances
         return panel(self.vocab_size, self.draft_length, num_paths, self.seed)
+
+    @property
+    def is_plain_law_open(self) -> bool:
+        """Whether `plain-law` ran, and did not pass."""
+        return self.plain_law is not None and self.plain_law.status is not Status.PASSED
 
     def is_law_wrong(self, subject: Any) -> bool:
         """Whether `joint` has found the law of one call wrong, or it is declared to be."""

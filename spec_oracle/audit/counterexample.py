@@ -8,7 +8,7 @@ from typing import Any
 
 from spec_oracle.audit.evidence.findings import Findings, FoundText, Law
 from spec_oracle.audit.options import AuditOptions
-from spec_oracle.audit.results import Counterexample
+from spec_oracle.audit.results import Counterexample, TextCounterexample
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance
@@ -21,12 +21,14 @@ ROUNDING = 1e-13
 
 def counterexample(
     subject: str, found: Findings, options: AuditOptions, max_paths: int
-) -> Counterexample | None:
+) -> Counterexample | TextCounterexample | None:
     """Return the smallest instance that shows the defect found, None where none was proven or drawn.
 
     Where the exact law can be had on any instance, Hypothesis looks for a small one; else, and where it finds
     none, it is the worst instance of the audit. Texts of engines grow only as long as none is wrong.
     """
+    if isinstance(found.text, TextCounterexample):
+        return found.text
     if found.text is not None:
         return _of_text(subject, found.text, options)
     if found.worst is None:
@@ -96,7 +98,8 @@ def _described(subject: str, instance: Instance, law: Law, options: AuditOptions
     )
     sequence, _, actual = law.largest_gap
     gap = Gap(sequence, instance.exact.target.probability(sequence), as_fraction(actual))
-    return Counterexample(instance, gap, as_fraction(law.total_variation), file, reproduce)
+    masses = tuple(map(as_fraction, law.extended().reshape(-1)))
+    return Counterexample(instance, gap, as_fraction(law.total_variation), masses, file, reproduce)
 
 
 def _of_text(subject: str, found: FoundText, options: AuditOptions) -> Counterexample:
@@ -104,7 +107,9 @@ def _of_text(subject: str, found: FoundText, options: AuditOptions) -> Counterex
     name = f"{subject}/{found.engine}" if found.engine else subject
     words = ["--tokens", str(found.tokens), "--prompt", ",".join(map(str, found.prompt))]
     reproduce = shlex.join(["spec-oracle", "audit", name, *words, *options.to_reproduce()])
-    return Counterexample(None, found.gap, found.total_variation, None, reproduce, found.prompt, found.tokens)
+    return Counterexample(
+        None, found.gap, found.total_variation, (), None, reproduce, found.prompt, found.tokens
+    )
 
 
 def as_fraction(value: Any, largest_denominator: int = 10**5) -> Any:

@@ -90,13 +90,25 @@ class Sample:
     @property
     def largest_gap(self) -> Gap:
         """The text with the largest gap, as drawn."""
-        shape = (self.instance.vocab_size,) * len(self.lengths)
-        return largest_gap(self.law, self.cells / self.draws, shape)
+        return largest_gap(self.law, self.cells / self.draws, self._shape)
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return (self.instance.vocab_size,) * len(self.lengths)
+
+    def extended(self) -> NDArray[np.float64]:
+        """Return the law of the first L+1 tokens as drawn, shape (V,) * (L+1)."""
+        return (self.cells / self.draws).reshape(self._shape)
+
+    @property
+    def accepted_length_pmf(self) -> tuple[float, ...]:
+        """P(tau = 0), ..., P(tau = L), as drawn."""
+        return tuple(self.lengths / max(self.draws, 1))
 
     @property
     def block_efficiency(self) -> float:
         """Mean emission length, tokens per call."""
-        return float(self.lengths @ np.arange(1, len(self.lengths) + 1) / max(self.draws, 1))
+        return float(sum(n * share for n, share in enumerate(self.accepted_length_pmf, start=1)))
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """What is declared of a subject, whatever its kind."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 ROUNDING = 1e-12
 """Largest total variation that float64 rounding may cause in an audit; rationals cause none."""
@@ -17,7 +17,7 @@ class Facts:
     ``rule_at(draft_length)`` names the built-in verifier whose accepted-length law it declares;
     ``declared_lossy`` is the reason of rules that relax the law on purpose, "" for others; ``tolerance`` is
     the total variation that its arithmetic explains; ``known`` names checks whose failure is on record, with
-    the reason or the page that tells of it.
+    the reason or the page that tells of it; ``expected`` those of them that the user's configuration names.
     """
 
     rule_at: Callable[[int], str] | None = None
@@ -26,6 +26,14 @@ class Facts:
     known: Mapping[str, str] = field(default_factory=dict)
     version: str | None = None
     notes: tuple[str, ...] = ()
+    expected: frozenset[str] = frozenset()
+
+    def expecting(self, failures: Mapping[str, str], skipped: Mapping[str, str]) -> "Facts":
+        """Return the facts with the failures that the user expects, and what is left out, by check: reasons.
+
+        What is left out is on record too: it is out of date where the check would not apply.
+        """
+        return replace(self, known={**self.known, **skipped, **failures}, expected=frozenset(failures))
 
 
 NOTHING_DECLARED = Facts()

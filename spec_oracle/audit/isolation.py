@@ -10,12 +10,13 @@ import os
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 from pebble import ProcessExpired
@@ -26,8 +27,8 @@ from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.results import AuditReport, CheckResult, Status, SubjectReport
-from spec_oracle.audit.run import report_on, results
-from spec_oracle.audit.subjects.resolve import require_name, resolve_subject
+from spec_oracle.audit.run import as_subject, report_on, results
+from spec_oracle.audit.subjects.resolve import require_name
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.statistics import split
 from spec_oracle.threads import one_torch_thread
@@ -38,19 +39,19 @@ SHOWN_OUTPUT = 2000
 
 @dataclass(frozen=True)
 class Isolation:
-    """``jobs`` processes at a time, each for ``timeout`` seconds and ``memory`` bytes at most (None: any)."""
+    """``jobs`` processes at a time, each for ``timeout`` seconds and ``memory`` GiB at most (None: any)."""
 
     jobs: int = 1
     timeout: float = 900.0
-    memory: int | None = None
+    memory: float | None = None
 
     def __post_init__(self) -> None:
         if self.jobs < 1:
             raise InvalidInputError(f"jobs: expected at least 1, got {self.jobs}")
         if not self.timeout > 0:
             raise InvalidInputError(f"timeout: expected a positive number of seconds, got {self.timeout}")
-        if self.memory is not None and self.memory < 1:
-            raise InvalidInputError(f"memory: expected a positive number of bytes, got {self.memory}")
+        if self.memory is not None and not self.memory > 0:
+            raise InvalidInputError(f"memory: expected a positive number of GiB, got {self.memory}")
 
 
 def audit_apart(
@@ -58,9 +59,11 @@ def audit_apart(
     options: AuditOptions | None = None,
     isolation: Isolation | None = None,
     progress: Callable[[str], None] = lambda _: None,
+    own: Mapping[str, AuditOptions] = MappingProxyType({}),
 ) -> AuditReport:
     """Audit subjects given by name, each in a process of its own; reports do not depend on ``jobs``.
 
+    ``own`` are the options of single subjects, in place of ``options`` but for what is of the whole run.
     Raises `InvalidInputError` for a name that cannot lead anywhere. After Ctrl-C the report holds what is
     done.
     """
@@ -71,7 +74,8 @@ def audit_apart(
     reports: dict[int, SubjectReport] = {}
     running: dict[Future[SubjectReport], int] = {}
     concurrently: Any = process  # its types say mp_context, it reads context
-    start = concurrently(timeout=limits.timeout, context=_context(names, chosen), daemon=False)
+    how = [own.get(name, chosen) for name in names]
+    start = concurrently(timeout=limits.timeout, context=_context(names, how), daemon=False)
     apart = start(_audited)
     with TemporaryDirectory() as scratch:
         folders = [Path(scratch, str(number)) for number in range(len(names))]
@@ -80,34 +84,36 @@ def audit_apart(
             while waiting or running:
                 while waiting and len(running) < limits.jobs:
                     number, (name, folder) = waiting.pop(0)
-                    running[apart(name, chosen, alpha, folder, limits.memory)] = number
+                    running[apart(name, how[number], alpha, folder, limits.memory)] = number
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     number = running.pop(future)
-                    reports[number] = _report(names[number], folders[number], future, chosen, alpha, limits)
-                    progress(f"[{len(reports)}/{len(names)}] {names[number]}: {reports[number].verdict}")
+                    name, folder = names[number], folders[number]
+                    reports[number] = _report(name, folder, future, how[number], alpha, limits)
+                    progress(f"[{len(reports)}/{len(names)}] {name}: {reports[number].verdict}")
         except KeyboardInterrupt:
             for future in running:
                 future.cancel()
         listed = (
-            reports.get(number) or _remains(name, folder, "interrupted", chosen, alpha)
+            reports.get(number) or _remains(name, folder, "interrupted", how[number], alpha)
             for number, (name, folder) in enumerate(zip(names, folders, strict=True))
         )
         return AuditReport(tuple(listed), chosen.seed, chosen.alpha)
 
 
-def _context(names: Sequence[str], options: AuditOptions) -> Any:
+def _context(names: Sequence[str], options: Iterable[AuditOptions]) -> Any:
     # Fresh processes, since array libraries do not survive a fork of their threads; where there is a fork
     # server it imports them once, before any thread is started.
     if "forkserver" not in get_all_start_methods():
         return get_context("spawn")
     context = get_context("forkserver")
-    torch = ["torch"] * (options.array == "torch" or any(name in engines.engine_names() for name in names))
+    arrays = {how.array for how in options}
+    torch = ["torch"] * ("torch" in arrays or any(name in engines.engine_names() for name in names))
     context.set_forkserver_preload(["spec_oracle.audit.isolation", *torch])
     return context
 
 
 def _audited(
-    name: str, options: AuditOptions, alpha: float, folder: Path, memory: int | None
+    name: str, options: AuditOptions, alpha: float, folder: Path, memory: float | None
 ) -> SubjectReport:
     """Load and audit one subject, in its own process; the diary is in ``folder``, and what it prints."""
     folder.mkdir()
@@ -119,7 +125,7 @@ def _audited(
             diary.flush()
 
         try:
-            subject = resolve_subject(name, array=options.array, num_paths=options.num_paths)
+            subject = as_subject(name, options)
         except InvalidInputError as error:
             return _unloaded(name, str(error), options, alpha, error=str(error))
         except SpecOracleError as error:
@@ -135,7 +141,7 @@ def _audited(
         return report
 
 
-def _confine(output: Path, memory: int | None) -> None:
+def _confine(output: Path, memory: float | None) -> None:
     """Send what this process prints to a file, leave Ctrl-C to its parent, and limit its memory."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdout.flush()
@@ -147,7 +153,7 @@ def _confine(output: Path, memory: int | None) -> None:
         import resource
 
         # Data, not address space: drivers of accelerators reserve far more addresses than they use.
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+        resource.setrlimit(resource.RLIMIT_DATA, (int(memory * 2**30),) * 2)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """How to audit, validated once."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from spec_oracle.audit.bench import Bench
@@ -20,9 +20,10 @@ class AuditOptions:
     ``num_paths`` None stands for two paths, and for one where a subject takes only one. ``alpha`` is the
     false-alarm rate of the whole run; ``budget`` seconds for each check that draws; ``instances`` replace the
     built-in panel; ``tokens`` is how long the texts of engines are, None for as long as is cheap, ``prompts``
-    replace their own; ``checks`` names those to run besides `joint`, None stands for all, ``skip`` those to
-    leave out; ``counterexamples`` is the folder for the instances of lossy subjects, None to save nothing;
-    ``shrink`` asks for the smallest counterexample. Raises `InvalidInputError` for values that make no sense.
+    replace their own; ``checks`` names those to run besides `joint`, None stands for all; ``skip`` those to
+    leave out and ``expected`` those that fail, each with the reason; ``counterexamples`` is the folder for
+    the instances of lossy subjects, None to save nothing; ``shrink`` asks for the smallest counterexample.
+    Raises `InvalidInputError` for values that make no sense.
     """
 
     vocab_size: int = 3
@@ -37,7 +38,8 @@ class AuditOptions:
     tokens: int | None = None
     prompts: tuple[tuple[int, ...], ...] = ()
     checks: Collection[str] | None = None
-    skip: Collection[str] = ()
+    skip: Mapping[str, str] = field(default_factory=dict)
+    expected: Mapping[str, str] = field(default_factory=dict)
     counterexamples: Path | None = None
     shrink: bool = True
 
@@ -59,11 +61,12 @@ class AuditOptions:
             raise InvalidInputError("instances: expected at least one, got none")
         require_known("checks", self.checks or ())
         require_known("skip", self.skip)
+        require_known("expected", self.expected)
 
     def reason_to_skip(self, check: str) -> str:
         """Return why the user left a check out; "" where it is wanted."""
         if check in self.skip:
-            return "as asked"
+            return self.skip[check] or "as asked"
         if self.instances is not None and check not in ("joint", "length"):
             return "on given instances only the law of one call is judged"
         return "" if self.checks is None or check in {*self.checks, "joint"} else "not asked for"
@@ -81,14 +84,15 @@ class AuditOptions:
             prompts=self.prompts,
             exact=self.exact,
             array=self.array,
+            part=alpha / self.alpha,
         )
 
     def to_reproduce(self) -> list[str]:
-        """Return the command-line options on which the law found on an instance depends."""
+        """Return the command-line options on which what is found depends."""
         usual = AuditOptions()
         words = ["--exact"] * self.exact
-        for field in ("array", "num_paths", "seed", "alpha", "budget"):
-            value = getattr(self, field)
-            if value != getattr(usual, field):
-                words += [f"--{field.replace('_', '-')}", str(value)]
+        for name in ("array", "vocab_size", "draft_length", "num_paths", "seed", "alpha", "budget"):
+            value = getattr(self, name)
+            if value != getattr(usual, name):
+                words += [f"--{name.replace('_', '-')}", str(value)]
         return words

@@ -1,5 +1,6 @@
 """What an audit says: checks, verdicts, counterexamples, and the report that holds them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -66,27 +67,29 @@ class CheckResult:
     def is_settled(self) -> bool:
         """Whether it leaves nothing open: passed, not to be asked, left out by the user, or failed as known.
 
-        A check that passes although its failure is on record is not settled: the record is out of date.
+        A check on record that passes, or does not apply, is not settled: the record is out of date.
         """
         if self.status is Status.FAILED:
             return bool(self.known)
-        if self.status is Status.PASSED:
+        if self.status in (Status.PASSED, Status.NOT_APPLICABLE):
             return not self.known
-        return self.status in (Status.NOT_APPLICABLE, Status.SKIPPED)
+        return self.status is Status.SKIPPED
 
 
 @dataclass(frozen=True)
 class Counterexample:
     """The smallest instance found on which the subject is lossy, and how to see it again.
 
-    ``gap`` holds the sequence with the largest gap; ``reproduce`` is a command line; ``file`` is where the
-    instance was saved. An engine has no ``instance``: it generates another law of texts of at most ``tokens``
-    tokens after ``prompt``.
+    ``gap`` holds the sequence with the largest gap; ``actual`` the mass of every text of L+1 tokens as found,
+    in lexicographic order; ``reproduce`` is a command line; ``file`` is where the instance was saved. An
+    engine has no ``instance``: it generates another law of texts of at most ``tokens`` tokens after
+    ``prompt``.
     """
 
     instance: Instance | None
     gap: Gap
     total_variation: Any
+    actual: tuple[Any, ...]
     file: str | None
     reproduce: str
     prompt: tuple[int, ...] = ()
@@ -94,15 +97,51 @@ class Counterexample:
 
 
 @dataclass(frozen=True)
+class TextCounterexample:
+    """A text that a server sends too often or too rarely, and how to ask for it.
+
+    ``tokens`` after ``prompt`` are the text, or, with ``is_prefix``, what it begins with; None stands for any
+    other token. ``seen`` of ``draws`` texts, with a confidence interval, where ``expected`` is right.
+    """
+
+    prompt: Any
+    tokens: tuple[Any, ...]
+    is_prefix: bool
+    expected: float
+    seen: float
+    lower: float
+    upper: float
+    draws: int
+    reproduce: str
+
+
+@dataclass(frozen=True)
+class InstanceFigures:
+    """What was found of the law of one call on one instance.
+
+    ``digest`` names the instance by its rows. ``block_efficiency`` and ``optimum`` (the most that any
+    verifier reaches under the same drafting) in tokens per call; ``accepted_length`` is P(tau = 0..L),
+    ``of_rule`` that of the declared rule, empty where none is declared.
+    """
+
+    name: str
+    digest: str
+    block_efficiency: float
+    optimum: float | None
+    accepted_length: tuple[float, ...]
+    of_rule: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class SubjectReport:
     """All that was found about one subject.
 
     ``total_variation`` is the largest over the instances tried (tokens' probability mass): exact, or as
-    estimated from draws. ``block_efficiency`` and ``optimum`` (tokens per call) are means over those
-    instances; ``optimum`` is the most that any verifier reaches under the same drafting. ``scope`` says in
-    lines what the verdict covers; ``rule`` is the built-in verifier that the subject declares to be.
-    ``output`` is what the code under test printed, shortened; ``error`` says why it could not be
-    audited at all: a name that leads nowhere, or a fault of ours.
+    estimated from draws. ``figures`` are those of each instance, ``block_efficiency`` and ``optimum`` (tokens
+    per call) their means. ``scope`` says in lines what the verdict covers; ``rule`` is the built-in verifier
+    that the subject declares to be, or was identified as, by equal laws. ``output`` is what the code under
+    test printed, shortened; ``error`` says why it could not be audited at all: a name that leads nowhere, or
+    a fault of ours.
     """
 
     subject: str
@@ -114,14 +153,25 @@ class SubjectReport:
     scope: tuple[str, ...] = ()
     total_variation: float | None = None
     smallest_detectable_tv: float | None = None
-    block_efficiency: float | None = None
-    optimum: float | None = None
-    counterexample: Counterexample | None = None
+    figures: tuple[InstanceFigures, ...] = ()
+    counterexample: Counterexample | TextCounterexample | None = None
     version: str | None = None
     rule: str | None = None
+    rule_identified: bool = False
     notes: tuple[str, ...] = ()
     output: str = ""
     error: str = ""
+
+    @property
+    def block_efficiency(self) -> float | None:
+        """Tokens per call, mean over the instances."""
+        return _mean(figures.block_efficiency for figures in self.figures)
+
+    @property
+    def optimum(self) -> float | None:
+        """The most tokens per call that any verifier reaches, mean over the instances."""
+        optima = [figures.optimum for figures in self.figures]
+        return None if None in optima else _mean(value for value in optima if value is not None)
 
     @property
     def headroom(self) -> float | None:
@@ -129,6 +179,11 @@ class SubjectReport:
         if self.block_efficiency is None or not self.optimum:
             return None
         return 1 - self.block_efficiency / self.optimum
+
+
+def _mean(numbers: Iterable[float]) -> float | None:
+    listed = list(numbers)
+    return sum(listed) / len(listed) if listed else None
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,21 @@
 """Runs the checks of subjects, in two loops: over the subjects, and over the registry of checks."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from spec_oracle.audit.bench import Bench
-from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.checks import CHECKS, Check
 from spec_oracle.audit.counterexample import counterexample
 from spec_oracle.audit.evidence.findings import Findings
 from spec_oracle.audit.facts import Facts
+from spec_oracle.audit.figures import figures_of
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.results import AuditReport, CheckResult, Evidence, Status, SubjectReport
 from spec_oracle.audit.subjects.resolve import Subject, of_object, resolve_subject
-from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.audit.verdict import against_law, verdict_of, with_record
-from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
 from spec_oracle.statistics import split
 from spec_oracle.threads import one_torch_thread
-from spec_oracle.toy import Instance
-from verifiers import Drafting, StatefulVerifier
 
 
 def audit(
@@ -42,13 +39,16 @@ def audit(
 
 
 def as_subject(subject: Any, options: AuditOptions) -> Subject:
-    """Return the subject that a name or an object stands for; a `Subject` is returned as it is."""
+    """Return the subject of a name or an object, or a `Subject`, with its record as configured."""
     if isinstance(subject, Subject):
-        return subject
-    if isinstance(subject, str):
-        return resolve_subject(subject, array=options.array, num_paths=options.num_paths)
-    name = f"{getattr(subject, '__module__', '')}:{getattr(subject, '__qualname__', type(subject).__name__)}"
-    return of_object(name, subject, array=options.array, num_paths=options.num_paths)
+        found = subject
+    elif isinstance(subject, str):
+        found = resolve_subject(subject, array=options.array, num_paths=options.num_paths)
+    else:
+        attribute = getattr(subject, "__qualname__", type(subject).__name__)
+        name = f"{getattr(subject, '__module__', '')}:{attribute}"
+        found = of_object(name, subject, array=options.array, num_paths=options.num_paths)
+    return replace(found, facts=found.facts.expecting(options.expected, options.skip))
 
 
 def audit_subject(subject: Subject, options: AuditOptions, alpha: float) -> SubjectReport:
@@ -60,12 +60,16 @@ def audit_subject(subject: Subject, options: AuditOptions, alpha: float) -> Subj
 
 def results(subject: Subject, options: AuditOptions, bench: Bench) -> Iterator[CheckResult]:
     """Yield the result of every check of the registry, one by one."""
-    for name, check in CHECKS.items():
-        reason = options.reason_to_skip(name)
-        if reason:
-            yield CheckResult(name, Status.SKIPPED, reason)
-        else:
-            yield with_record(check.outcome(subject, bench), subject.facts)
+    for check in CHECKS.values():
+        yield result_of(check, subject, options, bench)
+
+
+def result_of(check: Check, subject: Subject, options: AuditOptions, bench: Bench) -> CheckResult:
+    """Return the result of one check, unless it is left out; `joint` comes first, others use its findings."""
+    reason = options.reason_to_skip(check.name)
+    if reason and not check.why_not(subject):
+        return CheckResult(check.name, Status.SKIPPED, reason)
+    return with_record(check.outcome(subject, bench), subject.facts)
 
 
 class Audited(Protocol):
@@ -110,25 +114,10 @@ def report_on(
         scope=found.scope,
         total_variation=max((tv for tv in measured if tv is not None), default=None),
         smallest_detectable_tv=found.smallest_detectable_tv,
-        block_efficiency=found.block_efficiency,
-        optimum=_mean_optimum(subject, found.instances.values()),
+        figures=figures_of(subject, found),
         counterexample=counterexample(subject.name, found, options, subject.num_paths),
         version=facts.version,
-        rule=facts.rule_at(options.draft_length) if facts.rule_at else None,
+        rule=facts.rule_at(options.draft_length) if facts.rule_at else found.rule,
+        rule_identified=found.rule is not None,
         notes=(*facts.notes, *found.notes),
     )
-
-
-def _mean_optimum(subject: Audited, instances: Iterable[Instance]) -> float | None:
-    """Return the most tokens per call that any verifier reaches, mean over the instances."""
-    carries = isinstance(subject, VerifierSubject) and isinstance(subject.verifier, StatefulVerifier)
-    best = block_transport_optimum if carries else multi_path_optimum
-    drafting = getattr(subject, "drafting", Drafting.INDEPENDENT)
-    values = [_optimum(instance, best, drafting) for instance in instances]
-    return sum(values) / len(values) if values else None
-
-
-@lru_cache(maxsize=256)
-def _optimum(instance: Instance, best: Callable[..., Any], drafting: Drafting) -> float:
-    """Return the most tokens per call on one instance; subjects of one audit share it."""
-    return float(best(instance, drafting=drafting).value)

@@ -60,13 +60,17 @@ def add_arithmetic(command: argparse.ArgumentParser) -> None:
     command.add_argument("--array", choices=("numpy", "torch"), default="numpy", help="default: numpy")
 
 
+def cores() -> int:
+    """Return how many processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def add_jobs(command: argparse.ArgumentParser, what: str) -> None:
     """Add ``--jobs``: how many processes work on ``what`` at the same time."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     command.add_argument(
         "--jobs",
         type=positive,
-        default=cores,
+        default=cores(),
         metavar="N",
         help=f"{what} at the same time, default: the number of cores; results do not depend on it",
     )
@@ -93,11 +97,11 @@ def rate(text: str) -> float:
     return value
 
 
-def seconds(text: str) -> float:
-    """Read a positive number of seconds."""
+def positive_number(text: str) -> float:
+    """Read a number above zero."""
     value = float(text)
     if not value > 0:
-        raise argparse.ArgumentTypeError(f"expected a positive number of seconds, got {text}")
+        raise argparse.ArgumentTypeError(f"expected a positive number, got {text}")
     return value
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from spec_oracle.engines.errors import EngineError
 from spec_oracle.engines.subjects import SUBJECTS, EngineSubject
 from spec_oracle.engines.wheels import wheel
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import InvalidInputError, unknown
 
 _BY_NAME = {subject.name: subject for subject in SUBJECTS}
 
@@ -69,7 +69,7 @@ def engine_names() -> tuple[str, ...]:
 def engine_subject(name: str) -> EngineSubject:
     """Return what is known of an engine, unloaded; raises `InvalidInputError` for an unknown name."""
     if name not in _BY_NAME:
-        raise InvalidInputError(f"name: unknown engine {name!r}; known ones are {', '.join(_BY_NAME)}")
+        raise InvalidInputError(f"name: {unknown(name, _BY_NAME, 'engine')}")
     return _BY_NAME[name]
 
 

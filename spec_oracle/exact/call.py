@@ -113,13 +113,14 @@ def checked_emissions(
     verdict: Verdict, size: Instance | Drafts, chosen: Arithmetic
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return tau [R] and the emitted tokens [R, L+1]; raise `VerdictError` where they are no emission."""
-    tau = _within("num_accepted", chosen.to_numpy(verdict.num_accepted), size.draft_length + 1)
-    _within("path", chosen.to_numpy(verdict.path), size.num_paths)
-    _within("next_token", chosen.to_numpy(verdict.next_token), size.vocab_size)
+    tau = within("num_accepted", chosen.to_numpy(verdict.num_accepted), size.draft_length + 1)
+    within("path", chosen.to_numpy(verdict.path), size.num_paths)
+    within("next_token", chosen.to_numpy(verdict.next_token), size.vocab_size)
     return tau, chosen.to_numpy(verdict.emitted)
 
 
-def _within(name: str, values: NDArray[Any], stop: int) -> NDArray[np.int64]:
+def within(name: str, values: NDArray[Any], stop: int) -> NDArray[np.int64]:
+    """Return values int [R] that lie in 0..stop-1; raise `VerdictError` for others."""
     wrong = ~((values >= 0) & (values < stop))
     if wrong.any():
         row = int(np.argmax(wrong))

@@ -8,7 +8,7 @@ whole batches, and no second implementation of it is involved.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,10 @@ class DecisionError(SpecOracleError):
     """The code under test asked for an impossible decision, or does not repeat itself under a script."""
 
 
+class TooManyOutcomesError(SpecOracleError):
+    """The decisions of the code under test have more outcomes than may be run."""
+
+
 class _Undecided(Exception):  # noqa: N818  # a signal, not an error
     """Raised inside the code under test at the first decision that the script does not cover."""
 
@@ -34,12 +38,41 @@ class _Undecided(Exception):  # noqa: N818  # a signal, not an error
         self.chances = chances
 
 
+class OpenToken:
+    """The answer to a categorical decision, one for every row, that is not taken yet.
+
+    The code under test may return it as it is; whatever else it does with it takes the decision first.
+    ``chances`` [rows, outcomes] is its law.
+    """
+
+    def __init__(self, chances: NDArray[Any]) -> None:
+        self.chances = chances
+
+    def _take(self, *_: Any, **__: Any) -> NoReturn:
+        raise _Undecided(self.chances[:, None])
+
+    __array__ = __array_ufunc__ = __array_function__ = __index__ = __int__ = __float__ = __bool__ = _take
+    __getitem__ = __iter__ = __len__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _take
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __floordiv__ = _take
+    __hash__ = object.__hash__
+
+    def __getattr__(self, name: str) -> NoReturn:
+        self._take()
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
+        """Take the decision before torch computes with it."""
+        tokens = (value for value in (*args, *(kwargs or {}).values()) if isinstance(value, cls))
+        raise _Undecided(next(tokens).chances[:, None])
+
+
 class ScriptedDecisions:
     """A `verifiers.DecisionSource` that answers from a script, in order, for a batch of rows.
 
-    ``script`` holds what was asked and answered, one `_Answer` per call. ``to_numpy`` and ``from_numpy``
-    translate between the arrays of the code under test and numpy. The first axis of every request must be
-    the batch.
+    ``script`` holds what was asked and answered, one `_Answer` per call; certain answers are added to it.
+    ``to_numpy`` and ``from_numpy`` translate between the arrays of the code under test and numpy. The first
+    axis of every request must be the batch. With ``leave_open``, the first categorical decision of one
+    answer a row beyond the script is answered with an `OpenToken`, which is then ``open``.
     """
 
     def __init__(
@@ -47,11 +80,15 @@ class ScriptedDecisions:
         script: list["_Answer"],
         to_numpy: Callable[[Array], NDArray[Any]],
         from_numpy: Callable[[NDArray[Any]], Array],
+        *,
+        leave_open: bool = False,
     ) -> None:
         self._script = script
         self._position = 0
         self._to_numpy = to_numpy
         self._from_numpy = from_numpy
+        self._leave_open = leave_open
+        self.open: OpenToken | None = None
 
     def bernoulli(self, probability: Array) -> Array:
         """Answer with True or False from the script; chances outside [0, 1] are clipped."""
@@ -68,12 +105,26 @@ class ScriptedDecisions:
         _refuse(weight < 0, self._position, "a weight is negative")
         total = weight.sum(axis=-1, keepdims=True)
         _refuse(total <= 0, self._position, "all weights are zero")
+        if (
+            self._leave_open
+            and self.open is None
+            and weight.ndim == 2
+            and self._position == len(self._script)
+        ):
+            self.open = OpenToken(weight / total)
+            return self.open
         return self._from_numpy(self._next(weight / total, weight.shape[:-1]))
 
     def _next(self, chances: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64]:
+        if self.open is not None:  # what is asked later may depend on it
+            raise _Undecided(self.open.chances[:, None])
         asked = chances.reshape(shape[0], -1, chances.shape[-1])
         if self._position == len(self._script):
-            raise _Undecided(asked)
+            if ((asked > 0).sum(axis=-1) > 1).any():
+                raise _Undecided(asked)
+            # Nothing branches here: the run may go on.
+            outcomes = asked.argmax(axis=-1)
+            self._script.append(_Answer(outcomes, np.ones(outcomes.shape)))
         answer = self._script[self._position]
         answer.require_same(asked, self._position)
         self._position += 1
@@ -111,12 +162,32 @@ def _refuse(bad: NDArray[np.bool_], decision: int, what: str) -> None:
 
 
 @dataclass(frozen=True)
+class Rest:
+    """Outcomes of one decision that are not run, since they come out as the ``outcome`` that is.
+
+    ``weight`` [outcomes] is the probability of each of them, and 0 for those that are run.
+    """
+
+    outcome: int
+    weight: NDArray[Any]
+
+
+@dataclass(frozen=True)
 class Branches(Generic[T]):
-    """A batch of finished branches: their input ``rows``, int [R], ``weight`` [R] and joint ``result``."""
+    """A batch of finished branches: their input ``rows``, int [R], ``weight`` [R] and joint ``result``.
+
+    ``rests`` [R]: the outcomes for which a branch stands, besides its own.
+    """
 
     rows: NDArray[np.int64]
     weight: NDArray[Any]
     result: T
+    rests: tuple[Rest | None, ...]
+
+
+Tried: TypeAlias = Callable[[NDArray[np.int64], NDArray[Any]], tuple[NDArray[np.bool_], NDArray[np.int64]]]
+"""Which outcomes of a decision are run, bool [R, outcomes], given input rows [R] and chances [R, outcomes];
+and which of them stands for those that are not, int [R], -1 where all are run."""
 
 
 @dataclass(frozen=True)
@@ -124,13 +195,15 @@ class _Unfinished:
     rows: NDArray[np.int64]
     weight: NDArray[Any]
     script: list[_Answer]
+    rests: tuple[Rest | None, ...]
+
+    def of_rows(self, rows: Any) -> "_Unfinished":
+        script = [answer.of_rows(rows) for answer in self.script]
+        return _Unfinished(self.rows[rows], self.weight[rows], script, self.rests[rows])
 
     def pieces(self, size: int) -> Iterator["_Unfinished"]:
         for start in range(0, len(self.rows), size):
-            part = slice(start, start + size)
-            yield _Unfinished(
-                self.rows[part], self.weight[part], [answer.of_rows(part) for answer in self.script]
-            )
+            yield self.of_rows(slice(start, start + size))
 
 
 def enumerate_branches(
@@ -140,28 +213,38 @@ def enumerate_branches(
     max_rows: int,
     to_numpy: Callable[[Array], NDArray[Any]] = np.asarray,
     from_numpy: Callable[[NDArray[Any]], Array] = np.asarray,
+    leave_open: bool = False,
+    tried: Tried | None = None,
 ) -> Iterator[Branches[T]]:
     """Run ``run(rows, decisions)`` on every outcome of its decisions.
 
     ``probability`` [N] is the mass of each input row; ``rows`` selects input rows, with repetition, at most
-    ``max_rows`` at a time. Yields finished branches whose weights sum to ``probability`` row by row. Raises
+    ``max_rows`` at a time. Yields finished branches whose weights, those of their rests included, sum to
+    ``probability`` row by row; with ``leave_open`` their results may hold an `OpenToken`. Raises
     `DecisionError` for impossible decisions and when mass is lost, the mark of code that takes randomness
-    from elsewhere.
+    from elsewhere, `TooManyOutcomesError` where a decision follows one of which not all outcomes are run.
     """
     mass_in = probability.astype(np.float64)
     mass_out = np.zeros(len(probability))
-    start = _Unfinished(np.arange(len(probability)), probability, [])
+    start = _Unfinished(np.arange(len(probability)), probability, [], (None,) * len(probability))
     unfinished = list(start.pieces(max_rows))
     while unfinished:
         branch = unfinished.pop()
-        decisions = ScriptedDecisions(branch.script, to_numpy, from_numpy)
+        decisions = ScriptedDecisions(branch.script, to_numpy, from_numpy, leave_open=leave_open)
         try:
             result = run(branch.rows, decisions)
-        except _Undecided as undecided:
-            unfinished.extend(_expand(branch, undecided.chances).pieces(max_rows))
+        except Exception as error:
+            if isinstance(error, _Undecided):
+                chances = error.chances
+            elif decisions.open is not None:  # libraries may refuse to compute with it in words of their own
+                chances = decisions.open.chances[:, None]
+            else:
+                raise
+            unfinished.extend(_expand(branch, chances, tried).pieces(max_rows))
             continue
-        np.add.at(mass_out, branch.rows, branch.weight.astype(np.float64))
-        yield Branches(branch.rows, branch.weight, result)
+        rests = [0.0 if rest is None else rest.weight.sum() for rest in branch.rests]
+        np.add.at(mass_out, branch.rows, (branch.weight + rests).astype(np.float64))
+        yield Branches(branch.rows, branch.weight, result, branch.rests)
     if not np.allclose(mass_in, mass_out, rtol=MASS_TOLERANCE, atol=MASS_TOLERANCE * mass_in.max()):
         worst = int(np.argmax(np.abs(mass_in - mass_out)))
         raise DecisionError(
@@ -170,12 +253,14 @@ def enumerate_branches(
         )
 
 
-def _expand(branch: _Unfinished, chances: NDArray[Any]) -> _Unfinished:
+def _expand(branch: _Unfinished, chances: NDArray[Any], tried: Tried | None) -> _Unfinished:
     """Replicate each row once per joint outcome of positive probability of the decisions asked for."""
     if len(chances) != len(branch.rows):
         raise DecisionError(
             f"decision {len(branch.script)}: asked for {len(chances)} rows in a batch of {len(branch.rows)}"
         )
+    if tried is not None and chances.shape[1] == 1:
+        return _expand_some(branch, chances[:, 0], tried)
     source = np.arange(len(branch.rows))
     weight = branch.weight
     outcomes = np.zeros((len(source), 0), dtype=np.int64)
@@ -188,5 +273,30 @@ def _expand(branch: _Unfinished, chances: NDArray[Any]) -> _Unfinished:
         outcomes = np.concatenate([outcomes[kept], outcome[:, None]], axis=1)
         taken = np.concatenate([taken[kept], factor[:, None].astype(np.float64)], axis=1)
         source = source[kept]
-    script = [*(earlier.of_rows(source) for earlier in branch.script), _Answer(outcomes, taken)]
-    return _Unfinished(branch.rows[source], weight, script)
+    return _continued(branch, source, weight, _Answer(outcomes, taken))
+
+
+def _continued(
+    branch: _Unfinished, source: NDArray[np.int64], weight: NDArray[Any], answer: _Answer
+) -> _Unfinished:
+    """Return the rows ``source`` of a branch after one more answer, each with its ``weight``."""
+    script = [*(earlier.of_rows(source) for earlier in branch.script), answer]
+    counts = np.bincount(source, minlength=len(branch.rows))
+    if any(rest is not None and count > 1 for rest, count in zip(branch.rests, counts, strict=True)):
+        raise TooManyOutcomesError("a decision follows one of which not all outcomes are run")
+    return _Unfinished(branch.rows[source], weight, script, tuple(branch.rests[row] for row in source))
+
+
+def _expand_some(branch: _Unfinished, chances: NDArray[Any], tried: Tried) -> _Unfinished:
+    """Replicate each row once per outcome that is to be run; chances [R, outcomes] of one decision."""
+    run, standing = tried(branch.rows, chances)
+    source, outcome = np.nonzero(run)
+    factor = chances[source, outcome]
+    answer = _Answer(outcome[:, None], factor[:, None].astype(np.float64))
+    after = _continued(branch, source, branch.weight[source] * factor, answer)
+    rests = list(after.rests)
+    for position in np.flatnonzero(outcome == standing[source]):
+        row = source[position]
+        left = np.where(run[row], 0.0, chances[row]) * branch.weight[row]
+        rests[position] = Rest(int(outcome[position]), left)
+    return _Unfinished(after.rows, after.weight, after.script, tuple(rests))

@@ -15,16 +15,23 @@ from spec_oracle.plain.contract import Emissions, PlainFunction, SubjectRaisedEr
 from verifiers import AnyVerifier, Drafts, StatefulVerifier, numpy_decisions, torch_decisions
 
 LIBRARIES = ("numpy", "torch")
+LAYOUTS = ("contiguous", "sliced", "transposed")
+"""How arrays may lie in memory: row by row, as a part of larger ones, or column by column."""
 NO_OPTIONS: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class PlainCode:
-    """A function of the plain contract, the library ``array`` whose arrays it takes, and their float type."""
+    """A function of the plain contract, the library ``array`` whose arrays it takes, and the form of these.
+
+    ``dtype`` is the type of the rows, ``ids`` that of the drafted tokens, ``layout`` one of `LAYOUTS`.
+    """
 
     function: PlainFunction
     array: str = "numpy"
     dtype: str = "float64"
+    ids: str = "int64"
+    layout: str = "contiguous"
 
     def __call__(
         self, drafts: Drafts, randomness: Any, options: Mapping[str, NDArray[Any]] = NO_OPTIONS
@@ -46,11 +53,49 @@ class PlainCode:
 
     def handed(self, array: NDArray[Any]) -> Any:
         """Return a copy of a numpy array as the function gets it."""
-        return to_library(array, self.array, self.dtype)
+        return Handed(self, array).fresh()
 
     def generator(self, seed: int) -> Any:
         """Return a seeded generator of the library; see `make_generator`."""
         return make_generator(self.array, seed)
+
+
+class Handed:
+    """One array as the function gets it, again and again, whatever calls write into it.
+
+    The memory is the same every time: at full vocabularies new memory costs more than a call.
+    """
+
+    def __init__(self, code: PlainCode, array: NDArray[Any]) -> None:
+        form = code.dtype if array.dtype.kind == "f" else code.ids if array.dtype == np.int64 else ""
+        converted = to_library(array, code.array, form)
+        self._base, self._view = _laid_out(converted, code.layout)
+        self._kept: Any = None
+
+    def fresh(self) -> Any:
+        """Return the array with its first contents."""
+        if self._kept is None:
+            self._kept = self._base.clone() if hasattr(self._base, "clone") else self._base.copy()
+        else:
+            self._base[...] = self._kept
+        return self._view
+
+
+def _laid_out(array: Any, layout: str) -> tuple[Any, Any]:
+    """Return the memory, all of it, and the array that lies in it."""
+    if layout == "contiguous":
+        return array, array
+    if layout == "transposed":
+        axes = tuple(range(array.ndim))[::-1]
+        if hasattr(array, "permute"):
+            base = array.permute(axes).contiguous()
+            return base, base.permute(axes)
+        base = np.ascontiguousarray(array.transpose(axes))
+        return base, base.transpose(axes)
+    shape = (*array.shape[:-1], 2 * array.shape[-1] + 1)
+    base = array.new_ones(shape) if hasattr(array, "new_ones") else np.ones(shape, array.dtype)
+    base[..., 1::2] = array
+    return base, base[..., 1::2]
 
 
 @contextmanager
@@ -86,13 +131,12 @@ def make_generator(array: str, seed: int) -> Any:
     return np.random.default_rng(seed)
 
 
-def to_library(array: NDArray[Any], library: str, dtype: str = "float64") -> Any:
+def to_library(array: NDArray[Any], library: str, dtype: str = "") -> Any:
     """Return a copy of a numpy array for the library ("numpy" or "torch") that code under test works in.
 
-    Floats become ``dtype``, a name that the library knows; integers stay as they are.
+    Numbers become ``dtype``, a name that the library knows, "" to stay what they are.
     """
-    is_float = array.dtype.kind == "f"
-    if is_float and array.ndim and array.strides[0] == 0:
+    if array.ndim and array.strides[0] == 0:
         # One row that stands for all, as on large vocabularies: convert it once.
         one = to_library(array[:1].copy(), library, dtype)
         return one.expand(array.shape).clone() if library == "torch" else one.repeat(len(array), axis=0)
@@ -100,8 +144,8 @@ def to_library(array: NDArray[Any], library: str, dtype: str = "float64") -> Any
         import torch
 
         tensor = torch.from_numpy(array.copy())
-        return tensor.to(getattr(torch, dtype)) if is_float else tensor
-    return array.astype(dtype) if is_float else array.copy()
+        return tensor.to(getattr(torch, dtype)) if dtype else tensor
+    return array.astype(dtype) if dtype else array.copy()
 
 
 def as_plain(verifier: AnyVerifier) -> PlainFunction:

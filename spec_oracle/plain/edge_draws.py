@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from spec_oracle.exact.interception.decisions import Law
 from spec_oracle.exact.interception.draws import active_source
 from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator, drawn_by_numpy
 from spec_oracle.exact.interception.libraries.python_random import drawn_by_python
@@ -44,7 +45,7 @@ class _Edges:
         """Draw one of 0..count-1."""
         return self._ordinary.randrange(count)
 
-    def decide(self, weights: Sequence[float]) -> int:
+    def decide(self, weights: Sequence[float] | Law) -> int:
         """Draw an index by inversion, as numpy and ``random`` do: the first or last possible at an edge."""
         cumulative = np.cumsum(weights)
         return int(np.searchsorted(cumulative / cumulative[-1], self.uniform(), side="right"))

@@ -1,36 +1,112 @@
 """An audit as one self-contained HTML page."""
 
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from html import escape
 
-from spec_oracle.audit import AuditReport
-from spec_oracle.report.audit_text import HEAD, audit_rows, audit_to_text
+from spec_oracle.audit import AuditReport, Counterexample, SubjectReport
+from spec_oracle.audit.results import TextCounterexample
+from spec_oracle.report.audit_text import HEAD, audit_rows, counterexample_text, summary
+from spec_oracle.report.drawings import length_chart, text_tree
+from spec_oracle.report.numbers import short
+from spec_oracle.report.page import cell, page
+from spec_oracle.version import tool_version
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
-table { border-collapse: collapse; } th, td { padding: .3rem .8rem; border-bottom: 1px solid #ddd; }
-th { text-align: left; } td.number { text-align: right; font-variant-numeric: tabular-nums; }
-.lossless { color: #176b2c; } .lossy { color: #b3261e; font-weight: 600; }
-.inconclusive, .declared-lossy { color: #8a5a00; } pre { background: #f6f6f6; padding: 1rem; overflow: auto; }
-"""
+_SIGNS = {"lossless": "✓", "lossy": "✗", "inconclusive": "?", "declared-lossy": "!"}
 
 
 def audit_to_html(report: AuditReport) -> str:
-    """Return the page: the table, then the text report with its counterexamples."""
-    head = "".join(f"<th>{escape(title)}</th>" for title in HEAD)
-    body = "\n".join(_row(cells) for cells in audit_rows(report))
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>spec-oracle audit</title>'
-        f"<style>{_STYLE}</style></head><body>\n<h1>spec-oracle audit</h1>\n"
-        f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>\n"
-        f"<h2>Details</h2>\n<pre>{escape(audit_to_text(report))}</pre>\n</body></html>\n"
+    """Return the page: verdicts and headroom, then each subject with its checks, laws and counterexample."""
+    command = escape(report.command or "audit(...)")
+    made = f"Made on {datetime.now(UTC).date()} by <code>{command}</code>, spec-oracle {tool_version()}."
+    rows = zip(audit_rows(report), report.subjects, strict=True)
+    table = "\n".join(_row(cells, subject) for cells, subject in rows)
+    kinds = ("", "", "", *["number"] * 4, "")
+    titles = zip(kinds, HEAD, strict=True)
+    head = "".join(f'<th class="{kind}">{escape(title)}</th>' for kind, title in titles)
+    return page(
+        "spec-oracle audit",
+        f'<p class="muted">{made}</p>\n<p><strong>{escape(summary(report))}</strong></p>\n'
+        f'<table class="stacked"><thead><tr>{head}</tr></thead><tbody>\n{table}\n</tbody></table>\n'
+        + "\n".join(map(_subject, report.subjects)),
     )
 
 
-def _row(cells: tuple[str, ...]) -> str:
+def _row(cells: tuple[str, ...], subject: SubjectReport) -> str:
     name, verdict, evidence, *numbers = cells
+    *plain, headroom = zip(HEAD[3:], numbers, strict=True)
     return (
-        f'<tr><td>{escape(name)}</td><td class="{escape(verdict)}">{escape(verdict)}</td>'
-        f"<td>{escape(evidence)}</td>"
-        + "".join(f'<td class="number">{escape(number)}</td>' for number in numbers)
-        + "</tr>"
+        f"<tr>{cell('', name)}{cell('verdict', f'{_SIGNS[verdict]} {verdict}', verdict)}"
+        f"{cell('evidence', evidence)}{''.join(cell(label, text, 'number') for label, text in plain)}"
+        f'<td data-label="headroom"><span>{escape(headroom[1])}{_bar(subject)}</span></td></tr>'
+    )
+
+
+def _bar(subject: SubjectReport) -> str:
+    """Return a bar: the share of the optimum that the subject reaches."""
+    if subject.headroom is None:
+        return ""
+    share = 100 * min(max(1 - subject.headroom, 0.0), 1.0)
+    return f'<div class="bar" title="{share:.1f} % of the optimum"><i style="width: {share:.1f}%"></i></div>'
+
+
+def _subject(subject: SubjectReport) -> str:
+    verdict = subject.verdict.value
+    shown = f'<span class="{verdict}">{_SIGNS[verdict]} {verdict}</span>'
+    parts = [
+        f"<section>\n<h2>{escape(subject.subject)} {shown}</h2>",
+        *_facts(subject),
+        _checks(subject),
+    ]
+    if subject.figures:
+        parts.append(_laws(subject))
+    if subject.counterexample is not None:
+        parts.append(_counterexample(subject.counterexample))
+    if subject.output:
+        parts.append(f"<h3>Printed</h3>\n<pre>{escape(subject.output)}</pre>")
+    return "\n".join([*parts, "</section>"])
+
+
+def _facts(subject: SubjectReport) -> Iterator[str]:
+    told = {"kind": subject.kind, "version": subject.version, "rule": subject.rule}
+    line = ", ".join(f"{name} {value}" for name, value in told.items() if value)
+    yield f'<p class="muted">{escape(line)}</p>'
+    if subject.error:
+        yield f'<p class="failed">{escape(subject.error)}</p>'
+    yield from (f"<p>{escape(line)}</p>" for line in (*subject.scope, *subject.notes))
+
+
+def _checks(subject: SubjectReport) -> str:
+    rows = "\n".join(
+        f"<tr>{cell('', check.name)}{cell('status', check.status.value, check.status.value)}"
+        f"{cell('', check.detail + (f' (on record: {check.known})' if check.known else ''), 'wide')}</tr>"
+        for check in subject.checks
+    )
+    head = "<th>check</th><th>status</th><th>detail</th>"
+    return f'<table class="stacked"><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table>'
+
+
+def _laws(subject: SubjectReport) -> str:
+    has_rule = any(figures.of_rule for figures in subject.figures)
+    marks = f"; marks: as {subject.rule} has it" if has_rule else ""
+    charts = "\n".join(
+        f"<figure><figcaption>{escape(figures.name)}<br>{short(figures.block_efficiency)}"
+        f"{f' of {short(figures.optimum)}' if figures.optimum else ''}</figcaption>"
+        f"{length_chart(figures)}</figure>"
+        for figures in subject.figures
+    )
+    told = f"laws as found{marks}; tokens per call, of the optimum"
+    title = f'<h3>Accepted tokens <span class="muted">{escape(told)}</span></h3>'
+    return f'{title}\n<div class="charts">\n{charts}\n</div>'
+
+
+def _counterexample(found: Counterexample | TextCounterexample) -> str:
+    told = f"<pre>{escape(counterexample_text(found))}</pre>"
+    if isinstance(found, TextCounterexample) or found.instance is None:  # one text, after a prompt
+        return f"<h3>Counterexample</h3>\n{told}"
+    return (
+        f'<h3>Counterexample</h3>\n<figure class="tree">{text_tree(found.instance, found.actual)}<figcaption>'
+        "Beginnings of texts, a token a row under the one before it. Upper bar: the mass that the target "
+        "gives it; lower bar and arrow: the mass found. What is right is not followed further.</figcaption>"
+        f"</figure>\n{told}"
     )

@@ -1,9 +1,10 @@
 """An audit as JSON; the schema is docs/json-schema.md."""
 
+from dataclasses import asdict
 from typing import Any
 
 from spec_oracle.audit import AuditReport, Counterexample, SubjectReport
-from spec_oracle.audit.results import SCHEMA_VERSION, UNTRIED
+from spec_oracle.audit.results import SCHEMA_VERSION, UNTRIED, TextCounterexample
 from spec_oracle.report.numbers import plain
 from spec_oracle.version import tool_version
 
@@ -29,6 +30,7 @@ def _subject(report: SubjectReport) -> dict[str, Any]:
         "kind": report.kind,
         "version": report.version,
         "rule": report.rule,
+        "rule_identified": report.rule_identified,
         "verdict": report.verdict.value,
         "evidence": report.evidence.value,
         "scope": list(report.scope),
@@ -38,6 +40,17 @@ def _subject(report: SubjectReport) -> dict[str, Any]:
         "block_efficiency": plain(report.block_efficiency),
         "optimum": plain(report.optimum),
         "headroom": plain(report.headroom),
+        "instances": [
+            {
+                "instance": figures.name,
+                "digest": figures.digest,
+                "block_efficiency": figures.block_efficiency,
+                "optimum": figures.optimum,
+                "accepted_length": list(figures.accepted_length),
+                "accepted_length_of_rule": list(figures.of_rule) or None,
+            }
+            for figures in report.figures
+        ],
         "checks": [
             {
                 "name": check.name,
@@ -55,9 +68,11 @@ def _subject(report: SubjectReport) -> dict[str, Any]:
     }
 
 
-def _counterexample(found: Counterexample | None) -> dict[str, Any] | None:
+def _counterexample(found: Counterexample | TextCounterexample | None) -> dict[str, Any] | None:
     if found is None:
         return None
+    if isinstance(found, TextCounterexample):
+        return asdict(found)
     return {
         "instance": None if found.instance is None else found.instance.to_json(),
         "prompt": list(found.prompt) or None,

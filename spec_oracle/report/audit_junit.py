@@ -1,41 +1,77 @@
-"""An audit as JUnit XML: a test suite a subject, a test case a check."""
+"""An audit as JUnit XML (xunit2): a test suite a subject, a test case a check."""
 
+import re
+from collections import Counter
 from xml.etree import ElementTree as ET
 
 from spec_oracle.audit import AuditReport, CheckResult, Status, SubjectReport
-from spec_oracle.audit.results import UNTRIED
+from spec_oracle.report.audit_text import counterexample_text
+from spec_oracle.version import tool_version
+
+NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML and HTML cannot hold, and code under test may print."""
 
 
 def audit_to_junit(report: AuditReport) -> str:
-    """Return the XML. Failed checks are failures, inconclusive ones errors, checks not run are skipped."""
+    """Return the XML: red as the exit code is.
+
+    What is left open is an error, a failure that is on record is skipped, and so is what does not apply.
+    """
     root = ET.Element("testsuites", name="spec-oracle")
+    totals: Counter[str] = Counter()
     for subject in report.subjects:
-        root.append(_suite(subject))
+        suite = _suite(subject, report)
+        root.append(suite)
+        totals.update({name: int(suite.get(name, "0")) for name in ("tests", "failures", "errors")})
+    for name, count in totals.items():
+        root.set(name, str(count))
+    for element in root.iter():
+        element.text = element.text and NO_XML.sub("\ufffd", element.text)
+        for name, value in element.items():
+            element.set(name, NO_XML.sub("\ufffd", value))
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _suite(subject: SubjectReport) -> ET.Element:
-    statuses = [check.status for check in subject.checks]
+def _suite(subject: SubjectReport, report: AuditReport) -> ET.Element:
+    kinds = Counter(map(_element, subject.checks))
     suite = ET.Element(
         "testsuite",
         name=subject.subject,
-        tests=str(len(statuses)),
-        failures=str(statuses.count(Status.FAILED)),
-        errors=str(statuses.count(Status.INCONCLUSIVE)),
-        skipped=str(sum(status in UNTRIED for status in statuses)),
+        tests=str(len(subject.checks)),
+        failures=str(kinds["failure"]),
+        errors=str(kinds["error"]),
+        skipped=str(kinds["skipped"]),
     )
-    suite.extend(_case(subject.subject, check) for check in subject.checks)
+    told = {
+        "tool_version": tool_version(),
+        "seed": str(report.seed),
+        "alpha": f"{subject.alpha:g}",
+        "verdict": subject.verdict.value,
+        "evidence": subject.evidence.value,
+        **{f"scope {number}": line for number, line in enumerate(subject.scope, start=1)},
+    }
+    properties = ET.SubElement(suite, "properties")
+    for name, value in told.items():
+        ET.SubElement(properties, "property", name=name, value=value)
+    suite.extend(_case(subject, check) for check in subject.checks)
     return suite
 
 
-_ELEMENTS = {Status.FAILED: "failure", Status.INCONCLUSIVE: "error", **dict.fromkeys(UNTRIED, "skipped")}
+def _element(check: CheckResult) -> str:
+    """Return the element that tells how a check ended."""
+    if not check.is_settled:
+        return "error" if check.status in (Status.INCONCLUSIVE, Status.NOT_RUN) else "failure"
+    return "system-out" if check.status is Status.PASSED else "skipped"
 
 
-def _case(subject: str, check: CheckResult) -> ET.Element:
-    case = ET.Element("testcase", classname=f"spec_oracle.{subject}", name=check.name)
-    if check.status in _ELEMENTS:
-        ET.SubElement(case, _ELEMENTS[check.status], message=check.detail)
-    else:
-        ET.SubElement(case, "system-out").text = check.detail
+def _case(subject: SubjectReport, check: CheckResult) -> ET.Element:
+    case = ET.Element("testcase", classname=f"spec_oracle.{subject.subject}", name=check.name)
+    kind, on_record = _element(check), f" (on record: {check.known})" if check.known else ""
+    if kind == "system-out":
+        ET.SubElement(case, kind).text = check.detail
+        return case
+    told = ET.SubElement(case, kind, type=check.status.value, message=f"{check.detail}{on_record}")
+    if kind == "failure" and check.name == "joint" and subject.counterexample is not None:
+        told.text = counterexample_text(subject.counterexample)
     return case

@@ -1,11 +1,12 @@
 """An audit for people: a table, then what is wrong and how to see it."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from spec_oracle.audit import AuditReport, Counterexample, Status, SubjectReport
+from spec_oracle.audit import AuditReport, CheckResult, Counterexample, Status, SubjectReport
 from spec_oracle.audit.evidence.engine_cases import counted, text_of
+from spec_oracle.audit.results import TextCounterexample
 from spec_oracle.report.numbers import short
 from spec_oracle.report.table import markdown_table, text_table
 from spec_oracle.toy import Instance, ToyModel, context_text
@@ -44,65 +45,73 @@ def audit_to_text(report: AuditReport) -> str:
     for subject in report.subjects:
         told = [f"  {line}" for line in _remarks(subject)]
         if subject.counterexample is not None:
-            told.append(_counterexample(subject.counterexample))
+            told.append(counterexample_text(subject.counterexample))
         if told:
             parts.append("\n".join([f"{subject.subject}: {subject.verdict.value}", *told]))
-    parts += ["\n".join(_scopes(report)), _summary(report)]
+    parts += ["\n".join(_scopes(report)), summary(report)]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _scopes(report: AuditReport) -> Iterator[str]:
-    """Yield what the verdicts cover, and what does not apply; lines that are equal once for all subjects."""
+    """Yield rules, what the verdicts cover, and what does not apply; equal lines once for all subjects."""
     lines: dict[str, list[str]] = {}
     for subject in report.subjects:
-        if subject.scope:
-            lines.setdefault(f"scope: {'; '.join(subject.scope)}", []).append(subject.subject)
+        if subject.rule is not None:
+            lines.setdefault(f"rule: {_rule(subject)}", []).append(subject.subject)
+        for line in subject.scope:
+            lines.setdefault(f"scope: {line}", []).append(subject.subject)
         for check in subject.checks:
             if check.status is Status.NOT_APPLICABLE:
                 lines.setdefault(f"{check.name} does not apply: {check.detail}", []).append(subject.subject)
     yield from (f"{line} [{', '.join(names)}]" for line, names in lines.items())
 
 
+def _rule(subject: SubjectReport) -> str:
+    return f"{subject.rule or ''}{' (identified)' if subject.rule_identified else ''}"
+
+
 def audit_to_markdown(report: AuditReport) -> str:
     """Return the report as Markdown: for a CI step summary, or to be kept as a page."""
     rows = [
-        (*row, subject.rule or "", "; ".join((*_remarks(subject), *subject.scope)))
+        (*row, _rule(subject), "; ".join((*_remarks(subject), *subject.scope)))
         for row, subject in zip(audit_rows(report), report.subjects, strict=True)
     ]
     command = report.command or "audit(...)"
     made = f"Made on {datetime.now(UTC).date()} by `{command}`, spec-oracle {tool_version()}."
-    parts = ["# spec-oracle audit", made, markdown_table((*HEAD, "declared rule", "remarks"), rows)]
+    parts = ["# spec-oracle audit", made, markdown_table((*HEAD, "rule", "remarks"), rows)]
     parts += [
-        f"## {subject.subject}\n\n```\n{_counterexample(subject.counterexample)}\n```"
+        f"## {subject.subject}\n\n```\n{counterexample_text(subject.counterexample)}\n```"
         for subject in report.subjects
         if subject.counterexample is not None
     ]
-    parts.append(_summary(report))
+    parts.append(summary(report))
     return "\n\n".join(parts) + "\n"
 
 
 def _remarks(subject: SubjectReport) -> list[str]:
     """Return what a reader should know of a subject, line by line; nothing of one that passed everything."""
     printed = [f"printed: {line}" for line in subject.output.splitlines()]
-    return [*_check_lines(subject), *(f"note: {note}" for note in subject.notes), *printed]
+    return [*check_lines(subject.checks), *(f"note: {note}" for note in subject.notes), *printed]
 
 
-def _check_lines(subject: SubjectReport) -> Iterator[str]:
+def check_lines(checks: Iterable[CheckResult]) -> Iterator[str]:
     """Yield a line for every check that failed or could not tell, and one for each reason not to run."""
     untried: dict[tuple[Status, str], list[str]] = {}
-    for check in subject.checks:
+    for check in checks:
         if check.status in (Status.NOT_RUN, Status.SKIPPED):
             untried.setdefault((check.status, check.detail), []).append(check.name)
         elif check.status in (Status.FAILED, Status.INCONCLUSIVE):
             known = f" (known: {check.known})" if check.known else ""
             yield f"{check.name}: {check.status.value}, {check.detail}{known}"
         elif check.known:
-            yield f"{check.name}: passed, but its failure is on record ({check.known}): take it off"
+            told = "passed" if check.status is Status.PASSED else f"does not apply ({check.detail})"
+            yield f"{check.name}: {told}, but is on record ({check.known}): take it off"
     for (status, reason), names in untried.items():
         yield f"{status.value.replace('-', ' ')}: {', '.join(names)} ({reason})"
 
 
-def _summary(report: AuditReport) -> str:
+def summary(report: AuditReport) -> str:
+    """Return how many subjects have which verdict, the rate of false alarms, and the seed."""
     counts: dict[str, int] = {}
     for subject in report.subjects:
         counts[subject.verdict.value] = counts.get(subject.verdict.value, 0) + 1
@@ -112,7 +121,24 @@ def _summary(report: AuditReport) -> str:
     return f"{told}{alarm}; seed {report.seed}"
 
 
-def _counterexample(found: Counterexample) -> str:
+def counterexample_text(found: Counterexample | TextCounterexample) -> str:
+    """Return its size, its rows, the text that shows it, and the line that runs it again."""
+    return _of_texts(found) if isinstance(found, TextCounterexample) else _of_an_instance(found)
+
+
+def _of_texts(found: TextCounterexample) -> str:
+    tokens = " ".join("(any other)" if token is None else repr(token) for token in found.tokens)
+    what = "texts that begin with" if found.is_prefix else "the text"
+    seen = f"{found.seen:.4g} ({found.lower:.4g} to {found.upper:.4g}) of {found.draws} texts"
+    lines = [
+        f"  after the prompt {found.prompt!r}",
+        f"  {what} {tokens}: expected {found.expected:.4g}, seen {seen}",
+        f"  reproduce: {found.reproduce}",
+    ]
+    return "\n".join(lines)
+
+
+def _of_an_instance(found: Counterexample) -> str:
     instance, gap = found.instance, found.gap
     if instance is None:
         return _text_counterexample(found)

@@ -44,8 +44,8 @@ _LIMITS = """\
 ## Limits
 
 * Mechanisms are as the threads tell them; no engine was run for this page. What was run is in
-  [engines](engines.md) and [findings](findings). Threads were read in November 2026, and some will have
-  moved on.
+  [engines](engines.md) and the findings in `docs/findings`. Threads were read in November 2026, and some
+  will have moved on.
 * Not exhaustive: that a project is not here says nothing about it.
 * D20 and L8 are reports of users; nobody has shown the cause.
 * Greedy text that differs between batch sizes is no defect of a verifier: near ties flip with the shape of

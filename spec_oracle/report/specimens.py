@@ -11,6 +11,7 @@ from spec_oracle.kill_matrix.columns import COLUMNS
 from spec_oracle.kill_matrix.matrix import SAMPLING_MUST_FIND, KillMatrix, MatrixRow
 from spec_oracle.report.audit_json import header
 from spec_oracle.report.numbers import plain, short
+from spec_oracle.report.page import page
 from spec_oracle.report.table import markdown_table, text_table
 from spec_oracle.specimens.catalogue import MUTANT
 from spec_oracle.version import tool_version
@@ -24,14 +25,6 @@ _LEGEND = (
     "bound that was found. Draws: requests of all checks together. Ids are those of the catalogue of defects "
     "and lead to the public thread."
 )
-
-_STYLE = """
-body { font: 14px/1.4 system-ui, sans-serif; margin: 2rem; } table { border-collapse: collapse; }
-th, td { padding: .2rem .5rem; border: 1px solid #ddd; } th { text-align: left; }
-td.failed { background: #b3261e; color: #fff; } td.passed { background: #e6f2e8; }
-td.inconclusive { background: #fff2d6; } td.not-run, td.not-applicable { background: #f4f4f4; }
-tr.wrong th { background: #b3261e; color: #fff; } td.number { text-align: right; }
-"""
 
 
 def summary(matrix: KillMatrix) -> str:
@@ -170,11 +163,10 @@ def to_html(matrix: KillMatrix) -> str:
     """Return the matrix as one self-contained page: a heat map, details on hover."""
     head = "".join(f"<th>{escape(title)}</th>" for title in _HEAD)
     body = "\n".join(_html_row(row) for row in matrix.rows)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>spec-oracle specimens</title>'
-        f"<style>{_STYLE}</style></head><body>\n<h1>Which check kills which specimen</h1>\n"
-        f"<pre>{escape(summary(matrix))}</pre>\n"
-        f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>\n</body></html>\n"
+    return page(
+        "Which check kills which specimen",
+        f"<pre>{escape(summary(matrix))}</pre>\n<p>{escape(_LEGEND)}</p>\n"
+        f'<div class="matrix"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>',
     )
 
 

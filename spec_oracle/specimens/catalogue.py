@@ -23,6 +23,7 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
         "F": "Block verification",
         "G": "Trees and several drafts",
         "H": "Penalties, grammar, stopping",
+        "S": "Shapes: sizes, number types, memory, ranges, places in a batch",
         "N": "Controls: reported as lossy, and lossless",
         "L": "Lossy by design",
     }

@@ -10,10 +10,10 @@ from spec_oracle.specimens.specimen import REGISTERED, Specimen
 
 _FAMILIES = {
     1: (
-        *("chain", "foreign.controls", "foreign.defects", "foreign.torch_batches"),
+        *("chain", "foreign.controls", "foreign.defects", "foreign.torch_batches", "foreign.shapes"),
         *("inputs", "batching", "drafting", "randomness", "positions", "controls", "coupling"),
     ),
-    2: ("multipath", "foreign.paths"),
+    2: ("multipath", "foreign.paths", "foreign.shapes"),
 }
 """Modules whose import registers specimens, by the number of paths that these need."""
 

@@ -41,9 +41,9 @@ from spec_oracle.statistics.goodness_of_fit import (
     goodness_of_fit_by_g,
     goodness_of_fit_by_total_variation,
 )
-from spec_oracle.statistics.homogeneity import homogeneity_p_value
+from spec_oracle.statistics.homogeneity import Homogeneity, homogeneity, homogeneity_p_value
 from spec_oracle.statistics.multiplicity import holm
-from spec_oracle.statistics.offending_cells import OffendingCell, offending_cells
+from spec_oracle.statistics.offending_cells import OffendingCell, clopper_pearson, offending_cells
 from spec_oracle.statistics.power import (
     DEFAULT_MISS,
     draws_needed_by_chi_square,
@@ -56,6 +56,7 @@ from spec_oracle.statistics.power import (
     smallest_detectable_tv_by_e_process,
     smallest_detectable_tv_by_finite_sample_g,
     smallest_detectable_tv_by_g,
+    smallest_detectable_tv_by_homogeneity,
     smallest_detectable_tv_by_joint_e_process,
     smallest_detectable_tv_by_total_variation,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "Cells",
     "EProcess",
     "GoodnessOfFit",
+    "Homogeneity",
     "LawRejectedError",
     "OffendingCell",
     "TotalVariationInterval",
@@ -75,6 +77,7 @@ __all__ = [
     "assert_law_by_finite_sample_g",
     "assert_law_by_g",
     "assert_law_by_total_variation",
+    "clopper_pearson",
     "draws_needed_by_chi_square",
     "draws_needed_by_e_process",
     "draws_needed_by_finite_sample_g",
@@ -87,6 +90,7 @@ __all__ = [
     "goodness_of_fit_by_g",
     "goodness_of_fit_by_total_variation",
     "holm",
+    "homogeneity",
     "homogeneity_p_value",
     "log_e_value",
     "offending_cells",
@@ -95,6 +99,7 @@ __all__ = [
     "smallest_detectable_tv_by_e_process",
     "smallest_detectable_tv_by_finite_sample_g",
     "smallest_detectable_tv_by_g",
+    "smallest_detectable_tv_by_homogeneity",
     "smallest_detectable_tv_by_joint_e_process",
     "smallest_detectable_tv_by_total_variation",
     "split",

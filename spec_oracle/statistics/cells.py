@@ -52,6 +52,13 @@ class Cells:
         np.add.at(drawn, self.cell_of[inside], counts[inside])
         return drawn
 
+    def largest_distance(self, law: FloatArray, slack: npt.ArrayLike) -> float:
+        """Largest chi-square distance, over cells, of laws p' [V] with |log p'_i / p_i| <= ``slack`` [V]."""
+        error = np.zeros(len(self))
+        inside = self.cell_of >= 0
+        np.add.at(error, self.cell_of[inside], (law * np.expm1(slack))[inside])
+        return float((error**2 / self.probabilities).sum())
+
     def off_support(self, counts: IntArray) -> tuple[int, ...]:
         """Outcomes of probability zero that were drawn; any one of them proves the law wrong."""
         return tuple(int(i) for i in np.flatnonzero((self.cell_of < 0) & (counts > 0)))

@@ -61,9 +61,21 @@ def log_e_values_by_size(counts: npt.ArrayLike, probabilities: npt.ArrayLike) ->
     return np.asarray(np.where(proven_wrong[..., None], np.inf, log_e), dtype=np.float64)
 
 
-def log_e_value(counts: npt.ArrayLike, probabilities: npt.ArrayLike) -> FloatArray:
-    """Return the log e-value, [...], of counts int [..., V] against a law [V]: the ladder's average."""
-    return _average(log_e_values_by_size(counts, probabilities))
+def log_e_value(
+    counts: npt.ArrayLike, probabilities: npt.ArrayLike, slack: npt.ArrayLike = 0.0
+) -> FloatArray:
+    """Return the log e-value, [...], of counts int [..., V] against a law [V]: the ladder's average.
+
+    With ``slack`` [V] or a number, against every law p' with |log p'_i / p_i| <= slack_i at once: an
+    e-value against each of them. Its denominator is the likelihood under p', which exceeds that under p by
+    sum n_i log(p'_i / p_i) = sum (n_i - n p_i) log(p'_i / p_i) - n KL(p || p'), so that
+    sum |n_i - n p_i| slack_i is taken off.
+    """
+    law = require_law(probabilities)
+    log_e = _average(log_e_values_by_size(counts, law))
+    drawn = np.asarray(counts)
+    price = (np.abs(drawn - drawn.sum(axis=-1, keepdims=True) * law) * slack).sum(axis=-1)
+    return np.asarray(log_e - price)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,9 +23,10 @@ Pearson's it is up to 20 times with two lopsided cells, and 1.2 times with three
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy.typing as npt
-from scipy.stats import chi2, chisquare
+from scipy.stats import chi2, chisquare, ncx2
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics.cells import Cells, pooled_cells, support_cells
@@ -87,15 +88,24 @@ def goodness_of_fit_by_chi_square(
 
 
 def goodness_of_fit_by_g(
-    counts: npt.ArrayLike, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
+    counts: npt.ArrayLike,
+    probabilities: npt.ArrayLike,
+    *,
+    alpha: float,
+    miss: float = DEFAULT_MISS,
+    slack: npt.ArrayLike = 0.0,
 ) -> GoodnessOfFit:
     """G test: 2 sum n_i log(n_i / (n p_i)) over pooled cells against chi-square with C - 1.
 
     The statistic is divided by Williams' correction (Biometrika 63, 1976), which matters with many cells.
+    Every law p' with |log p'_i / p_i| <= ``slack`` (a number, or [V]) counts as right: the statistic is then
+    at most non-central chi-square, with n times the largest such chi-square distance.
     """
     law, drawn, draws = _sample(counts, probabilities)
-    tv = smallest_detectable_tv_by_g(draws, law, alpha=alpha, miss=miss)
-    return _judge("G", pooled_cells(law, draws), drawn, _williams_g, alpha=alpha, miss=miss, tv=tv)
+    tv = smallest_detectable_tv_by_g(draws, law, alpha=alpha, miss=miss, slack=slack)
+    cells = pooled_cells(law, draws)
+    measure = partial(_williams_g, allowed=draws * cells.largest_distance(law, slack))
+    return _judge("G", cells, drawn, measure, alpha=alpha, miss=miss, tv=tv)
 
 
 def goodness_of_fit_by_finite_sample_g(
@@ -191,14 +201,15 @@ def _pearson(counts: IntArray, law: FloatArray) -> tuple[float, float]:
     return float(fit.statistic), float(fit.pvalue)
 
 
-def _williams_g(counts: IntArray, law: FloatArray) -> tuple[float, float]:
+def _williams_g(counts: IntArray, law: FloatArray, *, allowed: float = 0.0) -> tuple[float, float]:
     """G over its mean, to first order, relative to chi-square's: 1 + (sum 1/p_i - 1) / (6 n (C - 1))."""
     freedom = law.size - 1
     if freedom == 0:  # nothing left to test but the support
         return 0.0, 1.0
     correction = 1 + (float((1 / law).sum()) - 1) / (6 * float(counts.sum()) * freedom)
     statistic = 2 * scaled_divergence(counts, law) / correction
-    return statistic, float(chi2.sf(statistic, freedom))
+    tail = ncx2.sf(statistic, freedom, allowed) if allowed else chi2.sf(statistic, freedom)
+    return statistic, float(tail)
 
 
 def _finite_sample_g(counts: IntArray, law: FloatArray) -> tuple[float, float]:

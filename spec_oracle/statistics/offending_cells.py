@@ -39,7 +39,7 @@ def offending_cells(
     law = require_law(probabilities)
     drawn = require_sample(counts, law.size)
     p_values = holm(_binomial_p_values(drawn, law))
-    lower, upper = _clopper_pearson(drawn, alpha / law.size)
+    lower, upper = clopper_pearson(drawn, alpha / law.size)
     draws = int(drawn.sum())
     return tuple(
         OffendingCell(
@@ -64,7 +64,7 @@ def _binomial_p_values(counts: IntArray, law: FloatArray) -> FloatArray:
     return np.asarray(np.minimum(1.0, 2 * np.minimum(too_rare, too_often)), dtype=np.float64)
 
 
-def _clopper_pearson(counts: IntArray, alpha: float) -> tuple[FloatArray, FloatArray]:
+def clopper_pearson(counts: IntArray, alpha: float) -> tuple[FloatArray, FloatArray]:
     """Bounds [V] that each miss with probability ``alpha`` at most (Biometrika 26, 1934)."""
     others = counts.sum() - counts
     lower = np.where(counts == 0, 0.0, beta.ppf(alpha / 2, np.maximum(counts, 1), others + 1))

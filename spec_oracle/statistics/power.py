@@ -50,7 +50,7 @@ from spec_oracle.statistics.finite_sample import (
     frequency_shortfall,
     total_variation_radius,
 )
-from spec_oracle.statistics.validation import FloatArray, require_draws, require_rate
+from spec_oracle.statistics.validation import FloatArray, require_draws, require_law, require_rate
 from spec_oracle.validation import is_real
 
 DEFAULT_MISS = 1e-3
@@ -70,11 +70,20 @@ def smallest_detectable_tv_by_chi_square(
 
 
 def smallest_detectable_tv_by_g(
-    draws: int, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
+    draws: int,
+    probabilities: npt.ArrayLike,
+    *,
+    alpha: float,
+    miss: float = DEFAULT_MISS,
+    slack: npt.ArrayLike = 0.0,
 ) -> float:
-    """Smallest TV that the G test finds, over the cells it pools; what pooling can hide is added."""
+    """Smallest TV that the G test finds, over the cells it pools; what pooling can hide is added.
+
+    ``slack`` as for `goodness_of_fit_by_g`: the threshold is that of the farthest law that is still right.
+    """
     cells = pooled_cells(probabilities, draws)
-    return _found_by_limit_law(draws, cells, alpha=alpha, miss=miss, variance=0.25)
+    allowed = draws * cells.largest_distance(require_law(probabilities), slack)
+    return _found_by_limit_law(draws, cells, alpha=alpha, miss=miss, variance=0.25, allowed=allowed)
 
 
 def smallest_detectable_tv_by_finite_sample_g(
@@ -150,6 +159,23 @@ def smallest_detectable_tv_by_joint_e_process(
     return _attainable(math.sqrt(noncentrality / (4 * informative)))
 
 
+def smallest_detectable_tv_by_homogeneity(
+    draws: tuple[int, int], num_cells: int, *, alpha: float, miss: float = DEFAULT_MISS
+) -> float:
+    """Smallest TV between the laws of two samples, over C cells, that the two-sample G test finds.
+
+    Twice the log likelihood ratio has non-centrality n m / (n + m) times sum (p_i - p'_i)^2 / mean_i, with
+    the mean weighted by the draws n and m; by Cauchy-Schwarz that is at least 4 d^2 n m / (n + m).
+    """
+    _require_rates(alpha, miss)
+    first, second = map(require_draws, draws)
+    if num_cells < 2:
+        return math.inf
+    freedom = num_cells - 1
+    noncentrality = _noncentrality_found(float(chi2.isf(alpha, freedom)), freedom, miss)
+    return _attainable(math.sqrt(noncentrality * (1 / first + 1 / second) / 4))
+
+
 def draws_needed_by_chi_square(
     tv: float, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
 ) -> int:
@@ -160,10 +186,17 @@ def draws_needed_by_chi_square(
 
 
 def draws_needed_by_g(
-    tv: float, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
+    tv: float,
+    probabilities: npt.ArrayLike,
+    *,
+    alpha: float,
+    miss: float = DEFAULT_MISS,
+    slack: npt.ArrayLike = 0.0,
 ) -> int:
     """Draws with which the G test finds every defect of total variation ``tv`` or more."""
-    return _draws_needed(lambda n: smallest_detectable_tv_by_g(n, probabilities, alpha=alpha, miss=miss), tv)
+    return _draws_needed(
+        lambda n: smallest_detectable_tv_by_g(n, probabilities, alpha=alpha, miss=miss, slack=slack), tv
+    )
 
 
 def draws_needed_by_finite_sample_g(
@@ -220,13 +253,19 @@ def _leak_found(draws: int, miss: float) -> float:
     return -math.expm1(math.log(miss) / require_draws(draws))
 
 
-def _found_by_limit_law(draws: int, cells: Cells, *, alpha: float, miss: float, variance: float) -> float:
-    """Smallest TV d found when the distance of a law over the cells is at least d^2 / ``variance``."""
+def _found_by_limit_law(
+    draws: int, cells: Cells, *, alpha: float, miss: float, variance: float, allowed: float = 0.0
+) -> float:
+    """Smallest TV d found when the distance of a law over the cells is at least d^2 / ``variance``.
+
+    ``allowed`` is the largest non-centrality under a law that is right.
+    """
     _require_rates(alpha, miss)
     freedom = len(cells) - 1
     if freedom == 0:
         return _attainable(cells.hidden_mass + _leak_found(draws, miss))
-    noncentrality = _noncentrality_found(float(chi2.isf(alpha, freedom)), freedom, miss)
+    threshold = float(ncx2.isf(alpha, freedom, allowed) if allowed else chi2.isf(alpha, freedom))
+    noncentrality = _noncentrality_found(threshold, freedom, miss)
     return _attainable(cells.hidden_mass + math.sqrt(noncentrality * variance / draws))
 
 

@@ -117,8 +117,9 @@ def _enumerated(
         branches = enumerate_calls(run, max_branches=most_runs)
     masses: dict[Any, list[float]] = defaultdict(list)
     drafts = Drafts()
-    for weight, (returned, seen) in branches:
-        masses[label(returned)].append(weight)
+    for branch in branches:
+        returned, seen = branch.result
+        masses[label(returned)].append(branch.weight)
         drafts |= seen
     law = {text: math.fsum(parts) for text, parts in masses.items()}
     return EnumeratedTexts(law, len(branches), drafts)

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.toy.model import Row, ToyModel, context_text
 from spec_oracle.validation import require_instance_of, require_whole
 
@@ -61,6 +62,12 @@ class Instance:
     def floats(self) -> "Instance":
         """The same instance in float64."""
         return Instance(self.target.floats, self.draft.floats, self.draft_length, self.num_paths)
+
+    @cached_property
+    def digest(self) -> str:
+        """A short name of the instance by its rows and sizes, equal for equal instances only."""
+        text = json.dumps(self.exact.to_json(), sort_keys=True)
+        return sha256(text.encode()).hexdigest()[:16]
 
     def after(self, context: Sequence[int]) -> "Instance":
         """Return the instance of what follows ``context``."""
@@ -131,7 +138,7 @@ class Instance:
                 raise InvalidInputError(f'instance: key "{key}" is missing')
         for key in data:
             if key not in _KEYS:
-                raise InvalidInputError(f'instance: unknown key "{key}"; known ones are {sorted(_KEYS)}')
+                raise InvalidInputError(f"instance: {unknown(key, sorted(_KEYS), 'key')}")
         draft_length = require_whole(data["draft_length"], "draft_length")
         num_paths = require_whole(data.get("num_paths", 1), "num_paths")
         for key in ("target", "draft"):

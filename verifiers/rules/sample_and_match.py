@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from verifiers.arrays import all_true, namespace, pick, zeros
+from verifiers.arrays import arange_like, kept, namespace, pick, zeros
 from verifiers.interface import DecisionSource, Drafts, Verdict
-from verifiers.parts.walk import first_true
+from verifiers.parts.residual import along_path, first_failure
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,8 @@ class SampleAndMatchVerifier:
     """Emit the target's own draws up to and including the first that differs from the draft.
 
     Lossless for any draft, since every emitted token is a target draw; accepts sum_x p q per position.
-    Verifies the first path; further paths are ignored.
+    Whether a draw is the drafted token is decided first, and which other one it is, after that. Verifies the
+    first path; further paths are ignored.
     """
 
     single_path: bool = True
@@ -21,7 +22,10 @@ class SampleAndMatchVerifier:
         """Verify the first path of every request."""
         wide = drafts.in_working_precision()
         xp = namespace(wide.tokens)
-        drawn = decisions.categorical(wide.target_probs[:, 0])
-        differs = drawn[:, : wide.draft_length] != wide.tokens[:, 0]
-        tau = first_true(xp.concat([differs, all_true(differs[:, :1])], axis=1))
-        return Verdict(tau, zeros(tau), pick(drawn, tau), drafts.tokens)
+        tokens, target, length = wide.tokens[:, 0], wide.target_probs[:, 0], wide.draft_length
+        tau = decisions.categorical(first_failure(along_path(target[:, :length], tokens)))
+        row = pick(target, tau)
+        refused = pick(tokens, xp.where(tau < length, tau, zeros(tau)))
+        other = arange_like(row, row.shape[1])[None, :] != refused[:, None]
+        following = decisions.categorical(kept(other | (tau == length)[:, None], row))
+        return Verdict(tau, zeros(tau), following, drafts.tokens)

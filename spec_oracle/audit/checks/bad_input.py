@@ -22,6 +22,7 @@ from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
@@ -40,7 +41,7 @@ BAD_INPUT = Check(
     "NaN, infinite, negative, unnormalised, zero rows, ids out of range, u = 0 and u just under 1",
     Fraction(1, 100),
 )
-BAD_INPUT.does_not_apply("it is handed no rows", SystemSubject, EngineSubject)
+BAD_INPUT.does_not_apply("it is handed no rows", SystemSubject, EngineSubject, ServerSubject)
 
 
 def _with_impossible_drafts(drafts: Drafts) -> Drafts:

@@ -11,6 +11,7 @@ from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks.check import Check, failed, passed, together
 from spec_oracle.audit.checks.dependence import Design, affordable, equal_calls, independent, sessions
 from spec_oracle.audit.checks.mixed_batch import mixed_batch, options_of
+from spec_oracle.audit.checks.traffic import beside_other_traffic, within_volleys
 from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
 from spec_oracle.audit.evidence.engine_batches import drawn_batches, enumerated_batches
 from spec_oracle.audit.evidence.findings import NoEvidenceError
@@ -20,6 +21,7 @@ from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
@@ -231,3 +233,13 @@ def _by_texts(subject: EngineSubject, bench: Bench, alpha: float) -> CheckResult
         return enumerated_batches(cases, subject.facts)
     except NoEvidenceError:
         return drawn_batches(cases, alpha, bench)
+
+
+@BATCH.way(ServerSubject, of_a_true_law=True)
+def _by_traffic(subject: ServerSubject, bench: Bench, alpha: float) -> CheckResult:
+    """Judge whether requests served at once are independent, and have the law that they have alone."""
+    return together(
+        alpha,
+        lambda rate: within_volleys(subject.served, rate, bench.budget),
+        lambda rate: beside_other_traffic(subject.served, rate, bench.budget),
+    )

@@ -65,9 +65,13 @@ class Check:
         """Say why there is nothing to ask of subjects of these classes."""
         self.reasons.update(dict.fromkeys(kinds, reason))
 
+    def why_not(self, subject: Any) -> str:
+        """Return why there is nothing to ask of the subject, "" where there is."""
+        return self.reasons.get(type(subject)) or str(subject.why_not(self.name))
+
     def outcome(self, subject: Any, bench: Bench) -> CheckResult:
         """Run the check if it applies to the subject; a broken contract, or an exception, is a result."""
-        reason = self.reasons.get(type(subject)) or subject.why_not(self.name)
+        reason = self.why_not(subject)
         if reason:
             return CheckResult(self.name, Status.NOT_APPLICABLE, reason)
         way = self.ways[type(subject)]

@@ -15,6 +15,7 @@ from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
@@ -30,6 +31,7 @@ DRAFT_LAW = Check("draft-law", "does the drafter draw from the q it reports?", F
 DRAFT_LAW.does_not_apply(
     "it does not draft: the audit does", VerifierSubject, FunctionSubject, UniformsSubject, KeyedSubject
 )
+DRAFT_LAW.does_not_apply("drafts and their rows stay inside the server", ServerSubject)
 
 
 @DRAFT_LAW.way(SystemSubject)

@@ -15,6 +15,7 @@ from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
@@ -23,7 +24,7 @@ from spec_oracle.plain import plain_arguments, raising
 REQUESTS = 64
 
 INPUTS_KEPT = Check("inputs-kept", "are inputs unchanged after the call?", Fraction(1, 100))
-INPUTS_KEPT.does_not_apply("it is handed no rows", SystemSubject, EngineSubject)
+INPUTS_KEPT.does_not_apply("it is handed no rows", SystemSubject, EngineSubject, ServerSubject)
 
 
 @INPUTS_KEPT.way(VerifierSubject)

@@ -11,17 +11,26 @@ from spec_oracle.audit.results import CheckResult, Evidence, Status
 from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.plain import ContractError, SubjectRaisedError
 
 JOINT = Check(
-    "joint", "is the extended law of one call the target's?", Fraction(30, 100), speaks_against_law=True
+    "joint", "is the extended law of one call the target's?", Fraction(20, 100), speaks_against_law=True
 )
 
 
-@JOINT.way(VerifierSubject, FunctionSubject, UniformsSubject, KeyedSubject, SystemSubject, EngineSubject)
+@JOINT.way(
+    VerifierSubject,
+    FunctionSubject,
+    UniformsSubject,
+    KeyedSubject,
+    SystemSubject,
+    EngineSubject,
+    ServerSubject,
+)
 def _joint(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     """Try the subject's ways to find its law in order, and leave the findings at the bench."""
     notes: tuple[str, ...] = ()

@@ -24,12 +24,14 @@ from spec_oracle.audit.evidence.engine_steps import (
     showing,
 )
 from spec_oracle.audit.evidence.findings import NoEvidenceError
+from spec_oracle.audit.evidence.served import FIRST_LOOK
 from spec_oracle.audit.evidence.watched import watched
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
@@ -111,6 +113,29 @@ def _by_steps(subject: SystemSubject, bench: Bench, alpha: float) -> CheckResult
             yield lengths if declared else [0 * pair for pair in lengths]
 
     return watched("accepted lengths of two calls", laws, rounds(), alpha=alpha)
+
+
+@LENGTH.way(ServerSubject)
+def _by_answers(subject: ServerSubject, bench: Bench, alpha: float) -> CheckResult:
+    """Judge whether the counts of drafts that came with the texts of `joint` are possible.
+
+    Nothing is known of the drafter, so no law is declared. A call emits one token more than it accepts.
+    """
+    del bench, alpha
+    texts = subject.served.texts
+    if not texts.found:
+        texts.draw(FIRST_LOOK)
+    if texts.drafts.accepted is None:
+        return CheckResult(
+            "", Status.NOT_APPLICABLE, "the server does not report accepted tokens with its texts"
+        )
+    if texts.odd_counts:
+        return failed(texts.odd_counts, draws=len(texts.found))
+    after_first = sum(len(tokens) - 1 for _, tokens in texts.found)
+    mean = after_first / max(1, after_first - texts.drafts.accepted)
+    return passed(
+        f"{texts.drafts.accepted:.0f} tokens accepted: {mean:.3g} tokens a call", draws=len(texts.found)
+    )
 
 
 def _reported(system: System) -> NDArray[np.int64]:

@@ -16,6 +16,7 @@ from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
@@ -32,7 +33,7 @@ SCALE = Check(
     Fraction(8, 100),
     speaks_against_law=True,
 )
-SCALE.does_not_apply("it is handed no rows", SystemSubject, EngineSubject)
+SCALE.does_not_apply("it is handed no rows", SystemSubject, EngineSubject, ServerSubject)
 
 
 @SCALE.way(

@@ -13,15 +13,18 @@ from spec_oracle.audit.checks.pairs import PairToy
 from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
 from spec_oracle.audit.evidence.engine_cases import FIRST_TOKENS, Case
 from spec_oracle.audit.evidence.engine_drawn import seed_all
+from spec_oracle.audit.evidence.near_texts import PAIRS, Text, first_prompt, judged_pairs, volleys
 from spec_oracle.audit.evidence.watched import watched
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
+from spec_oracle.servers.apis import Ask
 from spec_oracle.systems.contract import System
 from spec_oracle.systems.text_cells import TextCells, text_cells
 from spec_oracle.systems.texts import PlainTexts, decoded, unseeded
@@ -33,8 +36,12 @@ REPEATED = 64
 REQUESTS = 500
 FRESH_SESSIONS = 100
 SEEDS = 8
-PAIRS = 240
+ENGINE_PAIRS = 240
 """Pairs of texts of engines, all engines of a subject together."""
+
+REPEATED_BY_SERVERS = 24
+SERVER_TIME = 0.1
+"""Share of a server's budget."""
 
 Sessions = Callable[[System], tuple[NDArray[np.int64], NDArray[np.int64]]]
 """Decodes two sets of requests by a system, and returns their texts, pair by pair."""
@@ -188,7 +195,7 @@ def _pairs_of_texts(
     """Pair texts that are generated one after the other."""
     cells = [text_cells(case.code, case.prompt, FIRST_TOKENS, rng) for case in cases]
     laws = [np.outer(some.law, some.law).reshape(-1) for some in cells]
-    count = max(PAIRS // ROUNDS // len(cases), 4)
+    count = max(ENGINE_PAIRS // ROUNDS // len(cases), 4)
 
     def pair(case: Case, some: TextCells) -> int:
         first, second = (some.cell(case.code.generated(case.prompt, FIRST_TOKENS, s)) for s in seeds())
@@ -202,3 +209,42 @@ def _pairs_of_texts(
             ]
 
     return watched(what, laws, rounds(), alpha=alpha)
+
+
+@STREAMS.way(ServerSubject, of_a_true_law=True)
+def _of_a_server(subject: ServerSubject, bench: Bench, alpha: float) -> CheckResult:
+    """Judge whether seeded requests repeat, alone on the server, and whether all others are independent."""
+    served, rng = subject.served, checks_own_rng(bench.seed)
+    width, seconds = served.server.client.limits.concurrency, SERVER_TIME * bench.budget / 2
+
+    def repeats(rate: float) -> CheckResult:
+        del rate
+        seeds = [int(seed) for seed in rng.integers(2**31, size=REPEATED_BY_SERVERS)]
+        runs: list[dict[int, Text]] = []
+        for order in (seeds, seeds[::-1]):
+            texts = [served.server.complete([first_prompt(served, seed)])[0].tokens for seed in order]
+            runs.append(dict(zip(order, texts, strict=True)))
+        moved = sum(runs[0][seed] != runs[1][seed] for seed in seeds)
+        if moved:
+            return failed(f"{moved} of {len(seeds)} requests have another text on the same seed")
+        return passed(f"{len(seeds)} requests repeat on the same seed", draws=2 * len(seeds))
+
+    def neighbours(rate: float) -> CheckResult:
+        def asks() -> list[Ask]:
+            seeds = rng.integers(2**31 - 1, size=width)
+            return [first_prompt(served, int(seed) + shift) for seed in seeds for shift in (0, 1)]
+
+        found = volleys(served, asks, -(-PAIRS // width), seconds)
+        near = [pair for texts in found for pair in zip(texts[::2], texts[1::2], strict=True)]
+        return judged_pairs("texts of seeds s and s + 1", near, served, rate)
+
+    def in_turn(rate: float) -> CheckResult:
+        found = volleys(served, lambda: [first_prompt(served)] * width, -(-2 * PAIRS // width), seconds)
+        near = [
+            pair
+            for one, two in zip(found[::2], found[1::2], strict=False)
+            for pair in zip(one, two, strict=True)
+        ]
+        return judged_pairs("texts of requests one after another", near, served, rate)
+
+    return together(alpha, repeats, neighbours, in_turn)

@@ -1,10 +1,12 @@
 """What a way of finding a law comes to."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from spec_oracle.audit.results import CheckResult, Evidence
+from numpy.typing import NDArray
+
+from spec_oracle.audit.results import CheckResult, Evidence, TextCounterexample
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance
@@ -41,8 +43,17 @@ class Law(Protocol):
         ...
 
     @property
+    def accepted_length_pmf(self) -> Sequence[Any]:
+        """P(tau = 0), ..., P(tau = L)."""
+        ...
+
+    @property
     def largest_gap(self) -> Gap:
         """The text with the largest gap."""
+        ...
+
+    def extended(self) -> NDArray[Any]:
+        """Return the law of the first L+1 tokens, shape (V,) * (L+1)."""
         ...
 
 
@@ -64,9 +75,10 @@ class Findings:
     ``laws`` by name of the instance, ``instances`` as they were given; ``worst`` is the one that shows a
     defect, None without one; ``smallest_detectable_tv`` would have been found. ``length`` is what the same
     evidence says of the accepted length, None where it says nothing. ``law_of(instance, exact=...)`` is the
-    exact law on any other instance, where there is one. ``text`` shows the defect of an engine, which has
-    prompts in place of instances; ``is_reference_wrong`` if it tells another law than it decodes plainly.
-    ``scope`` and ``notes`` are lines for the reader.
+    exact law on any other instance, where there is one. ``text`` shows the defect of an engine or a server,
+    which have prompts in place of instances; ``is_reference_wrong`` if an engine tells another law than it
+    decodes plainly. ``rule`` is a built-in rule with the same law after every draft, of code that declares
+    none. ``scope`` and ``notes`` are lines for the reader.
     """
 
     joint: CheckResult
@@ -78,8 +90,9 @@ class Findings:
     worst: str | None = None
     length: CheckResult | None = None
     law_of: Callable[..., EmissionLaw] | None = None
-    text: FoundText | None = None
+    text: FoundText | TextCounterexample | None = None
     is_reference_wrong: bool = False
+    rule: str | None = None
     scope: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -14,8 +14,11 @@ from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.draws import Sample, Sampler, draft_table
 from spec_oracle.audit.evidence.enumerated import judged
 from spec_oracle.audit.evidence.findings import Findings, NoEvidenceError
+from spec_oracle.audit.evidence.identified import identified
 from spec_oracle.audit.facts import Facts
+from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.exact import EmissionLaw
+from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
 from spec_oracle.plain import PlainCode, SubjectRaisedError
 from spec_oracle.plain.law import law_after
@@ -25,8 +28,9 @@ from spec_oracle.statistics import (
     goodness_of_fit_by_e_process,
 )
 from spec_oracle.toy import Instance
+from verifiers import Drafting
 
-Known: TypeAlias = dict[bytes, dict[tuple[int, ...], float]]
+Known: TypeAlias = dict[bytes, ConditionalLaw]
 """Laws of the emission after one draft, by the bytes of the arrays that the function is handed."""
 
 CONFIRMING_TV = 0.02
@@ -45,7 +49,8 @@ def intercepted(code: PlainCode, facts: Facts, bench: Bench, alpha: float, num_p
     where plain draws contradict what was found.
     """
     end = time.monotonic() + bench.budget
-    law_of = partial(intercepted_law, code, known={}, end=end)
+    known: Known = {}
+    law_of = partial(intercepted_law, code, known=known, end=end)
     try:
         findings = judged(law_of, bench.toys(num_paths), facts, "intercepted")
     except (CannotFollowError, TooManyBranchesError, UnrepeatableError) as error:
@@ -54,8 +59,21 @@ def intercepted(code: PlainCode, facts: Facts, bench: Bench, alpha: float, num_p
         raise NoEvidenceError(f"interception failed: followed, it {error}") from None
     if not findings.laws:
         return findings
+    if findings.joint.status is Status.PASSED and facts.rule_at is None:
+        findings = _identified(code, findings, facts, known)
     confirmed = confirm(code, findings.laws, alpha, bench.seed, CONFIRMING_SHARE * bench.budget)
     return replace(findings, scope=(*findings.scope, confirmed))
+
+
+def _identified(code: PlainCode, findings: Findings, facts: Facts, known: Known) -> Findings:
+    """Add the built-in rule with the same law after every draft, if there is one."""
+    laws = [(law.instance, laws_after(code, law.instance, known)) for law in findings.laws.values()]
+    rule = identified(laws, Drafting.INDEPENDENT, facts.tolerance)
+    if rule is None:
+        return findings
+    drafts = sum(len(by_row) for _, by_row in laws)
+    detail = f"law of the emission as that of {rule!r} after each of {drafts} drafts"
+    return replace(findings, rule=rule, length=CheckResult("length", Status.PASSED, detail))
 
 
 def confirm(
@@ -107,10 +125,20 @@ def intercepted_law(
     """
     del exact  # foreign code computes in floats
     floats = instance.floats
-    table = draft_table(floats)
+    probability = draft_table(floats).law.probability
     masses = [np.zeros(floats.vocab_size**length) for length in range(1, floats.draft_length + 2)]
-    known = {} if known is None else known
-    for row in np.flatnonzero(table.law.probability):
+    for row, law in laws_after(code, floats, {} if known is None else known, end).items():
+        _add_law(masses, law, probability[row])
+    return EmissionLaw(floats, tuple(masses))
+
+
+def laws_after(
+    code: PlainCode, instance: Instance, known: Known, end: float = math.inf
+) -> dict[int, ConditionalLaw]:
+    """Return the law after each possible draft, by its row in the instance's `draft_table`; as above."""
+    table = draft_table(instance)
+    found = {}
+    for row in np.flatnonzero(table.law.probability).tolist():
         drafts = table.drafts(np.array([row]))
         key = b"".join(
             repr(array.shape).encode() + array.tobytes()
@@ -118,15 +146,13 @@ def intercepted_law(
         )
         if key not in known:
             known[key] = law_after(code, drafts, max_seconds=end - time.monotonic())
-        _add_law(masses, known[key], table.law.probability[row])
-    return EmissionLaw(floats, tuple(masses))
+        found[row] = known[key]
+    return found
 
 
-def _add_law(
-    masses: list[NDArray[np.float64]], law: dict[tuple[int, ...], float], probability: float
-) -> None:
+def _add_law(masses: list[NDArray[np.float64]], law: ConditionalLaw, probability: float) -> None:
     """Add the law of the emission after one draft, whose probability is given, to the masses."""
     vocab = len(masses[0])
-    for emission, mass in law.items():
-        index = np.ravel_multi_index(emission, (vocab,) * len(emission))
-        masses[len(emission) - 1][index] += mass * probability
+    for prefix, mass in law.leaves.items():
+        index = np.ravel_multi_index(prefix, (vocab,) * len(prefix)) if prefix else 0
+        masses[len(prefix)].reshape(-1, vocab)[index] += mass * probability

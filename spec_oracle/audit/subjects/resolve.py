@@ -16,16 +16,23 @@ from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING
 from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.plain import PlainCode, raising, takes_uniforms
 from spec_oracle.systems.engine import EngineCode, is_engine
 from spec_oracle.systems.registry import WHOLE_ENGINES
 
 Subject: TypeAlias = (
-    VerifierSubject | FunctionSubject | UniformsSubject | KeyedSubject | SystemSubject | EngineSubject
+    VerifierSubject
+    | FunctionSubject
+    | UniformsSubject
+    | KeyedSubject
+    | SystemSubject
+    | EngineSubject
+    | ServerSubject
 )
 
 DEFAULT_PATHS = 2
@@ -73,10 +80,7 @@ def require_name(name: str) -> None:
     """Raise `InvalidInputError` for a name that cannot lead anywhere, without running code under test."""
     if ":" not in name:
         if name not in (names := (*verifiers.names(), *_engine_names())):
-            known = ", ".join(names)
-            raise InvalidInputError(
-                f"subject: unknown {name!r}; expected package.module:object or one of {known}"
-            )
+            raise InvalidInputError(f"subject: {unknown(name, names)}, or package.module:object")
         return
     top = name.partition(":")[0].partition(".")[0]
     _look_in_working_directory()

@@ -13,7 +13,7 @@ from spec_oracle.plain import PlainCode, as_plain
 from verifiers import AnyVerifier, Drafting, ModelBound, StatefulVerifier, drafting_of
 
 BATCHED = ("batch", "inputs-kept")
-CALLED = ("bad-input", "scale")
+CALLED = ("bad-input", "scale", "shapes")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from spec_oracle.exact.interception import maps
+from spec_oracle.exact.interception.decisions import FEW
 from spec_oracle.exact.interception.draws import LARGEST_RANGE, Noise, categorical
 from spec_oracle.exact.interception.products import Product, product
 from spec_oracle.exact.interception.run import current_run
@@ -176,6 +177,65 @@ def _is_less(left: Scalar, right: Scalar, *, or_equal: bool = False) -> bool:
     if isinstance(right, Noise | Product):
         return not math.isnan(left) and not right.is_below(left, inclusive=not or_equal)
     return bool(left <= right if or_equal else left < right)
+
+
+def among(noise: Noise, numbers: Any) -> Callable[[], tuple[int, Any]] | None:
+    """Return a function that decides at once how many of many numbers [n] are below a noise, and which.
+
+    None for noise that is no increasing affine function of a fresh uniform: numbers are compared one by one.
+    """
+    match noise.chain:
+        case ():
+            offset, slope = 0.0, 1.0
+        case (maps.Affine(offset, slope),) if slope > 0:
+            pass
+        case _:
+            return None
+    cuts = (np.asarray(numbers, dtype=np.float64) - offset) / slope
+    if noise.draw.spent or noise.draw.ask is not None or np.isnan(cuts).any():
+        return None
+    order = np.argsort(cuts, kind="stable")
+
+    def decide() -> tuple[int, Any]:
+        count = noise.draw.rank(cuts[order])
+        found = np.zeros(len(cuts), dtype=bool)
+        found[order[:count]] = True
+        return count, found
+
+    return decide
+
+
+def place_of(noise: Noise, numbers: Any, side: str) -> Scalar:
+    """Return how many of many numbers, which ascend, are below a noise; decided when first used."""
+    decide = among(noise, numbers) if len(numbers) > FEW else None
+    if decide is None:
+        return int(np.array(numbers, dtype=object).searchsorted(noise, side))  # type: ignore[call-overload]
+    return Pending(lambda: decide()[0])
+
+
+def compared_with_many(name: str, left: Any, right: Any) -> Any:
+    """Return a comparison of noise [..., 1] with numbers [..., n], in which each noise is decided once.
+
+    Object arrays; None where this way does not work.
+    """
+    shape = np.broadcast_shapes(left.shape, right.shape)
+    for noises, numbers, below in ((left, right, "less" not in name), (right, left, "less" in name)):
+        if name not in _ORDERED or not shape or shape[-1] <= FEW or noises.shape[-1:] not in ((), (1,)):
+            continue
+        wide = np.broadcast_to(numbers, shape)
+        if any(isinstance(number, Symbol) for number in numbers.flat):
+            continue
+        found = np.empty(shape, dtype=bool)
+        for row, noise in np.ndenumerate(np.broadcast_to(noises, (*shape[:-1], 1))[..., 0]):
+            decide = among(noise, wide[row]) if isinstance(noise, Noise) else None
+            if decide is None:
+                return None
+            found[row] = decide()[1] == below
+        return found
+    return None
+
+
+_ORDERED: Final = ("less", "less_equal", "greater", "greater_equal")
 
 
 def _comparable(*values: Scalar) -> list[Scalar]:

@@ -5,7 +5,7 @@ import math
 import random
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
@@ -27,7 +27,11 @@ Label = TypeVar("Label", bound=Hashable)
 
 
 def enumerate_calls(
-    function: Callable[[], T], *, max_branches: int = 100_000, max_seconds: float = math.inf
+    function: Callable[[], T],
+    *,
+    max_branches: int = 100_000,
+    max_seconds: float = math.inf,
+    looked_at: Collection[int] | None = None,
 ) -> list[Branch[T]]:
     """Return every outcome of ``function`` with its exact probability (to float64 rounding, below 1e-12).
 
@@ -36,6 +40,9 @@ def enumerate_calls(
     foreign code is `EnumeratedGenerator()`. It must make the same steps when it meets the same decisions: no
     state may survive a call, inputs that it changes must be made inside. It returns numbers, strings, arrays,
     tensors, or containers of them; they hold no symbols any more when they come back.
+
+    With ``looked_at``, numbers at which the code may look, one run stands for many outcomes of the others:
+    see `decisions`, and `Branch.stands`.
 
     Branches of a weight below 1e-16, as those of a loop that may go on for ever, are cut off: what the
     weights lack to one bounds the error of any probability, and is at most 1e-12.
@@ -53,6 +60,7 @@ def enumerate_calls(
     def settled_call() -> T:
         with torch_run():
             result = function()
+        current_run().has_returned = True
         settled: T = _settled(result)
         return settled
 
@@ -67,7 +75,7 @@ def enumerate_calls(
     ):
         while True:
             try:
-                return walk(settled_call, max_branches, max_seconds)
+                return walk(settled_call, max_branches, max_seconds, looked_at)
             except CannotFollowError as error:
                 if not float_calls.learn(error):
                     raise
@@ -82,8 +90,8 @@ def call_law(
 ) -> dict[Label, float]:
     """Return the exact law of ``label(function())``: probability by label; errors as `enumerate_calls`."""
     weights: dict[Label, list[float]] = defaultdict(list)
-    for weight, result in enumerate_calls(function, max_branches=max_branches, max_seconds=max_seconds):
-        weights[label(result)].append(weight)
+    for branch in enumerate_calls(function, max_branches=max_branches, max_seconds=max_seconds):
+        weights[label(branch.result)].append(branch.weight)
     return {outcome: math.fsum(parts) for outcome, parts in weights.items()}
 
 

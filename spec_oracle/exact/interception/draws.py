@@ -23,7 +23,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.run import NEGLIGIBLE, current_run
+from spec_oracle.exact.interception.decisions import NEGLIGIBLE, OPEN, Law
+from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 
 LARGEST_RANGE: Final = 4096
@@ -66,6 +67,14 @@ class Draw:
             self.low = bound
         return below
 
+    def rank(self, bounds: Law) -> int:
+        """Decide how many of the ``bounds``, which ascend, are below the uniform, and narrow its interval."""
+        edges = np.concatenate([[self.low], np.clip(bounds, self.low, self.high), [self.high]])
+        number = current_run().decide(np.diff(edges))
+        if number != OPEN:
+            self.low, self.high = float(edges[number]), float(edges[number + 1])
+        return number
+
 
 class Noise(Symbol):
     """A monotone function, ``chain``, of one uniform, ``draw``."""
@@ -107,7 +116,7 @@ class Source(Protocol):
     def integer(self, count: int) -> Scalar:
         """Return one of 0..count-1, all equally likely."""
 
-    def decide(self, weights: Sequence[float]) -> int:
+    def decide(self, weights: Sequence[float] | Law) -> int:
         """Return an index in proportion to the weights."""
 
     def later(self, choose: Callable[[], int]) -> Scalar:
@@ -128,11 +137,11 @@ class Followed:
 
     def integer(self, count: int) -> Scalar:
         """Draw an integer, decided when first used; of a long range as the integer part of a uniform."""
-        if count <= LARGEST_RANGE:
-            return categorical([1.0] * count)
+        if count <= LARGEST_RANGE:  # it may serve as a coin: none of its values stands for others
+            return self.later(lambda: current_run().decide(np.ones(count), in_full=True))
         return Noise(Draw(), maps.floor(maps.affine(maps.IDENTITY, 0.0, float(count))))
 
-    def decide(self, weights: Sequence[float]) -> int:
+    def decide(self, weights: Sequence[float] | Law) -> int:
         """Decide at once."""
         return current_run().decide(weights)
 
@@ -164,23 +173,25 @@ def integer(count: int) -> Scalar:
     return number if isinstance(number, Noise) else int(number)
 
 
-def categorical(weights: Sequence[float]) -> Scalar:
+def categorical(weights: Sequence[float] | Law) -> Scalar:
     """Draw an index in proportion to ``weights``.
 
     Raises ValueError, as the libraries do, for weights that are negative, not finite, or all zero.
     """
-    if not (all(weight >= 0 and math.isfinite(weight) for weight in weights) and sum(weights) > 0):
+    law = np.asarray(weights, dtype=np.float64)
+    if not ((law >= 0).all() and 0 < law.sum() < math.inf):
         raise ValueError(f"invalid categorical weights: {weights}")
-    return source().later(lambda: source().decide(weights))
+    return source().later(lambda: source().decide(law))
 
 
-def distinct(weights: Sequence[float], count: int) -> list[Scalar]:
+def distinct(weights: Sequence[float] | Law, count: int) -> list[Scalar]:
     """Draw ``count`` different indices one by one, each in proportion to the weights that are left."""
     drawn: list[Scalar] = []
 
     def choose(earlier: list[Scalar]) -> int:
-        taken = {int(index) for index in earlier}
-        return source().decide([0.0 if i in taken else w for i, w in enumerate(weights)])
+        left = np.array(weights, dtype=np.float64)
+        left[[int(index) for index in earlier]] = 0.0
+        return source().decide(left)
 
     for position in range(count):
         drawn.append(source().later(partial(choose, drawn[:position])))

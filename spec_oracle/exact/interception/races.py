@@ -96,11 +96,11 @@ class _Order:
         weights = _race_weights([noise.chain for noise in noises], largest=self._largest)
         if weights is None:
             current_run().cannot_follow("race", "the scores are not exponential or Gumbel noise with weights")
-        winner = current_run().decide(weights)
+        winner = current_run().decide(weights, np.array(runners))
         for draw in draws:
             draw.spent = _SPENT
         self._draws.update(draws)
-        return runners[winner]
+        return winner
 
     def _possible_winners(self) -> list[int]:
         """Return who of the rest wins with positive probability; of several numbers only the best."""

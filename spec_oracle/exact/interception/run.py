@@ -6,17 +6,29 @@ The product of the conditional probabilities is the weight of the run; the runs 
 leaves of a probability tree, so their weights sum to one.
 
 Trees may be endless, as that of ``while random() < p``: a run whose weight has fallen below `CUT` is cut off.
-What was cut is missing in the sum of the weights, and is at most `MOST_CUT`.
+What was cut is missing in the sum of the weights, and is at most `MOST_CUT`. Trees may be too wide:
+`decisions`.
 """
 
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
+import numpy as np
+
 from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact.interception.decisions import (
+    OPEN,
+    Decision,
+    Indices,
+    Law,
+    Stand,
+    chosen,
+    normalised,
+)
 from spec_oracle.exact.interception.errors import (
     CannotFollowError,
     TooManyBranchesError,
@@ -26,10 +38,6 @@ from spec_oracle.exact.interception.errors import (
 )
 
 T = TypeVar("T")
-
-NEGLIGIBLE = 1e-14
-"""Outcomes of smaller conditional probability are taken for rounding of float64 thresholds and left out; each
-one moves the law by at most this much."""
 
 CUT = 1e-16
 """Branches of smaller weight are cut off: whatever they lead to is not looked at."""
@@ -47,19 +55,17 @@ class RunOverError(BaseException):
     """Ends a run that was cut off, or that goes on after a failure; foreign code must not catch it."""
 
 
-class Decision(NamedTuple):
-    """The conditional law of a decision, the outcome taken, and the thread that asked (0 is the caller's)."""
-
-    probabilities: tuple[float, ...]
-    outcome: int
-    thread: int
-
-
 class Branch(NamedTuple, Generic[T]):
-    """A leaf: its probability and what the foreign code returned there."""
+    """A leaf: its probability, what the foreign code returned there, and which values in it stand for others.
+
+    ``alike``: values that should come out as others do, each with the decision whose outcome it is, told by
+    the outcomes before.
+    """
 
     weight: float
     result: T
+    stands: tuple[Stand, ...] = ()
+    alike: tuple[tuple[tuple[int, ...], int], ...] = ()
 
 
 thread_number: ContextVar[int] = ContextVar("number of the thread", default=0)
@@ -67,11 +73,30 @@ thread_number: ContextVar[int] = ContextVar("number of the thread", default=0)
 
 
 class Run:
-    """The decisions of one run, and what its random numbers have come to."""
+    """The decisions of one run, and what its random numbers have come to.
 
-    def __init__(self, script: Sequence[Decision], deadline: float = math.inf) -> None:
+    With ``looked_at``, not every outcome of every decision is run: see `decisions`. ``leave_open`` allows for
+    one open token.
+    """
+
+    def __init__(
+        self,
+        script: Sequence[Decision],
+        deadline: float = math.inf,
+        looked_at: Collection[int] | None = None,
+        *,
+        leave_open: bool = False,
+    ) -> None:
         self._script = script
         self._deadline = deadline
+        self._looked_at = looked_at
+        self._leave_open = leave_open
+        self.has_returned = False
+        """Whether the foreign code has, so that what is decided now can have no influence on it."""
+        self.open: Stand | None = None
+        """The token that is not decided."""
+        self.must_decide = False
+        """Whether another token would have to be left open, too."""
         self.steps = 0
         """How many draws and comparisons there were."""
         self._helper: threading.Thread | None = None
@@ -103,28 +128,55 @@ class Run:
         if self.is_over or self.failure is not None:
             raise RunOverError
 
-    def decide(self, weights: Sequence[float]) -> int:
+    def decide(
+        self, weights: Sequence[float] | Law, values: Indices | None = None, *, in_full: bool = False
+    ) -> int:
         """Return an outcome, index i having probability weights[i] / sum(weights) given the past.
 
+        With ``values``, the outcome's value; ``in_full`` if none stands for others, unless it is `OPEN`.
         Raises `UnrepeatableError` when the script was written for a decision with another law.
         """
         self.step()
-        probabilities = _normalised(weights)
-        possible = [index for index, probability in enumerate(probabilities) if probability > 0]
-        if len(possible) == 1:
-            return possible[0]
+        law = normalised(weights)
+        if np.count_nonzero(law) == 1:
+            only = int(law.argmax())
+            return only if values is None else int(values[only])
         self._require_one_helper()
-        decision = Decision(probabilities, possible[0], thread_number.get())
-        if len(self.decisions) < len(self._script):
-            decision = decision._replace(outcome=self._script[len(self.decisions)].outcome)
-            if self._script[len(self.decisions)] != decision:
+        number = len(self.decisions)
+        if number >= len(self._script) and self.has_returned and self._leave_open:
+            return self._left_open(Stand(OPEN, np.arange(len(law)) if values is None else values, law))
+        taken = [decision.value for decision in self.decisions if decision.stand is not None]
+        tried, alike = chosen(law, values, None if in_full else self._looked_at, taken)
+        decision = Decision(law, tried, alike, int(tried[0]), thread_number.get(), values)
+        if number < len(self._script):
+            decision = decision._replace(outcome=self._script[number].outcome)
+            if not decision.is_as(self._script[number]):
                 self.unrepeatable("a decision changed its law between two runs")
         self.decisions.append(decision)
-        self.weight *= probabilities[decision.outcome]
+        self.weight *= decision.chance
         if self.weight < CUT:
             self.is_cut = self.is_over = True
             raise RunOverError
-        return decision.outcome
+        return decision.value
+
+    def _left_open(self, stand: Stand) -> int:
+        """Leave a token open; where there is one already the run must be begun anew, and decide."""
+        if self.open is not None:
+            self.must_decide = self.is_over = True
+            raise RunOverError
+        self.open = stand
+        return OPEN
+
+    def branch(self, result: T) -> Branch[T]:
+        """Return the leaf that this run has come to."""
+        stands = (*(decision.stand for decision in self.decisions), self.open)
+        before = tuple(decision.outcome for decision in self.decisions)
+        alike = (
+            (before[:number], decision.value)
+            for number, decision in enumerate(self.decisions)
+            if decision.outcome in decision.alike
+        )
+        return Branch(self.weight, result, tuple(s for s in stands if s is not None), tuple(alike))
 
     def _require_one_helper(self) -> None:
         """Refuse decisions of several threads that the foreign code started: which comes first is chance."""
@@ -149,13 +201,6 @@ class Run:
     def _failed(self, error: SpecOracleError) -> SpecOracleError:
         self.failure = self.failure or error
         return error
-
-
-def _normalised(weights: Sequence[float]) -> tuple[float, ...]:
-    total = math.fsum(weights)
-    kept = [weight if weight >= NEGLIGIBLE * total else 0.0 for weight in weights]
-    total = math.fsum(kept)
-    return tuple(weight / total for weight in kept)
 
 
 active_run: ContextVar[Run | None] = ContextVar("active run", default=None)
@@ -195,8 +240,13 @@ def _followed(function: Callable[[], T], run: Run) -> T | None:
     return result
 
 
-def walk(function: Callable[[], T], max_branches: int, max_seconds: float = math.inf) -> list[Branch[T]]:
-    """Run ``function`` once per leaf of its decision tree.
+def walk(
+    function: Callable[[], T],
+    max_branches: int,
+    max_seconds: float = math.inf,
+    looked_at: Collection[int] | None = None,
+) -> list[Branch[T]]:
+    """Run ``function`` once per leaf of its decision tree; with ``looked_at``, a tree that is pruned.
 
     Raises `TooManyBranchesError` above ``max_branches`` leaves, after ``max_seconds``, or when a run has too
     many steps or too much had to be cut off; `UnrepeatableError` when equal decisions do not lead to equal
@@ -209,14 +259,17 @@ def walk(function: Callable[[], T], max_branches: int, max_seconds: float = math
     while script is not None:
         if len(branches) + len(cut) == max_branches:
             raise TooManyBranchesError(f"more than {max_branches} branches (max_branches)")
-        run = Run(script, deadline)
+        run = Run(script, deadline, looked_at, leave_open=looked_at is not None)
         result = _followed(function, run)
+        if run.must_decide:
+            run = Run(script, deadline, looked_at)
+            result = _followed(function, run)
         if len(run.decisions) < len(script):
             raise UnrepeatableError(f"a run ended after {len(run.decisions)} of {len(script)} decisions")
         if run.is_cut:
             cut.append(run.weight)
         else:
-            branches.append(Branch(run.weight, result))  # type: ignore[arg-type]  # None is T's here
+            branches.append(run.branch(result))  # type: ignore[arg-type]  # None is T's here
         script = _next_script(run.decisions)
     lost = math.fsum(cut)
     if lost > MOST_CUT:
@@ -230,8 +283,7 @@ def walk(function: Callable[[], T], max_branches: int, max_seconds: float = math
 def _next_script(decisions: list[Decision]) -> list[Decision] | None:
     """Return the script of the next leaf in depth-first order, or None after the last."""
     for depth in range(len(decisions) - 1, -1, -1):
-        decision = decisions[depth]
-        for later in range(decision.outcome + 1, len(decision.probabilities)):
-            if decision.probabilities[later] > 0:
-                return [*decisions[:depth], decision._replace(outcome=later)]
+        following = decisions[depth].following()
+        if following is not None:
+            return [*decisions[:depth], following]
     return None

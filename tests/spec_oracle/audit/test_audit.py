@@ -1,5 +1,6 @@
 """Audits end to end: right code passes, wrong code gets a counterexample, weak evidence is no pass."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +13,7 @@ from spec_oracle.audit.results import AuditReport, CheckResult, Evidence, Subjec
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.plain import as_plain
+from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.toy import Instance
 from verifiers import Verdict
@@ -193,3 +195,29 @@ def test_a_built_in_as_plain_function_emits_what_it_accepts():
     )
     assert tokens.shape == (1, 2)
     assert (tokens[0] >= 0).sum() == accepted[0] + 1
+
+
+LOSSY = CHAIN["chain-residual-is-target"].verifier
+
+
+@pytest.mark.parametrize(
+    ("subject", "options", "verdict", "code"),
+    [
+        (LOSSY, {}, "lossy", 1),
+        (LOSSY, {"expected": {"joint": "issue 7"}}, "declared-lossy", 0),
+        (MixesUpRequests(), {"expected": {"inputs-kept": "issue 7"}}, "lossy", 1),
+        ("token", {"expected": {"joint": "issue 7"}}, "lossless", 2),
+        ("token", {"expected": {"draft-law": "issue 7"}}, "lossless", 2),
+        ("token", {"skip": {"draft-law": "no time"}}, "lossless", 2),
+        ("token", {"skip": {"draft-law": ""}}, "lossless", 0),
+        ("token", {"skip": {"scale": "no time"}}, "lossless", 0),
+    ],
+)
+def test_failures_are_expected_with_a_reason_and_entries_out_of_date_end_with_2(
+    subject, options, verdict, code
+):
+    checks = ("batch", "inputs-kept", "draft-law", "scale")
+    report = audit(subject, options=replace(QUICK, checks=checks, **options))
+    assert (only(report).verdict, report.exit_code) == (verdict, code)
+    known = [*options.get("expected", {}).values(), *options.get("skip", {}).values()]
+    assert all(reason in AUDIT_FORMATS["text"](report) for reason in known)

@@ -6,15 +6,20 @@ import verifiers
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.evidence.coins import token_by_coins
+from spec_oracle.audit.evidence.served import Plan, Served
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
 from spec_oracle.audit.subjects.resolve import Subject, of_object
+from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.plain import PlainCode, as_plain
+from spec_oracle.servers.apis import Sampling
+from spec_oracle.servers.server import connect
 from spec_oracle.specimens.toy_system import toy_system
+from tests.spec_oracle.servers.stand_in import InProcess, StandIn
 from tests.spec_oracle.systems.engines import Stepwise, Together
 
 
@@ -24,13 +29,35 @@ class Everything(Stepwise, Together):
 
 KINDS = {kind.kind: kind for kind in Subject.__args__}
 
+OF_CODE = {"joint", "shapes", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"}
 RUNS = {
-    "verifier": {"joint", "length", "calls", "batch", "bad-input", "inputs-kept", "scale"},
-    "function": {"joint", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"},
-    "uniforms": {"joint", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"},
-    "keyed": {"joint", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"},
+    "verifier": {"joint", "shapes", "length", "calls", "batch", "bad-input", "inputs-kept", "scale"},
+    "function": {
+        "joint",
+        "shapes",
+        "length",
+        "calls",
+        "streams",
+        "batch",
+        "bad-input",
+        "inputs-kept",
+        "scale",
+    },
+    "uniforms": {
+        "joint",
+        "shapes",
+        "length",
+        "calls",
+        "streams",
+        "batch",
+        "bad-input",
+        "inputs-kept",
+        "scale",
+    },
+    "keyed": {"joint", "shapes", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"},
     "system": {"joint", "length", "calls", "draft-law", "streams", "batch"},
     "engine": {"joint", "length", "calls", "draft-law", "streams", "batch"},
+    "server": {"plain-law", "joint", "length", "calls", "streams", "batch"},
 }
 """The cells that are no dash."""
 
@@ -40,6 +67,9 @@ SUBJECTS = {
     "uniforms": UniformsSubject("mine", token_by_coins),
     "system": SystemSubject("mine", toy_system),
     "engine": of_object("mine", Everything),
+    "server": ServerSubject(
+        Served(connect(InProcess(StandIn()), Sampling(top_k=3), prompts=["bc"]), Plan(detect=0.1))
+    ),
 }
 
 
@@ -58,7 +88,7 @@ def test_a_cell_has_a_way_or_a_reason(check, kind):
 @pytest.mark.parametrize("kind", SUBJECTS)
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
 def test_a_cell_runs_or_says_why_not(check, kind):
-    result = check.outcome(SUBJECTS[kind], Bench(vocab_size=2, draft_length=1, budget=20.0))
+    result = check.outcome(SUBJECTS[kind], Bench(vocab_size=2, draft_length=1, budget=60.0))
     assert result.name == check.name
     assert result.detail
     if check.name not in RUNS[kind]:

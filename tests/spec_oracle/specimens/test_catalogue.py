@@ -20,7 +20,7 @@ COMMAND = "spec-oracle specimens --catalogue --output docs/catalogue.md"
 def test_families_are_numbered_without_gaps():
     by_letter = {letter: [n for n in catalogue() if n.startswith(letter)] for letter in FAMILIES}
     lengths = {letter: len(numbers) for letter, numbers in by_letter.items()}
-    assert lengths == {"A": 15, "B": 13, "C": 13, "D": 20, "E": 11, "F": 8, "G": 7, "H": 10, "N": 10, "L": 8}
+    assert [*lengths.values()] == [15, 13, 13, 21, 11, 8, 7, 10, 9, 10, 8]
     for letter, numbers in by_letter.items():
         assert numbers == [f"{letter}{i}" for i in range(1, len(numbers) + 1)]
 

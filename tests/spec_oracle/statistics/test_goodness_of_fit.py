@@ -117,3 +117,24 @@ def test_the_total_variation_interval_covers_wrong_laws_too(alpha):
     misses = sum(not i.lower <= truth <= i.upper for i in intervals)
     assert misses <= binom.isf(1e-9, 1000, alpha)
     assert total_variation_interval([0, 0, 0, 0, 0, 9], LAW, alpha=alpha).upper == 1
+
+
+def test_slack_holds_the_error_rate_and_is_paid_for_in_power():
+    """A law at the edge of the slack fails within alpha; one the stated distance away is found.
+
+    2,000 runs each; false alarm 1e-9, and a miss of 1e-3 a run leaves more than 14 with chance 1e-7.
+    """
+    law, slack, draws, alpha = np.full(6, 1 / 6), 0.02, 20_000, 0.01
+    sign = np.array([1, -1, 1, -1, 1, -1])
+    rng = np.random.default_rng(0)
+
+    def failures(true):
+        counts = rng.multinomial(draws, true, 2000)
+        fits = [statistics.goodness_of_fit_by_g(row, law, alpha=alpha, slack=slack) for row in counts]
+        return sum(not fit.passed for fit in fits)
+
+    edge = law * np.exp(slack * sign)
+    assert failures(edge / edge.sum()) <= binom.isf(1e-9, 2000, alpha)
+    tv = statistics.smallest_detectable_tv_by_g(draws, law, alpha=alpha, slack=slack)
+    assert tv > statistics.smallest_detectable_tv_by_g(draws, law, alpha=alpha)
+    assert failures(law + tv / 3 * sign) >= 2000 - 14

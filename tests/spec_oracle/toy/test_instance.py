@@ -66,7 +66,7 @@ def test_kinds_are_what_their_names_say():
         ({"target": {"": [1, 0], "0": [1, 0]}}, 'target, context "1": is missing'),
         ({"target": [1]}, "target: expected an object"),
         ({"draft": {"": [0.5, 0.25, 0.25]}}, "draft: has 3 tokens, the target 2"),
-        ({"drafts": {}}, 'unknown key "drafts"'),
+        ({"drafts": {}}, "unknown key 'drafts'; did you mean 'draft'?"),
         ({"draft_length": 2}, 'context "0,0": is missing'),
     ],
 )

@@ -13,7 +13,14 @@ from typing import Any, Final
 import numpy as np
 
 from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.algebra import COMPARISONS, FUNCTIONS, divided, truncate
+from spec_oracle.exact.interception.algebra import (
+    COMPARISONS,
+    FUNCTIONS,
+    compared_with_many,
+    divided,
+    place_of,
+    truncate,
+)
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.races import places
 from spec_oracle.exact.interception.run import current_run
@@ -199,6 +206,11 @@ def apply_ufunc(ufunc: Any, method: str, inputs: Any, options: Any) -> Any:
         current_run().cannot_follow(name, "arithmetic in float16 is not followed")
     objects = [_objects(value, kind) for value, kind in zip(inputs, types, strict=True)]
     kept = {key: value for key, value in options.items() if key not in ("dtype", "casting", "subok")}
+    many = (
+        compared_with_many(ufunc.__name__, *objects) if len(objects) == 2 and not (kept or outputs) else None
+    )
+    if many is not None:
+        return many
     if outputs:
         kept["out"] = tuple(output.view(np.ndarray) for output in outputs)
     with np.errstate(all="ignore"):
@@ -296,7 +308,11 @@ def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any
     values = plain_objects(v)
     found = np.empty(values.shape, dtype=np.int64)
     for index in np.ndindex(values.shape):
-        found[index] = plain_objects(a).searchsorted(values[index], side, sorter)
+        value = values[index]
+        if isinstance(value, Noise) and sorter is None and not has_symbols(a):
+            found[index] = place_of(value, a, side)
+        else:
+            found[index] = plain_objects(a).searchsorted(value, side, sorter)
     return found[()]
 
 

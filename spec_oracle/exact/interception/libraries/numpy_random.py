@@ -101,7 +101,7 @@ class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
         """Draw elements of ``a`` with probabilities ``p``."""
         del shuffle
         population = np.arange(a) if np.ndim(a) == 0 else np.asarray(a)
-        weights = [1.0] * population.shape[axis] if p is None else _probabilities(p)
+        weights = np.ones(population.shape[axis]) if p is None else _probabilities(p)
         if replace or size is None:
             index = drawn(size, lambda: int(categorical(weights)), np.int64)
         else:
@@ -122,12 +122,14 @@ class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
     def permutation(self, x: Any, axis: int = 0) -> Any:
         """Return the elements in random order."""
         population = np.arange(x) if np.ndim(x) == 0 else np.asarray(x)
-        return np.take(population, _order([1.0] * population.shape[axis]), axis=axis)
+        return np.take(population, _order(np.ones(population.shape[axis])), axis=axis)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
         """Put the elements in random order, in place."""
         x[:] = (
-            self.permutation(x, axis) if isinstance(x, np.ndarray) else [x[i] for i in _order([1.0] * len(x))]
+            self.permutation(x, axis)
+            if isinstance(x, np.ndarray)
+            else [x[i] for i in _order(np.ones(len(x)))]
         )
 
 
@@ -230,13 +232,14 @@ def _between(first: int, stop: int) -> Scalar:
     return first + integer(stop - first)
 
 
-def _order(weights: list[float], count: int | None = None) -> list[int]:
+def _order(weights: Any, count: int | None = None) -> list[int]:
     """Return so many different indices, or all, in random order."""
     return [int(place) for place in distinct(weights, len(weights) if count is None else count)]
 
 
-def _probabilities(p: Any) -> list[float]:
-    weights = np.asarray(p, dtype=float)
-    if abs(weights.sum() - 1) > math.sqrt(np.finfo(float).eps):
+def _probabilities(p: Any) -> Any:
+    given = np.asarray(p)
+    weights = given.astype(float)
+    if abs(weights.sum() - 1) > math.sqrt(np.finfo(given.dtype if given.dtype.kind == "f" else float).eps):
         raise ValueError("Probabilities do not sum to 1")  # as numpy does
-    return [float(weight) for weight in weights]
+    return weights

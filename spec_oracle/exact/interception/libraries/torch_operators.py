@@ -12,7 +12,13 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from spec_oracle.exact.interception.algebra import COMPARISONS, FUNCTIONS, truncate
+from spec_oracle.exact.interception.algebra import (
+    COMPARISONS,
+    FUNCTIONS,
+    compared_with_many,
+    place_of,
+    truncate,
+)
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.libraries import torch_boxes as boxes
 from spec_oracle.exact.interception.libraries.torch_boxes import FLOATS, INTEGERS, LOW, tensors_in, write
@@ -85,6 +91,8 @@ _ELEMENTWISE: Final[dict[str, Callable[..., Scalar]]] = {
 }
 _OPTIONS: Final = frozenset({"alpha", "value", "rounding_mode", "decimals"})
 _ANSWERS: Final = COMPARISONS | {"lt", "le", "gt", "ge", "eq", "ne"}
+
+_SINGLE_NAMES: Final = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
 
 _FOLDS: Final = {
     "sum": (FUNCTIONS["add"], "reduce"),
@@ -200,6 +208,10 @@ def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
         boxed = boxes.boxed_positions(tensor)
         if boxed is not None:
             where |= boxed
+    if base in _SINGLE_NAMES and all(isinstance(value, torch.Tensor) for value in args):
+        many = compared_with_many(_SINGLE_NAMES[base], *map(boxes.objects_in, args))
+        if many is not None:
+            return torch.from_numpy(many)
     common = torch.result_type(*args) if base in _ANSWERS and len(args) == 2 else None
     operands = [_operand(value, common, shape, where) for value in args]
     values = [
@@ -275,7 +287,7 @@ def _search(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     limits = limits[..., None, :] if limits.ndim > 1 else limits
     limits = np.broadcast_to(limits, (*wanted.shape, limits.shape[-1]))
     found = [
-        int(row.searchsorted(value, side))
+        place_of(value, row, side) if isinstance(value, Noise) else int(row.searchsorted(value, side))
         for value, row in zip(boxes.symbols_at(wanted, where), limits[where], strict=True)
     ]
     result = func(*args, **kwargs)

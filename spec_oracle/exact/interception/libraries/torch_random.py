@@ -12,7 +12,7 @@ from torch.utils._mode_utils import no_dispatch
 from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.draws import categorical, distinct, source
 from spec_oracle.exact.interception.libraries.torch_boxes import LOW, settle, tensors_in, write
-from spec_oracle.exact.interception.symbols import Pending, Scalar
+from spec_oracle.exact.interception.symbols import Scalar
 
 _BITS: Final = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
 
@@ -118,7 +118,7 @@ def _coin(chance: float) -> int:
 
 def _multinomial(weights: Any, num_samples: int, replacement: bool = False) -> Any:  # noqa: FBT001, FBT002
     settle(weights, "multinomial")
-    rows = weights.reshape(-1, weights.shape[-1]).tolist()
+    rows = weights.reshape(-1, weights.shape[-1]).double().cpu().numpy()
     draws = itertools.chain.from_iterable(
         [categorical(row) for _ in range(num_samples)] if replacement else _distinct(row, num_samples)
         for row in rows
@@ -127,9 +127,9 @@ def _multinomial(weights: Any, num_samples: int, replacement: bool = False) -> A
     return _filled(result, lambda: next(draws))
 
 
-def _distinct(row: list[float], count: int) -> list[Scalar]:
+def _distinct(row: Any, count: int) -> list[Scalar]:
     categorical(row)  # raises for weights that are no law
-    if sum(weight > 0 for weight in row) < count:
+    if np.count_nonzero(row) < count:
         raise RuntimeError("multinomial: not enough positive weights to draw without replacement")
     return distinct(row, count)
 
@@ -151,15 +151,11 @@ def _random_in_place(tensor: Any) -> Any:
 
 
 def _shifted(tensor: Any, low: int, high: int) -> Any:
-    def number() -> Scalar:
-        index = source().integer(high - low)
-        return source().later(lambda: low + index.settled()) if isinstance(index, Pending) else low + index
-
-    return _filled(tensor, number)
+    return _filled(tensor, lambda: FUNCTIONS["add"](source().integer(high - low), low))
 
 
 def _randperm(count: int, **kwargs: Any) -> Any:
-    order = iter(distinct([1.0] * count, count))
+    order = iter(distinct(np.ones(count), count))
     options = {"dtype": torch.int64} | _tensor_options(kwargs)
     return _filled(torch.empty(count, **options), lambda: next(order))
 

@@ -70,7 +70,7 @@ def emission_law(verify, target, draft, vocab_size, draft_length, *, array="nump
     for path, probability in drafts(draft, vocab_size, draft_length):
         inputs = (path, along(draft, path, draft_length), along(target, path, draft_length + 1))
         one = Drafts(*(np.asarray(array)[None, None] for array in inputs))
-        for emission, weight in law_after(PlainCode(verify, array), one).items():
+        for emission, weight in law_after(PlainCode(verify, array), one).emissions.items():
             law[emission] += probability * weight
     return law
 

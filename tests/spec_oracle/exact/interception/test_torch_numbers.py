@@ -240,5 +240,5 @@ def test_the_law_of_a_call_hands_over_a_generator():
 
     rows = WEIGHTS.numpy()
     drafts = Drafts(np.zeros((1, 1, 1), int), rows[None, None, None], np.stack([rows, rows])[None, None])
-    law = law_after(PlainCode(verify, "torch"), drafts)
+    law = law_after(PlainCode(verify, "torch"), drafts).emissions
     assert law == pytest.approx({(0,): 0.2, (1,): 0.5, (2,): 0.3})

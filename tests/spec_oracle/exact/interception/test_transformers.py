@@ -61,5 +61,5 @@ def test_single_precision_gives_the_law_of_single_precision():
             torch.tensor(target, dtype=torch.float32).log()[None],
         )
     )
-    accepted = sum(weight for weight, (_, count) in branches if count == 1)
+    accepted = sum(branch.weight for branch in branches if branch.result[1] == 1)
     assert 1e-10 < abs(accepted - 0.6) < 1e-6

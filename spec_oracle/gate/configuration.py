@@ -1,0 +1,230 @@
+"""The configuration of a project: what to audit, how, and what is known to fail.
+
+    [tool.spec-oracle]                      # in pyproject.toml; spec-oracle.toml has the same keys at its top
+    subjects = ["my_engine.sampler:verify", {name = "my_engine.trees:verify", num-paths = 3}]
+    array = "torch"
+
+    [[tool.spec-oracle.expected-failures]]
+    subject = "my_engine.sampler:verify"
+    check = "bad-input"
+    reason = "NaN rows are refused one layer up, see issue 12"
+
+Every field of `AuditOptions` and `Isolation` is a key, with dashes, for all subjects or in the table of one.
+Errors name the file and the line.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import UnionType
+from typing import Any, NoReturn, TypeAlias, get_args, get_type_hints
+
+from spec_oracle.audit import AuditOptions
+from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.isolation import Isolation
+from spec_oracle.audit.subjects.resolve import require_name
+from spec_oracle.errors import InvalidInputError, unknown
+from spec_oracle.toy import Instance
+
+FILES = (("spec-oracle.toml", ()), ("pyproject.toml", ("tool", "spec-oracle")))
+"""Where a configuration is looked for, best first: a file of the working directory, and a table in it."""
+
+_RECORDS = {"skips": "skip", "expected-failures": "expected"}
+_OF_THE_RUN = {"alpha", "seed"}
+_ENTRY = ("subject", "check", "reason")
+_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a string", list: "an array"}
+
+At: TypeAlias = tuple[str | int, ...]
+"""The way to a value: keys of tables, indices of arrays."""
+
+
+class ConfigurationError(InvalidInputError):
+    """A configuration makes no sense; the message begins with its file and the line."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What a project wants audited; nothing, where it has no file.
+
+    ``options`` and ``limits`` are fields of `AuditOptions` and `Isolation`; ``own`` those of single subjects,
+    by name. ``baseline`` is the file of exact block efficiencies, None where none is kept.
+    """
+
+    file: Path | None = None
+    subjects: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    baseline: Path | None = None
+
+    def options_of(self, subject: str, **given: Any) -> AuditOptions:
+        """Return how to audit a subject: as ``given``, else as said of it, else as said of all."""
+        own = self.own.get(subject, {})
+        skip = {**own.get("skip", {}), **given.get("skip", {})}
+        return AuditOptions(**{**self.options, **own, **given, "skip": skip})
+
+
+def find_configuration(folder: Path) -> Configuration:
+    """Return the configuration in a folder, an empty one without any; raises `ConfigurationError`."""
+    for name, table in FILES:
+        file = folder / name
+        if file.is_file() and (not table or _at(_Source(file).data, table) is not None):
+            return read_configuration(file)
+    return Configuration()
+
+
+def read_configuration(file: Path) -> Configuration:
+    """Return what a file says; raises `ConfigurationError` for what makes no sense, with its line."""
+    source = _Source(file, dict(FILES).get(file.name, ()))
+    said = _at(source.data, source.table)
+    if said is None:
+        source.refuse((), f"there is no table [{'.'.join(map(str, source.table))}]")
+    listed = [{"name": s} if isinstance(s, str) else s for s in source.typed(said, "subjects", list)]
+    if not listed:
+        source.refuse(("subjects",), "expected at least one, got none")
+    known = [*_fields(AuditOptions), *_fields(Isolation), "subjects", "baseline", "instances", *_RECORDS]
+    source.require_keys((), said, known)
+    options, limits = (_values(source, (), said, kind) for kind in (AuditOptions, Isolation))
+    if "instances" in said:
+        options["instances"] = dict(_instances(source, source.typed(said, "instances", list)))
+    own = dict(_own(source, listed))
+    for key, kind in _RECORDS.items():
+        for subject, check, reason in _records(source, key, said, own):
+            own[subject].setdefault(kind, {})[check] = reason
+    baseline = file.parent / source.typed(said, "baseline", str) if "baseline" in said else None
+    return Configuration(file, tuple(own), options, own, limits, baseline)
+
+
+def line_of(text: str, at: Sequence[str | int]) -> int:
+    """Return the line of a TOML document on which a value appears, counted from 1.
+
+    It is the end of the shortest piece of the document, an open array closed, that has the value: the parser
+    is that of the standard library, which tells no positions.
+    """
+    lines = text.splitlines()
+    for number in range(1, len(lines) + 1):
+        for closing in ("", "\n]"):
+            try:
+                piece = tomllib.loads("\n".join(lines[:number]) + closing)
+            except tomllib.TOMLDecodeError:
+                continue
+            if _at(piece, at) is not None:
+                return number
+    return 1
+
+
+def _at(data: Any, at: Sequence[str | int]) -> Any:
+    """Return the value there, None where there is none; TOML has no null."""
+    for step in at:
+        try:
+            data = data[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return data
+
+
+class _Source:
+    """A parsed file, and ``table``, the part of it that is ours."""
+
+    def __init__(self, file: Path, table: At = ()) -> None:
+        self.file, self.table = file, table
+        try:
+            self.text = file.read_text(encoding="utf-8")
+            self.data = tomllib.loads(self.text)
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ConfigurationError(f"{file}: cannot be read: {error}") from None
+
+    def refuse(self, at: At, message: str) -> NoReturn:
+        """Raise the error that points to a value, or to the nearest table around one that is missing."""
+        found = at
+        while found and _at(self.data, (*self.table, *found)) is None:
+            found = found[:-1]
+        line = line_of(self.text, (*self.table, *found))
+        name = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in at).lstrip(".")
+        raise ConfigurationError(f"{self.file}:{line}: {name and name + ': '}{message}")
+
+    def typed(self, said: Mapping[str, Any], key: str, kind: type, within: At = ()) -> Any:
+        """Return a value of a table, of the type that it must have."""
+        if key not in said:
+            self.refuse((*within, key), f"missing; expected {_WORDS[kind]}")
+        value = said[key]
+        accepted = (int, float) if kind is float else kind
+        if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
+            self.refuse((*within, key), f"expected {_WORDS[kind]}, got {value!r}")
+        return value
+
+    def require_keys(self, within: At, said: Any, known: Sequence[str]) -> None:
+        """Refuse what is no table, and keys that nobody knows."""
+        if not isinstance(said, dict):
+            self.refuse(within, f"expected a table, got {said!r}")
+        for key in said:
+            if key not in known:
+                self.refuse((*within, key), unknown(key, known, "key"))
+
+
+def _fields(kind: type) -> dict[str, tuple[str, type]]:
+    """Return the fields of a class of options that TOML can spell, by key: name and type."""
+    fields = {}
+    for name, hint in get_type_hints(kind).items():
+        kinds = set(get_args(hint)) if isinstance(hint, UnionType) else {hint}
+        simple = list if name == "checks" else next(iter(kinds & {bool, int, float, str, Path}), None)
+        if simple is not None:
+            fields[name.replace("_", "-")] = name, simple
+    return fields
+
+
+def _values(source: _Source, within: At, said: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """Return the fields of a class of options that a table sets, accepted by that class."""
+    values: dict[str, Any] = {}
+    for key, (name, simple) in _fields(kind).items():
+        if key not in said:
+            continue
+        value = source.typed(said, key, str if simple is Path else simple, within)
+        values[name] = source.file.parent / value if simple is Path else value
+        try:
+            kind(**values)
+        except InvalidInputError as error:
+            source.refuse((*within, key), str(error).removeprefix(f"{name}: "))
+    return values
+
+
+def _own(source: _Source, listed: Sequence[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each subject with its own options."""
+    seen: set[str] = set()
+    for number, said in enumerate(listed):
+        here: At = ("subjects", number)
+        source.require_keys(here, said, ["name", *_fields(AuditOptions).keys() - _OF_THE_RUN])
+        name = source.typed(said, "name", str, here)
+        try:
+            require_name(name)
+        except InvalidInputError as error:
+            source.refuse(here, str(error).partition(": ")[2])
+        if name in seen:
+            source.refuse(here, f"{name!r} is named twice")
+        seen.add(name)
+        yield name, _values(source, here, said, AuditOptions)
+
+
+def _instances(source: _Source, files: Any) -> Iterator[tuple[str, Instance]]:
+    for number, name in enumerate(files):
+        try:
+            yield name, Instance.load(source.file.parent / name)
+        except InvalidInputError as error:
+            source.refuse(("instances", number), str(error))
+
+
+def _records(
+    source: _Source, key: str, said: Mapping[str, Any], own: Mapping[str, Any]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield subject, check and reason of each entry."""
+    for number, entry in enumerate(source.typed(said, key, list) if key in said else []):
+        here: At = (key, number)
+        source.require_keys(here, entry, _ENTRY)
+        subject, check, reason = (source.typed(entry, name, str, here) for name in _ENTRY)
+        for name, value, known in (("subject", subject, own), ("check", check, CHECKS)):
+            if value not in known:
+                source.refuse((*here, name), unknown(value, known))
+        if not reason.strip():
+            source.refuse((*here, "reason"), "expected a reason, got none")
+        yield subject, check, reason

@@ -1,0 +1,154 @@
+"""What changed between two reports of audits, and whether anything got worse."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spec_oracle.audit import Evidence, Status, SubjectVerdict
+from spec_oracle.audit.results import SCHEMA_VERSION, InstanceFigures
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.gate.tokens import Effect, TokensPerCall, tokens_compared
+
+_RANKED = {
+    "verdict": (
+        *(SubjectVerdict.LOSSLESS, SubjectVerdict.DECLARED_LOSSY),
+        *(SubjectVerdict.INCONCLUSIVE, SubjectVerdict.LOSSY),
+    ),
+    "evidence": tuple(Evidence),
+}
+"""Words of a report, the best first."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of one subject; ``before`` and ``after`` are words for people, empty where nothing was."""
+
+    subject: str
+    what: str
+    before: str
+    after: str
+    effect: Effect
+
+
+@dataclass(frozen=True)
+class Difference:
+    """All changes between the reports in two files."""
+
+    old: str
+    new: str
+    changes: tuple[Change, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """1 if anything got worse, else 0."""
+        return int(any(change.effect is Effect.WORSE for change in self.changes))
+
+
+def difference(old: Path, new: Path) -> Difference:
+    """Compare two files of ``spec-oracle audit --format json``; raises `InvalidInputError` for others."""
+    before, after = _subjects(old), _subjects(new)
+    changes: list[Change] = []
+    for name in dict.fromkeys([*before, *after]):
+        changes += _subject_changes(name, before.get(name), after.get(name))
+    return Difference(str(old), str(new), tuple(changes))
+
+
+def _subjects(file: Path) -> dict[str, dict[str, Any]]:
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"{file}: cannot be read: {error}") from None
+    try:
+        version, subjects = data["schema_version"], {one["subject"]: one for one in data["subjects"]}
+    except (KeyError, TypeError):
+        raise InvalidInputError(f"{file}: is no report of `spec-oracle audit --format json`") from None
+    if version != SCHEMA_VERSION:
+        raise InvalidInputError(f"{file}: schema_version: expected {SCHEMA_VERSION}, got {version!r}")
+    return subjects
+
+
+def _subject_changes(
+    name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
+) -> Iterator[Change]:
+    if new is None:
+        yield Change(name, "subject", old["verdict"] if old else "", "gone", Effect.WORSE)
+        return
+    if old is None:
+        is_fine = new["verdict"] in (SubjectVerdict.LOSSLESS, SubjectVerdict.DECLARED_LOSSY)
+        yield Change(name, "subject", "", new["verdict"], Effect.UNCLEAR if is_fine else Effect.WORSE)
+        return
+    for what, order in _RANKED.items():
+        if old[what] != new[what]:
+            yield Change(name, what, old[what], new[what], _effect(order.index, old[what], new[what]))
+    for what in ("version", "rule"):
+        if old[what] != new[what]:
+            yield Change(name, what, old[what] or "none", new[what] or "none", Effect.UNCLEAR)
+    yield from _check_changes(name, old["checks"], new["checks"])
+    yield from _efficiency_changes(name, old, new)
+
+
+def _effect(rank: Callable[[Any], int], old: Any, new: Any) -> Effect:
+    if rank(new) == rank(old):
+        return Effect.UNCLEAR
+    return Effect.WORSE if rank(new) > rank(old) else Effect.BETTER
+
+
+def _check_changes(
+    name: str, old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]
+) -> Iterator[Change]:
+    before, after = ({check["name"]: check for check in checks} for checks in (old, new))
+    for check in dict.fromkeys([*before, *after]):
+        one, other = before.get(check), after.get(check)
+        if one is not None and other is not None and _told(one) == _told(other):
+            continue
+        if other is None:
+            yield Change(name, check, _told(one), "gone", Effect.WORSE)
+        else:
+            detail = other["detail"] if other["status"] == Status.FAILED else ""
+            told = f"{_told(other)}{detail and ': '}{detail}"
+            yield Change(name, check, _told(one), told, _effect(_rank, one, other))
+
+
+def _told(check: Mapping[str, Any] | None) -> str:
+    if check is None:
+        return ""
+    return f"{check['status']}{' as known' if check['known'] else ''}"
+
+
+_RANKS = {Status.SKIPPED: 1, Status.NOT_RUN: 2, Status.INCONCLUSIVE: 2, Status.FAILED: 3}
+
+
+def _rank(check: Mapping[str, Any] | None) -> int:
+    """Return how far a check is from a pass; a new check stands for one that passed."""
+    if check is None:
+        return 0
+    rank = _RANKS.get(check["status"], 0)
+    return min(rank, 1) if check["known"] else rank
+
+
+def _efficiency_changes(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    """Compare tokens per call where both laws are exact; lossy code may accept anything."""
+    before, now = _tokens(old), _tokens(new)
+    if before is None or now is None:
+        return
+    effect, told = tokens_compared(now, before)
+    if effect is not Effect.NONE:
+        yield Change(name, "tokens per call", f"{before.mean:.4f}", told, effect)
+
+
+def _tokens(subject: Mapping[str, Any]) -> TokensPerCall | None:
+    figures = [
+        InstanceFigures(
+            one["instance"],
+            one["digest"],
+            one["block_efficiency"],
+            one["optimum"],
+            tuple(one["accepted_length"]),
+        )
+        for one in subject["instances"]
+    ]
+    return TokensPerCall.of(
+        subject["verdict"], subject["evidence"], subject["smallest_detectable_tv"], figures
+    )

@@ -1,0 +1,32 @@
+"""An audit as annotations of a GitHub workflow: what is red as errors, what is on record as warnings."""
+
+from collections.abc import Iterator
+
+from spec_oracle.audit import AuditReport, Status, SubjectReport
+from spec_oracle.report.audit_text import audit_to_text, check_lines, counterexample_text
+
+
+def audit_to_github(report: AuditReport) -> str:
+    """Return the text report, then a workflow command for each check that is not simply passed."""
+    lines = [line for subject in report.subjects for line in _annotations(subject)]
+    return "\n".join([audit_to_text(report), *lines]) + "\n"
+
+
+def _annotations(subject: SubjectReport) -> Iterator[str]:
+    if subject.error:
+        yield _command("error", subject.subject, subject.error)
+    for check in subject.checks:
+        told = "\n".join(check_lines([check]))
+        if not told or check.status is Status.SKIPPED:
+            continue
+        if check.name == "joint" and subject.counterexample is not None:
+            told += f"\n{counterexample_text(subject.counterexample)}"
+        level = "warning" if check.is_settled else "error"
+        yield _command(level, f"{subject.subject}: {subject.verdict.value}", told)
+
+
+def _command(level: str, title: str, message: str) -> str:
+    """Return a workflow command; the runner reads a percent sign as the start of an escape."""
+    escaped = message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    in_title = title.replace("%", "%25").replace(":", "%3A").replace(",", "%2C")
+    return f"::{level} title={in_title}::{escaped}"

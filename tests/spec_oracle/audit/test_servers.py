@@ -1,0 +1,377 @@
+"""Audits of servers: each planted defect is found, a right server passes, what is unclear is no pass.
+
+The stand-in answers in this process, but for the tests of failing connections. Chances are those of the
+audit: a false alarm 1e-6, a miss 1e-3 for a defect of the size that is stated.
+"""
+
+import json
+import shlex
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.checks import CHECKS, calls, streams, traffic
+from spec_oracle.audit.evidence import near_texts, served_law
+from spec_oracle.audit.evidence.served import Plan, Served
+from spec_oracle.audit.evidence.two_servers import prefix_counts
+from spec_oracle.audit.subjects.server import ServerSubject
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.report import AUDIT_FORMATS
+from spec_oracle.servers.apis import Sampling
+from spec_oracle.servers.client import Client, Limits
+from spec_oracle.servers.server import connect
+from tests.spec_oracle.audit.test_table import RUNS
+from tests.spec_oracle.servers.stand_in import END, InProcess, StandIn, serving
+
+PROMPTS = ["bc", "def"]
+
+
+def subject(*, plan=None, sampling=None, reference=None, client=None, **stand_in):
+    server, other = (
+        options and connect(InProcess(StandIn(**options)), sampling or Sampling(top_k=3), prompts=PROMPTS)
+        for options in (stand_in or {"defect": ""}, reference)
+    )
+    if client is not None:
+        server = connect(client, sampling or Sampling(top_k=3), prompts=PROMPTS)
+    return ServerSubject(Served(server, plan or Plan(detect=0.1), other))
+
+
+def report(**options):
+    return audit(subject(**options), options=AuditOptions(budget=600.0))
+
+
+def checks_of(found):
+    return {check.name: check for check in found.subjects[0].checks}
+
+
+def statuses(found, status):
+    return {name for name, check in checks_of(found).items() if check.status is status}
+
+
+@pytest.mark.parametrize("shape", ["llama.cpp", "openai", "uncounted"])
+def test_a_right_server_passes_every_check(shape):
+    found = report(shape=shape, plan=Plan(detect=0.1, assume_speculating=shape == "uncounted"))
+    (server,) = found.subjects
+    reported = {"length"} if shape == "uncounted" else set()  # it counts no drafts
+    assert statuses(found, Status.PASSED) == RUNS["server"] - reported
+    assert server.verdict is SubjectVerdict.LOSSLESS
+    assert server.smallest_detectable_tv <= 0.1
+    assert server.kind == "server"
+    assert found.exit_code == 0
+    assert "told apart for" in " ".join(server.scope)
+
+
+@pytest.mark.parametrize(
+    ("check", "planted"),
+    [
+        ("joint", {"defect": "always-accept"}),
+        ("joint", {"defect": "biased-second", "size": 0.4}),
+        ("joint", {"defect": "late-stop-token"}),
+        ("plain-law", {"defect": "same-seed"}),
+        ("plain-law", {"defect": "wrong-rows", "size": 4.0}),
+        ("plain-law", {"defect": "wrong-rows", "size": 4.0, "shape": "openai"}),
+        ("plain-law", {"defect": "stops-late"}),
+        ("calls", {"defect": "biased-late", "size": 0.5}),
+        ("calls", {"defect": "repeats-numbers", "draft": False}),
+        ("length", {"defect": "impossible-counts"}),
+        ("streams", {"defect": "coarse-seeds"}),
+        ("streams", {"defect": "ignores-seeds"}),
+        ("batch", {"defect": "same-seed"}),
+        ("batch", {"defect": "shared-clock", "size": 2e-3}),
+    ],
+    ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else value,
+)
+def test_a_planted_defect_is_found(check, planted):
+    """Requests of one moment ("shared-clock") are the four that a volley sends at once, and some more."""
+    server = subject(**planted, plan=Plan(detect=0.03 if planted["defect"] == "wrong-rows" else 0.1))
+    assert CHECKS[check].outcome(server, Bench()).status is Status.FAILED
+
+
+@pytest.mark.parametrize(
+    ("planted", "reading"),
+    [
+        ({}, "as sampled"),
+        ({"shape": "openai"}, "raw"),
+        ({"shape": "openai", "defect": "ignores-top-k"}, "raw, filters ignored"),
+    ],
+)
+def test_draws_tell_how_probabilities_are_to_be_read(planted, reading):
+    """At temperature 1 a raw row that no filter touches is as sampled."""
+    assert subject(sampling=Sampling(0.7, 3), **planted).served.rows.reading == reading
+
+
+@pytest.mark.parametrize("defect", ["biased-late", "repeats-numbers"])
+def test_what_goes_wrong_late_does_not_show_in_short_texts(defect):
+    """Without `calls` these defects would pass."""
+    assert CHECKS["joint"].outcome(subject(defect=defect, size=0.5), Bench()).status is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("planted", "verdict", "code"),
+    [
+        ({"defect": "always-accept"}, "lossy", 1),
+        ({"defect": "same-seed"}, "lossy", 1),
+        ({"defect": "stops-late"}, "inconclusive", 2),
+        ({"defect": "ignores-seeds"}, "lossless", 2),
+    ],
+    ids=lambda value: value["defect"] if isinstance(value, dict) else None,
+)
+def test_verdicts_and_exit_codes(planted, verdict, code):
+    found = report(**planted)
+    assert found.subjects[0].verdict.value == verdict
+    assert found.exit_code == code
+
+
+def test_slightly_wrong_rows_are_not_held_against_texts():
+    """A temperature that is a little off shows in texts first; one-token draws tell what is wrong."""
+    plan = Plan(detect=0.03)
+    found = audit(
+        subject(defect="wrong-rows", size=0.25, plan=plan),
+        options=AuditOptions(budget=600.0, skip=["plain-law"]),
+    )
+    assert found.subjects[0].verdict is SubjectVerdict.INCONCLUSIVE
+    assert checks_of(found)["joint"].detail.startswith("one-token draws contradict")
+    assert "not known" in checks_of(found)["calls"].detail
+
+
+def test_the_stated_power_is_had():
+    """A defect as large as a run says it finds is found: two misses of 8 have chance 3e-5."""
+    plan, planted = Plan(detect=0.1), {"defect": "biased-second", "size": 0.15}
+    good, bad = subject(plan=plan).served, subject(**planted).served
+    good.server.ends.add(END)
+    tree = served_law.plain_tree(good.rows, 4, 1e-3)
+    law = np.zeros(len(tree.law))
+    for number, prompt in enumerate(bad.server.prompts):
+        for text, mass in bad.server.client.stand_in.texts(prompt, 4, {"top_k": 3}):
+            law[tree.cell(number, text)] += mass / len(PROMPTS)
+    detect = abs(law - tree.law).sum() / 2
+    assert detect < 0.2
+    found = [
+        CHECKS["joint"].outcome(
+            subject(**planted, entropy=run, plan=Plan(detect=detect)), Bench(alpha=1e-3, seed=run)
+        )
+        for run in range(8)
+    ]
+    assert sum(result.status is Status.FAILED for result in found) >= 7
+
+
+def null_runs(monkeypatch, runs):
+    """Failures by check of right servers, at a false-alarm rate of 0.2 for each run."""
+    for module, name, value in [
+        *[(module, "PAIRS", 100) for module in (near_texts, streams, traffic)],
+        (near_texts, "COARSEST", 1.0),
+        (traffic, "BESIDE", 200),
+        (traffic, "COARSEST", 1.0),
+        (streams, "REPEATED_BY_SERVERS", 2),
+        (calls, "PAIRS_TV", 0.5),
+    ]:
+        monkeypatch.setattr(module, name, value)
+    failures = dict.fromkeys(RUNS["server"], 0)
+    for run in range(runs):
+        server = subject(entropy=run, plan=Plan(requests=400, detect=0.5), vocab=5, draft=False)
+        bench = Bench(alpha=0.2, seed=run)
+        for name in RUNS["server"]:
+            failures[name] += CHECKS[name].outcome(server, bench).status is Status.FAILED
+    return failures
+
+
+def assert_within_their_rates(failures, runs):
+    for name, count in failures.items():
+        rate = 0.2 * float(CHECKS[name].share)
+        assert count <= stats.binom.isf(1e-7, runs, rate), name
+
+
+def test_right_servers_fail_within_the_error_rate(monkeypatch):
+    assert_within_their_rates(null_runs(monkeypatch, 12), 12)
+
+
+@pytest.mark.nightly
+def test_2000_right_servers_fail_within_the_error_rate(monkeypatch):
+    assert_within_their_rates(null_runs(monkeypatch, 2000), 2000)
+
+
+def test_rows_that_vary_widen_what_is_right_and_are_told():
+    """Noise of 0.004 nats a token: a right server passes, and what is found is stated to be more."""
+    plan, found = Plan(detect=0.1, requests=12_000), []
+    for noise in (0.004, 0.0):
+        bench, server = Bench(), subject(defect="noisy-rows", size=noise, plan=plan)
+        assert CHECKS["joint"].outcome(server, bench).status is Status.PASSED
+        assert server.served.rows.noise == pytest.approx(2 * noise, rel=0.3)
+        found.append(bench.findings.smallest_detectable_tv)
+    assert found[0] > 1.2 * found[1]
+
+
+@pytest.mark.parametrize("digits", [2, 3])
+def test_rounded_log_probabilities_do_not_make_a_right_server_lossy(digits):
+    server = subject(shape="openai", digits=digits, plan=Plan(detect=0.1, requests=12_000))
+    for check in ("plain-law", "joint", "calls"):
+        assert CHECKS[check].outcome(server, Bench()).status is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("planted", "assume", "words"),
+    [
+        ({"draft": False}, False, "nothing was drafted"),
+        ({"draft": False}, True, "nothing was drafted"),
+        ({"shape": "uncounted"}, False, "--assume-speculating"),
+        ({"shape": "uncounted"}, True, ""),
+    ],
+)
+def test_texts_without_drafts_do_not_pass(planted, assume, words):
+    plan = Plan(detect=0.15, assume_speculating=assume)
+    found = CHECKS["joint"].outcome(subject(plan=plan, **planted), Bench())
+    assert found.status is (Status.INCONCLUSIVE if words else Status.PASSED)
+    assert words in found.detail
+
+
+def test_texts_that_cannot_be_told_apart_do_not_pass():
+    server = subject(sampling=Sampling(), vocab=200, plan=Plan(requests=500, detect=0.5))
+    found = CHECKS["joint"].outcome(server, Bench())
+    assert found.status is Status.INCONCLUSIVE
+    assert "told apart" in found.detail
+
+
+def test_too_few_draws_are_no_pass():
+    found = CHECKS["joint"].outcome(subject(plan=Plan(requests=300, detect=0.02)), Bench())
+    assert found.status is Status.INCONCLUSIVE
+    assert "not 0.02" in found.detail
+
+
+def test_an_end_that_is_seen_late_is_no_defect():
+    """The token that ends texts is rarer than one in a thousand: it is learnt while texts are drawn."""
+
+    class Rare(StandIn):
+        def weights(self, context, model):
+            row = super().weights(context, model)
+            row[0] = 4e-4 * sum(row[1:])
+            return row
+
+    server = connect(InProcess(Rare(vocab=4)), Sampling(), prompts=PROMPTS)
+    found = CHECKS["joint"].outcome(ServerSubject(Served(server, Plan(detect=0.05))), Bench())
+    assert server.ends == {0}
+    assert found.status is Status.PASSED
+
+
+@pytest.mark.parametrize("defect", ["", "always-accept"])
+def test_a_server_without_probabilities_is_compared_with_a_reference(defect):
+    found = report(
+        defect=defect,
+        shape="silent",
+        reference={"shape": "openai", "draft": False, "entropy": 5},
+        plan=Plan(detect=0.15, requests=8000, assume_speculating=True),
+    )
+    (server,) = found.subjects
+    assert server.verdict is (SubjectVerdict.LOSSY if defect else SubjectVerdict.LOSSLESS)
+    assert checks_of(found)["plain-law"].status is Status.NOT_APPLICABLE
+    assert found.exit_code == (1 if defect else 0)
+    if defect:
+        shown = server.counterexample
+        assert not shown.lower <= shown.expected <= shown.upper
+
+
+def test_without_probabilities_and_reference_nothing_is_known():
+    found = report(shape="silent")
+    assert "no --reference server" in checks_of(found)["joint"].detail
+    assert found.exit_code == 2
+
+
+def test_texts_are_counted_by_prefixes_that_are_common():
+    first = [(0, (1, 2, 3))] * 60 + [(0, (1, 2, 4))] * 60 + [(0, (1, 5, 6))] * 30 + [(1, (7,))] * 200
+    counts, cells = prefix_counts(first, first)
+    assert counts[0].tolist() == counts[1].tolist()
+    assert dict(zip(cells, counts[0].tolist(), strict=True)) == {
+        ((0, 1, 2, 3), False): 60,
+        ((0, 1, 2, 4), False): 60,
+        ((0, 1), True): 30,
+        ((1, 7), False): 200,
+    }
+
+
+def test_the_counterexample_is_the_model_s_and_can_be_asked_for():
+    stand_in = {"defect": "biased-second", "size": 0.4}
+    found = report(**stand_in)
+    shown = found.subjects[0].counterexample
+    model, body = StandIn(), {"top_k": 3}
+    mass, context = 1.0, shown.prompt
+    for token in shown.tokens:
+        if token is None:
+            break
+        mass *= model.law(context, body)[token]
+        context = (*context, token)
+    if None not in shown.tokens:
+        assert shown.expected == pytest.approx(mass, rel=1e-3)
+    assert not shown.lower <= shown.expected <= shown.upper
+    assert shown.lower <= shown.seen <= shown.upper
+    words = shlex.split(shown.reproduce)
+    assert words[:3] == ["curl", "-s", "http://here/completion"]
+    assert json.loads(words[-1])["n_predict"] == 4
+    text = AUDIT_FORMATS["text"](found)
+    assert "reproduce: curl" in text
+    assert json.loads(AUDIT_FORMATS["json"](found))["subjects"][0]["counterexample"]["draws"] == shown.draws
+
+
+def test_a_server_that_dies_leaves_what_was_seen():
+    class Mortal(StandIn):
+        def respond(self, path, body, name=""):
+            if sum(self.calls.values()) > 6000:
+                return 500, {}
+            return super().respond(path, body, name)
+
+    server = connect(InProcess(Mortal()), Sampling(top_k=3), prompts=PROMPTS)
+    found = audit(ServerSubject(Served(server, Plan(detect=0.05))), options=AuditOptions(budget=600.0))
+    joint = checks_of(found)["joint"]
+    assert joint.status is Status.INCONCLUSIVE
+    assert "ended early: HTTP 500" in joint.detail
+    assert joint.draws > 100
+    assert found.exit_code == 2
+    assert not statuses(found, Status.FAILED)
+
+
+def over_http(stand_in, plan):
+    with serving(stand_in) as url, Client(url, Limits(timeout=0.5, pause=0.005)) as client:
+        return audit(
+            subject(client=client, plan=plan),
+            options=AuditOptions(budget=600.0, skip=["calls", "streams", "batch", "plain-law"]),
+        )
+
+
+@pytest.mark.parametrize("defect", ["errors", "closes"])
+def test_failed_requests_count_as_doubt_unless_seeds_make_them_the_same(defect):
+    plan = Plan(detect=0.15, requests=2500)
+    found = over_http(StandIn(defect, size=0.05), plan)
+    assert "of it for doubtful answers" in checks_of(found)["joint"].detail
+    assert found.subjects[0].smallest_detectable_tv > 0.15
+    seeded = over_http(StandIn(defect, size=0.05), Plan(detect=0.15, requests=2500, seeded=True))
+    assert seeded.subjects[0].verdict is SubjectVerdict.LOSSLESS
+    assert "after a failed attempt" in seeded.subjects[0].scope[-1]
+
+
+def test_failures_that_depend_on_the_text_are_not_taken_for_a_lossy_law():
+    """A server that fails whenever the second token is 2 leaves other texts only: no fault of speculation."""
+    found = over_http(StandIn("errors-by-text"), Plan(detect=0.15, requests=2500))
+    assert found.subjects[0].verdict is SubjectVerdict.INCONCLUSIVE
+    assert "after a failed attempt" in checks_of(found)["joint"].detail
+
+
+def test_a_slow_server_is_asked_again():
+    found = over_http(StandIn("slow", size=0.005), Plan(detect=0.5, requests=300))
+    assert statuses(found, Status.FAILED) == set()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"tokens": 1}, {"requests": 0}, {"detect": 0.0}, {"detect": 1.0}],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_a_plan_that_makes_no_sense_is_refused(wrong):
+    with pytest.raises(InvalidInputError, match=next(iter(wrong))):
+        Plan(**wrong)
+
+
+def test_shares_of_the_error_rate():
+    assert CHECKS["plain-law"].share == Fraction(5, 100)
+    assert next(iter(CHECKS)) == "plain-law"

@@ -1,0 +1,164 @@
+"""Baselines: who accepts less than before is red, and the report says how much and where most."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import verifiers
+from spec_oracle.audit import AuditOptions, AuditReport, Evidence, Status, SubjectVerdict, audit
+from spec_oracle.audit.facts import Facts
+from spec_oracle.audit.subjects.verifier import VerifierSubject
+from spec_oracle.cli import main
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.gate.baseline import CHECK, read_baseline, update_baseline, with_baseline
+from spec_oracle.gate.cases import SharedAudit
+from spec_oracle.report import AUDIT_FORMATS
+from verifiers import Verdict
+
+QUICK = AuditOptions(vocab_size=2, draft_length=2, checks=())
+TOKEN = verifiers.get("token")
+
+
+class Rejecting:
+    """The token rule, but a share of requests gets no draft accepted: as lossless, and slower."""
+
+    def __init__(self, share):
+        self.share = share
+
+    def verify(self, drafts, decisions):
+        right = TOKEN.verify(drafts, decisions)
+        target = drafts.target_probs[:, 0, 0]
+        refused = decisions.bernoulli(0 * target[:, 0] + self.share)
+        token = np.where(refused, decisions.categorical(target), right.next_token)
+        return Verdict(np.where(refused, 0, right.num_accepted), right.path, token, drafts.tokens)
+
+
+def report_on(share=0.0, options=QUICK):
+    return audit(VerifierSubject("mine", Rejecting(share)), options=options)
+
+
+def compared(report, file):
+    report = with_baseline(report, read_baseline(file))
+    (subject,) = report.subjects
+    return report, subject, subject.checks[-1]
+
+
+@pytest.fixture
+def kept(tmp_path):
+    file = tmp_path / "kept" / "baseline.json"
+    assert update_baseline(file, report_on()) == ["mine"]
+    return file
+
+
+@pytest.mark.parametrize(
+    ("share", "status", "code", "detail"),
+    [
+        (0.0, Status.PASSED, 0, "as before; a change of 4e-06 would show"),
+        (0.02, Status.FAILED, 2, "on 'equal': 3.0000 to 2.9600 tokens per call (-1.33 %)"),
+        (1e-5, Status.FAILED, 2, "accepts less than before"),
+    ],
+)
+def test_who_accepts_less_than_before_is_red_and_stays_lossless(kept, share, status, code, detail):
+    report, subject, check = compared(report_on(share), kept)
+    assert (check.name, check.status, report.exit_code) == (CHECK, status, code)
+    assert detail in check.detail
+    assert subject.verdict is SubjectVerdict.LOSSLESS
+    assert all(check.detail in AUDIT_FORMATS[form](report) for form in ("text", "json", "markdown"))
+
+
+def test_what_accepts_more_is_told_and_kept_on_demand(kept):
+    slower = report_on(0.02)
+    update_baseline(kept, slower)
+    report, _, check = compared(report_on(), kept)
+    assert (check.status, report.exit_code) == (Status.PASSED, 0)
+    assert "accepts more than before, " in check.detail
+    assert f"note: baseline: {check.detail}" in AUDIT_FORMATS["text"](report)
+    assert compared(slower, kept)[2].status is Status.PASSED
+
+
+def test_what_cannot_be_compared_is_no_pass(kept):
+    longer = AuditOptions(vocab_size=2, draft_length=1, checks=())
+    report, _, check = compared(report_on(options=longer), kept)
+    assert (check.status, report.exit_code) == (Status.INCONCLUSIVE, 2)
+    assert check.detail.startswith("found on other instances: flat, good-draft, ")
+    stranger = with_baseline(audit("token", options=QUICK), read_baseline(kept))
+    assert "has no entry; --update-baseline makes one" in stranger.subjects[0].checks[-1].detail
+    assert stranger.exit_code == 2
+    # The same law, but from draws: an entry that was exact cannot be checked any more.
+    (subject,) = report_on().subjects
+    drawn = compared(audit_of(subject, evidence=Evidence.STATISTICAL), kept)[2]
+    assert (drawn.status, drawn.detail[:27]) == (Status.INCONCLUSIVE, "its law is no longer found ")
+
+
+def audit_of(subject, **changes):
+    return AuditReport((replace(subject, **changes),), 0, 1e-6)
+
+
+def test_what_is_lossy_or_sampled_is_neither_compared_nor_kept(kept):
+    lossy = audit(VerifierSubject("mine", Lossy(), Facts()), options=QUICK)
+    before = kept.read_text()
+    assert update_baseline(kept, lossy) == []
+    assert kept.read_text() == before
+    assert compared(lossy, kept)[2].status is Status.NOT_APPLICABLE
+
+
+class Lossy:
+    """Accepts everything."""
+
+    def verify(self, drafts, decisions):
+        bonus = decisions.categorical(drafts.target_probs[:, 0, -1])
+        zero = drafts.tokens[:, 0, 0] * 0
+        return Verdict(zero + drafts.draft_length, zero, bonus, drafts.tokens)
+
+
+def test_a_baseline_keeps_what_a_report_does_not_cover_in_an_order_that_does_not_change(kept):
+    update_baseline(kept, audit("token", "block", options=QUICK))
+    assert list(read_baseline(kept)) == ["block", "mine", "token"]
+    before = kept.read_text()
+    update_baseline(kept, report_on())
+    assert kept.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "is no baseline"),
+        ('{"baseline_version": 1}', "is no baseline: KeyError: 'subjects'"),
+        ('{"baseline_version": 7, "subjects": {}}', "baseline_version: expected 1, got 7"),
+        ('{"baseline_version": 1, "subjects": {"a": {"error": "x"}}}', "is no baseline"),
+    ],
+)
+def test_files_that_are_no_baselines_are_refused(tmp_path, text, message):
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(InvalidInputError, match="bad.json: ") as caught:
+        read_baseline(tmp_path / "bad.json")
+    assert message in str(caught.value)
+
+
+def test_an_item_of_pytest_compares_too(kept):
+    subject = VerifierSubject("mine", Rejecting(0.02))
+    shared = SharedAudit(subject, QUICK, kept)
+    assert list(shared.check_names()) == ["joint", CHECK]
+    assert shared.result(CHECK).status is Status.FAILED
+    assert f"--baseline {kept}" in shared.reproduce(CHECK)
+
+
+def test_the_command_writes_and_compares(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spec-oracle.toml").write_text(
+        'subjects = ["block"]\ndraft-length = 1\nvocab-size = 2\nchecks = []\nbaseline = "b.json"\n'
+    )
+    assert main(["audit"]) == 3
+    assert "b.json: cannot be read" in capsys.readouterr().err
+    assert main(["audit", "--update-baseline"]) == 0
+    assert "baseline: b.json holds block" in capsys.readouterr().err
+    assert main(["audit"]) == 0
+    data = json.loads((tmp_path / "b.json").read_text())
+    data["subjects"]["block"]["instances"][2]["block_efficiency"] += 0.25
+    (tmp_path / "b.json").write_text(json.dumps(data))
+    assert main(["audit"]) == 2
+    assert "baseline: failed, accepts less than before" in capsys.readouterr().out
+    assert main(["audit", "--update-baseline", "--no-config", "block"]) == 3

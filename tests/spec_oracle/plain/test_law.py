@@ -1,0 +1,82 @@
+"""The law after one draft: tokens that are left open or stand for others, against all outcomes run."""
+
+import numpy as np
+import pytest
+import torch
+
+from spec_oracle.plain import PlainCode
+from spec_oracle.plain.law import law_after
+from spec_oracle.specimens.registry import specimens
+from verifiers import Drafts
+
+VOCAB = 40
+
+
+def drafts(seed=0, length=2):
+    rng = np.random.default_rng(seed)
+    q, p = (rng.dirichlet(np.ones(VOCAB), size=(1, 1, n)) for n in (length, length + 1))
+    return Drafts(rng.integers(VOCAB, size=(1, 1, length)), q, p)
+
+
+def of_specimen(name):
+    found = specimens()[name]
+    return PlainCode(found.function, found.array)
+
+
+@pytest.mark.parametrize(
+    ("name", "assumed"),
+    [
+        ("torch-multinomial-correction", False),
+        ("torch-race-at-every-position", False),
+        ("torch-race-with-shared-noise", False),
+        ("torch-inverse-cdf-search", True),
+        ("token-rule", True),
+        ("inverse-cdf", True),
+        ("sample-and-match", True),
+    ],
+)
+def test_few_runs_give_the_law_of_all(name, assumed):
+    code = of_specimen(name)
+    few = law_after(code, drafts(), max_branches=60)
+    assert few.distance(law_after(code, drafts(), in_full=True)) < 1e-12
+    assert (few.assumed > 0) == assumed
+
+
+def emitting(draw):
+    """Return code that accepts nothing and emits what is drawn from the target's row."""
+
+    def verify(x, q, p, generator):
+        tokens = np.full((len(x), x.shape[1] + 1), -1)
+        tokens[:, 0] = [draw(row, generator) for row in p[:, 0]]
+        return tokens, np.zeros(len(x), dtype=int)
+
+    return PlainCode(verify)
+
+
+def coin_from_a_choice(row, rng):
+    return int(rng.choice(VOCAB, p=row) % 2)
+
+
+def coin_from_integers(row, rng):
+    return int(rng.integers(VOCAB) < 10)
+
+
+def choice_twice(row, rng):
+    return int(max(rng.choice(VOCAB, p=row), rng.choice(VOCAB, p=row)))
+
+
+@pytest.mark.parametrize("draw", [coin_from_a_choice, coin_from_integers, choice_twice])
+def test_numbers_that_are_no_tokens_are_run_in_full(draw):
+    found = law_after(emitting(draw), drafts())
+    assert found.assumed == 0
+    assert found.distance(law_after(emitting(draw), drafts(), in_full=True)) < 1e-12
+
+
+def test_an_open_token_that_is_emitted_twice_is_decided():
+    def verify(x, q, p, generator):
+        token = torch.multinomial(p[:, 0], 1, generator=generator)
+        return torch.cat([token, token, torch.full_like(token, -1)], dim=1), torch.ones(1, dtype=torch.int64)
+
+    law = law_after(PlainCode(verify, "torch"), drafts())
+    assert all(prefix[0] == masses.argmax() for prefix, masses in law.leaves.items())
+    assert len(law.leaves) == VOCAB

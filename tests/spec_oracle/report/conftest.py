@@ -1,0 +1,49 @@
+"""Audits of all sorts, made once, for every format to be tried on."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spec_oracle.audit import AuditOptions, CheckResult, Status, SubjectVerdict, audit
+from spec_oracle.audit.subjects.verifier import VerifierSubject
+from verifiers import Verdict
+
+QUICK = AuditOptions(vocab_size=3, draft_length=2, checks=("inputs-kept", "draft-law"))
+AWKWARD = 'odd <name> | "of" \x00 a: subject, 100 %'
+
+
+class AlwaysAccepts:
+    """Lossy: no draft is ever rejected."""
+
+    def verify(self, drafts, decisions):
+        bonus = decisions.categorical(drafts.target_probs[:, 0, -1])
+        zero = drafts.tokens[:, 0, 0] * 0
+        return Verdict(zero + drafts.draft_length, zero, bonus, drafts.tokens)
+
+
+@pytest.fixture(scope="session")
+def report():
+    """A report with every verdict, status and kind of remark."""
+    made = audit("token", "block", VerifierSubject("lossy", AlwaysAccepts()), options=QUICK)
+    token, block, lossy = made.subjects
+    checks = (
+        *token.checks[:1],
+        CheckResult("bad-input", Status.FAILED, "NaN & infinity <at> row 3", known="issue 7, 100 % sure"),
+        CheckResult("inputs-kept", Status.PASSED, "unchanged", known="issue 8"),
+        CheckResult("scale", Status.INCONCLUSIVE, f"raised {AWKWARD}", 1e-7),
+        CheckResult("calls", Status.NOT_RUN, "takes 10 requests, at 0 a second; raise --budget"),
+    )
+    awkward = replace(
+        token, subject=AWKWARD, verdict=SubjectVerdict.INCONCLUSIVE, checks=checks, output=f"said {AWKWARD}\n"
+    )
+    declared = replace(
+        lossy, subject="relaxed", verdict=SubjectVerdict.DECLARED_LOSSY, notes=("on purpose",), figures=()
+    )
+    ruled = replace(block, rule="block", figures=tuple(replace(f, of_rule=_worse(f)) for f in block.figures))
+    nowhere = replace(token, subject="nowhere:f", error="has no 'f'", figures=(), checks=(), scope=())
+    return replace(made, subjects=(token, ruled, lossy, awkward, declared, nowhere), command="spec-oracle x")
+
+
+def _worse(figures):
+    return tuple(np.roll(figures.accepted_length, 1))

@@ -1,0 +1,173 @@
+"""Every format is what its readers parse: JSON by its schema, JUnit as xunit2, workflow commands."""
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import pytest
+import xmlschema
+
+from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
+from spec_oracle.audit.results import SCHEMA_VERSION
+from spec_oracle.claims import decided_claims
+from spec_oracle.cli import main
+from spec_oracle.efficiency.language_models import PairEfficiency, prompt_efficiencies
+from spec_oracle.gate.baseline import update_baseline
+from spec_oracle.gate.difference import difference
+from spec_oracle.gate.tokens import Effect
+from spec_oracle.kill_matrix.matrix import kill_matrix
+from spec_oracle.report import AUDIT_FORMATS, claims, language_models, specimens
+from spec_oracle.report import difference as difference_report
+from spec_oracle.specimens.registry import specimens as registered
+from spec_oracle.toy import Instance
+
+HERE = Path(__file__).parent
+SCHEMAS = {
+    file.stem: json.loads(file.read_text()) for file in (HERE.parents[2] / "docs/schema").glob("*.json")
+}
+TOY = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
+
+
+def validate(name, text):
+    """Check JSON text by a published schema; every object of ours names all of its fields."""
+    data = json.loads(text)
+    jsonschema.validate(data, SCHEMAS[name], jsonschema.Draft202012Validator)
+    return data
+
+
+def test_the_schemas_are_schemas_and_are_all_tried():
+    for schema in SCHEMAS.values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+    used = set(re.findall(r'validate\("([a-z-]+)"', Path(__file__).read_text()))
+    assert SCHEMAS.keys() == used
+
+
+def test_the_words_of_the_schemas_are_those_of_the_code():
+    audit_schema = SCHEMAS["audit"]["properties"]
+    subject = audit_schema["subjects"]["items"]["properties"]
+    check = subject["checks"]["items"]["properties"]
+    assert audit_schema["schema_version"]["const"] == SCHEMA_VERSION
+    for words, kind in (
+        (subject["verdict"], SubjectVerdict),
+        (subject["evidence"], Evidence),
+        (check["status"], Status),
+        (SCHEMAS["diff"]["properties"]["changes"]["items"]["properties"]["effect"], Effect),
+    ):
+        assert words["enum"] == [member.value for member in kind]
+
+
+def test_audits_differences_and_baselines_follow_their_schemas(report, tmp_path):
+    data = validate("audit", AUDIT_FORMATS["json"](report))
+    assert [check["status"] for check in data["subjects"][3]["checks"]][1:] == [
+        *("failed", "passed", "inconclusive", "not-run")
+    ]
+    (tmp_path / "old.json").write_text(json.dumps(data))
+    data["subjects"].pop()
+    (tmp_path / "new.json").write_text(json.dumps(data))
+    found = difference(tmp_path / "old.json", tmp_path / "new.json")
+    assert validate("diff", difference_report.to_json(found))["exit_code"] == 1
+    update_baseline(tmp_path / "kept.json", report)
+    assert validate("baseline", (tmp_path / "kept.json").read_text())["subjects"].keys() == {"token", "block"}
+
+
+def test_an_audit_in_rationals_follows_the_schema_too():
+    options = AuditOptions(vocab_size=2, draft_length=1, exact=True, checks=())
+    validate("audit", AUDIT_FORMATS["json"](audit("token", options=options)))
+
+
+@pytest.mark.parametrize("exact", [[], ["--exact"]])
+def test_efficiency_optima_and_instances_follow_their_schemas(tmp_path, capsys, exact):
+    file = tmp_path / "toy.json"
+    TOY.save(file)
+    validate("instance", file.read_text())
+    arguments = [str(file), "--format", "json", *exact]
+    assert main(["efficiency", "--verifier", "token", *arguments]) == 0
+    validate("efficiency", capsys.readouterr().out)
+    assert main(["optimum", *arguments]) == 0
+    validate("optimum", capsys.readouterr().out)
+
+
+def test_prompts_claims_and_specimens_follow_their_schemas():
+    rows = prompt_efficiencies("a prompt", TOY, ["token"], optimum=True)
+    validate("efficiency-prompts", language_models.FORMATS["json"](PairEfficiency("a pair", tuple(rows))))
+    heading, decided = next(iter(decided_claims()))
+    assert decided
+    validate("claims", claims.FORMATS["json"]({heading: decided}))
+    matrix = kill_matrix([registered()["always-accept"]])
+    assert validate("specimens", specimens.FORMATS["json"](matrix))["exit_code"] == 0
+
+
+def test_what_the_schemas_do_not_know_is_refused(report):
+    data = json.loads(AUDIT_FORMATS["json"](report))
+    for spoil in (
+        lambda d: d.update(extra=1),
+        lambda d: d["subjects"][0].pop("scope"),
+        lambda d: d["subjects"][0].update(verdict="fine"),
+        lambda d: d["subjects"][2]["counterexample"].update(expected="1,3"),
+    ):
+        spoilt = json.loads(json.dumps(data))
+        spoil(spoilt)
+        with pytest.raises(jsonschema.ValidationError):
+            validate("audit", json.dumps(spoilt))
+
+
+def test_junit_is_xunit2_and_as_red_as_the_exit_code(report):
+    text = AUDIT_FORMATS["junit"](report)
+    xmlschema.validate(text, HERE / "xunit2.xsd")
+    root = ET.fromstring(text)
+    suites = {suite.get("name"): suite for suite in root}
+    awkward = next(suite for name, suite in suites.items() if name.startswith("odd"))
+    assert [case[0].tag for case in awkward.iter("testcase")] == [
+        *("system-out", "skipped", "failure", "error", "error")
+    ]
+    assert {name: awkward.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "5",
+        "failures": "1",
+        "errors": "2",
+        "skipped": "1",
+    }
+    assert "smallest counterexample" in suites["lossy"].find("testcase/failure").text
+    assert root.get("tests") == str(sum(len(subject.checks) for subject in report.subjects))
+    with pytest.raises(xmlschema.XMLSchemaValidationError):
+        xmlschema.validate(text.replace("<testcase", '<testcase verdict="x"', 1), HERE / "xunit2.xsd")
+
+
+def test_annotations_are_one_line_each_and_escaped(report):
+    lines = [line for line in AUDIT_FORMATS["github"](report).splitlines() if line.startswith("::")]
+    errors = [line for line in lines if line.startswith("::error ")]
+    assert any("title=lossy%3A lossy::joint: failed" in line for line in errors)
+    assert any("%0A  reproduce: spec-oracle audit lossy" in line for line in errors)
+    assert any(line.startswith("::warning ") and "issue 7, 100 %25 sure" in line for line in lines)
+    assert any("title=nowhere%3Af::has no 'f'" in line for line in errors)
+    assert not any("title=token%3A" in line for line in lines)
+
+
+def test_pages_need_no_network_and_no_script_and_escape_what_they_are_told(report):
+    matrix = kill_matrix([registered()["always-accept"]])
+    for text in (AUDIT_FORMATS["html"](report), specimens.FORMATS["html"](matrix)):
+        assert not re.search(r"<script|<link(?! rel=\"icon\" href=\"data:)|@import|url\(| src=", text)
+        assert "prefers-color-scheme: dark" in text
+        assert 'name="viewport"' in text
+        body = text.partition("<body>")[2].partition("</body>")[0].replace("<br>", "")
+        ET.fromstring(f"<body>{body}</body>")  # tags match, and everything is escaped
+    assert "<at>" not in AUDIT_FORMATS["html"](report)
+    assert '<td class="failed"' in text
+
+
+def test_the_page_draws_the_laws_and_the_counterexample(report):
+    body = ET.fromstring(
+        f"<b>{AUDIT_FORMATS['html'](report).partition('<body>')[2][:-16].replace('<br>', '')}</b>"
+    )
+    token, ruled, lossy, *_ = body.iter("section")
+    assert len(list(token.iter("svg"))) == len(report.subjects[0].figures)
+    mark = "line[@stroke='var(--of-rule)']"
+    assert not token.findall(f".//{mark}")
+    assert ruled.findall(f".//{mark}")
+    (tree,) = (svg for svg in lossy.iter("svg") if svg.get("aria-label").startswith("tree of texts"))
+    masses = [text.text for text in tree.iter("text")]
+    found = report.subjects[2].counterexample
+    assert masses[1] == "1"
+    assert f"{found.gap.expected} → {found.gap.actual}" in masses
+    assert [bar.get("style") for bar in body.iter("i")][:2] == ["width: 98.8%", "width: 100.0%"]

@@ -1,0 +1,306 @@
+"""A stand-in server: a small model, a drafter, the token rule, two APIs, and at most one planted defect.
+
+`StandIn.respond` is the whole of it; `serving` puts it behind a loopback port, `InProcess` in the place of a
+client, without sockets.
+"""
+
+import json
+import math
+import random
+import threading
+import time
+from bisect import bisect
+from collections import Counter
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import accumulate
+
+from spec_oracle.servers.client import Answer, Limits, RefusedError, ServerError
+
+END = 0
+"""The token that ends a text."""
+
+DRAFT_LENGTH = 3
+
+
+class DropError(Exception):
+    """Close the connection in the middle of an answer."""
+
+
+class StandIn:
+    """``defect`` is one of the names below, ``size`` how much of it.
+
+    ``shape``: "llama.cpp" shows probabilities as sampled; "openai" raw ones, as ids in text like vLLM;
+    "uncounted" is silent on drafts; "silent" on everything but text. ``digits`` rounds log-probabilities.
+    """
+
+    def __init__(
+        self, defect="", *, size=0.0, shape="llama.cpp", vocab=8, entropy=0, digits=None, draft=True
+    ):
+        self.defect, self.size, self.shape, self.vocab = defect, size, shape, vocab
+        self.digits, self.draft = digits, draft
+        self.random = random.Random(entropy)  # of requests without a seed
+        self.faults = random.Random(entropy + 1)
+        self.rows, self.laws = {}, {}
+        self.sent = {}  # texts that were sent to the end, by request
+        self.calls = Counter()
+        self.last = (0.0, 0)
+
+    def weights(self, context, model):
+        """Return the weights after the last two tokens of a context, for "target" or "draft"."""
+        key = (*context[-2:], model)
+        if key not in self.rows:
+            rng = random.Random(repr(key))
+            row = [rng.gammavariate(0.8, 1) + 0.02 for _ in range(self.vocab)]
+            if model == "draft":
+                row = [0.5 * w + r for w, r in zip(self.weights(context, "target"), row, strict=True)]
+            row[END] = 0.06 * sum(row)
+            self.rows[key] = row
+        return self.rows[key]
+
+    def law(self, context, body, model="target"):
+        """Return the law by which a token is drawn, [V]."""
+        key = (*context[-2:], model, *(body.get(name) for name in ("temperature", "top_k", "top_p")))
+        if key not in self.laws:
+            self.laws[key] = self.computed_law(context, body, model)
+        return self.laws[key]
+
+    def computed_law(self, context, body, model):
+        row = [w ** (1 / body.get("temperature", 1.0)) for w in self.weights(context, model)]
+        kept = sorted(range(self.vocab), key=lambda t: -row[t])
+        if body.get("top_k", 0) > 0 and self.defect != "ignores-top-k":
+            kept = kept[: body["top_k"]]
+        if body.get("top_p", 1.0) < 1:
+            reached = accumulate(row[t] / sum(row[t] for t in kept) for t in kept)
+            kept = kept[: 1 + sum(mass < body["top_p"] for mass in reached)]
+        total = sum(row[t] for t in kept)
+        return [row[t] / total if t in set(kept) else 0.0 for t in range(self.vocab)]
+
+    def shown(self, context, body):
+        """Return the log-probabilities that are shown of the next token, by token, the largest first."""
+        if self.shape == "llama.cpp":
+            hot = (
+                {"temperature": (1 + self.size) * body["temperature"]} if self.defect == "wrong-rows" else {}
+            )
+            law, count = self.law(context, {**body, **hot}), body["n_probs"]
+        else:
+            heat = 1 + self.size if self.defect == "wrong-rows" else 1.0
+            law, count = self.law(context, {"temperature": heat}), body["logprobs"]
+        logs = {t: math.log(p) for t, p in enumerate(law) if p}
+        top = sorted(logs, key=lambda t: -logs[t])[:count]
+        noise = self.size * self.faults.uniform(-1, 1) if self.defect == "noisy-rows" else 0.0
+        return {t: logs[t] + noise if self.digits is None else round(logs[t], self.digits) for t in top}
+
+    def text(self, prompt, count, body):
+        """Return (tokens, drafted, accepted)."""
+        rng = self.stream(body)
+        tokens, drafted, accepted = [], 0, 0
+        if self.defect == "stops-late":
+            count += 1
+
+        def token(law):
+            reached = list(accumulate(law))
+            return bisect(reached, rng.random() * reached[-1], hi=self.vocab - 1)
+
+        def over():
+            late = self.defect == "late-stop-token" and len(tokens) > 2
+            return len(tokens) >= count or (END in tokens and not late)
+
+        tokens.append(token(self.law(prompt, body)))
+        start = rng.getstate() if self.defect == "repeats-numbers" else None
+        while not over():
+            # A call: drafts, a coin each, and one more token.
+            if start and len(tokens) > 4:
+                rng.setstate(start)
+            proposals, q = [], []
+            for _ in range(min(DRAFT_LENGTH, count - len(tokens) - 1) if self.draft else 0):
+                q.append(self.law((*prompt, *tokens, *proposals), body, "draft"))
+                proposals.append(token(q[-1]))
+            drafted += len(proposals)
+            for place, proposal in enumerate(proposals):
+                p = self.target((*prompt, *tokens), len(tokens), body)
+                if self.defect == "always-accept" or rng.random() * q[place][proposal] < p[proposal]:
+                    tokens.append(proposal)
+                    accepted += 1
+                    if over():
+                        break
+                    continue
+                residual = [max(a - b, 0.0) for a, b in zip(p, q[place], strict=True)]
+                tokens.append(token(residual))
+                break
+            else:
+                tokens.append(token(self.target((*prompt, *tokens), len(tokens), body)))
+        return tokens, drafted, accepted
+
+    def target(self, context, place, body):
+        """Return the row of verification: of a smaller mode where a defect is planted."""
+        law = list(self.law(context, body))
+        if (self.defect, place) == ("biased-second", 1) or (self.defect == "biased-late" and place > 5):
+            high, low = max(range(self.vocab), key=law.__getitem__), sorted(law)[-2]
+            law[law.index(low)] += min(self.size, law[high])
+            law[high] -= min(self.size, law[high])
+        return law
+
+    def texts(self, prompt, length, body, tokens=(), mass=1.0):
+        """Yield all texts of ``length`` tokens with their probabilities, planted bias included."""
+        if len(tokens) == length or END in tokens:
+            yield tokens, mass
+            return
+        for token, p in enumerate(self.target((*prompt, *tokens), len(tokens), body)):
+            yield from self.texts(prompt, length, body, (*tokens, token), mass * p)
+
+    def stream(self, body):
+        """Return the random numbers of a request."""
+        seed = body.get("seed")
+        if seed is None:
+            if self.defect == "same-seed":
+                return random.Random(1)
+            if self.defect == "shared-clock":  # requests within a moment share their randomness
+                moment, _ = self.last
+                if time.monotonic() - moment > self.size:
+                    self.last = time.monotonic(), self.random.getrandbits(60)
+                return random.Random(self.last[1])
+            return random.Random(self.random.getrandbits(60))
+        if self.defect == "ignores-seeds":
+            return random.Random(self.random.getrandbits(60))
+        return random.Random(seed // 2 if self.defect == "coarse-seeds" else seed)
+
+    def respond(self, path, body, name=""):  # noqa: PLR0911
+        """Return (status, data) for a request; raises `DropError`."""
+        self.calls[path] += 1
+        if path == "/props" and self.shape == "llama.cpp":
+            return 200, {"default_generation_settings": {}}
+        if path == "/v1/models" and self.shape != "llama.cpp":
+            return 200, {"data": [{"id": "small"}]}
+        if path == "/tokenize" and self.shape != "silent":
+            return 200, {
+                "tokens": [(ord(c) - 97) % self.vocab for c in body.get("content", body.get("prompt"))]
+            }
+        if path != ("/completion" if self.shape == "llama.cpp" else "/v1/completions"):
+            return 404, {"error": "not here"}
+        prompt = body["prompt"]
+        if isinstance(prompt, str):
+            prompt = [(ord(c) - 97) % self.vocab for c in prompt]
+        if self.defect == "errors" and self.faults.random() < self.size:
+            return 500, {"error": "by chance"}
+        tokens, drafted, accepted = self.text(
+            tuple(prompt), body.get("n_predict", body.get("max_tokens")), body
+        )
+        if self.defect == "errors-by-text" and len(tokens) > 1 and tokens[1] == 2:
+            return 500, {"error": "for what it says"}
+        if self.defect == "slow" and self.faults.random() < self.size:
+            time.sleep(1.0)
+        answer = self.answer(tuple(prompt), tokens, drafted, accepted, body)
+        if self.defect == "closes" and self.faults.random() < self.size:
+            raise DropError
+        self.sent.setdefault(name, []).append(tuple(tokens))
+        return 200, answer
+
+    def written(self, tokens):
+        """Return the tokens as text, a letter each."""
+        return "".join(chr(97 + token) for token in tokens)
+
+    def answer(self, prompt, tokens, drafted, accepted, body):
+        """Return the data of an answer in the shape of this server."""
+        ended = tokens[-1] == END
+        if self.shape == "llama.cpp":
+            more = 9 if self.defect == "impossible-counts" else 0
+            counts = {"draft_n": drafted, "draft_n_accepted": accepted + more} if drafted else {}
+            data = {
+                "tokens": tokens,
+                "content": self.written(tokens),
+                "stop_type": "eos" if ended else "limit",
+                "timings": counts,
+            }
+            if body.get("n_probs"):
+                shown = [{"id": t, "prob": math.exp(log)} for t, log in self.shown(prompt, body).items()]
+                data["completion_probabilities"] = [{"id": tokens[0], "top_probs": shown}]
+            return {**data, "tokens_evaluated": len(prompt)}
+        choice = {"text": self.written(tokens), "finish_reason": "stop" if ended else "length"}
+        usage = {"prompt_tokens": len(prompt), "completion_tokens": len(tokens)}
+        if self.shape != "silent":
+            choice["token_ids"] = tokens
+        if self.shape == "openai":
+            usage["completion_tokens_details"] = {
+                "accepted_prediction_tokens": accepted,
+                "rejected_prediction_tokens": drafted - accepted,
+            }
+        if body.get("logprobs") and self.shape != "silent":
+            shown = self.shown(prompt, body)
+            top = {f"token_id:{t}": log for t, log in shown.items()}
+            choice["logprobs"] = {"tokens": [f"token_id:{t}" for t in tokens], "top_logprobs": [top]}
+        return {"choices": [choice], "usage": usage}
+
+
+class InProcess:
+    """Stands for a `Client`: the same requests, answered here; failed ones are not sent again."""
+
+    def __init__(self, stand_in, concurrency=4):
+        self.stand_in, self.limits, self.url = stand_in, Limits(concurrency=concurrency), "http://here"
+        self.key_variable, self.failures, self.requests = "", Counter(), 0
+
+    def ask(self, requests):
+        return [self._answer(request) for request in requests]
+
+    def _answer(self, request):
+        self.requests += 1
+        status, data = self.stand_in.respond(request.path, request.body, f"spec-oracle-{self.requests}")
+        if status == 500:
+            raise ServerError("HTTP 500")
+        if status != 200:
+            raise RefusedError(f"HTTP {status}")
+        return _Answered(json.dumps(data) if request.body is None else data)
+
+
+class _Answered(Answer):
+    """An answer that was never text."""
+
+    @property
+    def json(self):
+        return self.text
+
+
+@contextmanager
+def serving(stand_in, *, tls=None):
+    """Yield the address of a stand-in on a loopback port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_GET(self):
+            self.reply(None)
+
+        def do_POST(self):
+            self.reply(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+        def reply(self, body):
+            try:
+                status, data = stand_in.respond(self.path, body, self.headers.get("X-Request-Id", ""))
+            except DropError:
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{")
+                self.wfile.flush()
+                self.close_connection = True
+                return
+            content = data if isinstance(data, bytes) else json.dumps(data).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *args):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    server.handle_error = lambda *_: None  # clients that go away are part of the tests
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

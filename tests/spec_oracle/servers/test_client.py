@@ -1,0 +1,197 @@
+"""Requests: bounded, sent again, counted on both sides; the key stays where it is; TLS is verified."""
+
+import socket
+import ssl
+import threading
+from pathlib import Path
+
+import pytest
+
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.servers.client import Client, Limits, RefusedError, Request, ServerError
+from tests.spec_oracle.servers.stand_in import StandIn, serving
+
+QUICK = Limits(timeout=5.0, pause=0.01, concurrency=4)
+ASK = Request("/completion", {"prompt": [1, 2], "n_predict": 4, "temperature": 1.0})
+CERTIFICATE = Path(__file__).with_name("localhost.pem")
+"""Of this test alone: key and certificate for localhost, signed by itself, until 2126."""
+
+
+def scripted(*answers):
+    """A stand-in that answers in turn: (status, data), or an exception."""
+
+    class Scripted(StandIn):
+        def respond(self, path, body, name=""):
+            self.calls[path] += 1
+            return answers[min(sum(self.calls.values()), len(answers)) - 1]
+
+    return Scripted()
+
+
+@pytest.mark.parametrize(
+    ("defect", "size", "cause"), [("errors", 0.05, "HTTP 500"), ("closes", 0.05, "connection broken")]
+)
+def test_no_request_is_lost_or_counted_twice(defect, size, cause):
+    stand_in = StandIn(defect, size=size)
+    with serving(stand_in) as url, Client(url, QUICK) as client:
+        answers = client.ask([ASK] * 400)
+    # Every request was answered to the end once, with what is here.
+    assert len(stand_in.sent) == client.requests == 400
+    assert all(len(texts) == 1 for texts in stand_in.sent.values())
+    here = sorted(tuple(answer.json["tokens"]) for answer in answers)
+    assert here == sorted(texts[0] for texts in stand_in.sent.values())
+    # 400 requests at 5 %: none fails with probability 1e-9.
+    assert set(client.failures) == {cause}
+    assert stand_in.calls["/completion"] == 400 + client.failures[cause]
+    assert 1 <= sum(answer.is_doubtful for answer in answers) <= client.failures[cause]
+
+
+def test_too_many_requests_are_sent_again_and_are_not_doubtful():
+    stand_in = scripted((429, {}), (429, {}), (200, {"tokens": []}))
+    with serving(stand_in) as url, Client(url, QUICK) as client:
+        (answer,) = client.ask([ASK])
+    assert not answer.is_doubtful
+    assert client.failures == {"HTTP 429": 2}
+
+
+def test_what_is_refused_is_not_sent_again():
+    stand_in = scripted((400, {"error": "no such field"}))
+    with (
+        serving(stand_in) as url,
+        Client(url, QUICK) as client,
+        pytest.raises(RefusedError, match="HTTP 400.*no such field"),
+    ):
+        client.ask([ASK])
+    assert stand_in.calls["/completion"] == 1
+
+
+def test_a_request_that_always_fails_ends_the_audit():
+    stand_in = scripted((503, {}))
+    with serving(stand_in) as url, Client(url, QUICK) as client:
+        with pytest.raises(ServerError, match="failed 6 times, at last: HTTP 503"):
+            client.ask([ASK])
+        with pytest.raises(ServerError, match="failed 6 times"):
+            client.ask([ASK])
+    assert stand_in.calls["/completion"] == 6
+
+
+def test_a_server_that_is_gone_is_told():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    with Client(url, QUICK) as client, pytest.raises(ServerError, match="no connection"):
+        client.ask([ASK])
+
+
+def test_redirects_are_not_followed():
+    with (
+        serving(scripted((302, {}))) as url,
+        Client(url, QUICK) as client,
+        pytest.raises(ServerError, match="redirect"),
+    ):
+        client.ask([ASK])
+
+
+def test_an_answer_that_is_no_json_is_asked_for_again():
+    stand_in = scripted((200, b"<html>"), (200, {"tokens": []}))
+    with serving(stand_in) as url, Client(url, QUICK) as client:
+        (answer,) = client.ask([ASK])
+    assert answer.is_doubtful
+    assert client.failures == {"an answer that is no JSON": 1}
+
+
+@pytest.mark.parametrize("dripping", [False, True], ids=["silent", "byte-by-byte"])
+def test_every_request_is_bounded_in_time(dripping):
+    """A server that says nothing, or one byte at a time for ever, holds a request for its limit."""
+    over = threading.Event()
+
+    def serve(listener):
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(4096)
+            if dripping:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            while not over.wait(0.05):
+                if dripping:
+                    connection.sendall(b"1")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        limits = Limits(timeout=0.3, attempts=1)
+        with Client(url, limits) as client, pytest.raises(ServerError, match=r"no answer in 0\.3 s"):
+            client.ask([ASK])
+        over.set()
+        thread.join()
+
+
+def test_ctrl_c_ends_the_audit_and_is_told(monkeypatch):
+    def interrupted(request):
+        raise KeyboardInterrupt
+
+    with Client("http://127.0.0.1:1", QUICK) as client:
+        monkeypatch.setattr(client, "_answer", interrupted)
+        with pytest.raises(ServerError, match="interrupted"):
+            client.ask([ASK])
+
+
+def test_the_key_is_sent_and_never_shown(monkeypatch):
+    monkeypatch.setenv("A_KEY", "s3cr3t")
+    seen = []
+
+    class Echo(StandIn):
+        def respond(self, path, body, name=""):
+            return 401, {"error": "wrong key s3cr3t"}
+
+    with serving(Echo()) as url, Client(url, QUICK, key_variable="A_KEY") as client:
+        client._http.event_hooks["request"] = [lambda request: seen.append(request.headers["authorization"])]
+        with pytest.raises(RefusedError) as error:
+            client.ask([ASK])
+    assert seen == ["Bearer s3cr3t"]
+    assert "s3cr3t" not in str(error.value) + repr(client)
+    assert "wrong key ***" in str(error.value)
+    with pytest.raises(InvalidInputError, match="no 'NO_KEY'"):
+        Client("http://127.0.0.1:1", key_variable="NO_KEY")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["127.0.0.1:80", "ftp://here", "http://", "http://here:99999999", "http://u:p@here", "http://h/?a=b"],
+)
+def test_addresses_that_are_none_are_refused(url):
+    with pytest.raises(InvalidInputError, match="url"):
+        Client(url)
+
+
+@pytest.mark.parametrize("name", ["timeout", "attempts", "concurrency"])
+def test_limits_are_positive(name):
+    with pytest.raises(InvalidInputError, match=name):
+        Limits(**{name: 0})
+
+
+def test_proxies_of_the_environment_are_not_used(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with serving(StandIn()) as url, Client(url, QUICK) as client:
+        (answer,) = client.ask([ASK])
+    assert answer.json["tokens"]
+
+
+@pytest.mark.parametrize("trusted", [None, CERTIFICATE], ids=["usual", "given"])
+def test_certificates_are_verified(trusted, monkeypatch):
+    """A certificate that nobody vouches for is refused, unless the user does."""
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE)
+    stand_in = StandIn()
+    with (
+        serving(stand_in, tls=context) as url,
+        Client(url.replace("http:", "https:"), QUICK) as client,
+    ):
+        if trusted is None:
+            with pytest.raises(ServerError, match="CERTIFICATE_VERIFY_FAILED"):
+                client.ask([ASK])
+        else:
+            assert client.ask([ASK])[0].json["tokens"]
+    assert bool(stand_in.sent) is (trusted is not None)
