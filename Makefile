@@ -5,7 +5,11 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
+.PHONY: help install audit test lm test-lm test-gpu gpu-kit test-nightly engines test-engines lint format clean
+=======
 .PHONY: help install audit test lm test-lm test-gpu test-nightly engines test-engines servers test-servers test-fast lint docs smoke format clean
+>>>>>>> house
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -38,6 +42,9 @@ test-lm: lm  ## run the tests that need SmolLM2
 
 test-gpu: engines  ## run the GPU suite on a CUDA device, compiled kernels of engines included
 	$(BIN)/pytest gpu_tests --device cuda -m "cuda or not (lm or engines)"
+
+gpu-kit: install  ## gather the GPU suite for a machine without a package registry into build/gpu-kit
+	$(BIN)/python benchmarks/gpu_kit/gather.py
 
 test-nightly: install  ## run the slow statistical tests too
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto -m "not lm and not engines and not servers and not cuda"

@@ -5,10 +5,12 @@ B = 64, L = 8, V = 128,256. Prints the hardware and Markdown rows for benchmarks
 """
 
 import argparse
+import json
 import platform
 import statistics
 import time
 from functools import partial
+from pathlib import Path
 
 import torch
 
@@ -50,6 +52,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch", type=int)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     options = parser.parse_args()
     full = options.device.startswith("cuda")
     batch = options.batch or (64 if full else 1)
@@ -57,6 +60,7 @@ def main():
     print(f"{hardware(options.device)}; B={batch}, L={length}, V={vocab:,}; median of {REPEATS}\n")
     print("| verifier | dtype | verification, ms | copy of the same bytes, ms | copy / verification |")
     print("| --- | --- | --- | --- | --- |")
+    figures = []
     for dtype in (torch.float32, torch.bfloat16):
         given = drafts(batch, length, vocab, options.device, dtype)
         copies = [torch.empty_like(rows) for rows in (given.draft_probs, given.target_probs)]
@@ -73,6 +77,11 @@ def main():
             spent = seconds(verify, options.device)
             kind = str(dtype).removeprefix("torch.")
             print(f"| {name} | {kind} | {1e3 * spent:.2f} | {1e3 * bare:.2f} | {bare / spent:.2f} |")
+            figures.append({"verifier": name, "dtype": kind, "milliseconds": 1e3 * spent, "copy": 1e3 * bare})
+    if options.json:
+        size = {"batch": batch, "draft_length": length, "vocab_size": vocab}
+        found = {"hardware": hardware(options.device), "torch": torch.__version__, **size, "times": figures}
+        options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

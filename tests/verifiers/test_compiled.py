@@ -1,0 +1,44 @@
+"""Rules compiled by `torch.compile` emit what the eager ones do, on every cell of a fine grid.
+
+A rule for one path asks for two decisions, so its law is the area of the regions of a square. The compiled
+and the eager code agree at the centre of each of 4,096 cells after each draft, which is far finer than the
+regions are here.
+"""
+
+import numpy as np
+import pytest
+
+import verifiers
+from spec_oracle.exact.arithmetic import arithmetic
+from spec_oracle.exact.call import DraftTable
+from spec_oracle.toy import Instance
+from verifiers import Drafting, Drafts, replayed_decisions
+
+torch = pytest.importorskip("torch")
+
+CELLS = 64
+
+
+@pytest.mark.nightly  # the compiler of C++ takes its time
+@pytest.mark.filterwarnings("ignore")  # of the compiler
+@pytest.mark.parametrize("rule", ["token", "block"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_compiled_rule_emits_what_the_eager_one_does(rule, dtype):
+    verifier = verifiers.get(rule)
+
+    def verify(tokens, draft, target, uniforms):
+        verdict = verifier.verify(Drafts(tokens, draft, target), replayed_decisions(uniforms))
+        return verdict.num_accepted, verdict.next_token
+
+    table = DraftTable(
+        Instance.random(3, 2, seed=5), Drafting.INDEPENDENT, arithmetic(array="torch", dtype=dtype)
+    )
+    centres = (np.arange(CELLS) + 0.5) / CELLS
+    square = np.stack(np.meshgrid(centres, centres), axis=-1).reshape(-1, 2)
+    rows = np.repeat(np.arange(len(table.law.tokens)), len(square))
+    drafts = table.drafts(rows)
+    uniforms = torch.from_numpy(np.tile(square, (len(table.law.tokens), 1)))
+    given = drafts.tokens, drafts.draft_probs, drafts.target_probs, uniforms
+    for compiled, eager in zip(torch.compile(verify)(*given), verify(*given), strict=True):
+        assert torch.equal(compiled, eager)
+        assert len(eager.unique()) == 3
