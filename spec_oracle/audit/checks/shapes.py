@@ -146,13 +146,13 @@ def _of_function(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     def laws(shape: Shape, drafts: Sequence[Drafts]) -> Sequence[ConditionalLaw]:
         code = replace(subject.code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
         # The first shape says whether the code can be followed at all: it may take its time.
-        limit = time.monotonic() + max(6.0 if covered.shapes else 30.0, ONE_SHAPE * seconds)
+        limit = time.process_time() + max(6.0 if covered.shapes else 30.0, ONE_SHAPE * seconds)
         return [
             law_after(
                 code,
                 among_mates(one, shape, bench.seed),
                 shape.request,
-                max_seconds=max(limit - time.monotonic(), 0.0),
+                max_seconds=max(limit - time.process_time(), 0.0),
             )
             for one in drafts
         ]

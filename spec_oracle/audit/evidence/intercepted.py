@@ -48,7 +48,7 @@ def intercepted(code: PlainCode, facts: Facts, bench: Bench, alpha: float, num_p
     Raises `NoEvidenceError` where the law would not be exact, where the code raises while it is followed, and
     where plain draws contradict what was found.
     """
-    end = time.monotonic() + bench.budget
+    end = time.process_time() + bench.budget
     known: Known = {}
     law_of = partial(intercepted_law, code, known=known, end=end)
     try:
@@ -118,7 +118,7 @@ def intercepted_law(
 
     The function is run on one draft at a time, once per outcome of its random decisions. Laws found in
     ``known`` are not computed again, new ones are entered: instances that differ in one row, as in the search
-    for a small counterexample, share most of them. ``end`` is when `time.monotonic` says that it takes too
+    for a small counterexample, share most of them. ``end`` is when `time.process_time` says that it takes too
     long. Raises `CannotFollowError`, `TooManyBranchesError` or
     `UnrepeatableError` where the law would not be exact, `ContractError` for what is no emission,
     `SubjectRaisedError` when the function raises.
@@ -145,7 +145,7 @@ def laws_after(
             for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)
         )
         if key not in known:
-            known[key] = law_after(code, drafts, max_seconds=end - time.monotonic())
+            known[key] = law_after(code, drafts, max_seconds=end - time.process_time())
         found[row] = known[key]
     return found
 

@@ -120,7 +120,7 @@ class Run:
         self.steps += 1
         if self.steps > _MOST_STEPS:
             self._failed(TooManyBranchesError(f"more than {_MOST_STEPS} random numbers used in one run"))
-        elif time.monotonic() > self._deadline:
+        elif time.process_time() > self._deadline:
             self._failed(TooManyBranchesError("the time for all branches (max_seconds) is over"))
         self._require_going()
 
@@ -248,13 +248,13 @@ def walk(
 ) -> list[Branch[T]]:
     """Run ``function`` once per leaf of its decision tree; with ``looked_at``, a tree that is pruned.
 
-    Raises `TooManyBranchesError` above ``max_branches`` leaves, after ``max_seconds``, or when a run has too
+    Raises `TooManyBranchesError` above ``max_branches`` leaves, after ``max_seconds`` of processor time, or when a run has too
     many steps or too much had to be cut off; `UnrepeatableError` when equal decisions do not lead to equal
     decisions or the weights do not sum to one.
     """
     branches: list[Branch[T]] = []
     cut: list[float] = []
-    deadline = time.monotonic() + max_seconds
+    deadline = time.process_time() + max_seconds
     script: list[Decision] | None = []
     while script is not None:
         if len(branches) + len(cut) == max_branches:
