@@ -1,4 +1,4 @@
-"""Claims of ours about the optima over several paths (docs/theory.md, "One selected path")."""
+"""Claims of ours about the optima over several paths (docs/theory.md, "Budgets and the optimum")."""
 
 from fractions import Fraction
 from math import ceil, floor

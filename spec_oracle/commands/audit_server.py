@@ -105,7 +105,9 @@ def _audit_server(options: Any) -> int:
     from spec_oracle.servers.client import Client, Limits
     from spec_oracle.servers.server import Server, connect
 
-    chosen = AuditOptions(seed=options.seed, alpha=options.alpha, budget=options.budget, skip=options.skip)
+    chosen = AuditOptions(
+        seed=options.seed, alpha=options.alpha, budget=options.budget, skip=dict.fromkeys(options.skip, "")
+    )
     plan = Plan(options.tokens, options.requests, options.detect, options.seeded, options.assume_speculating)
     sampling = Sampling(options.temperature, options.top_k, options.top_p, _fields(options.field))
     limits = Limits(timeout=options.timeout, concurrency=options.concurrency)

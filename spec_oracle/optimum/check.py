@@ -69,7 +69,7 @@ def _check_selection(instance: Instance, certificate: SelectionCertificate) -> N
     """Attained: some selection among the K paths has the law s, and s passes every v with p(v) c(v) at least.
 
     It has if no set A of paths gets more than H(q(A)) = 1 - (1 - q(A))^K, the chance that one of the K is in
-    A (docs/theory.md, "One selected path"). Of all sets with the same q the first paths in the order of
+    A (docs/theory.md, "Budgets and the optimum"). Of all sets with the same q the first paths in the order of
     falling s/q get most; between two of them that is linear in q, and H is concave: these sets are enough.
 
     Bound: the best mu on the draft tree is at least t with chance H(q(A)), A the paths with such a node.

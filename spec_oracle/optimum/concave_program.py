@@ -1,6 +1,6 @@
 """The optimum over independent paths in floats, by cutting planes: where to look for the exact one.
 
-The concave problem of docs/theory.md, "One selected path", is a linear program in the budgets c alone,
+The concave problem of docs/theory.md, "Budgets and the optimum", is a linear program in the budgets c alone,
 
     maximise sum_v p(v) c(v)   subject to   c(v) <= c(ceiling of v),   e(v) >= 0,
                                             w(M) <= H(q(M)) for every set M of nodes, none below another,

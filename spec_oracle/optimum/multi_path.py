@@ -24,8 +24,8 @@ def multi_path_optimum(
 
     Budgets fall along every path, c(vx) <= c(v) (Thomas & Pal, arXiv 2602.16961, theorem 3.3), and what is
     accepted must have been drafted. For independent paths that is a program over laws of one selected path:
-    V^L numbers, whatever K is (docs/theory.md, "One selected path"). For other laws of ``drafting`` all draft
-    trees are enumerated. Either is solved in rationals, so the gap is 0; ``exact`` only says whether
+    V^L numbers, whatever K is (docs/theory.md, "Budgets and the optimum"). For other laws of ``drafting`` all
+    draft trees are enumerated. Either is solved in rationals, so the gap is 0; ``exact`` only says whether
     ``value`` is a float or a `Fraction`. Raises `InvalidInputError` for instances with too many contexts or
     draft trees.
 
@@ -42,7 +42,7 @@ def block_transport_optimum(
     """Return the largest block efficiency, in tokens, of a verifier that may carry over a modified target.
 
     A verifier that may modify the target of the rest of the block has budgets c(v) <= 1 that need not fall
-    along a path (docs/theory.md, "With carry-over"); all else as in `multi_path_optimum`.
+    along a path (docs/theory.md, "Carry-over"); all else as in `multi_path_optimum`.
     """
     return _optimum(instance, drafting, carry_over=True, exact=exact)
 

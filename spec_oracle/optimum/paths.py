@@ -5,7 +5,7 @@ only if no set A of paths gets more than the probability that one of the K paths
 
     s(A) <= H(q(A)),      H(a) = 1 - (1 - a)^K,                                                   (capacity)
 
-with s(all) = 1 (docs/theory.md, "One selected path"). V^L numbers, whatever K is.
+with s(all) = 1 (docs/theory.md, "Budgets and the optimum"). V^L numbers, whatever K is.
 """
 
 from dataclasses import dataclass, replace

@@ -61,7 +61,7 @@ def test_command_lines_on_the_pages_are_ones_that_the_command_takes():
 
 def test_the_configuration_on_the_page_is_accepted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    ((_, text),) = blocks("toml")
+    (text,) = (text for page, text in blocks("toml") if page.name == "in-a-team.md")
     for name in ("sampler", "trees"):
         (tmp_path / f"{name}.py").touch()
     (tmp_path / "pyproject.toml").write_text(text)

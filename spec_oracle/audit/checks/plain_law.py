@@ -11,6 +11,7 @@ from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks.check import Check, settled
 from spec_oracle.audit.evidence.served import Served, looked_at, near_contexts
 from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
 from spec_oracle.audit.subjects.server import ServerSubject
@@ -29,7 +30,7 @@ PLAIN_LAW = Check("plain-law", "do one-token draws follow the probabilities show
 PLAIN_LAW.does_not_apply(
     "it is handed its target's rows", VerifierSubject, FunctionSubject, UniformsSubject, KeyedSubject
 )
-PLAIN_LAW.does_not_apply("it is given the models that it serves", SystemSubject)
+PLAIN_LAW.does_not_apply("it is given the models that it serves", SystemSubject, EngineSubject)
 
 
 @PLAIN_LAW.way(ServerSubject)

@@ -23,8 +23,10 @@ from spec_oracle.audit.shapes.drawn import MOST_SHAPES, drawn_at
 from spec_oracle.audit.shapes.judging import Judged, Laws, judged
 from spec_oracle.audit.shapes.mates import among_mates
 from spec_oracle.audit.shapes.trees import tree_of
+from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
@@ -42,7 +44,7 @@ SHAPES = Check(
     Fraction(10, 100),
     speaks_against_law=True,
 )
-SHAPES.does_not_apply("it is handed no rows", SystemSubject)
+SHAPES.does_not_apply("it is handed no rows", SystemSubject, EngineSubject, ServerSubject)
 
 SMALL: Final = ((2, 5), (4, 2), (5, 2), (8, 2), (33, 1))
 """Sizes V, L at which all drafts are tried."""
@@ -171,14 +173,15 @@ def _of_function(subject: Any, bench: Bench, alpha: float) -> CheckResult:
             dtype=("float64",), num_paths=(subject.num_paths,), vocab_size=AXES["vocab_size"][:20]
         )
         trees = [(shape, tree_of(shape, bench.seed, subject.drafting)) for shape in shapes]
-    requests = bench.pace(subject) * bench.shape_seconds * (DRAWS if covered.shapes else 1.0)
+    share = DRAWS if covered.shapes else 1.0
+    requests = min(bench.pace(subject) * bench.shape_seconds * share, MOST_REQUESTS)
     if not covered.shapes and requests < REQUESTS:
         detail = f"takes {REQUESTS} requests, at {bench.pace(subject):.0f} a second; raise --budget"
         return CheckResult("", Status.NOT_RUN, detail)
     trees.sort(key=lambda pair: pair[0].numbers // pair[0].batch)
     few = trees[: int(min(max(requests // REQUESTS, 1), MOST_SHAPES))]
     few += covered.not_followed[:: len(covered.not_followed) // MOST_SHAPES + 1]
-    drawn = drawn_at(subject.code, few, alpha=alpha, seed=bench.seed, requests=min(requests, MOST_REQUESTS))
+    drawn = drawn_at(subject.code, few, alpha=alpha, seed=bench.seed, requests=requests)
     return _result(bench, covered, drawn)
 
 

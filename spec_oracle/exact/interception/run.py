@@ -248,9 +248,9 @@ def walk(
 ) -> list[Branch[T]]:
     """Run ``function`` once per leaf of its decision tree; with ``looked_at``, a tree that is pruned.
 
-    Raises `TooManyBranchesError` above ``max_branches`` leaves, after ``max_seconds`` of processor time, or when a run has too
-    many steps or too much had to be cut off; `UnrepeatableError` when equal decisions do not lead to equal
-    decisions or the weights do not sum to one.
+    Raises `TooManyBranchesError` above ``max_branches`` leaves, after ``max_seconds`` of processor time, or
+    when a run has too many steps or too much had to be cut off; `UnrepeatableError` when equal decisions do
+    not lead to equal decisions or the weights do not sum to one.
     """
     branches: list[Branch[T]] = []
     cut: list[float] = []

@@ -176,4 +176,4 @@ def test_rounding_to_float32_is_told_and_not_lossy():
 def test_a_reproduction_line_has_the_options_that_matter(tmp_path):
     options = AuditOptions(draft_length=2, counterexamples=tmp_path, seed=3, budget=7.0, checks=())
     shown = only(audit(specimens()["always-accept"].function, options=options)).counterexample
-    assert shown.reproduce.endswith(f"--instance {shown.file} --seed 3 --budget 7.0")
+    assert shown.reproduce.endswith(f"--instance {shown.file} --draft-length 2 --seed 3 --budget 7.0")
