@@ -5,11 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help install audit test lm test-lm test-gpu gpu-kit test-nightly engines test-engines lint format clean
-=======
-.PHONY: help install audit test lm test-lm test-gpu test-nightly engines test-engines servers test-servers test-fast lint docs smoke format clean
->>>>>>> house
+.PHONY: help install audit test test-fast lm test-lm test-gpu gpu-kit test-nightly engines test-engines servers test-servers lint docs smoke format clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
