@@ -40,11 +40,11 @@ DEFAULT_PATHS = 2
 
 
 def subject_names() -> tuple[str, ...]:
-    """Return what an audit without arguments covers: all verifiers, and engines installed as packages."""
+    """Return what an audit without arguments covers: all verifiers, and samplers installed as packages."""
     installed = [name for name in engines.engine_names() if not engines.engine_subject(name).origin.is_wheel]
     return (
         *verifiers.names(),
-        *(name for name in (*installed, *WHOLE_ENGINES) if not _why_unavailable(name)),
+        *(name for name in installed if not _why_unavailable(name)),
     )
 
 
