@@ -23,8 +23,9 @@ def verify(draft_tokens, draft_probs, target_probs, generator):
 
 
 def residual(target, draft):
-    """Return what is left of the target where the draft is taken away."""
-    return np.maximum(target - draft, 0)
+    """Return the target less the draft, or the target itself where rounding leaves nothing of that."""
+    left = np.maximum(target - draft, 0)
+    return left if left.sum() > 0 else target
 
 
 def require_laws(rows):
