@@ -151,11 +151,21 @@ def test_ctrl_c_leaves_a_report_of_what_is_done(tmp_path):
     file = tmp_path / "report.json"
     command = [sys.executable, "-m", "spec_oracle.cli", "audit", "token", "escapes:hangs", "block"]
     options = ["--jobs", "1", "--check", "inputs-kept", "--format", "json", "--output", str(file)]
-    with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, start_new_session=True) as running:
-        assert b"token" in running.stderr.readline()
-        time.sleep(1.0)
-        os.killpg(running.pid, signal.SIGINT)
-        assert running.wait(timeout=60) == 2
+    # Tests in the background of a shell inherit a Ctrl-C that is ignored; a process of ours must not.
+    heard = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with subprocess.Popen(
+            [*command, *options], stderr=subprocess.PIPE, start_new_session=True
+        ) as running:
+            assert b"token" in running.stderr.readline()
+            time.sleep(1.0)
+            os.killpg(running.pid, signal.SIGINT)
+            try:
+                assert running.wait(timeout=60) == 2
+            finally:
+                running.kill()
+    finally:
+        signal.signal(signal.SIGINT, heard)
     token, hanging, block = json.loads(file.read_text())["subjects"]
     assert token["verdict"] == "lossless"
     assert {check["reason"] for check in block["checks"]} == {"interrupted"}
