@@ -184,7 +184,8 @@ def _report(  # noqa: PLR0917
     except MemoryError:
         return _remains(name, folder, "out of memory", options, alpha)
     except Exception as error:  # noqa: BLE001  # one row is lost to a fault of ours, not the others
-        reason = f"internal error: {type(error).__name__}: {error}"
+        ours = "" if isinstance(error, InvalidInputError) else f"internal error: {type(error).__name__}: "
+        reason = f"{ours}{error}"
         return replace(_remains(name, folder, reason, options, alpha), error=reason)
     return replace(report, output=_printed(folder))
 
