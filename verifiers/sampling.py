@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from math import prod
 
-from verifiers.arrays import Array, arange_like, as_float64, kept, namespace, zeros
+from verifiers.arrays import Array, arange_like, as_float64, kept, namespace
 from verifiers.errors import InvalidInputError
 
 _BLOCK = 512
@@ -28,16 +28,13 @@ def invert_cdf(weights: Array, uniform: Array) -> Array:
     sums = [xp.sum(blocks, axis=-1, dtype=xp.float64)]
     if whole < vocab:
         sums.append(xp.sum(weights[..., whole:], axis=-1, keepdims=True, dtype=xp.float64))
-    below = xp.cumulative_sum(xp.concat(sums, axis=-1), axis=-1)
-    wanted = uniform * below[..., -1]
-    block = _first_above(below, wanted)
+    starts = xp.cumulative_sum(xp.concat(sums, axis=-1), axis=-1, include_initial=True)
+    wanted = uniform * starts[..., -1]
+    block = _first_above(starts[..., 1:], wanted)
     inside = block[..., None] * _BLOCK + arange_like(weights, min(_BLOCK, vocab))
     is_token = inside < vocab
     chosen = xp.take_along_axis(weights, xp.where(is_token, inside, vocab - 1), axis=-1)
-    before = kept(
-        block > 0,
-        xp.take_along_axis(below, xp.where(block > 0, block - 1, zeros(block))[..., None], axis=-1)[..., 0],
-    )
+    before = xp.take_along_axis(starts, block[..., None], axis=-1)[..., 0]
     within = xp.cumulative_sum(kept(is_token, as_float64(chosen)), axis=-1)
     return block * _BLOCK + _first_above(within, wanted - before)
 

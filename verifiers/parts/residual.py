@@ -83,7 +83,5 @@ def draw_correction(
     length = draft_rows.shape[1]
     target = in_working_precision(pick(target_rows, tau))
     draft = in_working_precision(pick(draft_rows, xp.where(tau < length, tau, length - 1)))
-    weights = positive_part(scale[:, None] * target - draft)
-    # As `residual`: the target where nothing is left, or NaN; and after the whole draft.
-    some = (xp.sum(weights, axis=-1) > 0) & (tau < length)
-    return decisions.categorical(xp.where(some[:, None], weights, target))
+    weights = residual(scale[:, None] * target, draft)
+    return decisions.categorical(xp.where((tau == length)[:, None], target, weights))
