@@ -48,7 +48,7 @@ class CountedSelection:
 def counted_selection(wanted: Floats, draft: Floats, num_paths: int) -> CountedSelection:
     """Balance ``num_paths`` or fewer drafts of row ``draft`` against ``wanted``, both [B, V].
 
-    Sums over all V^m drafts: of equal ranks the first is selected, so their order matters.
+    Sums over all V^m drafts.
     """
     batch, vocab = draft.shape
     counts = np.tile(np.arange(1, num_paths + 1), batch)
