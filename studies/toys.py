@@ -37,7 +37,13 @@ class Grid:
     max_tuples: int = 4096
     seeds: int = 2
     few_beyond: int = 1024
-    larger: tuple[tuple[int, int, int], ...] = ((4, 4, 8), (3, 5, 4), (6, 3, 8))
+    larger: tuple[tuple[int, int, int], ...] = (
+        (4, 4, 8),
+        (3, 5, 4),
+        (4, 5, 4),
+        (6, 3, 8),
+        (8, 3, 8),
+    )
 
 
 @dataclass(frozen=True)
