@@ -102,7 +102,7 @@ class _Program:
     def add_sets(self, ratios: list[NDArray[np.float64]]) -> bool:
         """Add level sets of laws of s/q = ``ratios`` that hold too much; False if there is no new one."""
         known = {inside.tobytes() for inside in self._inside}
-        new = {}
+        new: dict[bytes, NDArray[np.bool_]] = {}
         for levels in map(self._paths.levels, ratios):
             ends = np.flatnonzero(levels.ends & (levels.wanted > levels.allowed + SLACK))
             few = np.linspace(0, len(ends), min(len(ends), SETS_A_PLACE), endpoint=False, dtype=np.int64)
