@@ -74,10 +74,10 @@ def measured(toy: Toy) -> Record:
     """Enumerate every rule on ``toy``."""
     optimum = float(multi_path_optimum(toy.instance).value)
     tried = [name for name in RULES if toy.num_tuples <= MAX_TUPLES.get(name, toy.num_tuples)]
-    return Record(toy, optimum, *_enumerated(toy, tried, optimum))
+    return Record(toy, optimum, *enumerated(toy, tried, optimum))
 
 
-def _enumerated(toy: Toy, names: Iterable[str], optimum: float) -> tuple[dict[str, float], dict[str, float]]:
+def enumerated(toy: Toy, names: Iterable[str], optimum: float) -> tuple[dict[str, float], dict[str, float]]:
     """Return shortfall and total variation of the named rules."""
     laws = {name: merged_emission_law(verifiers.get(name), toy.instance) for name in names}
     return (
@@ -90,7 +90,7 @@ def measured_by_nodes(toy: Toy) -> Record:
     """Measure ``toy`` without its draft tuples: `OURS`, what sees one path only, and walks."""
     best = proven_bound(toy.instance, gap=GAP)
     _, tokens = selected_path(toy.instance)
-    shortfall, variation = _enumerated(toy, filter(lambda name: _is_by_nodes(name, toy), RULES), best.bound)
+    shortfall, variation = enumerated(toy, filter(lambda name: _is_by_nodes(name, toy), RULES), best.bound)
     return Record(toy, best.bound, {OURS: 1 - tokens / best.bound, **shortfall}, variation, best.gap)
 
 
