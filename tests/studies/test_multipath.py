@@ -20,6 +20,7 @@ TINY = Grid(
     num_paths=(2,),
     qualities=("opposed", "fair"),
     seeds=1,
+    max_tuples=16,
     larger=((3, 2, 2),),
 )
 
