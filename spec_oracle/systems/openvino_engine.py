@@ -169,7 +169,12 @@ class Generate:
         import openvino_genai
 
         config = openvino_genai.GenerationConfig()
-        fixed: dict[str, Any] = {"do_sample": True, "top_k": 0, "temperature": self.temperature, "max_new_tokens": count}
+        fixed: dict[str, Any] = {
+            "do_sample": True,
+            "top_k": 0,
+            "temperature": self.temperature,
+            "max_new_tokens": count,
+        }
         fixed |= {"ignore_eos": True, "eos_token_id": _NO_TOKEN, "stop_token_ids": set()}
         fixed |= {"rng_seed": random.getrandbits(31) if seed is None else seed}
         for name, value in {**fixed, **settings}.items():
