@@ -153,7 +153,7 @@ def _diffusion(_: Module, __: int | None) -> Drafter:
     return _Always({"assistant_model": _randomised(Block(), 4), "speculation_type": "dflash"})
 
 
-def _gemma(seed: int, layers: int, vocab_size: int = VOCAB, sliding_window: int | None = None) -> Module:
+def _gemma(seed: int, layers: int, vocab_size: int, _: int | None) -> Module:
     """Return a Gemma 4 with random weights in float64: only such a one tells an assistant what it needs."""
     from transformers import Gemma4ForCausalLM
 
