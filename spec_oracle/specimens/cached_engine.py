@@ -42,7 +42,7 @@ class Reader:
 
     def forget(self, count: int) -> None:
         """Take back the last tokens."""
-        if count > 0:
+        if count > 0 and self.length:
             self.past.crop(-count)
             self.length -= count
 

@@ -38,6 +38,11 @@ def test_a_control_stands(name, check):
     assert result.total_variation < 1e-12
 
 
+def test_lengths_are_not_asked_where_stop_tokens_cut_calls_short():
+    found = outcome("cached-engine-with-options", "length", Bench(tokens=3, budget=20.0))
+    assert found.status is Status.NOT_APPLICABLE
+
+
 def test_they_are_of_the_classes_that_need_a_whole_engine():
     classes = {found.catalogue_id[0] for found in ALL.values() if not found.is_control}
     assert classes == {"D", "E", "H"}
