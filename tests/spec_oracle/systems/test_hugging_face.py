@@ -45,8 +45,10 @@ def test_every_generator_of_candidates_is_proved(generator):
     assert (found.verdict, found.evidence) == (verdict, Evidence.EXACT)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize(("vocab_size", "tokens", "most_runs"), [(3, 4, 500), (2, 6, 950)])
+@pytest.mark.parametrize(
+    ("vocab_size", "tokens", "most_runs"),
+    [(3, 3, 60), *(pytest.param(*size, marks=pytest.mark.nightly) for size in ((3, 4, 500), (2, 6, 950)))],
+)
 def test_several_rejections_and_full_acceptances_in_a_row(vocab_size, tokens, most_runs):
     code = EngineCode(Generate("assistant", "sampling", vocab_size))
     (prompt,) = code.prompts

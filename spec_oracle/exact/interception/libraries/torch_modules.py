@@ -87,8 +87,8 @@ def _watched(module: Any, arguments: Any, keywords: Any) -> Any:
         found = {id(symbol): symbol for _, some in _tokens(arguments, keywords) for symbol in some}
     steps, open_ = run.steps, [s for s in found.values() if isinstance(s, Pending) and not s.is_decided]
     result = _call(module, *arguments, **keywords)
-    # To read a token that it was given takes a step, and is no draw.
-    _quiet[module] = run.steps - steps == sum(symbol.is_decided for symbol in open_)
+    # To read a token that it is given takes a step, and is no draw; it will be handed all of them decided.
+    _quiet[module] = run.steps - steps == len(open_) and all(symbol.is_decided for symbol in open_)
     return result
 
 
