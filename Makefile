@@ -45,7 +45,8 @@ gpu-kit: install  ## gather the GPU suite for a machine without a package regist
 test-nightly: install  ## run the slow statistical tests too
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto -m "not lm and not engines and not servers and not cuda"
 
-engines: install  ## fetch the pinned third-party samplers into .engines
+engines: install  ## install mlx-lm, fetch the pinned third-party samplers into .engines
+	$(BIN)/pip install --quiet --constraint constraints.txt 'mlx[cpu]' mlx-lm
 	$(BIN)/python -m spec_oracle.engines.fetch
 
 test-engines: engines  ## run the tests of third-party samplers

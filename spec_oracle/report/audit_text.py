@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import groupby
 
 from spec_oracle.audit import AuditReport, CheckResult, Counterexample, Status, SubjectReport
 from spec_oracle.audit.evidence.engine_cases import counted, text_of
 from spec_oracle.audit.results import TextCounterexample
+from spec_oracle.audit.subjects.resolve import Listed
 from spec_oracle.report.numbers import short
 from spec_oracle.report.table import markdown_table, text_table
 from spec_oracle.toy import Instance, ToyModel, context_text
@@ -92,6 +94,18 @@ def _remarks(subject: SubjectReport) -> list[str]:
     """Return what a reader should know of a subject, line by line; nothing of one that passed everything."""
     printed = [f"printed: {line}" for line in subject.output.splitlines()]
     return [*check_lines(subject.checks), *(f"note: {note}" for note in subject.notes), *printed]
+
+
+def list_to_text(listed: Iterable[Listed]) -> str:
+    """Return what can be audited by name: a table a group, and how to get what is not here."""
+    parts = [
+        text_table(
+            (group, "verifies", "what it is"), [(one.name, one.verifies, one.about) for one in members]
+        )
+        for group, members in groupby(listed, lambda one: one.group)
+    ]
+    hint = "`spec-oracle audit NAME` says how to get an engine that is not here; your code: module:object"
+    return "\n\n".join([*parts, hint]) + "\n"
 
 
 def check_lines(checks: Iterable[CheckResult]) -> Iterator[str]:
