@@ -113,5 +113,6 @@ def report_on(
         version=facts.version,
         rule=facts.rule_at(options.draft_length) if facts.rule_at else found.rule,
         rule_identified=found.rule is not None,
+        coverage=found.coverage,
         notes=(*facts.notes, *found.notes),
     )
