@@ -64,7 +64,7 @@ lint: install  ## check style and types
 	$(BIN)/mypy
 
 docs: install  ## build the site into build/site, strictly
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --site-dir build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --site-dir build/site
 
 smoke: install  ## build wheel and sdist, try each in an environment of its own without torch
 	.ci/smoke $(BIN)/python

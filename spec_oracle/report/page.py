@@ -9,10 +9,9 @@ from spec_oracle.report.audit_junit import NO_XML
 
 _STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --card: #f6f7f9; --ink: #1b1e23; --muted: #5b6472;
-  --line: #d9dde3; --good: #176b2c; --bad: #b3261e; --open: #8a5a00; --found: #4269d0; --of-rule: #1b1e23; }
+  --line: #d9dde3; --good: #176b2c; --bad: #b3261e; --open: #8a5a00; --found: #4269d0; }
 @media (prefers-color-scheme: dark) { :root { --paper: #14171c; --card: #1d2128; --ink: #e7eaee;
-  --muted: #a0a9b5; --line: #363c46; --good: #6fd08a; --bad: #ff8a80; --open: #f0bf5c; --found: #8aa5f0;
-  --of-rule: #e7eaee; } }
+  --muted: #a0a9b5; --line: #363c46; --good: #6fd08a; --bad: #ff8a80; --open: #f0bf5c; --found: #8aa5f0; } }
 * { box-sizing: border-box; }
 body { background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; margin: 0 auto;
   max-width: 76rem; padding: 1.5rem 1rem 4rem; overflow-wrap: anywhere; }
@@ -29,7 +28,7 @@ th, td { border-bottom: 1px solid var(--line); padding: .35rem .6rem; vertical-a
 .not-applicable, .skipped { color: var(--muted); }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 8px; margin: 1.2rem 0;
   padding: 1rem; } figure { margin: 0; } svg { display: block; max-width: 100%; height: auto; }
-svg text { fill: var(--ink); font: 11px system-ui, sans-serif; } svg .muted { fill: var(--muted); }
+svg .muted { fill: var(--muted); }
 .charts { display: grid; gap: .8rem; grid-template-columns: repeat(auto-fill, minmax(125px, 1fr)); }
 .tree svg { width: 100%; max-width: 34rem; } .bar { background: var(--line); border-radius: 3px;
   height: .6rem; margin-top: .3rem; min-width: 5rem; } .bar i { background: var(--found);

@@ -32,6 +32,17 @@ def test_theory_names_tests_that_exist():
     assert named <= known
 
 
+@pytest.mark.parametrize(
+    "name", ["sample_and_match", "recursive_rejection_distinct", "greedy_multipath_carry"]
+)
+def test_a_rule_has_a_page_with_its_law_and_two_pictures(name):
+    page = site_pages.rule_page(name)
+    assert page.startswith(f"# `{name}`")
+    assert page.count("<svg") == 2
+    (law,) = re.findall(r"^\| (\d+/\d+) \| 0 \| .* \|$", page, re.MULTILINE)
+    assert 1 < Fraction(law) < 3
+
+
 PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 
 

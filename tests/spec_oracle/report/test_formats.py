@@ -171,7 +171,7 @@ def test_the_page_draws_the_laws_and_the_counterexample(report):
         ("untried", "– bfloat16 & <more>"),
     ]
     assert len(list(token.iter("svg"))) == len(report.subjects[0].figures)
-    mark = "line[@stroke='var(--of-rule)']"
+    mark = "line[@stroke='currentColor']"
     assert not token.findall(f".//{mark}")
     assert ruled.findall(f".//{mark}")
     (tree,) = (svg for svg in lossy.iter("svg") if svg.get("aria-label").startswith("tree of texts"))
