@@ -77,8 +77,8 @@ def rule_page(name):
 
 ## Its law
 
-By enumeration, in rationals: drafts of two tokens on {"one path" if alone else "two paths"}, the same rows after
-every context.
+By enumeration, in rationals: drafts of two tokens on {"one path" if alone else "two paths"}, the same rows
+after every context.
 
 ```
 {chr(10).join(line.strip() for line in instance_lines(instance))}
@@ -92,7 +92,7 @@ TV 0: the text is the target's.
 rule.</figcaption></figure>
 
 <figure style="max-width: 30rem">{sweep_chart(growth)}<figcaption>Tokens per call against the number of
-{"drafted tokens" if alone else "paths"}; thick: the most that any rule reaches with these drafts.</figcaption></figure>
+{"drafted tokens" if alone else "paths"}; thick: the most that any rule reaches so.</figcaption></figure>
 
 ## Algorithm
 
