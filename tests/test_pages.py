@@ -37,7 +37,7 @@ MADE = ("Made by", "Made on", "Written by")
 """What pages say that a command has written: their blocks are its output."""
 
 QUICK = {
-    "audit": ["--check", "inputs-kept", "--draft-length", "2"],
+    "audit": ["--check", "inputs-kept", "--draft-length", "1", "--tokens", "2"],
     "audit-server": [*("--prompt", "bc", "--detect", "0.3"), *("--skip", "batch", "--skip", "calls")],
 }
 TORCH = """
@@ -187,7 +187,7 @@ def folder(tmp_path, monkeypatch):
 def test_page(page, marker, assert_lossless):
     document = SYBIL.parse(page)
     document.namespace.update(drafts_and_decisions())
-    fixtures = {"assert_lossless": partial(assert_lossless, checks=("inputs-kept",), draft_length=2)}
+    fixtures = {"assert_lossless": partial(assert_lossless, checks=("inputs-kept",), draft_length=1)}
     examples = marked(document)[marker]
     for example in examples:
         if file := named(example):
