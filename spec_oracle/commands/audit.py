@@ -160,7 +160,7 @@ def _audit(options: Any) -> int:
 
 
 def _tell(options: Any, text: str) -> None:
-    """Write the result where it is wanted; text on a terminal in colours and uncut rows."""
+    """Write the result where it is wanted; text on a terminal is shown as terminals can."""
     from spec_oracle.report.terminal import show
 
     if options.format == "text" and options.output is None:

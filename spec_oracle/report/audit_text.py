@@ -155,26 +155,18 @@ def _of_texts(found: TextCounterexample) -> str:
 def _of_an_instance(found: Counterexample) -> str:
     instance, gap = found.instance, found.gap
     if instance is None:
-        return _text_counterexample(found)
-    size = (
-        f"{instance.vocab_size} tokens, draft length {instance.draft_length}, "
-        f"{instance.num_paths} path{'s' * (instance.num_paths > 1)}"
-    )
+        size = f"prompt {context_text(found.prompt)}, {counted(found.tokens or 0, 'token')}"
+        text, rows = text_of(gap.sequence), []
+    else:
+        size = (
+            f"{instance.vocab_size} tokens, draft length {instance.draft_length}, "
+            f"{counted(instance.num_paths, 'path')}"
+        )
+        text, rows = context_text(gap.sequence), instance_lines(instance)
     lines = [
         f"  smallest counterexample: {size}; total variation {short(found.total_variation)}",
-        *instance_lines(instance),
-        f"  text {context_text(gap.sequence)}: expected {short(gap.expected)}, actual {short(gap.actual)}",
-        f"  reproduce: {found.reproduce}",
-    ]
-    return "\n".join(lines)
-
-
-def _text_counterexample(found: Counterexample) -> str:
-    gap, prompt = found.gap, context_text(found.prompt)
-    size = counted(found.tokens or 0, "token")
-    lines = [
-        f"  smallest counterexample: prompt {prompt}, {size}; total variation {short(found.total_variation)}",
-        f"  text {text_of(gap.sequence)}: expected {short(gap.expected)}, actual {short(gap.actual)}",
+        *rows,
+        f"  text {text}: expected {short(gap.expected)}, actual {short(gap.actual)}",
         f"  reproduce: {found.reproduce}",
     ]
     return "\n".join(lines)
