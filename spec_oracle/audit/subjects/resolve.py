@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import inspect
+import pkgutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -108,12 +109,13 @@ def require_name(name: str) -> None:
     """Raise `InvalidInputError` for a name that cannot lead anywhere, without running code under test."""
     if ":" not in name:
         if name not in (names := (*verifiers.names(), *_engine_names())):
-            raise InvalidInputError(f"subject: {unknown(name, names)}, or package.module:object")
+            raise InvalidInputError(f"subject: {unknown(name, names)} (--list, or package.module:object)")
         return
     top = name.partition(":")[0].partition(".")[0]
     _look_in_working_directory()
     if not top or importlib.util.find_spec(top) is None:
-        raise InvalidInputError(f"subject: cannot import {top!r}: there is no such module")
+        here = (module.name for module in pkgutil.iter_modules([str(Path.cwd())]))
+        raise InvalidInputError(f"subject: cannot import {top!r}: {unknown(top, here, 'module')}")
 
 
 def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
@@ -232,6 +234,7 @@ def _imported(name: str) -> Any:
         thing: Any = importlib.import_module(module_name)
     for part in attribute.split("."):
         if not hasattr(thing, part):
-            raise InvalidInputError(f"subject: {module_name!r} has no {attribute!r}")
+            public = [each for each in dir(thing) if not each.startswith("_")]
+            raise InvalidInputError(f"subject: {module_name!r} has no {attribute!r}: {unknown(part, public)}")
         thing = getattr(thing, part)
     return thing
