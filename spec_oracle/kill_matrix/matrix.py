@@ -128,7 +128,7 @@ class KillMatrix:
 def kill_matrix(
     listed: Iterable[Specimen],
     options: MatrixOptions | None = None,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
     *,
     jobs: int = 1,
 ) -> KillMatrix:
@@ -140,7 +140,7 @@ def kill_matrix(
     rows = []
     for position, row in enumerate(_rows(every, chosen, min(jobs, len(every))), start=1):
         verdict = "stands" if not row.killers else f"killed by {', '.join(row.killers)}"
-        progress(f"[{position}/{len(every)}] {row.specimen.name}: {verdict} ({row.seconds:.1f} s)")
+        progress(f"{row.specimen.name}: {verdict} ({row.seconds:.1f} s)", position, len(every))
         rows.append(row)
     return KillMatrix(tuple(rows), chosen)
 
