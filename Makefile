@@ -51,10 +51,10 @@ engines: install  ## fetch the pinned third-party samplers into .engines
 test-engines: engines  ## run the tests of third-party samplers
 	$(BIN)/pytest --numprocesses auto -m engines
 
-servers: install  ## install llama.cpp's server, prebuilt, and what writes models for it
-	$(BIN)/pip install --quiet --only-binary :all: --constraint constraints.txt gguf xllamacpp
+servers: install  ## install the servers of llama.cpp and mlx-lm, prebuilt, and what writes models for them
+	$(BIN)/pip install --quiet --only-binary :all: --constraint constraints.txt gguf xllamacpp 'mlx[cpu]' mlx-lm
 
-test-servers: servers  ## audit llama.cpp's server in every mode
+test-servers: servers  ## audit llama.cpp's server in every mode, and mlx_lm.server
 	$(BIN)/pytest -m servers
 
 lint: install  ## check style and types

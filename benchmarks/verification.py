@@ -1,13 +1,11 @@
-"""Time of verification beside a copy of the same bytes, and the ratio of the two.
+"""Verification at the size of a real vocabulary: beside a copy of the same bytes, and beside other rules.
 
-``python benchmarks/verification.py`` measures small rows on the CPU; with ``--device cuda`` the full size,
-B = 64, L = 8, V = 128,256. Prints the hardware and Markdown rows for benchmarks/RESULTS.md.
+``python -m benchmarks.verification`` measures the first on the CPU; with ``--device cuda`` the full size,
+B = 64, L = 8, V = 128,256. It needs torch and our verifiers only, so that the GPU kit can bring it along.
 """
 
 import argparse
 import json
-import platform
-import statistics
 import time
 from functools import partial
 from pathlib import Path
@@ -15,29 +13,13 @@ from pathlib import Path
 import torch
 
 import verifiers
-from verifiers import Drafts, torch_decisions
+from benchmarks.measure import hardware, in_turns, median, ratio, table
+from verifiers import Drafts, replayed_decisions, torch_decisions
 
-REPEATS = 10
-
-
-def hardware(device):
-    if device.startswith("cuda"):
-        return torch.cuda.get_device_name(device)
-    with open("/proc/cpuinfo") as lines:  # noqa: PTH123  # not a file of ours
-        names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else platform.machine()}, {torch.get_num_threads()} thread(s)"
-
-
-def seconds(run, device):
-    """Return the median time of a run, after one to warm up."""
-    times = []
-    for _ in range(REPEATS + 1):
-        started = time.perf_counter()
-        run()
-        if device.startswith("cuda"):
-            torch.cuda.synchronize(device)
-        times.append(time.perf_counter() - started)
-    return statistics.median(times[1:])
+ROUNDS = 9
+VOCAB, LENGTH, BATCHES = 151_936, 8, (1, 16)
+OTHERS = {"token": ("transformers", "vllm-v0", "vllm-ascend-token"), "block": ("transformers", "vllm-ascend-block")}
+"""What a rule is held beside; transformers has no block rule, so that its token rule stands there too."""
 
 
 def drafts(batch, length, vocab, device, dtype):
@@ -48,41 +30,58 @@ def drafts(batch, length, vocab, device, dtype):
     return Drafts(tokens, draft[:, :, :-1].contiguous(), target)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--batch", type=int)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
-    options = parser.parse_args()
-    full = options.device.startswith("cuda")
-    batch = options.batch or (64 if full else 1)
-    length, vocab = 8, 128_256
-    print(f"{hardware(options.device)}; B={batch}, L={length}, V={vocab:,}; median of {REPEATS}\n")
-    print("| verifier | dtype | verification, ms | copy of the same bytes, ms | copy / verification |")
-    print("| --- | --- | --- | --- | --- |")
-    figures = []
+def beside_a_copy(batch, length, vocab, device):
+    """Yield (verifier, number type, its milliseconds, those of a copy, copy / verification)."""
+
+    def clock():
+        if device.startswith("cuda"):
+            torch.cuda.synchronize(device)
+        return time.perf_counter()
+
     for dtype in (torch.float32, torch.bfloat16):
-        given = drafts(batch, length, vocab, options.device, dtype)
+        given = drafts(batch, length, vocab, device, dtype)
         copies = [torch.empty_like(rows) for rows in (given.draft_probs, given.target_probs)]
 
         def copy(given=given, copies=copies):
             copies[0].copy_(given.draft_probs)
             copies[1].copy_(given.target_probs)
 
-        bare = seconds(copy, options.device)
-        decisions = torch_decisions(torch.Generator(options.device).manual_seed(1))
-        for name in ("token", "block"):
-            rule = verifiers.get(name)
-            verify = partial(rule.verify, given, decisions)
-            spent = seconds(verify, options.device)
+        decisions = torch_decisions(torch.Generator(device).manual_seed(1))
+        calls = {name: partial(verifiers.get(name).verify, given, decisions) for name in ("token", "block")}
+        times = in_turns({**calls, "copy": copy}, ROUNDS, clock)
+        for name in calls:
             kind = str(dtype).removeprefix("torch.")
-            print(f"| {name} | {kind} | {1e3 * spent:.2f} | {1e3 * bare:.2f} | {bare / spent:.2f} |")
-            figures.append({"verifier": name, "dtype": kind, "milliseconds": 1e3 * spent, "copy": 1e3 * bare})
-    if options.json:
-        size = {"batch": batch, "draft_length": length, "vocab_size": vocab}
-        found = {"hardware": hardware(options.device), "torch": torch.__version__, **size, "times": figures}
-        options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+            yield name, kind, median(times[name]), median(times["copy"]), ratio(times, "copy", name)
 
 
-if __name__ == "__main__":
-    main()
+def other(name, given):
+    """Return a call of another project's rule on all requests; its adapter's conversions are in its time."""
+    from spec_oracle.engines import load_engine
+
+    verify, tokens = load_engine(name).verify, given.tokens[:, 0]
+    return lambda: verify(tokens, given.draft_probs[:, 0], given.target_probs[:, 0], torch.Generator())
+
+
+def beside_others():
+    """Yield rows: rule, B, how, our milliseconds a request, and those of the others over ours."""
+    for batch in BATCHES:
+        given = drafts(batch, LENGTH, VOCAB, "cpu", torch.float32)
+        uniforms = torch.rand(batch, 2, dtype=torch.float64)
+        for name, others in OTHERS.items():
+            rule, decisions = verifiers.get(name), torch_decisions(torch.Generator().manual_seed(1))
+
+            @torch.compile
+            def compiled(tokens, draft, target, numbers, rule=rule):
+                verdict = rule.verify(Drafts(tokens, draft, target), replayed_decisions(numbers))
+                return verdict.num_accepted, verdict.next_token
+
+            calls = {
+                "eager": partial(rule.verify, given, decisions),
+                "compiled": partial(compiled, given.tokens, given.draft_probs, given.target_probs, uniforms),
+            }
+            calls |= {engine: other(engine, given) for engine in others}
+            times = in_turns(calls, ROUNDS)
+            yield from (
+                (f"{way} `{name}`" if way in ("eager", "compiled") else way, name, batch, median(times[way]) / batch)
+                for way in calls
+            )
