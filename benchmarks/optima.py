@@ -1,7 +1,7 @@
 """Optima, beside general solvers: HiGHS on the whole program, networkx's maximum flow for one step.
 
-Ours are in rationals and come with a proof; HiGHS and networkx compute in floats, and prove nothing. Times are
-from the instance to the value.
+Ours are in rationals and come with a proof; HiGHS and networkx compute in floats, and prove nothing. Times
+are from the instance to the value.
 """
 
 import networkx as nx
@@ -46,7 +46,7 @@ def row(vocab, length, paths):
     times = in_turns(calls, ROUNDS)
     others = [ratio(times, name, "ours") if name in times else None for name in ("HiGHS", "networkx")]
     found = [median(times[name]) if name in times else None for name in ("ours", "HiGHS", "networkx")]
-    return str(vocab), str(length), str(paths), values[0], *found, *others
+    return str(vocab), str(length), str(paths), f"{values[0]:.4f}", *found, *others
 
 
 def lines():

@@ -1,144 +1,109 @@
-"""Balanced selection against other one-step rules: time and acceptance, as a Markdown table.
+"""Multi-path rules at full vocabularies: of a block, and of one step.
 
-    OMP_NUM_THREADS=1 python benchmarks/balanced_selection.py [--vocab-sizes 1000 50257 151936] > table.md
-
-Rows are Zipf-like pairs: target logits -1.1 log(rank) plus noise, draft logits the same plus more noise, both
-at a temperature and cut to their own top k. Times are CPU milliseconds of one call for one request on one
-core, the least of five. Acceptance is the probability that a draft is accepted by the rule's own test. LP is
-the transport from multisets of drafts to tokens, solved by HiGHS, for up to 6,000 multisets.
+Rows are Zipf-like pairs: target logits -1.1 log(rank) plus noise, draft logits the same plus more noise, cut
+to their own top k. Acceptance is the probability that a draft is accepted by the rule's own test.
 """
 
-import argparse
-import time
-from collections.abc import Callable, Iterator
-from itertools import combinations_with_replacement
-from math import comb, factorial, prod
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import coo_array
 
+import verifiers
+from benchmarks.measure import in_turns, median, ratio, table
+from verifiers import Drafts, numpy_decisions
 from verifiers.arrays import normalised
 from verifiers.parts.balanced_selection import balanced_plan
 from verifiers.parts.path_order import highest_path_row, ranks
 from verifiers.parts.residual import residual
 from verifiers.rules.k_seq import smallest_rho
 
-Row = NDArray[np.float64]
-TEMPERATURES = (0.6, 1.0, 1.4)
-TOP_K = (10, 100, 1000, None)
-NUM_DRAFTS = (2, 4, 8)
-MAX_MULTISETS = 6_000
-REPEATS = 5
+VOCAB_SIZES, TOP_K, NUM_DRAFTS = (1_000, 50_257, 151_936), (10, 100, None), (2, 4, 8)
+PATHS, LENGTH, ROUNDS = 4, 4, 5
+REFERENCE = "balanced_multipath_block"
+RULES = ("block", "greedy_multipath_block", "global_resolution", REFERENCE, "lookahead_multipath_block")
 
 
-def zipf_pair(vocab_size: int, temperature: float, top_k: int | None, seed: int = 0) -> tuple[Row, Row]:
-    """Return target and draft rows [V], probability mass."""
-    rng = np.random.default_rng(seed)
-    target = -1.1 * np.log(np.arange(2.0, vocab_size + 2)) + 0.6 * rng.standard_normal(vocab_size)
-    draft = target + 0.7 * rng.standard_normal(vocab_size)
-    return _row(target / temperature, top_k), _row(draft / temperature, top_k)
-
-
-def _row(logits: Row, top_k: int | None) -> Row:
-    mass = np.exp(logits - logits.max())
+def zipf_pairs(count, vocab_size, top_k=None):
+    """Return target and draft rows [count, 2, V], probability mass."""
+    rng = np.random.default_rng(0)
+    target = -1.1 * np.log(np.arange(2.0, vocab_size + 2)) + 0.6 * rng.standard_normal((count, vocab_size))
+    draft = target + 0.7 * rng.standard_normal((count, vocab_size))
+    rows = np.exp(np.stack([target, draft], axis=1))
     if top_k is not None:
-        mass[np.argsort(-mass)[top_k:]] = 0
-    return mass / mass.sum()
+        rows[rows < np.sort(rows, axis=-1)[..., -top_k, None]] = 0
+    return rows / rows.sum(axis=-1, keepdims=True)
 
 
-def k_seq_acceptance(p: Row, q: Row, n: int) -> float:
+def by_k_seq(p, q, n):
     """1 - (1 - beta)^n at the best rho."""
     rho = smallest_rho(p[None], q[None], np.array([n]))[0]
-    return float(1 - (1 - np.minimum(p / rho, q).sum()) ** n)
+    return 1 - (1 - np.minimum(p / rho, q).sum()) ** n
 
 
-def recursive_rejection_acceptance(p: Row, q: Row, n: int) -> float:
+def by_recursive_rejection(p, q, n):
     """One less the product of the rejection probabilities of n tests in turn."""
     missed = 1.0
     for _ in range(n):
-        missed *= max(0.0, 1 - float(np.minimum(p, q).sum()))
+        missed *= max(0.0, 1 - np.minimum(p, q).sum())
         p = normalised(residual(p, q))
     return 1 - missed
 
 
-def highest_ratio_acceptance(p: Row, q: Row, n: int) -> float:
+def by_highest_ratio(p, q, n):
     """Selection as in GBV (the draft of highest p/q), then the token rule."""
     law = highest_path_row(q[None], ranks(p[None], q[None]), np.zeros(1), n)[0]
-    return float(np.minimum(p, law).sum())
+    return np.minimum(p, law).sum()
 
 
-def linear_program_acceptance(p: Row, q: Row, n: int) -> float:
-    """The best acceptance of any rule: the largest flow from multisets of drafts to the tokens they hold."""
-    support = np.flatnonzero(q)
-    mass, row, column, wanted = [], [], [], []
-    for multiset in combinations_with_replacement(range(len(support)), n):
-        orders = factorial(n) // prod(factorial(multiset.count(x)) for x in set(multiset))
-        for x in set(multiset):
-            row.append(len(mass))
-            column.append(len(wanted))
-            wanted.append(x)
-        mass.append(orders * np.prod(q[support[list(multiset)]]))
-    rows = np.concatenate([row, len(mass) + np.array(wanted)])
-    columns = np.concatenate([column, np.arange(len(wanted))])
-    limits = np.concatenate([mass, p[support]])
-    matrix = coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(limits), len(wanted)))
-    result = linprog(-np.ones(len(wanted)), A_ub=matrix.tocsr(), b_ub=limits, method="highs")
-    return -float(result.fun)
+OTHERS = {"K-SEQ": by_k_seq, "recursive": by_recursive_rejection, "GBV": by_highest_ratio}
 
 
-def timed(call: Callable[[], object], repeats: int = REPEATS) -> tuple[float, object]:
-    """Return the least CPU time in milliseconds, and the result."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        result = call()
-        times.append(1e3 * (time.process_time() - start))
-    return min(times), result
-
-
-def table(vocab_size: int) -> Iterator[str]:
-    """Yield the table's lines for one vocabulary."""
-    for top_k in TOP_K:
-        if top_k is not None and top_k >= vocab_size:
-            continue
-        for temperature in TEMPERATURES:
-            p, q = zipf_pair(vocab_size, temperature, top_k)
+def one_step():
+    """Yield V, top k, n, alpha*, the shortfall of balanced selection, milliseconds, others' acceptance."""
+    for vocab_size in VOCAB_SIZES:
+        for top_k in TOP_K:
+            ((p, q),) = zipf_pairs(1, vocab_size, top_k)
             for n in NUM_DRAFTS:
-                yield line(p, q, n, f"{vocab_size} | {top_k or '-'} | {temperature} | {n}")
+                select = partial(balanced_plan, p[None], q[None], np.array([n]))
+                times, plan = in_turns({"ours": select}, ROUNDS), select()
+                found = (plan.levels.optimum[0], *(rule(p, q, n) for rule in OTHERS.values()))
+                best, *others = (f"{value:.4f}" for value in found)
+                names = (f"{vocab_size:,}", str(top_k or "-"), str(n))
+                yield *names, best, f"{abs(plan.shortfall[0]):.0e}", median(times["ours"]), *others
 
 
-def line(p: Row, q: Row, n: int, label: str) -> str:
-    """Measure every rule on one pair of rows."""
-    count = np.array([n])
-    spent, plan = timed(lambda: balanced_plan(p[None], q[None], count))
-    cells = [label, f"{plan.levels.optimum[0]:.6f}", f"{spent:.1f}", f"{abs(plan.shortfall[0]):.0e}"]
-    support = np.count_nonzero(q)
-    if comb(support + n - 1, n) <= MAX_MULTISETS:
-        spent, value = timed(lambda: linear_program_acceptance(p, q, n), 1)
-        cells += [f"{spent:.0f}", f"{value:.6f}"]
-    else:
-        cells += ["-", "-"]
-    for rule in (k_seq_acceptance, recursive_rejection_acceptance, highest_ratio_acceptance):
-        spent, value = timed(lambda rule=rule: rule(p, q, n), 2)
-        cells += [f"{spent:.1f}", f"{value:.4f}"]
-    return "| " + " | ".join(cells) + " |"
+def drafts(vocab_size):
+    """Return one request whose paths part at the first token, so that they share the root alone."""
+    rows = zipf_pairs(PATHS * (LENGTH + 1), vocab_size).reshape(1, PATHS, LENGTH + 1, 2, vocab_size)
+    rows[:, :, 0] = rows[:, :1, 0]
+    rng = np.random.default_rng(1)
+    # The largest of q / exponential is a draw from q; at the root the four largest, so that they differ.
+    order = np.argsort(-rows[0, :, :LENGTH, 1] / rng.exponential(size=(PATHS, LENGTH, vocab_size)), axis=-1)
+    tokens = order[:, :, 0]
+    tokens[:, 0] = order[0, 0, :PATHS]
+    rows = rows.astype(np.float32)
+    return Drafts(tokens[None], rows[:, :, :LENGTH, 1], rows[:, :, :, 0])
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--vocab-sizes", type=int, nargs="+", default=[1000, 50257, 151936])
-    sizes = parser.parse_args().vocab_sizes
-    names = ["V", "top k", "T", "n", "alpha*", "balanced ms", "shortfall", "LP ms", "LP"]
-    names += ["K-SEQ ms", "K-SEQ", "recursive ms", "recursive", "GBV ms", "GBV"]
-    print("| " + " | ".join(names) + " |")
-    print("|" + " --: |" * len(names))
-    for vocab_size in sizes:
-        for text in table(vocab_size):
-            print(text, flush=True)
+def block_rules():
+    """Yield V, rule, milliseconds, and the ratio to `balanced_multipath_block`."""
+    for vocab_size in VOCAB_SIZES[1:]:
+        given = drafts(vocab_size)
+        decisions = numpy_decisions(np.random.default_rng(2))
+        calls = {name: partial(verifiers.get(name).verify, given, decisions) for name in RULES}
+        times = in_turns(calls, ROUNDS)
+        for name in RULES:
+            yield f"{vocab_size:,}", f"`{name}`", median(times[name]), ratio(times, name, REFERENCE)
 
 
-if __name__ == "__main__":
-    main()
+def lines():
+    yield "## Multi-path rules at full vocabularies"
+    yield ""
+    yield f"One request, {PATHS} paths of {LENGTH} tokens that share the root, no top k, float32, numpy:"
+    yield ""
+    yield from table(["V", "rule", "ms", "/ balanced"], block_rules())
+    yield ""
+    yield "Balanced selection of one of n drafts: its time, the best acceptance, alpha\\*, others':"
+    yield ""
+    heads = ["V", "top k", "n", "alpha\\*", "shortfall", "ms", *OTHERS]
+    yield from table(heads, one_step())

@@ -8,6 +8,7 @@ import argparse
 import json
 import time
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -17,8 +18,11 @@ from benchmarks.measure import hardware, in_turns, median, ratio, table
 from verifiers import Drafts, replayed_decisions, torch_decisions
 
 ROUNDS = 9
-VOCAB, LENGTH, BATCHES = 151_936, 8, (1, 16)
-OTHERS = {"token": ("transformers", "vllm-v0", "vllm-ascend-token"), "block": ("transformers", "vllm-ascend-block")}
+VOCAB, COPIED, LENGTH, BATCHES = 151_936, 128_256, 8, (1, 16)
+OTHERS = {
+    "token": ("transformers", "vllm-v0", "vllm-ascend-token"),
+    "block": ("transformers", "vllm-ascend-block"),
+}
 """What a rule is held beside; transformers has no block rule, so that its token rule stands there too."""
 
 
@@ -30,7 +34,7 @@ def drafts(batch, length, vocab, device, dtype):
     return Drafts(tokens, draft[:, :, :-1].contiguous(), target)
 
 
-def beside_a_copy(batch, length, vocab, device):
+def beside_a_copy(batch, device):
     """Yield (verifier, number type, its milliseconds, those of a copy, copy / verification)."""
 
     def clock():
@@ -39,7 +43,7 @@ def beside_a_copy(batch, length, vocab, device):
         return time.perf_counter()
 
     for dtype in (torch.float32, torch.bfloat16):
-        given = drafts(batch, length, vocab, device, dtype)
+        given = drafts(batch, LENGTH, COPIED, device, dtype)
         copies = [torch.empty_like(rows) for rows in (given.draft_probs, given.target_probs)]
 
         def copy(given=given, copies=copies):
@@ -55,33 +59,86 @@ def beside_a_copy(batch, length, vocab, device):
 
 
 def other(name, given):
-    """Return a call of another project's rule on all requests; its adapter's conversions are in its time."""
+    """Return a call of another project's rule on all requests.
+
+    transformers' takes logits, made before, of one request; the others have their adapter's conversions in
+    their time.
+    """
+    tokens, draft, target = given.tokens[:, 0], given.draft_probs[:, 0], given.target_probs[:, 0]
+    if name == "transformers":
+        from transformers.generation.utils import _speculative_sampling
+
+        draft, target = draft.log(), target.log()
+        each = [(tokens[b : b + 1], draft[b : b + 1], LENGTH, target[b : b + 1]) for b in range(given.batch)]
+        return lambda: [_speculative_sampling(*one) for one in each]
     from spec_oracle.engines import load_engine
 
-    verify, tokens = load_engine(name).verify, given.tokens[:, 0]
-    return lambda: verify(tokens, given.draft_probs[:, 0], given.target_probs[:, 0], torch.Generator())
+    return partial(load_engine(name).verify, tokens, draft, target)
 
 
 def beside_others():
-    """Yield rows: rule, B, how, our milliseconds a request, and those of the others over ours."""
-    for batch in BATCHES:
+    """Yield rows: rule, B, what, milliseconds a request, and that over ours, eager and compiled."""
+    for batch, (name, others) in product(BATCHES, OTHERS.items()):
         given = drafts(batch, LENGTH, VOCAB, "cpu", torch.float32)
+        rule, decisions = verifiers.get(name), torch_decisions(torch.Generator().manual_seed(1))
         uniforms = torch.rand(batch, 2, dtype=torch.float64)
-        for name, others in OTHERS.items():
-            rule, decisions = verifiers.get(name), torch_decisions(torch.Generator().manual_seed(1))
 
-            @torch.compile
-            def compiled(tokens, draft, target, numbers, rule=rule):
-                verdict = rule.verify(Drafts(tokens, draft, target), replayed_decisions(numbers))
-                return verdict.num_accepted, verdict.next_token
+        @torch.compile
+        def compiled(tokens, draft, target, numbers, rule=rule):
+            verdict = rule.verify(Drafts(tokens, draft, target), replayed_decisions(numbers))
+            return verdict.num_accepted, verdict.next_token
 
-            calls = {
-                "eager": partial(rule.verify, given, decisions),
-                "compiled": partial(compiled, given.tokens, given.draft_probs, given.target_probs, uniforms),
-            }
-            calls |= {engine: other(engine, given) for engine in others}
-            times = in_turns(calls, ROUNDS)
-            yield from (
-                (f"{way} `{name}`" if way in ("eager", "compiled") else way, name, batch, median(times[way]) / batch)
-                for way in calls
-            )
+        rows = given.tokens, given.draft_probs, given.target_probs
+        calls = {
+            "ours": partial(rule.verify, given, decisions),
+            "compiled": partial(compiled, *rows, uniforms),
+        }
+        calls |= {engine: other(engine, given) for engine in others}
+        times = in_turns(calls, ROUNDS)
+        for what in calls:
+            over = (ratio(times, what, way) for way in ("ours", "compiled"))
+            yield f"`{name}`", str(batch), what, median(times[what]) / batch, *over
+
+
+def lines():
+    yield "## Verification beside others"
+    yield ""
+    yield f"""\
+L = {LENGTH}, V = {VOCAB:,}, float32, milliseconds a request. transformers takes logits, which it is given, of
+one request at a time, and has no block rule; engines are called as audits call them, with what their adapters
+convert in their time. Compiled is `torch.compile` of ours on given uniforms.
+"""
+    yield from table(["rule", "B", "what", "ms a request", "/ ours", "/ compiled"], beside_others())
+    yield ""
+    yield f"Beside a copy of the rows, B = 1, L = {LENGTH}, V = {COPIED:,}, milliseconds:"
+    yield ""
+    yield from copies(beside_a_copy(1, "cpu"))
+
+
+def copies(figures):
+    """Yield the table of verification beside a copy."""
+    return table(["rule", "numbers", "verification", "copy", "copy / verification"], figures)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
+    options = parser.parse_args()
+    is_cuda = options.device.startswith("cuda")
+    batch = options.batch or (64 if is_cuda else 1)
+    name = torch.cuda.get_device_name(options.device) if is_cuda else hardware()
+    figures = list(beside_a_copy(batch, options.device))
+    print(f"{name}; B = {batch}, L = {LENGTH}, V = {COPIED:,}; milliseconds, medians of {ROUNDS}\n")
+    print("\n".join(copies(figures)))
+    if options.json:
+        heads = ("verifier", "dtype", "milliseconds", "copy", "share")
+        times = [dict(zip(heads, row, strict=True)) for row in figures]
+        size = {"batch": batch, "draft_length": LENGTH, "vocab_size": COPIED}
+        found = {"hardware": name, "torch": torch.__version__, **size, "times": times}
+        options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

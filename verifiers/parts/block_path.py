@@ -37,7 +37,9 @@ def stop_chances(target_rows: Array, draft_rows: Array, weights: Array) -> Array
     surplus = []
     for i in range(length):  # row by row: what is between stays in the cache, and widened rows are few
         target, draft = (in_working_precision(rows[:, i]) for rows in (target_rows, draft_rows))
-        surplus.append(xp.sum(positive_part(weights[:, i : i + 1] * target - draft), axis=-1, keepdims=True))
+        wanted = weights[:, i : i + 1] * target
+        wanted -= draft
+        surplus.append(xp.sum(positive_part(wanted), axis=-1, keepdims=True))
     inner = xp.concat(surplus, axis=1)
     inner = divide(inner, inner + (1 - weights[:, :length]), otherwise=1)
     return xp.concat([inner, weights[:, length:]], axis=1)
