@@ -79,10 +79,10 @@ def draw_correction(
     """Draw the token after an accepted prefix: from (scale p - q)+ inside the draft, from p after all of it.
 
     target_rows [B, L+1, V], draft_rows [B, L, V], tau int [B], scale [B] (1 for the token rule, w_tau for
-    the block rule); returns int [B].
+    the block rule), in working precision, which low-precision rows take from it; returns int [B].
     """
     xp = namespace(target_rows)
     length = draft_rows.shape[1]
-    target = in_working_precision(pick(target_rows, tau))
-    draft = in_working_precision(pick(draft_rows, xp.where(tau < length, tau, length - 1)))
-    return decisions.categorical(residual(scale[:, None] * target, draft, where=(tau < length)[:, None]))
+    target = scale[:, None] * pick(target_rows, tau)
+    draft = pick(draft_rows, xp.where(tau < length, tau, length - 1))
+    return decisions.categorical(residual(target, draft, where=(tau < length)[:, None]))
