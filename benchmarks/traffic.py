@@ -83,9 +83,8 @@ def lines():
     yield "## Bytes moved"
     yield ""
     yield f"""\
-Over the bytes of both models' rows, L = {LENGTH}, K = {PATHS}, V = {VOCAB:,}, one request, eager torch: those of
-these rows that are read, and all that operators read and write. Last: whether rows of float64 are made of
-bfloat16.
+Over the bytes of both models' rows, L = {LENGTH}, K = {PATHS}, V = {VOCAB:,}, one request, eager torch: of
+these rows what is read, and all that operators read and write. Last: are rows of float64 made of bfloat16?
 """
     heads = ["rule", "rows, float32", "all, float32", "rows, bfloat16", "all, bfloat16", "float64"]
     yield from table(heads, (row(name) for name in rules()))
