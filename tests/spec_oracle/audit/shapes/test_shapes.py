@@ -14,8 +14,6 @@ from spec_oracle.audit.shapes.trees import ids_of_interest, tree_of
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from verifiers import Drafting
 
-SMALL = Shape(7, 3, kind="wide")
-
 
 def pairs(shapes, axes):
     return {
@@ -99,13 +97,14 @@ def shifted(masses):
     return spoilt
 
 
-@pytest.mark.parametrize("shape", [SMALL, Shape(32_769, 2), Shape(257, 9, kind="good")], ids=str)
-def test_a_ten_thousandth_is_found_and_nothing_else(shape):
-    tree = tree_of(shape, 1, Drafting.INDEPENDENT)
-    right, wrong = (judged(shape, tree, rule("block", s), explained=1e-6) for s in (lambda m: m, shifted))
-    assert not right.is_lossy
-    assert wrong.is_lossy
-    assert 5e-5 < wrong.total_variation < 1.01e-4
+def test_a_ten_thousandth_is_found_at_every_shape_and_nothing_else():
+    """In half precision rounding explains more than that; see `tolerance`."""
+    for seed, shape in enumerate(design(dtype=("float64", "float32"), num_paths=(1,))):
+        tree = tree_of(shape, seed, Drafting.INDEPENDENT)
+        right, wrong = (judged(shape, tree, rule("block", s), explained=1e-6) for s in (lambda m: m, shifted))
+        assert not right.is_lossy, shape
+        assert wrong.is_lossy, shape
+        assert wrong.total_variation < 1.01e-4, shape
 
 
 def test_the_tolerance_covers_a_law_that_is_computed_in_the_type():
