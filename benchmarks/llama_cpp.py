@@ -187,7 +187,7 @@ def serve(mode, target, draft, slots, prompt_cache):
     sys.stdin.read()
 
 
-def audited(run, folder, *, seed=0, budget=1200.0, detect=None, skip=()):
+def audited(run, folder, *, seed=0, budget=1200.0, detect=None):
     """Audit one of the runs.
 
     A tiny model continues a text of its own, in which n-grams find drafts, and another prompt; SmolLM2 the
@@ -203,7 +203,7 @@ def audited(run, folder, *, seed=0, budget=1200.0, detect=None, skip=()):
             (own,) = server.complete([Ask(server.prompts[0], 200, seed=5)])
             prompts = [json.dumps(own.tokens), "[5, 6, 7]"]
         server = connect(client, sampling, prompts=prompts)
-        chosen = AuditOptions(seed=seed, budget=budget, skip=list(skip))
+        chosen = AuditOptions(seed=seed, budget=budget)
         report = audit(ServerSubject(Served(server, Plan(detect=detect or fine), seed=seed)), options=chosen)
     (found,) = report.subjects
     return replace(found, subject=run)
