@@ -87,7 +87,7 @@ def test_with_a_draft_model_the_prompt_cache_changes_the_law(options, status, tm
     target = ("--model", write_model(tmp_path / "target"))
     draft = ("--draft-model", write_model(tmp_path / "draft", noise=0.3))
     with connected(*target, *draft, *options) as served, connected(*target) as reference:
-        plan = Plan(detect=0.15, assume_speculating=True)
+        plan = Plan(detect=0.25, assume_speculating=True)
         found = CHECKS["joint"].outcome(ServerSubject(Served(served, plan, reference)), Bench(budget=600.0))
     assert found.status is status, found.detail
 
