@@ -28,7 +28,7 @@ def main():
     started = time.monotonic()
     libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
     text = HEAD.format(hardware=hardware(), python=platform.python_version(), libraries=libraries)
-    for section in (laws, optima, verification, traffic, selection, draws_needed):
+    for section in (laws, optima, traffic, selection, draws_needed, verification):
         for line in ("", *section.lines()):
             text += line + "\n"
         RESULTS.write_text(text, encoding="utf-8")

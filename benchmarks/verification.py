@@ -5,6 +5,7 @@ B = 64, L = 8, V = 128,256. It needs torch and our verifiers only, so that the G
 """
 
 import argparse
+import ctypes
 import json
 import time
 from functools import partial
@@ -77,9 +78,9 @@ def other(name, given):
     return partial(load_engine(name).verify, tokens, draft, target)
 
 
-def beside_others():
+def beside_others(batches=BATCHES):
     """Yield rows: rule, B, what, milliseconds a request, and that over ours, eager and compiled."""
-    for batch, (name, others) in product(BATCHES, OTHERS.items()):
+    for batch, (name, others) in product(batches, OTHERS.items()):
         given = drafts(batch, LENGTH, VOCAB, "cpu", torch.float32)
         rule, decisions = verifiers.get(name), torch_decisions(torch.Generator().manual_seed(1))
         uniforms = torch.rand(batch, 2, dtype=torch.float64)
@@ -101,6 +102,13 @@ def beside_others():
             yield f"`{name}`", str(batch), what, median(times[what]) / batch, *over
 
 
+def keep_freed_memory():
+    """Tell glibc to keep it: else each array of several megabytes comes in fresh pages, one fault each."""
+    libc, trim_threshold, mmap_threshold, largest = ctypes.CDLL(None), -1, -3, 2**25
+    assert libc.mallopt(mmap_threshold, largest)
+    assert libc.mallopt(trim_threshold, 2**30)
+
+
 def lines():
     yield "## Verification beside others"
     yield ""
@@ -109,7 +117,13 @@ L = {LENGTH}, V = {VOCAB:,}, float32, milliseconds a request. transformers takes
 one request at a time, and has no block rule; engines are called as audits call them, with what their adapters
 convert in their time. Compiled is `torch.compile` of ours on given uniforms.
 """
-    yield from table(["rule", "B", "what", "ms a request", "/ ours", "/ compiled"], beside_others())
+    heads = ["rule", "B", "what", "ms a request", "/ ours", "/ compiled"]
+    yield from table(heads, beside_others())
+    yield ""
+    yield "With an allocator that keeps what is freed; glibc's hands large arrays back to the system:"
+    yield ""
+    keep_freed_memory()
+    yield from table(heads, beside_others(BATCHES[-1:]))
     yield ""
     yield f"Beside a copy of the rows, B = 1, L = {LENGTH}, V = {COPIED:,}, milliseconds:"
     yield ""
