@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -17,6 +18,9 @@ DEFECT = 1e-9
 """A total variation that no rounding explains."""
 
 ROUNDING = 1e-13
+
+SEARCH_SECONDS = 60.0
+"""Processor time of the search; from then on no instance counts as smaller."""
 
 
 def counterexample(
@@ -62,9 +66,12 @@ def _smallest(
 
     from spec_oracle.toy.strategies import instances
 
+    end = time.process_time() + SEARCH_SECONDS
+    explained = max(DEFECT, 10 * tolerance)
+
     def is_lossy(instance: Instance) -> bool:
         try:
-            return float(law_of(instance).total_variation) > max(DEFECT, 10 * tolerance)
+            return time.process_time() < end and float(law_of(instance).total_variation) > explained
         except SpecOracleError:
             return False
 

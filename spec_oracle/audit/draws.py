@@ -16,6 +16,9 @@ from spec_oracle.toy import Instance
 from verifiers import Drafting, Drafts
 from verifiers.sampling import invert_cdf
 
+_GROWTH = 4
+"""Factor from one measured call to the next."""
+
 
 def checks_own_rng(seed: int) -> np.random.Generator:
     """Return the stream of a check, independent of the one with the same seed that the subject is handed.
@@ -128,6 +131,21 @@ class Sampler:
     def pace(self) -> float:
         """Draws per second of the code's own time."""
         return self.draws / max(self.seconds, 1e-9)
+
+    def most_within(self, seconds: float, instance: Instance, *, start: int, most: int) -> int:
+        """Return how many draws one call can make in about that time, at least ``start``, at most ``most``.
+
+        Measured by calls of growing size, whose draws are thrown away: work may grow faster than the batch.
+        """
+        count = start
+        while count < most:
+            before = self.seconds
+            self.draw(Sample.of(instance), count)
+            room = seconds / max(self.seconds - before, 1e-9)
+            if room < _GROWTH:
+                return max(start, min(most, int(count * room)))
+            count *= _GROWTH
+        return max(start, most)
 
     def draw(self, sample: Sample, count: int) -> NDArray[np.int64]:
         """Add ``count`` draws to the sample; return the counts of their extended texts alone."""

@@ -37,7 +37,7 @@ def load(*, reads_draft: bool) -> Verify:
     def verify(tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None) -> Emission:
         batch, length = tokens.shape
         with drawing_from(generator):
-            key, bonus = fresh_seed(None), draw_bonus(target[:, -1])
+            key, bonus = fresh_seed(torch.default_generator), draw_bonus(target[:, -1])
         output = compiled(
             tokens.to(torch.int32).reshape(-1).numpy(),
             torch.full((batch,), length, dtype=torch.int32).numpy(),

@@ -62,7 +62,10 @@ def intercepted(code: PlainCode, facts: Facts, bench: Bench, alpha: float, num_p
     if findings.joint.status is Status.PASSED and facts.rule_at is None:
         findings = _identified(code, findings, facts, known)
     confirmed = confirm(code, findings.laws, alpha, bench.seed, CONFIRMING_SHARE * bench.budget)
-    return replace(findings, scope=(*findings.scope, confirmed))
+    anywhere = partial(
+        intercepted_law, code, known=known
+    )  # the search for a counterexample has its own limit
+    return replace(findings, law_of=anywhere, scope=(*findings.scope, confirmed))
 
 
 def _identified(code: PlainCode, findings: Findings, facts: Facts, known: Known) -> Findings:
@@ -88,9 +91,8 @@ def confirm(
     expected = [law.extended().reshape(-1) for law in laws.values()]
     samples = [Sample.of(law.instance) for law in laws.values()]
     sampler = Sampler(code, seed)
-    sampler.draw(Sample.of(samples[0].instance), _PILOT)
     needed = draws_needed_by_joint_e_process(CONFIRMING_TV, expected, alpha=alpha)
-    count = max(_PILOT, int(min(needed, sampler.pace * seconds / len(samples))))
+    count = sampler.most_within(seconds / len(samples), samples[0].instance, start=_PILOT, most=needed)
     process = EProcess.against(expected)
     for number, sample in enumerate(samples):
         process = process.observe(sampler.draw(sample, count), number)

@@ -61,25 +61,27 @@ class TextCells:
 
     def of(self, emissions: Emissions, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return the cell of each emission, int [B], once the target has continued it."""
-        return np.array(
-            [
-                self._cell(row[:length].tolist(), rng)
-                for row, length in zip(emissions.tokens, emissions.lengths, strict=True)
-            ]
-        )
+        found = np.empty(len(emissions.lengths), dtype=np.int64)
+        self._follow((), np.arange(len(found)), emissions, found, rng)
+        return found
 
-    def _cell(self, emission: list[int], rng: np.random.Generator) -> int:
-        context: Context = ()
-        while True:
-            if len(context) < len(emission):
-                token = emission[len(context)]
-            else:
-                cumulative = self._cumulative[context]
-                token = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-            cell = int(self._cells[context][token])
-            if cell >= 0:
-                return cell
-            context = (*context, token)
+    def _follow(
+        self,
+        context: Context,
+        requests: NDArray[np.int64],
+        emissions: Emissions,
+        found: NDArray[np.int64],
+        rng: np.random.Generator,
+    ) -> None:
+        """Fill in the cells of requests whose texts begin with a context."""
+        depth, cumulative = len(context), self._cumulative[context]
+        drawn = np.searchsorted(cumulative, rng.random(len(requests)) * cumulative[-1], side="right")
+        is_emitted = depth < emissions.lengths[requests]
+        tokens = np.where(is_emitted, emissions.tokens[requests, depth], drawn)
+        cells = found[requests] = self._cells[context][tokens]
+        for token in np.unique(tokens[cells < 0]):
+            beginning = requests[(cells < 0) & (tokens == token)]
+            self._follow((*context, int(token)), beginning, emissions, found, rng)
 
 
 def _numbered(target: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit
-from spec_oracle.audit.subjects.resolve import of_engines, resolve_subject, subject_list
+from spec_oracle.audit.subjects.resolve import listed, of_engines, resolve_subject
 from spec_oracle.engines import EngineError
 from spec_oracle.systems import registry
 
@@ -71,14 +71,16 @@ def test_what_an_audit_covers():
 
 def test_the_subject_is_known_by_name_without_being_imported():
     code = (
-        "import sys; from spec_oracle.audit.subjects.resolve import subject_list; listed = subject_list();"
-        "assert 'transformers-generate' in listed and not {'torch', 'transformers'} & set(sys.modules)"
+        "import sys; from spec_oracle.audit.subjects.resolve import listed\n"
+        "assert 'transformers-generate' in {one.name for one in listed()}\n"
+        "assert not {'torch', 'transformers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_missing_package_is_a_reason_in_one_line(monkeypatch):
     monkeypatch.setattr(registry, "find_spec", lambda _: None)
-    assert "transformers-generate: torch, transformers not installed: pip install" in subject_list()
+    (about,) = (one.about for one in listed() if one.name == "transformers-generate")
+    assert about == "torch, transformers not installed"
     with pytest.raises(EngineError, match="not installed"):
         resolve_subject("transformers-generate")
