@@ -17,9 +17,15 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.weak import WeakIdKeyDictionary
 
-from spec_oracle.exact.interception.libraries.torch_boxes import boxed_positions
+from spec_oracle.exact.interception.libraries.torch_boxes import (
+    INTEGERS,
+    boxed_positions,
+    settle,
+    symbols_at,
+    tensors_in,
+)
 from spec_oracle.exact.interception.run import current_run
-from spec_oracle.exact.interception.symbols import Symbol
+from spec_oracle.exact.interception.symbols import Pending, Symbol
 
 _call: Final[Callable[..., Any]] = torch.nn.Module.__call__
 _PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, type, Enum, torch.dtype, torch.device)
@@ -43,7 +49,7 @@ def unwatched_modules() -> Iterator[None]:
         if depth:
             return _call(module, *arguments, **keywords)
         with torch._C.DisableTorchFunction():  # noqa: SLF001  # our own looks are not to be watched
-            is_ordinary = _is_quiet(module) and _is_clean([*arguments, *keywords.values()], set())
+            is_ordinary = _is_quiet(module) and _is_clean(_decided(arguments, keywords), set())
         if not is_ordinary:
             return _watched(module, arguments, keywords)
         depth += 1
@@ -55,6 +61,15 @@ def unwatched_modules() -> Iterator[None]:
 
     with mock.patch.object(torch.nn.Module, "__call__", call):
         yield
+
+
+def _decided(arguments: Any, keywords: Any) -> list[Any]:
+    """Return the arguments; their tokens are decided, which an ordinary module would read anyway."""
+    for tensor in tensors_in(arguments, keywords):
+        where = boxed_positions(tensor) if tensor.dtype in INTEGERS else None
+        if where is not None and all(isinstance(symbol, Pending) for symbol in symbols_at(tensor, where)):
+            settle(tensor, "a module")
+    return [*arguments, *keywords.values()]
 
 
 def _watched(module: Any, arguments: Any, keywords: Any) -> Any:
