@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install audit test test-fast lm test-lm test-gpu gpu-kit test-nightly engines test-engines servers test-servers lint docs smoke format clean
+.PHONY: help install audit test test-fast lm test-lm test-gpu benchmarks gpu-kit test-nightly engines test-engines servers test-servers lint docs smoke format clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -39,22 +39,29 @@ test-lm: lm  ## run the tests that need SmolLM2
 test-gpu: engines  ## run the GPU suite on a CUDA device, compiled kernels of engines included
 	$(BIN)/pytest gpu_tests --device cuda -m "cuda or not (lm or engines)"
 
+ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+benchmarks: engines  ## write benchmarks/RESULTS.md: about ten minutes on one core
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	$(ONE_CORE) $(BIN)/python -m benchmarks
+
 gpu-kit: install  ## gather the GPU suite for a machine without a package registry into build/gpu-kit
 	$(BIN)/python benchmarks/gpu_kit/gather.py
 
 test-nightly: install  ## run the slow statistical tests too
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto -m "not lm and not engines and not servers and not cuda"
 
-engines: install  ## fetch the pinned third-party samplers into .engines
+engines: install  ## fetch the pinned third-party samplers into .engines, install what runs them
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[engines]'
 	$(BIN)/python -m spec_oracle.engines.fetch
 
 test-engines: engines  ## run the tests of third-party samplers
 	$(BIN)/pytest --numprocesses auto -m engines
 
-servers: install  ## install llama.cpp's server, prebuilt, and what writes models for it
-	$(BIN)/pip install --quiet --only-binary :all: --constraint constraints.txt gguf xllamacpp
+servers: install  ## install the servers of llama.cpp and mlx-lm, prebuilt, and what writes models for them
+	$(BIN)/pip install --quiet --only-binary :all: --constraint constraints.txt gguf xllamacpp 'mlx[cpu]' mlx-lm
 
-test-servers: servers  ## audit llama.cpp's server in every mode
+test-servers: servers  ## audit llama.cpp's server in every mode, and mlx_lm.server
 	$(BIN)/pytest -m servers
 
 lint: install  ## check style and types
@@ -63,7 +70,7 @@ lint: install  ## check style and types
 	$(BIN)/mypy
 
 docs: install  ## build the site into build/site, strictly
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --site-dir build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --site-dir build/site
 
 smoke: install  ## build wheel and sdist, try each in an environment of its own without torch
 	.ci/smoke $(BIN)/python

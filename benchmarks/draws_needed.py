@@ -1,11 +1,8 @@
-"""Draws needed to find a total variation of 0.01 in a uniform law over 16 outcomes, at alpha 1e-9.
-
-The defect is the spread one: every other outcome too likely by 2 %, the rest too rare by 2 %. It is the least
-favourable defect of its size. Run with ``python benchmarks/draws_needed.py``; takes a few seconds.
-"""
+"""Draws that tests need to find a defect in a uniform law over 16 outcomes."""
 
 import numpy as np
 
+from benchmarks.measure import table
 from spec_oracle.statistics import (
     draws_needed_by_chi_square,
     draws_needed_by_e_process,
@@ -19,7 +16,6 @@ ALPHA = 1e-9
 LAW = np.full(16, 1 / 16)
 LOOK_EVERY = 1_000
 RUNS = 200
-ASYMPTOTIC_G = "yardstick 423,000 (power from the limit law; ours is guaranteed)"
 
 
 def spread_defect(tv):
@@ -37,34 +33,34 @@ def stopping_times(tv, rng):
     return stopped
 
 
-def print_fixed(tv, yardsticks):
-    by_test = {
+def fixed(tv):
+    """Return the draws that tests of a fixed size need."""
+    tests = {
         "chi-square": draws_needed_by_chi_square,
         "G": draws_needed_by_g,
         "total variation (guaranteed)": draws_needed_by_total_variation,
         "finite-sample G (guaranteed)": draws_needed_by_finite_sample_g,
         "e-process, by then": draws_needed_by_e_process,
     }
-    for name, draws_needed in by_test.items():
-        print(f"  {name:<30}{draws_needed(tv, LAW, alpha=ALPHA):>10,}   {yardsticks.get(name, '')}")
+    return {name: needed(tv, LAW, alpha=ALPHA) for name, needed in tests.items()}
 
 
-def main():
+def lines():
+    yield "## Draws needed"
+    yield ""
+    yield f"""\
+V = {LAW.size}; every other outcome too likely, the rest too rare by as much: the least favourable defect of
+its size. alpha {ALPHA:g}, power 99.9 %; and {RUNS} runs of an e-process, looked at each {LOOK_EVERY:,} draws.
+"""
     rng = np.random.default_rng(0)
-    print("V = 16, spread defect, alpha 1e-9; yardsticks from a survey of existing methods")
-    for tv, yardsticks, dirichlet in (
-        (0.01, {"chi-square": "yardstick 299,000", "finite-sample G (guaranteed)": ASYMPTOTIC_G}, 460_000),
-        (0.05, {"chi-square": "yardstick 11,900"}, 14_500),
-    ):
-        print(f"TV {tv}: draws for 99.9 % power")
-        print_fixed(tv, yardsticks)
+    found = []
+    for tv in (0.01, 0.05):
         stopped = stopping_times(tv, rng)
-        print(
-            f"  e-process, {RUNS} runs: mean {stopped.mean():,.0f}, 90th percentile "
-            f"{np.quantile(stopped, 0.9):,.0f}, largest {stopped.max():,}; "
-            f"yardstick, uniform Dirichlet prior: mean {dirichlet:,}"
+        found.append(
+            fixed(tv)
+            | {"e-process, mean": stopped.mean()}
+            | {"e-process, 90th percentile": np.quantile(stopped, 0.9)}
         )
-
-
-if __name__ == "__main__":
-    main()
+    yield from table(
+        ["test", "TV 0.01", "TV 0.05"], ((name, *(of[name] for of in found)) for name in found[0])
+    )

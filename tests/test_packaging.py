@@ -87,4 +87,13 @@ def test_the_wheel_holds_two_packages_and_asks_for_what_they_import():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["spec_oracle", "verifiers"]
     required = {line.split(">")[0] for line in project["project"]["dependencies"]}
-    assert required == {"allpairspy", "array-api-compat", "hypothesis", "numpy", "pebble", "rich", "scipy"}
+    assert required == {
+        "allpairspy",
+        "array-api-compat",
+        "hypothesis",
+        "joblib",
+        "numpy",
+        "pebble",
+        "rich",
+        "scipy",
+    }

@@ -15,7 +15,7 @@ def invert_cdf(weights: Array, uniform: Array) -> Array:
 
     Shapes: weights [..., V], uniform [...] in [0, 1]; returns int [...]. An index of weight zero is never
     returned while a positive weight exists, whatever the rounding and even for a uniform of exactly 0 or 1.
-    Sums are in float64; no array of V numbers is.
+    Blocks are summed in the type of the weights, these sums in float64; no array of V numbers is.
 
     >>> import numpy as np
     >>> invert_cdf(np.array([[1.0, 0.0, 2.0, 1.0]] * 4), np.array([0.0, 0.25, 0.75, 1.0])).tolist()
@@ -25,10 +25,10 @@ def invert_cdf(weights: Array, uniform: Array) -> Array:
     vocab = weights.shape[-1]
     whole = vocab - vocab % _BLOCK
     blocks = xp.reshape(weights[..., :whole], (*weights.shape[:-1], whole // _BLOCK, _BLOCK))
-    sums = [xp.sum(blocks, axis=-1, dtype=xp.float64)]
+    sums = [xp.sum(blocks, axis=-1)]
     if whole < vocab:
-        sums.append(xp.sum(weights[..., whole:], axis=-1, keepdims=True, dtype=xp.float64))
-    starts = xp.cumulative_sum(xp.concat(sums, axis=-1), axis=-1, include_initial=True)
+        sums.append(xp.sum(weights[..., whole:], axis=-1, keepdims=True))
+    starts = xp.cumulative_sum(as_float64(xp.concat(sums, axis=-1)), axis=-1, include_initial=True)
     wanted = uniform * starts[..., -1]
     block = _first_above(starts[..., 1:], wanted)
     inside = block[..., None] * _BLOCK + arange_like(weights, min(_BLOCK, vocab))

@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[2]
 MISSING = ("allpairspy", "array-api-compat", "gmpy2", "networkx", "pebble", "pytest", "pytest-xdist", "rich")
 """What the suite imports that such a machine does not have; pip adds what these need."""
 
-SUITE = ("gpu_tests", "benchmarks/verification.py", "conftest.py", "pyproject.toml")
+BENCHMARK = ("benchmarks/measure.py", "benchmarks/verification.py")
+SUITE = ("gpu_tests", *BENCHMARK, "conftest.py", "pyproject.toml")
 LARGEST_BYTES = 60e6
 
 

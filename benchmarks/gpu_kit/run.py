@@ -48,7 +48,7 @@ def main() -> int:
         f"--junit-xml={report}",
         "--override-ini=junit_family=xunit1",  # tests record figures of their own
     )
-    measured = python("benchmarks/verification.py", "--device", device, "--json", times)
+    measured = python("-m", "benchmarks.verification", "--device", device, "--json", times)
     suite = ET.parse(report).getroot().find("testsuite").attrib
     figures = {
         "python": platform.python_version(),

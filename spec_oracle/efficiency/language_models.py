@@ -12,7 +12,6 @@ from spec_oracle.exact import merged_emission_law
 from spec_oracle.exact.call import enumerated_instance
 from spec_oracle.exact.drafting import num_tuples
 from spec_oracle.optimum import ProvenBound, proven_bound
-from spec_oracle.parallel import side_by_side
 from spec_oracle.toy import Instance
 from verifiers import AnyVerifier, Drafting, ModelBound, StatefulVerifier, drafting_of
 
@@ -111,21 +110,18 @@ def pair_efficiency(
 
     Raises `SpecOracleError` if a verifier exceeds its optimum: then one of the two is wrong.
     """
-    work = partial(_prompt_efficiencies, names=names, optimum=optimum)
+    from joblib import Parallel, delayed
+
+    work = delayed(partial(prompt_efficiencies, names=names, optimum=optimum))
     rows: list[PromptEfficiency] = []
     # With several jobs the next prompts are cut here while the first are enumerated there.
-    for number, part in enumerate(side_by_side(work, instances, jobs), start=1):
+    parts = Parallel(n_jobs=jobs, return_as="generator")(work(*cut) for cut in instances)
+    for number, part in enumerate(parts, start=1):
         rows += part
         progress(f"{number}: {part[0].prompt!r}")
     missing = [name for name in names if name not in {row.verifier for row in rows}]
     left_out = tuple(f"{name}: its plan spans more than {MAX_PLAN_TUPLES:,} draft tuples" for name in missing)
     return PairEfficiency(title, tuple(rows), left_out)
-
-
-def _prompt_efficiencies(
-    cut: tuple[str, Instance], names: Sequence[str], *, optimum: bool
-) -> list[PromptEfficiency]:
-    return prompt_efficiencies(*cut, names, optimum=optimum)
 
 
 def prompt_efficiencies(

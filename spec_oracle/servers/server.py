@@ -59,7 +59,7 @@ class Server:
     def complete(self, asks: Sequence[Ask]) -> list[Completion]:
         """Return the completions, in order; raises `ServerError`."""
         answers = self.client.ask([self.api.request(ask, self.sampling) for ask in asks])
-        found = [replace(read(self.api, answer.json), is_doubtful=answer.is_doubtful) for answer in answers]
+        found = [replace(read(self.api, answer.data), is_doubtful=answer.is_doubtful) for answer in answers]
         if self.by_letters:
             return [replace(completion, tokens=tuple(completion.text)) for completion in found]
         for ask, completion in zip(asks, found, strict=True):
@@ -75,7 +75,7 @@ class Server:
     def drafts(self) -> Drafts:
         """Return what the server tells of drafts since it began, of all traffic."""
         try:
-            return told_to_prometheus(self.client.ask([Request("/metrics")])[0].text)
+            return told_to_prometheus(self.client.ask([Request("/metrics")])[0].data)
         except RefusedError:
             return Drafts()
 
@@ -85,11 +85,6 @@ class Server:
         asks = [Ask(self.prompts[0], 8, seed) for seed in _SEEDS]
         first, second = ([c.tokens for c in self.complete(asks)] for _ in range(2))
         return first == second and len(set(first)) > 1
-
-    @property
-    def ended(self) -> set[tuple[Token, ...]]:
-        """The last tokens of texts that are over, as slices."""
-        return {(token,) for token in self.ends}
 
     @property
     def failures(self) -> Counter[str]:
@@ -130,14 +125,14 @@ def connect(
 
 def _is_llama_cpp(client: Client) -> bool:
     try:
-        return "default_generation_settings" in client.ask([Request("/props")])[0].text
+        return "default_generation_settings" in client.ask([Request("/props")])[0].data
     except RefusedError:
         return False
 
 
 def _first_model(client: Client) -> str:
     try:
-        models = json.loads(client.ask([Request("/v1/models")])[0].text)["data"]
+        models = json.loads(client.ask([Request("/v1/models")])[0].data)["data"]
         return str(models[0]["id"])
     except (RefusedError, LookupError, TypeError, ValueError):
         raise InvalidInputError("model: the server does not name its models; give one by --model") from None
@@ -178,7 +173,7 @@ def _as_ids(server: Server, prompts: tuple[Prompt, ...]) -> tuple[Prompt, ...] |
     texts = [prompt for prompt in prompts if isinstance(prompt, str)]
     try:
         answers = server.client.ask([server.api.tokenize(text) for text in texts])
-        ids = iter([tuple(answer.json["tokens"]) for answer in answers])
+        ids = iter([tuple(answer.data["tokens"]) for answer in answers])
         found = tuple(next(ids) if isinstance(prompt, str) else prompt for prompt in prompts)
         (completion,) = server.complete([Ask(found[0], 1)])
     except (RefusedError, LookupError, TypeError):

@@ -57,12 +57,11 @@ class PlainTree:
     @property
     def is_text(self) -> NDArray[np.bool_]:
         """Whether a cell holds one text only, [C]."""
-        whole = [len(tokens) == self.length or tokens[-1:] in self._ends for (_, tokens), _ in self.leaves]
+        whole = [
+            len(tokens) == self.length or not self.ends.isdisjoint(tokens[-1:])
+            for (_, tokens), _ in self.leaves
+        ]
         return np.array([full and not other for full, (_, other) in zip(whole, self.leaves, strict=True)])
-
-    @property
-    def _ends(self) -> set[tuple[Token, ...]]:
-        return {(token,) for token in self.ends}
 
     def cell(self, number: int, tokens: tuple[Token, ...]) -> int:
         """Return the cell of a text after prompt ``number``; raises `ContractError` for what is no text."""

@@ -3,7 +3,6 @@
 from verifiers.arrays import (
     Array,
     divide,
-    in_working_precision,
     minimum_one,
     namespace,
     ones,
@@ -35,9 +34,10 @@ def stop_chances(target_rows: Array, draft_rows: Array, weights: Array) -> Array
     xp = namespace(target_rows)
     length = draft_rows.shape[1]
     surplus = []
-    for i in range(length):  # row by row: what is between stays in the cache, and widened rows are few
-        target, draft = (in_working_precision(rows[:, i]) for rows in (target_rows, draft_rows))
-        surplus.append(xp.sum(positive_part(weights[:, i : i + 1] * target - draft), axis=-1, keepdims=True))
+    for i in range(length):  # row by row: what is between stays in the cache
+        wanted = weights[:, i : i + 1] * target_rows[:, i]
+        wanted -= draft_rows[:, i]
+        surplus.append(xp.sum(positive_part(wanted), axis=-1, keepdims=True))
     inner = xp.concat(surplus, axis=1)
     inner = divide(inner, inner + (1 - weights[:, :length]), otherwise=1)
     return xp.concat([inner, weights[:, length:]], axis=1)

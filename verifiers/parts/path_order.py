@@ -16,14 +16,14 @@ The order must be strict and the same wherever it is used. Ratios are compared a
 ratios that agree up to rounding are ties in every arithmetic, and the smaller token then ranks higher.
 """
 
-from verifiers.arrays import Array, as_float64, divide, filled, kept, namespace, ones, pick, pick_each, zeros
+from verifiers.arrays import Array, divide, filled, kept, namespace, ones, pick, pick_each, zeros
 from verifiers.parts.powers import power_sum
 
 
 def ranks(target: Array, draft: Array) -> Array:
     """Return each token's rank, int [B, V], 0 for the highest p/q; tokens with q = 0 rank by p/q = 0."""
     xp = namespace(target)
-    ratio = as_float64(divide(target, draft, otherwise=0))
+    ratio = divide(target, draft, otherwise=0)
     largest = 1e38  # float32 ends at 3.4e38
     key = xp.astype(xp.where(ratio < largest, ratio, largest), xp.float32)
     return xp.argsort(xp.argsort(-key, axis=-1, stable=True), axis=-1)

@@ -13,8 +13,10 @@ from verifiers.arrays import (
 from verifiers.interface import DecisionSource
 
 
-def residual(target: Array, draft: Array) -> Array:
+def residual(target: Array, draft: Array, *, where: Array = True) -> Array:
     """Return (target - draft)+ as unnormalised weights [..., V]; the target where nothing is left.
+
+    It is the target too unless ``where`` holds, bool [..., 1].
 
     Nothing is left only where the two rows agree to rounding, and then the residual is drawn from with
     probability zero to rounding; the target row keeps that draw inside the target's support.
@@ -27,7 +29,7 @@ def residual(target: Array, draft: Array) -> Array:
     left = positive_part(target - draft)
     # Asked this way round, a draft row of NaN gives the target row too, and never a token outside it.
     some = xp.sum(left, axis=-1, keepdims=True) > 0
-    return xp.where(some, left, target)
+    return xp.where(some & where, left, target)
 
 
 def along_path(rows: Array, tokens: Array) -> Array:
@@ -77,11 +79,10 @@ def draw_correction(
     """Draw the token after an accepted prefix: from (scale p - q)+ inside the draft, from p after all of it.
 
     target_rows [B, L+1, V], draft_rows [B, L, V], tau int [B], scale [B] (1 for the token rule, w_tau for
-    the block rule); returns int [B].
+    the block rule), in working precision, which low-precision rows take from it; returns int [B].
     """
     xp = namespace(target_rows)
     length = draft_rows.shape[1]
-    target = in_working_precision(pick(target_rows, tau))
-    draft = in_working_precision(pick(draft_rows, xp.where(tau < length, tau, length - 1)))
-    weights = residual(scale[:, None] * target, draft)
-    return decisions.categorical(xp.where((tau == length)[:, None], target, weights))
+    target = scale[:, None] * pick(target_rows, tau)
+    draft = pick(draft_rows, xp.where(tau < length, tau, length - 1))
+    return decisions.categorical(residual(target, draft, where=(tau < length)[:, None]))

@@ -22,5 +22,5 @@ class TokenVerifier:
         tokens, target, draft = drafts.tokens[:, 0], drafts.target_probs[:, 0], drafts.draft_probs[:, 0]
         chances = minimum_one(acceptance_ratios(target, draft, tokens))
         tau = decisions.categorical(first_failure(chances))
-        next_token = draw_correction(target, draft, tau, ones(target[:, 0, 0]), decisions)
+        next_token = draw_correction(target, draft, tau, ones(chances[:, 0]), decisions)
         return Verdict(tau, zeros(tau), next_token, drafts.tokens)

@@ -44,7 +44,7 @@ def plain_texts(rows: PlainRows, numbers: Sequence[int] | NDArray[np.int64], len
     """Return texts of ``length`` tokens after prompts, token by token."""
     texts: list[Context] = [(int(number), ()) for number in numbers]
     for _ in range(length):
-        going = [place for place, (_, tokens) in enumerate(texts) if tokens[-1:] not in rows.server.ended]
+        going = [place for place, (_, tokens) in enumerate(texts) if rows.server.ends.isdisjoint(tokens[-1:])]
         for place, ((number, tokens), token) in zip(
             going, rows.draws([texts[i] for i in going]), strict=True
         ):

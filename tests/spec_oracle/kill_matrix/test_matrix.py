@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from spec_oracle.cli import main
-from spec_oracle.errors import InvalidInputError
 from spec_oracle.kill_matrix.matrix import kill_matrix
 from spec_oracle.specimens.registry import specimens
 
@@ -55,15 +54,11 @@ def test_reports_name_every_specimen(form, capsys):
 
 
 def test_results_do_not_depend_on_how_specimens_are_spread_over_processes():
-    chosen = [specimens()[name] for name in ("chain-always-accept", "chain-bonus-argmax", "system-no-break")]
+    """Those that are not registered are too."""
+    chosen = [specimens()[name] for name in ("chain-always-accept", "system-no-break")]
+    chosen.append(replace(chosen[0], name="other"))
     alone, spread = (kill_matrix(chosen, jobs=jobs).rows for jobs in (1, 2))
     assert [row.results for row in alone] == [row.results for row in spread]
-
-
-def test_a_specimen_that_is_not_registered_stays_in_this_process():
-    twins = [replace(specimens()["chain-always-accept"], name=name) for name in ("one", "other")]
-    with pytest.raises(InvalidInputError, match="'one' is not registered"):
-        kill_matrix(twins, jobs=2)
 
 
 @pytest.mark.nightly

@@ -249,15 +249,7 @@ class InProcess:
             raise ServerError("HTTP 500")
         if status != 200:
             raise RefusedError(f"HTTP {status}")
-        return _Answered(json.dumps(data) if request.body is None else data)
-
-
-class _Answered(Answer):
-    """An answer that was never text."""
-
-    @property
-    def json(self):
-        return self.text
+        return Answer(json.dumps(data) if request.body is None else data)
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def test_no_request_is_lost_or_counted_twice(defect, size, cause):
     # Every request was answered to the end once, with what is here.
     assert len(stand_in.sent) == client.requests == 400
     assert all(len(texts) == 1 for texts in stand_in.sent.values())
-    here = sorted(tuple(answer.json["tokens"]) for answer in answers)
+    here = sorted(tuple(answer.data["tokens"]) for answer in answers)
     assert here == sorted(texts[0] for texts in stand_in.sent.values())
     # 400 requests at 5 %: none fails with probability 1e-9.
     assert set(client.failures) == {cause}
@@ -174,7 +174,7 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with serving(StandIn()) as url, Client(url, QUICK) as client:
         (answer,) = client.ask([ASK])
-    assert answer.json["tokens"]
+    assert answer.data["tokens"]
 
 
 @pytest.mark.parametrize("trusted", [None, CERTIFICATE], ids=["usual", "given"])
@@ -193,5 +193,5 @@ def test_certificates_are_verified(trusted, monkeypatch):
             with pytest.raises(ServerError, match="CERTIFICATE_VERIFY_FAILED"):
                 client.ask([ASK])
         else:
-            assert client.ask([ASK])[0].json["tokens"]
+            assert client.ask([ASK])[0].data["tokens"]
     assert bool(stand_in.sent) is (trusted is not None)

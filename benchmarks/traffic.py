@@ -1,0 +1,90 @@
+"""Bytes that verification moves, against the least: the rows of both models read once.
+
+Counted at every torch operator of the eager rule. What is between stays in the cache if it is small, so that
+the rows that are read and everything together are told apart.
+"""
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+import verifiers
+from benchmarks.measure import table
+from verifiers import Drafts, StatefulVerifier, torch_decisions
+
+VOCAB, LENGTH, PATHS = 16_384, 8, 3
+_GATHERS = (torch.ops.aten.index, torch.ops.aten.gather)
+
+
+class Traffic(TorchDispatchMode):
+    """Count bytes while code runs: ``read`` of the storages of ``rows``, ``moved`` in all.
+
+    ``wide`` names operators that made, or that convert into, as many float64 numbers as a row has.
+    """
+
+    def __init__(self, *rows):
+        super().__init__()
+        self.vocab = rows[0].shape[-1]
+        self.rows = {tensor.untyped_storage().data_ptr() for tensor in rows}
+        self.read = self.moved = 0
+        self.wide = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        for tensor in tree_leaves((args, kwargs)) if not func.is_view else ():
+            if isinstance(tensor, torch.Tensor):
+                # Of what is expanded a number is read once, of what is gathered from what is taken.
+                size = min(tensor.nbytes, tensor.untyped_storage().nbytes())
+                if func.overloadpacket in _GATHERS:
+                    size = min(size, sum(out.numel() for out in made) * tensor.element_size())
+                self.moved += size
+                self.read += size * (tensor.untyped_storage().data_ptr() in self.rows)
+                if tensor.numel() >= self.vocab and (kwargs or {}).get("dtype") == torch.float64:
+                    self.wide.add(str(func))
+        if not func.is_view:
+            self.moved += sum(out.nbytes for out in made)
+            self.wide |= {
+                str(func) for out in made if out.dtype == torch.float64 and out.numel() >= self.vocab
+            }
+        return result
+
+
+def rules():
+    """Return the names of the rules that can be run here: without a state, and for any vocabulary."""
+    names = set(verifiers.names()) - {"canonical"}
+    return sorted(name for name in names if not isinstance(verifiers.get(name), StatefulVerifier))
+
+
+def traffic(name, dtype):
+    """Return the traffic of one request of a rule, and the bytes of its rows."""
+    rule, generator = verifiers.get(name), torch.Generator().manual_seed(0)
+    paths = 1 if getattr(rule, "single_path", False) else PATHS
+    rows = torch.empty((2, 1, paths, LENGTH + 1, VOCAB)).exponential_(generator=generator)
+    rows[:, :, :, 0] = rows[:, :, :1, 0]
+    target, draft = (rows / rows.sum(-1, keepdim=True)).to(dtype)
+    tokens = torch.randint(VOCAB, (1, paths, LENGTH), generator=generator)
+    given = Drafts(tokens, draft[:, :, :-1].contiguous(), target.contiguous())
+    counted = Traffic(given.draft_probs, given.target_probs)
+    with counted:
+        rule.verify(given, torch_decisions(generator))
+    return counted, given.draft_probs.nbytes + given.target_probs.nbytes
+
+
+def row(name):
+    cells = []
+    for dtype in (torch.float32, torch.bfloat16):
+        counted, least = traffic(name, dtype)
+        cells += [counted.read / least, counted.moved / least]
+    return f"`{name}`", *cells, "yes" if counted.wide else "-"
+
+
+def lines():
+    yield "## Bytes moved"
+    yield ""
+    yield f"""\
+Over the bytes of both models' rows, L = {LENGTH}, K = {PATHS}, V = {VOCAB:,}, one request, eager torch: of
+these rows what is read, and all that operators read and write. Last: are rows of float64 made of bfloat16?
+"""
+    heads = ["rule", "rows, float32", "all, float32", "rows, bfloat16", "all, bfloat16", "float64"]
+    yield from table(heads, (row(name) for name in rules()))
