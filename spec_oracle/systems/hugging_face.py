@@ -83,11 +83,9 @@ OPTIONS: Mapping[str, Option] = {
 class Generate:
     """`generate` with one generator of candidates, under one option; it keeps the system contract."""
 
-    vocab_size = VOCAB
-
-    def __init__(self, generator: str, option: str) -> None:
-        self.option = OPTIONS[option]
-        self.model = TARGETS.get(generator, small_model)(1, LAYERS, VOCAB, self.option.sliding_window)
+    def __init__(self, generator: str, option: str, vocab_size: int = VOCAB) -> None:
+        self.option, self.vocab_size = OPTIONS[option], vocab_size
+        self.model = TARGETS.get(generator, small_model)(1, LAYERS, vocab_size, self.option.sliding_window)
         self.drafting = GENERATORS[generator](self.model, self.option.sliding_window)
         # Lookup drafts from what was said before.
         self.prompts = ((0, 1, 2, 0),) if generator == "lookup" else (PROMPT,)

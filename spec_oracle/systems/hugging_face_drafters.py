@@ -62,8 +62,8 @@ def _randomised(module: Module, seed: int) -> Module:
     return module
 
 
-def _assistant(_: Module, sliding_window: int | None, **settings: Any) -> Drafter:
-    draft = small_model(2, 1, VOCAB, sliding_window)
+def _assistant(model: Module, sliding_window: int | None, **settings: Any) -> Drafter:
+    draft = small_model(2, 1, model.config.vocab_size, sliding_window)
     return _Always({"assistant_model": _configured(draft, **settings)})
 
 

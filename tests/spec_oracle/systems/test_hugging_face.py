@@ -13,6 +13,8 @@ from spec_oracle.systems import registry
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from spec_oracle.systems.engine import EngineCode
+from spec_oracle.systems.engine_laws import distance, enumerated_texts
 from spec_oracle.systems.hugging_face import GENERATORS, Generate, engines
 
 LOSSY = {"other tokenizer, unsorted"}
@@ -41,6 +43,19 @@ def test_every_generator_of_candidates_is_proved(generator):
     found = report_on(generator, "top-k", 3)
     verdict = SubjectVerdict.LOSSY if generator in LOSSY else SubjectVerdict.LOSSLESS
     assert (found.verdict, found.evidence) == (verdict, Evidence.EXACT)
+
+
+@pytest.mark.parametrize(
+    ("vocab_size", "tokens", "most_runs"),
+    [(3, 3, 60), *(pytest.param(*size, marks=pytest.mark.nightly) for size in ((3, 4, 500), (2, 6, 950)))],
+)
+def test_several_rejections_and_full_acceptances_in_a_row(vocab_size, tokens, most_runs):
+    code = EngineCode(Generate("assistant", "sampling", vocab_size))
+    (prompt,) = code.prompts
+    plain = enumerated_texts(code, prompt, tokens, plain=True)
+    found = enumerated_texts(code, prompt, tokens)
+    assert distance(found.law, plain.law) < 1e-7
+    assert found.runs <= most_runs
 
 
 def test_text_behind_a_stop_sequence_is_found():

@@ -28,7 +28,6 @@ from spec_oracle.exact.interception.libraries.torch_boxes import (
     objects_in,
     settle,
     symbols_at,
-    tensors_in,
     write,
 )
 from spec_oracle.exact.interception.libraries.torch_modules import unwatched_modules
@@ -44,7 +43,15 @@ def _is_random(func: Any) -> bool:
 
 
 def _has_box(*values: Any) -> bool:
-    return any(boxed_positions(tensor) is not None for tensor in tensors_in(*values))
+    for value in values:  # as `tensors_in` looks, without a list: this is asked for every operator
+        if isinstance(value, torch.Tensor):
+            if boxed_positions(value) is not None:
+                return True
+        elif (isinstance(value, tuple | list) and _has_box(*value)) or (
+            isinstance(value, dict) and _has_box(*value.values())
+        ):
+            return True
+    return False
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[misc]

@@ -63,11 +63,18 @@ def unwatched_modules() -> Iterator[None]:
         yield
 
 
+def _tokens(*values: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """Yield the tensors of integers that hold boxes, with their symbols."""
+    for tensor in tensors_in(*values):
+        where = boxed_positions(tensor) if tensor.dtype in INTEGERS else None
+        if where is not None:
+            yield tensor, symbols_at(tensor, where)
+
+
 def _decided(arguments: Any, keywords: Any) -> list[Any]:
     """Return the arguments; their tokens are decided, which an ordinary module would read anyway."""
-    for tensor in tensors_in(arguments, keywords):
-        where = boxed_positions(tensor) if tensor.dtype in INTEGERS else None
-        if where is not None and all(isinstance(symbol, Pending) for symbol in symbols_at(tensor, where)):
+    for tensor, symbols in _tokens(arguments, keywords):
+        if all(isinstance(symbol, Pending) for symbol in symbols):
             settle(tensor, "a module")
     return [*arguments, *keywords.values()]
 
@@ -76,9 +83,12 @@ def _watched(module: Any, arguments: Any, keywords: Any) -> Any:
     if module in _quiet:
         return _call(module, *arguments, **keywords)
     run = current_run()
-    before = run.steps
+    with torch._C.DisableTorchFunction():  # noqa: SLF001
+        found = {id(symbol): symbol for _, some in _tokens(arguments, keywords) for symbol in some}
+    steps, open_ = run.steps, [s for s in found.values() if isinstance(s, Pending) and not s.is_decided]
     result = _call(module, *arguments, **keywords)
-    _quiet[module] = before == run.steps
+    # To read a token that it is given takes a step, and is no draw; it will be handed all of them decided.
+    _quiet[module] = run.steps - steps == len(open_) and all(symbol.is_decided for symbol in open_)
     return result
 
 
