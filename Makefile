@@ -51,7 +51,8 @@ gpu-kit: install  ## gather the GPU suite for a machine without a package regist
 test-nightly: install  ## run the slow statistical tests too
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto -m "not lm and not engines and not servers and not cuda"
 
-engines: install  ## fetch the pinned third-party samplers into .engines
+engines: install  ## fetch the pinned third-party samplers into .engines, install what runs them
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[engines]'
 	$(BIN)/python -m spec_oracle.engines.fetch
 
 test-engines: engines  ## run the tests of third-party samplers
@@ -69,7 +70,7 @@ lint: install  ## check style and types
 	$(BIN)/mypy
 
 docs: install  ## build the site into build/site, strictly
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --site-dir build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --site-dir build/site
 
 smoke: install  ## build wheel and sdist, try each in an environment of its own without torch
 	.ci/smoke $(BIN)/python

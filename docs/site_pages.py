@@ -1,11 +1,40 @@
-"""A hook of MkDocs: what the command line says of itself, in its page."""
+"""A hook of MkDocs: what the command line says of itself, in its page, and a page for each rule."""
 
 import argparse
 import re
+from pathlib import Path
 
+from mkdocs.structure.files import File
+
+import verifiers
 from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.results import InstanceFigures
 from spec_oracle.cli import command_parser
+from spec_oracle.efficiency import efficiencies, sweeps
+from spec_oracle.report.audit_text import instance_lines
+from spec_oracle.report.drawings import length_chart, sweep_chart
+from spec_oracle.report.efficiency import HEAD, cells
 from spec_oracle.report.table import markdown_table
+from spec_oracle.toy import Instance
+
+RULES = Path(__file__).parent / "verifiers" / "README.md"
+
+
+def _instance(length, paths):
+    rows = ["1/2", "1/3", "1/6"], ["1/6", "1/3", "1/2"]
+    return Instance.context_free(*rows, draft_length=length, num_paths=paths)
+
+
+def on_config(config):
+    """Put the pages of the rules under those that tell of several."""
+    (section,) = (entry["Rules"] for entry in config["nav"] if "Rules" in entry)
+    section += [{name: f"rules/{name}.md"} for name in verifiers.names()]
+
+
+def on_files(files, config):
+    """Add the pages of the rules."""
+    for name in verifiers.names():
+        files.append(File.generated(config, f"rules/{name}.md", content=rule_page(name)))
 
 
 def on_page_markdown(markdown, **_):
@@ -25,3 +54,59 @@ def _commands():
 def _checks():
     rows = [(f"`{check.name}`", check.question, str(check.share)) for check in CHECKS.values()]
     return markdown_table(("check", "question", "share of the error rate"), rows)
+
+
+def rule_page(name):
+    """Return a rule's page: what it does, its law on an instance, how near the optimum it is, its code."""
+    further, rule, paths, drafting, source = _told(name)
+    alone = getattr(verifiers.get(name), "single_path", False)
+    instance = _instance(length=2, paths=1 if alone else 2)
+    own, token = efficiencies("", instance, [name, "token"], exact=True)
+    lengths = (tuple(map(float, law.accepted_length)) for law in (own, token))
+    lengths_drawn = length_chart(InstanceFigures(name, "", 0.0, None, *lengths))
+    (growth,) = (
+        sweeps(_instance(4, 1), [name]).by_length if alone else sweeps(_instance(2, 3), [name]).by_paths
+    )
+    return f"""# `{name}`
+
+{rule[0].upper()}{rule[1:]}. [Why it is right, and what it costs](../verifiers/{further}).
+
+| paths | drafting | source |
+|---|---|---|
+| {paths} | {drafting} | {_linked(source)} |
+
+## Its law
+
+By enumeration, in rationals: drafts of two tokens on {"one path" if alone else "two paths"}, the same rows
+after every context.
+
+```
+{chr(10).join(line.strip() for line in instance_lines(instance))}
+```
+
+{markdown_table(HEAD[1:], [cells(own)[1:]])}
+
+TV 0: the text is the target's.
+
+<figure style="max-width: 22rem">{lengths_drawn}<figcaption>Accepted tokens; lines: the same by the token
+rule.</figcaption></figure>
+
+<figure style="max-width: 30rem">{sweep_chart(growth)}<figcaption>Tokens per call against the number of
+{"drafted tokens" if alone else "paths"}; thick: the most that any rule reaches so.</figcaption></figure>
+
+## Algorithm
+
+::: {type(verifiers.get(name)).__module__}
+    options: {{show_source: true, show_root_heading: false, heading_level: 3}}
+"""
+
+
+def _told(name):
+    """Return the cells of a rule's row of the table of rules: link, rule, paths, drafting, source."""
+    cells = r" \| ".join(["(.*)"] * 4)
+    row = rf"^\| \[`{name}`\]\((.*?)\) \| {cells} \|$"
+    return re.search(row, RULES.read_text("utf-8"), re.MULTILINE).groups()
+
+
+def _linked(source):
+    return re.sub(r"\b(\d{4}\.\d{5})\b", r"[\1](https://arxiv.org/abs/\1)", source)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from verifiers.arrays import map_fields
 from verifiers.parts.balanced_selection import BalancedPlan, balanced_plan
 from verifiers.parts.ranks import selection_chances
+from verifiers.parts.repeated_rows import distinct_requests
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -48,8 +49,13 @@ class CountedSelection:
 def counted_selection(wanted: Floats, draft: Floats, num_paths: int) -> CountedSelection:
     """Balance ``num_paths`` or fewer drafts of row ``draft`` against ``wanted``, both [B, V].
 
-    Sums over all V^m drafts: of equal ranks the first is selected, so their order matters.
+    Sums over all V^m drafts. Equal rows, of which an enumeration has many, are done once.
     """
+    chosen, copy = distinct_requests(wanted, draft, np.zeros(len(draft)))
+    if len(chosen) < len(draft):
+        found = counted_selection(wanted[chosen], draft[chosen], num_paths)
+        rows = (copy[:, None] * num_paths + np.arange(num_paths)).reshape(-1)
+        return CountedSelection(map_fields(lambda values: values[rows], found.plans), found.law[copy])
     batch, vocab = draft.shape
     counts = np.tile(np.arange(1, num_paths + 1), batch)
     plans = balanced_plan(np.repeat(wanted, num_paths, axis=0), np.repeat(draft, num_paths, axis=0), counts)

@@ -1,15 +1,12 @@
 """Exact shortfalls of rules on toys, by enumeration, and of ours node by node where that is out of reach."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import comb
 
 import verifiers
-from spec_oracle.exact import emission_law, tokens_per_call
-from spec_oracle.optimum import (
-    block_transport_optimum,
-    multi_path_optimum,
-    proven_bound,
-    single_path_optimum,
-)
+from spec_oracle.exact import emission_law, merged_emission_law, tokens_per_call
+from spec_oracle.optimum import block_transport_optimum, multi_path_optimum, proven_bound
 from studies.carried_block import CarriedBlockVerifier
 from studies.selected_path import selected_path
 from studies.toys import Toy
@@ -34,28 +31,28 @@ RULES = (OURS, BALANCED, *PUBLISHED)
 MAX_TUPLES = {"canonical": 1024}
 """Where a rule's enumeration is slow, the most draft tuples it is tried on."""
 
+MAX_NODE_TUPLES = 300
+"""The most draft tuples of a node for a walk to be tried on a larger toy."""
+
+GAP = 5e-4
+"""How near the bounds of larger toys come to the optimum, in tokens."""
+
 MAX_TUPLES_CARRIED = 81
 NUM_CALLS = 3
 
 
 @dataclass(frozen=True)
 class Record:
-    """One toy: its ``optimum`` in tokens per call, and every rule's ``shortfall`` 1 - BE/optimum and TV."""
+    """One toy: its ``optimum`` in tokens per call, and every rule's ``shortfall`` 1 - BE/optimum and TV.
+
+    Of a larger toy the optimum is a bound, at most ``gap`` tokens above it.
+    """
 
     toy: Toy
     optimum: float
     shortfall: dict[str, float]
     total_variation: dict[str, float]
-
-
-@dataclass(frozen=True)
-class LargerRecord:
-    """One toy beyond enumeration: `OURS`, a bound on the optimum and `block`, in tokens per call."""
-
-    toy: Toy
-    ours: float
-    bound: float
-    block: float
+    gap: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -77,20 +74,33 @@ def measured(toy: Toy) -> Record:
     """Enumerate every rule on ``toy``."""
     optimum = float(multi_path_optimum(toy.instance).value)
     tried = [name for name in RULES if toy.num_tuples <= MAX_TUPLES.get(name, toy.num_tuples)]
-    laws = {name: emission_law(verifiers.get(name), toy.instance) for name in tried}
-    return Record(
-        toy,
-        optimum,
+    return Record(toy, optimum, *enumerated(toy, tried, optimum))
+
+
+def enumerated(toy: Toy, names: Iterable[str], optimum: float) -> tuple[dict[str, float], dict[str, float]]:
+    """Return shortfall and total variation of the named rules."""
+    laws = {name: merged_emission_law(verifiers.get(name), toy.instance) for name in names}
+    return (
         {name: float(1 - law.block_efficiency / optimum) for name, law in laws.items()},
         {name: float(law.total_variation) for name, law in laws.items()},
     )
 
 
-def measured_by_nodes(toy: Toy) -> LargerRecord:
-    """Measure ``toy`` without its draft tuples."""
+def measured_by_nodes(toy: Toy) -> Record:
+    """Measure ``toy`` without its draft tuples: `OURS`, what sees one path only, and walks."""
+    best = proven_bound(toy.instance, gap=GAP)
     _, tokens = selected_path(toy.instance)
-    bound, block = proven_bound(toy.instance).bound, single_path_optimum(toy.instance).value
-    return LargerRecord(toy, tokens, bound, float(block))
+    shortfall, variation = enumerated(toy, filter(lambda name: _is_by_nodes(name, toy), RULES), best.bound)
+    return Record(toy, best.bound, {OURS: 1 - tokens / best.bound, **shortfall}, variation, best.gap)
+
+
+def _is_by_nodes(name: str, toy: Toy) -> bool:
+    """Whether the rule is merged node by node, with few draft tuples at each."""
+    rule = verifiers.get(name)
+    vocab, _, paths = toy.size
+    tuples = comb(vocab + paths - 1, paths) if getattr(rule, "any_order", False) else vocab**paths
+    is_walk = getattr(rule, "walks", False) and tuples <= MAX_NODE_TUPLES
+    return is_walk or getattr(rule, "single_path", False)
 
 
 def measured_with_carry(toy: Toy) -> CarriedRecord:

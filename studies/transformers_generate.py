@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-VERSIONS = ("4.48.3", "5.0.0", "5.12.0", "5.16.0", "5.18.0", "5.23.0")
+VERSIONS = ("4.48.3", "5.0.0", "5.12.0", "5.15.0", "5.16.0", "5.18.0", "5.23.0")
 TOKENS = 3
 MOST_RUNS = 3000
 LOSSY = 1e-6 * TOKENS
@@ -36,8 +36,13 @@ COVERING = {
     "other tokenizer, unsorted": ("top-k", "stop token", "max_length"),
     "multi-token prediction": ("top-k", "stop token", "no repeated pairs"),
     "block diffusion": ("top-k", "stop token", "typical"),
+    "Gemma 4 assistant": ("top-k", "stop token", "sampling"),
 }
 """What versions are asked; the newest one also every other option, with the assistant."""
+
+
+LONGER = ((3, 4), (2, 6))
+"""Tokens of the vocabulary and of the text, of longer texts that the newest version is asked."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class Cell:
 
     generator: str
     option: str
+    vocab_size: int
+    tokens: int
     seconds: float = 0.0
     total_variation: float | None = None
     runs: int = 0
@@ -56,29 +63,28 @@ class Cell:
     error: str = ""
 
 
-def measured(generator: str, option: str) -> Cell:
-    """Enumerate texts of `TOKENS` tokens, with drafts and without."""
+def measured(generator: str, option: str, vocab_size: int = 3, tokens: int = TOKENS) -> Cell:
+    """Enumerate texts of ``tokens`` tokens, with drafts and without."""
     from spec_oracle.audit.evidence.engine_cases import Case, Compared
     from spec_oracle.errors import SpecOracleError
     from spec_oracle.systems.engine import EngineCode
     from spec_oracle.systems.engine_laws import enumerated_texts
     from spec_oracle.systems.hugging_face import Generate
 
-    started = time.process_time()
+    started, asked = time.process_time(), (generator, option, vocab_size, tokens)
     try:
-        code = EngineCode(Generate(generator, option))
+        code = EngineCode(Generate(generator, option, vocab_size))
         prompt = code.prompts[0]
-        plain = enumerated_texts(code, prompt, TOKENS, plain=True)
-        texts = enumerated_texts(code, prompt, TOKENS, most_runs=MOST_RUNS)
+        plain = enumerated_texts(code, prompt, tokens, plain=True)
+        texts = enumerated_texts(code, prompt, tokens, most_runs=MOST_RUNS)
     except ImportError:
-        return Cell(generator, option, error="none")
-    except SpecOracleError as error:
-        return Cell(generator, option, error=" ".join(str(error).split()))
-    compared = Compared(Case("", code, prompt), TOKENS, texts, plain.law)
+        return Cell(*asked, error="none")
+    except (SpecOracleError, ValueError) as error:  # some versions cannot build what they decode with
+        return Cell(*asked, error=" ".join(str(error).split()))
+    compared = Compared(Case("", code, prompt), tokens, texts, plain.law)
     gap = compared.gap
     return Cell(
-        generator,
-        option,
+        *asked,
         time.process_time() - started,
         compared.total_variation,
         texts.runs,
@@ -95,11 +101,16 @@ def measure(*, everything: bool) -> None:
     from spec_oracle.threads import one_torch_thread
 
     transformers.logging.set_verbosity_error()
+    asked: list[Any] = [
+        (generator, option)
+        for generator, options in COVERING.items()
+        for option in (OPTIONS if everything and generator == "assistant" else options)
+    ]
+    asked += [("assistant", "sampling", *sizes) for sizes in LONGER if everything]
     with one_torch_thread():
-        for generator, options in COVERING.items():
-            for option in OPTIONS if everything and generator == "assistant" else options:
-                sys.stdout.write(json.dumps(asdict(measured(generator, option))) + "\n")
-                sys.stdout.flush()
+        for some in asked:
+            sys.stdout.write(json.dumps(asdict(measured(*some))) + "\n")
+            sys.stdout.flush()
 
 
 def environment(version: str, folder: Path) -> Path:
@@ -128,10 +139,11 @@ Made by `python -m studies.transformers_generate`; do not edit.
 
 Each cell is the total variation between the exact law of `generate` with a drafter and that of `generate`
 without, for texts of up to {tokens} tokens of a random model of two layers (Llama; Mistral for sliding
-windows), 3 tokens, float64; drafts of up to 2 tokens. All random numbers of both were enumerated, in `runs`
-of generate. Logits pass through float32, which is good for about 1e-8. **Bold** is lossy; - was not asked
-of that version; *none*: the version has no such generator; (n): see the notes. Runs and seconds of
-processor time are those of the newest version. {count} cells took {seconds:.0f} s.
+windows; Gemma 4 for its assistant), 3 tokens, float64; drafts of up to 2 tokens. All random numbers of both
+were enumerated, in `runs` of generate; of a last token that nothing looks at, the law is read. Logits pass
+through float32, which is good for about 1e-8. **Bold** is lossy; - was not asked of that version; *none*:
+the version has no such generator; (n): see the notes. Runs and seconds of processor time are those of the
+newest version. {count} cells took {seconds:.0f} s.
 """
 
 
@@ -139,10 +151,10 @@ def page(found: dict[str, list[Cell]]) -> Iterator[str]:
     """Yield the lines of the page."""
     every = [cell for listed in found.values() for cell in listed]
     yield HEAD.format(tokens=TOKENS, count=len(every), seconds=sum(cell.seconds for cell in every))
-    cells = {(v, c.generator, c.option): c for v, listed in found.items() for c in listed}
+    cells = {(v, c.generator, c.option): c for v, of in found.items() for c in of if c.tokens == TOKENS}
     errors: dict[str, int] = {}
     for generator in COVERING:
-        options = [c.option for c in found[VERSIONS[-1]] if c.generator == generator]
+        options = [option for version, of, option in cells if (version, of) == (VERSIONS[-1], generator)]
         yield from ("", f"## {generator}", "", "| option | " + " | ".join(found) + " | runs | seconds |")
         yield "|---|" + "---|" * (len(found) + 2)
         for option in options:
@@ -150,6 +162,12 @@ def page(found: dict[str, list[Cell]]) -> Iterator[str]:
             last = row[-1]
             cost = [str(last.runs), f"{last.seconds:.1f}"] if last and last.runs else ["-", "-"]
             yield "| " + " | ".join([option, *(shown(cell, errors) for cell in row), *cost]) + " |"
+    yield from ("", f"## Longer texts of {VERSIONS[-1]}", "", "Sampling with the assistant.", "")
+    yield from ("| vocabulary | tokens | TV | runs | seconds |", "|---|---|---|---|---|")
+    for cell in found[VERSIONS[-1]]:
+        if cell.tokens > TOKENS:
+            size = f"| {cell.vocab_size} | {cell.tokens} | {shown(cell, errors)}"
+            yield f"{size} | {cell.runs} | {cell.seconds:.1f} |"
     yield from ("", "## Notes", "")
     yield from (f"{number}. `{error[:240]}`" for error, number in errors.items())
     yield from ("", "## Counterexamples", "")

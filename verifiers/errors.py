@@ -12,13 +12,18 @@ class InvalidInputError(SpecOracleError, ValueError):
     """An argument is malformed; the message names the argument, the offending index and the value."""
 
 
+_FEW = 20
+"""Names that a line may list."""
+
+
 def unknown(name: str, names: Iterable[str], what: str = "") -> str:
-    """Return "unknown WHAT NAME" with the nearest of the known names, where one is near, and all of them.
+    """Return "unknown WHAT NAME" with the nearest of the known names, where one is near, and all of a few.
 
     >>> unknown("blok", ["token", "block"], "verifier")
     "unknown verifier 'blok'; did you mean 'block'? known ones are token, block"
     """
     known = list(names)
     near = get_close_matches(name, known, n=1, cutoff=0.7)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"unknown {what and what + ' '}{name!r}; {hint}known ones are {', '.join(known)}"
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    listed = f"{' ' if near else '; '}known ones are {', '.join(known)}" if 0 < len(known) <= _FEW else ""
+    return f"unknown {what and what + ' '}{name!r}{hint}{listed}"

@@ -58,7 +58,7 @@ def audit_apart(
     names: Sequence[str],
     options: AuditOptions | None = None,
     isolation: Isolation | None = None,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
     own: Mapping[str, AuditOptions] = MappingProxyType({}),
 ) -> AuditReport:
     """Audit subjects given by name, each in a process of its own; reports do not depend on ``jobs``.
@@ -89,7 +89,7 @@ def audit_apart(
                     number = running.pop(future)
                     name, folder = names[number], folders[number]
                     reports[number] = _report(name, folder, future, how[number], alpha, limits)
-                    progress(f"[{len(reports)}/{len(names)}] {name}: {reports[number].verdict}")
+                    progress(f"{name}: {reports[number].verdict}", len(reports), len(names))
         except KeyboardInterrupt:
             for future in running:
                 future.cancel()

@@ -1,7 +1,7 @@
 """What an audit says: checks, verdicts, counterexamples, and the report that holds them."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -44,6 +44,17 @@ class Evidence(StrEnum):
     REPLAYED = "replayed"
     STATISTICAL = "statistical"
     NONE = "none"
+
+
+class Cover(StrEnum):
+    """What is known of the law at the shapes that share a size, a number type, ...; worst first."""
+
+    WRONG = "wrong"
+    PROVEN = "proven"
+    DRAWN = "drawn"
+    """Only drawn from; found right at the rates of the check."""
+    NOT_FOLLOWED = "not-followed"
+    UNTRIED = "untried"
 
 
 @dataclass(frozen=True)
@@ -139,7 +150,8 @@ class SubjectReport:
     ``total_variation`` is the largest over the instances tried (tokens' probability mass): exact, or as
     estimated from draws. ``figures`` are those of each instance, ``block_efficiency`` and ``optimum`` (tokens
     per call) their means. ``scope`` says in lines what the verdict covers; ``rule`` is the built-in verifier
-    that the subject declares to be, or was identified as, by equal laws. ``output`` is what the code under
+    that the subject declares to be, or was identified as, by equal laws. ``coverage`` is that of the check
+    `shapes`: axis, value, what is known there. ``output`` is what the code under
     test printed, shortened; ``error`` says why it could not be audited at all: a name that leads nowhere, or
     a fault of ours.
     """
@@ -158,6 +170,7 @@ class SubjectReport:
     version: str | None = None
     rule: str | None = None
     rule_identified: bool = False
+    coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     output: str = ""
     error: str = ""

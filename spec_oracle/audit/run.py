@@ -1,6 +1,6 @@
 """Runs the checks of subjects, in two loops: over the subjects, and over the registry of checks."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -18,11 +18,7 @@ from spec_oracle.statistics import split
 from spec_oracle.threads import one_torch_thread
 
 
-def audit(
-    *subjects: Any,
-    options: AuditOptions | None = None,
-    progress: Callable[[str], None] = lambda _: None,
-) -> AuditReport:
+def audit(*subjects: Any, options: AuditOptions | None = None) -> AuditReport:
     """Audit subjects given by name, as verifiers, as functions of the plain contract, or as `Subject`, here.
 
     Returns one report for all; raises `InvalidInputError` for a subject that does not exist. The run's alpha
@@ -31,11 +27,9 @@ def audit(
     """
     chosen = options or AuditOptions()
     listed = [as_subject(subject, chosen) for subject in subjects]
-    reports = []
-    for subject in listed:
-        reports.append(audit_subject(subject, chosen, split(chosen.alpha, len(listed))))
-        progress(f"[{len(reports)}/{len(listed)}] {subject.name}: {reports[-1].verdict}")
-    return AuditReport(tuple(reports), chosen.seed, chosen.alpha)
+    alpha = split(chosen.alpha, max(len(listed), 1))
+    reports = tuple(audit_subject(subject, chosen, alpha) for subject in listed)
+    return AuditReport(reports, chosen.seed, chosen.alpha)
 
 
 def as_subject(subject: Any, options: AuditOptions) -> Subject:
@@ -119,5 +113,6 @@ def report_on(
         version=facts.version,
         rule=facts.rule_at(options.draft_length) if facts.rule_at else found.rule,
         rule_identified=found.rule is not None,
+        coverage=found.coverage,
         notes=(*facts.notes, *found.notes),
     )

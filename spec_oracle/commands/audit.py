@@ -122,12 +122,13 @@ def add_audit(commands: Any) -> None:
 def _audit(options: Any) -> int:
     from spec_oracle.audit import AuditOptions
     from spec_oracle.audit.isolation import Isolation, audit_apart
-    from spec_oracle.audit.subjects.resolve import engine_availability, subject_list, subject_names
+    from spec_oracle.audit.subjects.resolve import engine_availability, listed, subject_names
     from spec_oracle.report import AUDIT_FORMATS
-    from spec_oracle.report.terminal import show, told
+    from spec_oracle.report.audit_text import list_to_text
+    from spec_oracle.report.terminal import told
 
     if options.list:
-        emit(options, subject_list())
+        _tell(options, list_to_text(listed()))
         return OK
     found = _configuration(options)
     given = _given(options, AuditOptions)
@@ -145,7 +146,7 @@ def _audit(options: Any) -> int:
         for line in missing:
             progress(f"not run: {line}")
     subjects = subjects or list(found.subjects or subject_names())
-    with told(len(subjects), progress) as tell:
+    with told() as tell:
         report = audit_apart(
             subjects,
             AuditOptions(**{**found.options, **given}),
@@ -154,12 +155,18 @@ def _audit(options: Any) -> int:
             own={name: found.options_of(name, **given) for name in subjects},
         )
     report = replace(beside_baseline(report), command=options.command_line)
-    text = AUDIT_FORMATS[options.format](report)
+    _tell(options, AUDIT_FORMATS[options.format](report))
+    return report.exit_code
+
+
+def _tell(options: Any, text: str) -> None:
+    """Write the result where it is wanted; text on a terminal is shown as terminals can."""
+    from spec_oracle.report.terminal import show
+
     if options.format == "text" and options.output is None:
         show(text)
     else:
         emit(options, text)
-    return report.exit_code
 
 
 def _baseline(options: Any, found: "Configuration") -> "Callable[[AuditReport], AuditReport]":
@@ -226,6 +233,7 @@ def _specimens(options: Any) -> int:
     from spec_oracle.kill_matrix.matrix import MatrixOptions, kill_matrix
     from spec_oracle.report import catalogue
     from spec_oracle.report import specimens as report
+    from spec_oracle.report.terminal import told
     from spec_oracle.specimens.registry import specimens
 
     if options.catalogue:
@@ -238,8 +246,9 @@ def _specimens(options: Any) -> int:
         if name not in known:
             raise InvalidInputError(f"specimen: {unknown(name, known)}")
     chosen = [known[name] for name in options.names or known]
-    matrix = kill_matrix(
-        chosen, MatrixOptions(alpha=options.alpha, seed=options.seed), progress, jobs=options.jobs
-    )
+    with told() as tell:
+        matrix = kill_matrix(
+            chosen, MatrixOptions(alpha=options.alpha, seed=options.seed), tell, jobs=options.jobs
+        )
     emit(options, report.FORMATS[options.format](replace(matrix, command=options.command_line)))
     return matrix.exit_code

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import time
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,6 @@ from spec_oracle.commands.options import (
     emit,
     positive,
     positive_number,
-    progress,
     rate,
 )
 from spec_oracle.errors import InvalidInputError
@@ -27,9 +25,6 @@ decoding. Texts of several tokens are drawn and compared with it, at a stated fa
 "lossy": the texts have another law, but for the false-alarm rate. Not covered: other prompts, filters,
 temperatures and loads; longer texts; and whether the served model is the one that you mean.
 """
-
-EVERY = 5.0
-"""Seconds between two lines of progress."""
 
 
 def add_audit_server(commands: Any) -> None:
@@ -101,6 +96,7 @@ def _audit_server(options: Any) -> int:
     from spec_oracle.audit.evidence.served import Plan, Served
     from spec_oracle.audit.subjects.server import ServerSubject
     from spec_oracle.report import AUDIT_FORMATS
+    from spec_oracle.report.terminal import told
     from spec_oracle.servers.apis import Sampling
     from spec_oracle.servers.client import Client, Limits
     from spec_oracle.servers.server import Server, connect
@@ -111,13 +107,13 @@ def _audit_server(options: Any) -> int:
     plan = Plan(options.tokens, options.requests, options.detect, options.seeded, options.assume_speculating)
     sampling = Sampling(options.temperature, options.top_k, options.top_p, _fields(options.field))
     limits = Limits(timeout=options.timeout, concurrency=options.concurrency)
-    told = _Told()
     with ExitStack() as open_:
+        tell = open_.enter_context(told())
 
         def connected(url: str) -> Server:
             client = open_.enter_context(Client(url, limits, options.api_key_env))
             names = {"api": options.api, "model": options.model, "prompts": options.prompt}
-            return connect(client, sampling, **names, progress=told)
+            return connect(client, sampling, **names, progress=tell)
 
         reference = connected(options.reference) if options.reference else None
         served = Served(connected(options.url), plan, reference, seed=options.seed)
@@ -138,20 +134,3 @@ def _fields(given: list[str]) -> dict[str, Any]:
         except ValueError:
             fields[name] = value
     return fields
-
-
-class _Told:
-    """Tells a person how far a check is: done, rate, and time left."""
-
-    def __init__(self) -> None:
-        self._what, self._start, self._told = "", 0.0, 0.0
-
-    def __call__(self, what: str, done: int, of: int) -> None:
-        now = time.monotonic()
-        if what != self._what:
-            self._what, self._start, self._told = what, now, now
-        if now - self._told < EVERY:
-            return
-        self._told, pace = now, done / max(now - self._start, 1e-9)
-        left = f" of {of}, {pace:.0f}/s, at most {(of - done) / max(pace, 1e-9):.0f} s left" if of else ""
-        progress(f"{what}: {done}{left}")

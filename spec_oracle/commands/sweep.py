@@ -21,17 +21,19 @@ def add_sweep(commands: Any) -> None:
 
 
 def _sweep(options: Any) -> int:
+    from spec_oracle.report.terminal import told
     from spec_oracle.sweeps import Plan, run
 
     plan = Plan.load(options.plan)
     output = options.output or options.plan.with_suffix(".jsonl")
-    run(
-        plan,
-        output,
-        jobs=options.jobs,
-        backend=options.backend,
-        scheduler=options.scheduler,
-        progress=lambda done, total: progress(f"{done} of {total} cells"),
-    )
+    with told() as tell:
+        run(
+            plan,
+            output,
+            jobs=options.jobs,
+            backend=options.backend,
+            scheduler=options.scheduler,
+            progress=tell,
+        )
     progress(f"{output}: {len(plan)} cells")
     return OK

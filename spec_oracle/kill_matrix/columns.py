@@ -5,6 +5,7 @@ number does not depend on the pace of the machine. Beside them stand the exact t
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -20,7 +21,9 @@ from spec_oracle.audit.evidence.watched import judged
 from spec_oracle.audit.facts import ROUNDING, Facts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.audit.subjects.resolve import of_engines
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
@@ -28,6 +31,8 @@ from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesErr
 from spec_oracle.plain import PlainCode, SubjectRaisedError, as_plain
 from spec_oracle.specimens.specimen import Specimen
 from spec_oracle.statistics import goodness_of_fit_by_chi_square
+from spec_oracle.systems.engine import as_list
+from spec_oracle.systems.engine_laws import enumerated
 from spec_oracle.systems.texts import decoded, unseeded
 from spec_oracle.toy import Instance
 
@@ -52,6 +57,8 @@ FEW_SHAPES = 8
 
 EXACT_INSTANCES = ("flat", "peaked", "zeros")
 YARDSTICK_DRAWS = 5000
+ENGINE_TOKENS, ENGINE_SECONDS = 3, 20.0
+"""How long texts of engines are, and what their checks may take that draw."""
 
 Column: TypeAlias = Callable[[], CheckResult]
 
@@ -65,6 +72,10 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
     if specimen.system is not None:
         system = SystemSubject(specimen.name, specimen.system, facts)
         return {**_checks(system, bench), YARDSTICK: partial(_first_token_of_system, system, bench)}
+    if specimen.engine is not None:
+        bench = replace(bench, tokens=ENGINE_TOKENS, budget=ENGINE_SECONDS)
+        engine = of_engines(specimen.name, {"": specimen.engine()}, facts)
+        return {**_checks(engine, bench), YARDSTICK: partial(_first_token_of_engine, engine, bench)}
     function = as_plain(specimen.verifier) if specimen.verifier is not None else specimen.function
     assert function is not None
     code = PlainCode(function, specimen.array)
@@ -115,7 +126,9 @@ def _first_token_of_function(code: PlainCode, bench: Bench) -> CheckResult:
     """Test the first token by chi-square: what most projects have, on a toy with a row for every prefix."""
     instance = bench.toys(1)["flat"]
     drafts = sampled_drafts(instance, YARDSTICK_DRAWS, checks_own_rng(bench.seed))
-    return settled(lambda: _tested(code(drafts, code.generator(bench.seed)).tokens[:, 0], instance, bench))
+    return settled(
+        lambda: _tested(code(drafts, code.generator(bench.seed)).tokens[:, 0], _first_row(instance), bench)
+    )
 
 
 def _first_token_of_system(subject: SystemSubject, bench: Bench) -> CheckResult:
@@ -124,13 +137,33 @@ def _first_token_of_system(subject: SystemSubject, bench: Bench) -> CheckResult:
     def test() -> CheckResult:
         system = subject.factory(subject.toys(bench)["flat"], bench.seed)
         _, steps = decoded(system, system.start(unseeded(YARDSTICK_DRAWS)), YARDSTICK_DRAWS, 1)
-        return _tested(steps[0].tokens[:, 0], system.instance, bench)
+        return _tested(steps[0].tokens[:, 0], _first_row(system.instance), bench)
 
     return settled(test)
 
 
-def _tested(tokens: Any, instance: Instance, bench: Bench) -> CheckResult:
-    law = instance.floats.target.conditional(())
+def _first_token_of_engine(subject: EngineSubject, bench: Bench) -> CheckResult:
+    """Test the first token of texts by chi-square: drawn from their law, which takes an engine too long."""
+
+    def test() -> CheckResult:
+        (case,) = subject.cases(bench)
+        texts = enumerated(
+            case.code,
+            lambda engine: as_list(engine.generate(list(case.prompt), ENGINE_TOKENS)),
+            lambda text: int(text[0]),
+            YARDSTICK_DRAWS,
+        )
+        tokens = checks_own_rng(bench.seed).choice([*texts.law], YARDSTICK_DRAWS, p=[*texts.law.values()])
+        return _tested(tokens, case.code.row(case.prompt), bench)
+
+    return settled(test)
+
+
+def _first_row(instance: Instance) -> Any:
+    return instance.floats.target.conditional(())
+
+
+def _tested(tokens: Any, law: Any, bench: Bench) -> CheckResult:
     fit = goodness_of_fit_by_chi_square(np.bincount(tokens, minlength=len(law)), law, alpha=bench.alpha)
     status = Status.PASSED if fit.passed else Status.FAILED
     return CheckResult(YARDSTICK, status, str(fit), bench.alpha, YARDSTICK_DRAWS)

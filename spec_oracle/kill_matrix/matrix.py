@@ -124,7 +124,7 @@ class KillMatrix:
 def kill_matrix(
     listed: Iterable[Specimen],
     options: MatrixOptions | None = None,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
     *,
     jobs: int = 1,
 ) -> KillMatrix:
@@ -139,7 +139,7 @@ def kill_matrix(
     run = Parallel(n_jobs=jobs, return_as="generator")
     for position, row in enumerate(run(delayed(matrix_row)(one, chosen, alpha) for one in every), start=1):
         verdict = "stands" if not row.killers else f"killed by {', '.join(row.killers)}"
-        progress(f"[{position}/{len(every)}] {row.specimen.name}: {verdict} ({row.seconds:.1f} s)")
+        progress(f"{row.specimen.name}: {verdict} ({row.seconds:.1f} s)", position, len(every))
         rows.append(row)
     return KillMatrix(tuple(rows), chosen)
 

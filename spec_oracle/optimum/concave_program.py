@@ -6,9 +6,9 @@ The concave problem of docs/theory.md, "Budgets and the optimum", is a linear pr
                                             w(M) <= H(q(M)) for every set M of nodes, none below another,
 
 with w(v) = p(v) c(v). HiGHS solves it with the sets found so far. A solution is laid out over the paths as
-evenly as it can be; of the level sets of that law those that hold too much are added. They are looked for
-half way between the solution and the best budgets that can be served, where they cut deepest; a set that has
-long had slack is dropped.
+evenly as it can be; of the level sets of that law those that hold too much are added. They are looked for at
+several places between the best budgets that can be served and the solution: the nearer to those that can be
+served, the deeper they cut. A set that has had slack for some rounds is dropped.
 """
 
 import numpy as np
@@ -20,39 +20,36 @@ from spec_oracle.optimum.flow_program import FloatOptimum, matrix
 from spec_oracle.optimum.paths import IndependentPaths
 
 MAX_ROUNDS = 300
-SETS_A_ROUND = 30
-PATIENCE = 20
+PLACES = (0.1, 0.4, 1.0)
+"""Where sets are looked for, as shares of the way from the budgets that can be served to the solution."""
+
+SETS_A_PLACE = 20
+PATIENCE = 12
 """Rounds that a set is kept while it has slack."""
 
 FEASIBILITY = 1e-10
 SLACK = 3e-10
 """What HiGHS takes for satisfied, and from where on a set counts as violated, or as slack."""
 
-AGREEMENT = 1e-10
-"""How near the best budgets that can be served come to the program's, in tokens, before it ends."""
-
 
 def concave_optimum(
-    target: NDArray[np.float64], ceiling: NDArray[np.int64], paths: IndependentPaths
+    target: NDArray[np.float64], ceiling: NDArray[np.int64], paths: IndependentPaths, gap: float
 ) -> FloatOptimum | None:
     """Return the optimum that HiGHS finds, None if it finds none; ``paths`` in floats.
 
-    Arguments as in `cutting_planes.best_budgets`. Its budgets can be served; its sets have multipliers.
+    Arguments as in `drafts.float_optimum`. Its budgets can be served; its sets have multipliers.
     """
     program = _Program(target, ceiling, paths)
     served = paths.budgets_under(paths.leaves, target, ceiling)
     for _ in range(MAX_ROUNDS):
         if not program.solve():
             return None
-        for point in ((program.budgets + served) / 2, program.budgets):
-            ratio = paths.even_ratios(target * point)
-            candidate = paths.budgets_under(paths.within_capacity(ratio), target, ceiling)
-            served = max(served, candidate, key=target.dot)
-            if program.add_sets(ratio):
-                break
-        else:
-            break
-        if target @ (program.budgets - served) < AGREEMENT:
+        way = program.budgets - served
+        ratios = [paths.even_ratios(target * (served + place * way)) for place in PLACES]
+        laws = [paths.within_capacity(ratio) for ratio in ratios]
+        candidates = [paths.budgets_under(law, target, ceiling) for law in laws]
+        served = max(served, *candidates, key=target.dot)
+        if target @ (program.budgets - served) < gap or not program.add_sets(ratios):
             break
     return program.optimum(served)
 
@@ -102,15 +99,17 @@ class _Program:
             self._idle = np.where(result.ineqlin.residual[first:] > SLACK, self._idle + 1, 0)
         return bool(result.success)
 
-    def add_sets(self, ratio: NDArray[np.float64]) -> bool:
-        """Add level sets of s/q = ``ratio`` that hold too much; False if there is no new one."""
-        levels = self._paths.levels(ratio)
-        ends = np.flatnonzero(levels.ends & (levels.wanted > levels.allowed + SLACK))
-        few = np.linspace(0, len(ends), min(len(ends), SETS_A_ROUND), endpoint=False, dtype=np.int64)
-        found = self._paths.closed(levels, ends[few])
+    def add_sets(self, ratios: list[NDArray[np.float64]]) -> bool:
+        """Add level sets of laws of s/q = ``ratios`` that hold too much; False if there is no new one."""
         known = {inside.tobytes() for inside in self._inside}
-        self._new = found[[inside.tobytes() not in known for inside in found]]
-        return bool(len(self._new))
+        new: dict[bytes, NDArray[np.bool_]] = {}
+        for levels in map(self._paths.levels, ratios):
+            ends = np.flatnonzero(levels.ends & (levels.wanted > levels.allowed + SLACK))
+            few = np.linspace(0, len(ends), min(len(ends), SETS_A_PLACE), endpoint=False, dtype=np.int64)
+            new |= {inside.tobytes(): inside for inside in self._paths.closed(levels, ends[few])}
+        fresh = [inside for key, inside in new.items() if key not in known]
+        self._new = np.array(fresh, dtype=bool).reshape(-1, len(self.budgets))
+        return bool(fresh)
 
     def optimum(self, served: NDArray[np.float64]) -> FloatOptimum:
         """Return the budgets that can be ``served``; potentials and tight sets are the last solution's."""

@@ -22,6 +22,9 @@ Drafts: TypeAlias = IndependentPaths | DraftTrees
 MAX_CONTEXTS = 5_000
 """Contexts of up to L tokens that a program may have."""
 
+AGREEMENT = 1e-10
+"""How near budgets that can be served come to the bound, in tokens, unless less is asked for."""
+
 
 def drafts_of(instance: Instance, drafting: Drafting) -> Drafts:
     """Return what ``drafting`` allows on ``instance``; raises `InvalidInputError` for one too large."""
@@ -34,12 +37,15 @@ def drafts_of(instance: Instance, drafting: Drafting) -> Drafts:
     return draft_trees(instance, drafting)
 
 
-def float_optimum(target: NDArray[Any], ceiling: NDArray[np.int64], drafts: Drafts) -> FloatOptimum | None:
+def float_optimum(
+    target: NDArray[Any], ceiling: NDArray[np.int64], drafts: Drafts, gap: float = AGREEMENT
+) -> FloatOptimum | None:
     """Return the optimum that HiGHS finds, None if it finds none.
 
-    Arguments as in `cutting_planes.best_budgets`, rationals or floats.
+    Arguments as in `cutting_planes.best_budgets`, rationals or floats. Over independent paths the search ends
+    where the optimum is known to ``gap`` tokens.
     """
     mass = target.astype(np.float64)
     if isinstance(drafts, IndependentPaths):
-        return concave_optimum(mass, ceiling, drafts.floats)
+        return concave_optimum(mass, ceiling, drafts.floats, gap)
     return flow_optimum(mass, ceiling, drafts)

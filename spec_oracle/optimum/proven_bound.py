@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.optimum.drafts import Drafts, drafts_of, float_optimum
+from spec_oracle.optimum.drafts import AGREEMENT, Drafts, drafts_of, float_optimum
 from spec_oracle.toy import Instance
 from spec_oracle.validation import require_instance_of
 from verifiers import Drafting
@@ -34,11 +34,16 @@ class ProvenBound:
 
 
 def proven_bound(
-    instance: Instance, *, drafting: Drafting = Drafting.INDEPENDENT, carry_over: bool = False
+    instance: Instance,
+    *,
+    drafting: Drafting = Drafting.INDEPENDENT,
+    carry_over: bool = False,
+    gap: float = AGREEMENT,
 ) -> ProvenBound:
     """Bound the block efficiency of any lossless verifier of ``instance``, in tokens, in float64.
 
-    The same two programs as `multi_path_optimum` and, with ``carry_over``, `block_transport_optimum`. Raises
+    The same two programs as `multi_path_optimum` and, with ``carry_over``, `block_transport_optimum`. Over
+    independent paths the search ends where bound and attained are within ``gap`` tokens. Raises
     `SpecOracleError` where HiGHS finds no optimum and `InvalidInputError` past the limit on contexts or draft
     tuples.
     """
@@ -47,7 +52,7 @@ def proven_bound(
     prefixes = drafts.prefixes
     target = prefixes.joint(numbers.target).astype(np.float64)
     ceiling = np.zeros_like(prefixes.parent) if carry_over else prefixes.parent
-    best = float_optimum(target, ceiling, drafts)
+    best = float_optimum(target, ceiling, drafts, gap)
     if best is None:
         raise SpecOracleError("optimum: HiGHS found no solution of a program that has one")
     return ProvenBound(

@@ -62,6 +62,7 @@ def law_after(
             max_branches=max_branches,
             max_seconds=max_seconds,
             looked_at=None if in_full else {-1, *np.unique(drafts.tokens[request]).tolist()},
+            leave_open=not in_full,
         )
         leaves = Leaves(drafts.vocab_size)
         try:

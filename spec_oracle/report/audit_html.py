@@ -1,18 +1,26 @@
 """An audit as one self-contained HTML page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 
 from spec_oracle.audit import AuditReport, Counterexample, SubjectReport
-from spec_oracle.audit.results import TextCounterexample
+from spec_oracle.audit.results import Cover, TextCounterexample
 from spec_oracle.report.audit_text import HEAD, audit_rows, counterexample_text, summary
 from spec_oracle.report.drawings import length_chart, text_tree
 from spec_oracle.report.numbers import short
-from spec_oracle.report.page import cell, page
+from spec_oracle.report.page import cell, heat, heat_map, page
 from spec_oracle.version import tool_version
 
 _SIGNS = {"lossless": "✓", "lossy": "✗", "inconclusive": "?", "declared-lossy": "!"}
+
+_COVERED = {
+    Cover.PROVEN: "✓ ",
+    Cover.DRAWN: "≈ ",
+    Cover.WRONG: "✗ ",
+    Cover.NOT_FOLLOWED: "? ",
+    Cover.UNTRIED: "– ",
+}
 
 
 def audit_to_html(report: AuditReport) -> str:
@@ -28,8 +36,21 @@ def audit_to_html(report: AuditReport) -> str:
         "spec-oracle audit",
         f'<p class="muted">{made}</p>\n<p><strong>{escape(summary(report))}</strong></p>\n'
         f'<table class="stacked"><thead><tr>{head}</tr></thead><tbody>\n{table}\n</tbody></table>\n'
+        + (_matrix(report.subjects) if len(report.subjects) > 1 else "")
         + "\n".join(map(_subject, report.subjects)),
     )
+
+
+def _matrix(subjects: Sequence[SubjectReport]) -> str:
+    """Return the map of all checks of all subjects."""
+    names = list(dict.fromkeys(check.name for subject in subjects for check in subject.checks))
+    rows = []
+    for subject in subjects:
+        by_name = {check.name: check for check in subject.checks}
+        cells = "".join(heat(by_name.get(name)) for name in names)
+        rows.append(f"<tr><th>{escape(subject.subject)}</th>{cells}</tr>")
+    legend = "dot: passed, X: failed, ?: inconclusive, blank: not run or does not apply"
+    return f'<h3>Checks <span class="muted">{legend}</span></h3>\n{heat_map(("", *names), rows)}\n'
 
 
 def _row(cells: tuple[str, ...], subject: SubjectReport) -> str:
@@ -60,6 +81,8 @@ def _subject(subject: SubjectReport) -> str:
     ]
     if subject.figures:
         parts.append(_laws(subject))
+    if subject.coverage:
+        parts.append(_coverage(subject.coverage))
     if subject.counterexample is not None:
         parts.append(_counterexample(subject.counterexample))
     if subject.output:
@@ -98,6 +121,21 @@ def _laws(subject: SubjectReport) -> str:
     told = f"laws as found{marks}; tokens per call, of the optimum"
     title = f'<h3>Accepted tokens <span class="muted">{escape(told)}</span></h3>'
     return f'{title}\n<div class="charts">\n{charts}\n</div>'
+
+
+def _coverage(coverage: Mapping[str, Mapping[str, Cover]]) -> str:
+    """Return a row of values an axis, each with what is known of it by colour and sign."""
+    rows = "\n".join(
+        f"<dt>{escape(axis.replace('_', ' '))}</dt><dd>"
+        + "".join(
+            f'<span class="{cover}">{_COVERED[cover]}{escape(value)}</span>'
+            for value, cover in values.items()
+        )
+        + "</dd>"
+        for axis, values in coverage.items()
+    )
+    told = ", ".join(f"{sign}{cover.value.replace('-', ' ')}".strip() for cover, sign in _COVERED.items())
+    return f'<h3>Shapes <span class="muted">{escape(told)}</span></h3>\n<dl class="coverage">\n{rows}\n</dl>'
 
 
 def _counterexample(found: Counterexample | TextCounterexample) -> str:

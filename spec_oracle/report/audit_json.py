@@ -34,6 +34,7 @@ def _subject(report: SubjectReport) -> dict[str, Any]:
         "verdict": report.verdict.value,
         "evidence": report.evidence.value,
         "scope": list(report.scope),
+        "coverage": report.coverage,
         "total_variation": plain(report.total_variation),
         "smallest_detectable_tv": plain(report.smallest_detectable_tv),
         "alpha": report.alpha,

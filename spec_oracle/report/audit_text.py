@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import groupby
 
 from spec_oracle.audit import AuditReport, CheckResult, Counterexample, Status, SubjectReport
 from spec_oracle.audit.evidence.engine_cases import counted, text_of
 from spec_oracle.audit.results import TextCounterexample
+from spec_oracle.audit.subjects.resolve import Listed
 from spec_oracle.report.numbers import short
 from spec_oracle.report.table import markdown_table, text_table
 from spec_oracle.toy import Instance, ToyModel, context_text
@@ -94,6 +96,18 @@ def _remarks(subject: SubjectReport) -> list[str]:
     return [*check_lines(subject.checks), *(f"note: {note}" for note in subject.notes), *printed]
 
 
+def list_to_text(listed: Iterable[Listed]) -> str:
+    """Return what can be audited by name: a table a group, and how to get what is not here."""
+    parts = [
+        text_table(
+            (group, "verifies", "what it is"), [(one.name, one.verifies, one.about) for one in members]
+        )
+        for group, members in groupby(listed, lambda one: one.group)
+    ]
+    hint = "`spec-oracle audit NAME` says how to get an engine that is not here; your code: module:object"
+    return "\n\n".join([*parts, hint]) + "\n"
+
+
 def check_lines(checks: Iterable[CheckResult]) -> Iterator[str]:
     """Yield a line for every check that failed or could not tell, and one for each reason not to run."""
     untried: dict[tuple[Status, str], list[str]] = {}
@@ -141,26 +155,18 @@ def _of_texts(found: TextCounterexample) -> str:
 def _of_an_instance(found: Counterexample) -> str:
     instance, gap = found.instance, found.gap
     if instance is None:
-        return _text_counterexample(found)
-    size = (
-        f"{instance.vocab_size} tokens, draft length {instance.draft_length}, "
-        f"{instance.num_paths} path{'s' * (instance.num_paths > 1)}"
-    )
+        size = f"prompt {context_text(found.prompt)}, {counted(found.tokens or 0, 'token')}"
+        text, rows = text_of(gap.sequence), []
+    else:
+        size = (
+            f"{instance.vocab_size} tokens, draft length {instance.draft_length}, "
+            f"{counted(instance.num_paths, 'path')}"
+        )
+        text, rows = context_text(gap.sequence), instance_lines(instance)
     lines = [
         f"  smallest counterexample: {size}; total variation {short(found.total_variation)}",
-        *instance_lines(instance),
-        f"  text {context_text(gap.sequence)}: expected {short(gap.expected)}, actual {short(gap.actual)}",
-        f"  reproduce: {found.reproduce}",
-    ]
-    return "\n".join(lines)
-
-
-def _text_counterexample(found: Counterexample) -> str:
-    gap, prompt = found.gap, context_text(found.prompt)
-    size = counted(found.tokens or 0, "token")
-    lines = [
-        f"  smallest counterexample: prompt {prompt}, {size}; total variation {short(found.total_variation)}",
-        f"  text {text_of(gap.sequence)}: expected {short(gap.expected)}, actual {short(gap.actual)}",
+        *rows,
+        f"  text {text}: expected {short(gap.expected)}, actual {short(gap.actual)}",
         f"  reproduce: {found.reproduce}",
     ]
     return "\n".join(lines)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from spec_oracle.audit.results import InstanceFigures
+from spec_oracle.efficiency import Sweep
 from spec_oracle.report.numbers import short
 from spec_oracle.toy import Instance
 
@@ -17,6 +18,15 @@ _ROWS = 60
 """Rows of a tree that a reader still follows."""
 
 _EQUAL = 1e-9
+
+_FOUND, _FAINT = "var(--found, #4269d0)", "var(--line, #8886)"
+
+
+def _svg(width: int, height: int, told: str, body: str) -> str:
+    return (
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(told)}" fill="currentColor" '
+        f'font-size="11" font-family="system-ui, sans-serif">{body}</svg>'
+    )
 
 
 def length_chart(figures: InstanceFigures) -> str:
@@ -28,21 +38,41 @@ def length_chart(figures: InstanceFigures) -> str:
         left, height = tau * step + step * 0.15, tall * mass
         bars.append(
             f'<rect x="{left:.1f}" y="{_HEIGHT - _FOOT - height:.1f}" width="{step * 0.7:.1f}" '
-            f'height="{height:.1f}" fill="var(--found)"/>'
+            f'height="{height:.1f}" fill="{_FOUND}"/>'
             f'<text x="{(tau + 0.5) * step:.1f}" y="{_HEIGHT - 3}" text-anchor="middle">{tau}</text>'
         )
     for tau, mass in enumerate(figures.of_rule):
         level = _HEIGHT - _FOOT - tall * mass
         bars.append(
             f'<line x1="{tau * step + 2:.1f}" x2="{(tau + 1) * step - 2:.1f}" y1="{level:.1f}" '
-            f'y2="{level:.1f}" stroke="var(--of-rule)" stroke-width="2"/>'
+            f'y2="{level:.1f}" stroke="currentColor" stroke-width="2"/>'
         )
     told = ", ".join(f"{tau}: {100 * mass:.1f} %" for tau, mass in enumerate(figures.accepted_length))
     base = _HEIGHT - _FOOT
-    return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="accepted tokens, {escape(told)}">'
-        f'<line x1="0" x2="{_WIDTH}" y1="{base}" y2="{base}" stroke="var(--line)"/>{"".join(bars)}</svg>'
-    )
+    axis = f'<line x1="0" x2="{_WIDTH}" y1="{base}" y2="{base}" stroke="{_FAINT}"/>'
+    return _svg(_WIDTH, _HEIGHT, f"accepted tokens, {told}", axis + "".join(bars))
+
+
+def sweep_chart(sweep: Sweep) -> str:
+    """Return tokens per call while K or L grows: the optimum as a thick line, the verifier's below it."""
+    top = max(*sweep.optimum, *sweep.block_efficiency)
+    across = [40 + 220 * i / max(len(sweep.at) - 1, 1) for i in range(len(sweep.at))]
+    told, parts = [], [f'<line x1="20" x2="280" y1="130" y2="130" stroke="{_FAINT}"/>']
+    for x, at, tokens, best in zip(across, sweep.at, sweep.block_efficiency, sweep.optimum, strict=True):
+        told.append(f"{at}: {tokens:.3f} of {best:.3f}")
+        parts.append(f'<text x="{x:.0f}" y="146" text-anchor="middle">{at}</text>')
+    for values, colour, stroke, above in (
+        (sweep.optimum, "currentColor", 4, -7),
+        (sweep.block_efficiency, _FOUND, 2, 15),
+    ):
+        down = [20 + 90 * (top - value) / (top - 1) for value in values]
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, down, strict=True))
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="{stroke}"/>')
+        parts += [
+            f'<text x="{x:.0f}" y="{y + above:.1f}" fill="{colour}" text-anchor="middle">{value:.3f}</text>'
+            for x, y, value in zip(across, down, values, strict=True)
+        ]
+    return _svg(300, 150, f"tokens per call, {', '.join(told)}", "".join(parts))
 
 
 @dataclass(frozen=True)
@@ -66,11 +96,8 @@ def text_tree(instance: Instance, actual: Sequence[Any]) -> str:
         threshold = max(2 * threshold, 1e-4)
     indent = _INDENT * (len(levels) - 1) + 30
     rows = "".join(_row(node, number, indent) for number, node in enumerate(nodes))
-    size = f"{_LINE + indent - 86} {_ROW * len(nodes)}"
-    return (
-        f'<svg viewBox="0 0 {size}" role="img" aria-label="tree of texts with expected and actual masses">'
-        f"{rows}</svg>"
-    )
+    told = "tree of texts with expected and actual masses"
+    return _svg(_LINE + indent - 86, _ROW * len(nodes), told, rows)
 
 
 def _levels(instance: Instance, found: Sequence[Any]) -> list[dict[tuple[int, ...], _Node]]:
@@ -106,11 +133,11 @@ def _row(node: _Node, number: int, indent: int) -> str:
     """Return one row: the last token at its depth, two bars, and the masses."""
     depth, top = len(node.context), number * _ROW
     differs = abs(float(node.actual) - float(node.expected)) > _EQUAL
-    colour, kind = ("var(--bad)", "") if differs else ("var(--found)", "muted")
+    colour, kind = ("var(--bad)", "") if differs else (_FOUND, "muted")
     masses = f"{short(node.expected)} → {short(node.actual)}" if differs else short(node.expected)
     left = _INDENT * depth + 4
     stem = (
-        f'<path d="M{left - _INDENT + 4} {top - 6}V{top + 12}H{left - 2}" fill="none" stroke="var(--line)"/>'
+        f'<path d="M{left - _INDENT + 4} {top - 6}V{top + 12}H{left - 2}" fill="none" stroke="{_FAINT}"/>'
         if depth
         else ""
     )
@@ -118,7 +145,7 @@ def _row(node: _Node, number: int, indent: int) -> str:
     expected, actual = (max(float(mass), 0.0) * _BARS for mass in (node.expected, node.actual))
     return (
         f'{stem}<text x="{left}" y="{top + 16}" font-weight="600">{name}</text>'
-        f'<rect x="{indent}" y="{top + 5}" width="{expected:.1f}" height="6" fill="var(--muted)"/>'
+        f'<rect x="{indent}" y="{top + 5}" width="{expected:.1f}" height="6" opacity=".5"/>'
         f'<rect x="{indent}" y="{top + 12}" width="{actual:.1f}" height="6" fill="{colour}"/>'
         f'<text x="{indent + _BARS + 8}" y="{top + 16}" class="{kind}">{escape(masses)}</text>'
     )

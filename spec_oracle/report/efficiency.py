@@ -29,7 +29,8 @@ def to_json(results: Iterable[Efficiency]) -> list[dict[str, Any]]:
 HEAD = ("verifier", "tokens/call", "TV", "P(accepted = 0, 1, ...)", "optimum", "share", "headroom")
 
 
-def _cells(result: Efficiency) -> tuple[str, ...]:
+def cells(result: Efficiency) -> tuple[str, ...]:
+    """Return the row of a table under `HEAD`."""
     share = result.share
     return (
         result.verifier,
@@ -53,14 +54,14 @@ def to_text(results: Sequence[Efficiency]) -> str:
             f"{short(best.multi_path, 6)} with all, {short(best.block_transport, 6)} with carry-over"
         )
         parts.append(
-            title + "\n\n" + text_table(HEAD, [_cells(result) for result in mine], right=(1, 2, 4, 5, 6))
+            title + "\n\n" + text_table(HEAD, [cells(result) for result in mine], right=(1, 2, 4, 5, 6))
         )
     return "\n\n".join(parts) + "\n"
 
 
 def to_markdown(results: Sequence[Efficiency]) -> str:
     """Return one Markdown table for all files."""
-    return markdown_table(("file", *HEAD), [(result.file, *_cells(result)) for result in results]) + "\n"
+    return markdown_table(("file", *HEAD), [(result.file, *cells(result)) for result in results]) + "\n"
 
 
 FORMATS: dict[str, Callable[[Sequence[Efficiency]], str]] = {

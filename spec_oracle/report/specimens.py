@@ -6,17 +6,15 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from spec_oracle.audit.results import UNTRIED, Status
 from spec_oracle.kill_matrix.columns import COLUMNS
 from spec_oracle.kill_matrix.matrix import SAMPLING_MUST_FIND, KillMatrix, MatrixRow
 from spec_oracle.report.audit_json import header
 from spec_oracle.report.numbers import plain, short
-from spec_oracle.report.page import page
+from spec_oracle.report.page import MARKS, heat, heat_map, page
 from spec_oracle.report.table import markdown_table, text_table
 from spec_oracle.specimens.catalogue import MUTANT
 from spec_oracle.version import tool_version
 
-_MARKS = {Status.FAILED: "X", Status.PASSED: ".", Status.INCONCLUSIVE: "?", **dict.fromkeys(UNTRIED, "")}
 _HEAD = ("specimen", "id", *COLUMNS, "TV", "draws", "first killer")
 
 _LEGEND = (
@@ -79,7 +77,7 @@ def _cells(row: MatrixRow) -> tuple[str, ...]:
     return (
         row.specimen.name,
         row.specimen.catalogue_id,
-        *(_MARKS[row.results[column].status] for column in COLUMNS),
+        *(MARKS[row.results[column].status] for column in COLUMNS),
         short(row.total_variation, 2),
         str(row.draws),
         _first_killer(row),
@@ -168,20 +166,15 @@ def _linked(row: MatrixRow) -> tuple[str, ...]:
 
 def to_html(matrix: KillMatrix) -> str:
     """Return the matrix as one self-contained page: a heat map, details on hover."""
-    head = "".join(f"<th>{escape(title)}</th>" for title in _HEAD)
-    body = "\n".join(_html_row(row) for row in matrix.rows)
     return page(
         "Which check kills which specimen",
         f"<pre>{escape(summary(matrix))}</pre>\n<p>{escape(_LEGEND)}</p>\n"
-        f'<div class="matrix"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>',
+        f"{heat_map(_HEAD, map(_html_row, matrix.rows))}",
     )
 
 
 def _html_row(row: MatrixRow) -> str:
-    cells = "".join(
-        f'<td class="{result.status.value}" title="{escape(result.detail)}">{_MARKS[result.status]}</td>'
-        for result in row.results.values()
-    )
+    cells = "".join(map(heat, row.results.values()))
     return (
         f'<tr class="{"right" if row.as_expected else "wrong"}">'
         f'<th title="{escape(row.specimen.defect)}">{escape(row.specimen.name)}</th>'

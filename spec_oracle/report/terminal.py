@@ -4,6 +4,7 @@ Where there is no terminal, text stays as it is: plain.
 """
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
@@ -15,6 +16,9 @@ from rich.theme import Theme
 
 PATIENCE = 2.0
 """Seconds of work before a bar appears."""
+
+EVERY = 5.0
+"""Seconds between two lines on the same work, where there is no bar."""
 
 _THEME = Theme({"good": "green", "bad": "bold red", "open": "yellow"})
 
@@ -28,37 +32,49 @@ class _Verdicts(RegexHighlighter):
 
 
 def show(text: str, console: Console | None = None) -> None:
-    """Write a report to stdout, or to a console: a table up to the first empty line, and what follows it."""
+    """Write a report to stdout, or to a console; paragraphs ruled off under a heading are tables."""
     shown = console or Console()
     if not shown.is_terminal:
         sys.stdout.write(text)
         return
     with shown.use_theme(_THEME):
-        table, _, rest = text.partition("\n\n")
         verdicts = _Verdicts()
-        shown.print(verdicts(table), no_wrap=True, overflow="ellipsis")
-        shown.print()
-        shown.print(verdicts(rest), end="")
+        for number, part in enumerate(text.removesuffix("\n").split("\n\n")):
+            is_table = part.partition("\n")[2].startswith("-")
+            shown.print(
+                "\n" * (number > 0),
+                verdicts(part),
+                no_wrap=is_table,
+                overflow="ellipsis" if is_table else None,
+                sep="",
+            )
 
 
 @contextmanager
-def told(
-    total: int, plain: Callable[[str], None], console: Console | None = None
-) -> Iterator[Callable[[str], None]]:
-    """Yield what tells that one of ``total`` pieces of work is done: a bar with the time left, or lines."""
+def told(console: Console | None = None) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield ``tell(what, done, of)``, 0 for what nobody knows: a line for all that is new, and how far it is.
+
+    On a terminal that is a bar with the time left; elsewhere the same line again, now and then.
+    """
     shown = console or Console(stderr=True)
-    if not shown.is_terminal:
-        yield plain
-        return
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=shown, transient=True)
-    task = bar.add_task("", total=total)
+    bar = Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal)
+    task = bar.add_task("", total=None)
     later = Timer(PATIENCE, bar.start)
     later.start()
+    last, at = "", 0.0
 
-    def tell(line: str) -> None:
-        shown.print(line, markup=False, highlight=False)
-        bar.advance(task)
+    def tell(what: str, done: int, of: int) -> None:
+        nonlocal last, at
+        bar.update(task, completed=done, total=of or None)
+        now, line = time.monotonic(), f"[{done}/{of}] {what}" if of else f"[{done}] {what}"
+        if what == last:
+            if shown.is_terminal or now - at < EVERY:
+                return
+            left = bar.tasks[0].time_remaining
+            line += "" if left is None else f", {left:.0f} s left"
+        last, at = what, now
+        shown.print(line, markup=False, highlight=False, soft_wrap=True)
 
     try:
         yield tell

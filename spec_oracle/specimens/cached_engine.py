@@ -42,7 +42,7 @@ class Reader:
 
     def forget(self, count: int) -> None:
         """Take back the last tokens."""
-        if count > 0:
+        if count > 0 and self.length:
             self.past.crop(-count)
             self.length -= count
 
@@ -73,7 +73,8 @@ def draw(weights: Row) -> int:
     """Draw a token."""
     import torch
 
-    return int(torch.multinomial(weights, num_samples=1))
+    token: int = torch.multinomial(weights, num_samples=1).item()
+    return token
 
 
 def passes(chance: Any) -> bool:
@@ -127,7 +128,7 @@ def not_read(after: list[int], before: list[int], kept: int) -> list[int]:
 
 def trimmed(emitted: list[int], left: int, stop_token: int | None) -> list[int]:
     """Cut what follows a stop token or exceeds the budget."""
-    if stop_token in emitted:
+    if stop_token is not None and stop_token in emitted:
         emitted = emitted[: emitted.index(stop_token) + 1]
     return emitted[:left]
 
@@ -185,7 +186,7 @@ class Generation:
         kept = parts.finish(emitted, self.left, options.stop_token)
         self.text += kept
         self.left -= len(kept)
-        self.is_over = self.left <= 0 or (bool(kept) and kept[-1] == options.stop_token)
+        self.is_over = self.left <= 0 or (options.stop_token is not None and options.stop_token in kept[-1:])
         self.calls += 1
         self.engine.drafted += len(drafts)
         self.engine.accepted += accepted

@@ -12,27 +12,20 @@ _FAMILIES = {
     1: (
         *("chain", "foreign.controls", "foreign.defects", "foreign.torch_batches", "foreign.shapes"),
         *("inputs", "batching", "drafting", "randomness", "positions", "controls", "coupling"),
+        "cached_defects",
     ),
     2: ("multipath", "foreign.paths", "foreign.shapes"),
 }
 """Modules whose import registers specimens, by the number of paths that these need."""
 
-_NEEDS_TORCH = "foreign.torch_batches"
+_NEEDS = {"foreign.torch_batches": "torch", "cached_defects": "transformers"}
+"""What must be installed for some of them."""
 
 
 @cache
 def specimens(*, num_paths: int = 1) -> Mapping[str, Specimen]:
-    """Return the specimens that need ``num_paths`` paths, 1 or 2, by name; torch ones where torch is."""
+    """Return the specimens that need ``num_paths`` paths, 1 or 2, by name, of those that can run here."""
     for family in _FAMILIES[num_paths]:
-        if family != _NEEDS_TORCH or find_spec("torch") is not None:
+        if family not in _NEEDS or find_spec(_NEEDS[family]) is not None:
             import_module(f"spec_oracle.specimens.{family}")
-    return MappingProxyType(
-        {name: s for name, s in REGISTERED.items() if s.num_paths == num_paths and s.engine is None}
-    )
-
-
-@cache
-def engine_specimens() -> Mapping[str, Specimen]:
-    """Return the specimens that are whole engines; they need torch and transformers to run."""
-    import_module("spec_oracle.specimens.cached_defects")
-    return MappingProxyType({name: s for name, s in REGISTERED.items() if s.engine is not None})
+    return MappingProxyType({name: s for name, s in REGISTERED.items() if s.num_paths == num_paths})

@@ -25,7 +25,7 @@ def run(
     jobs: int = 1,
     backend: str = "loky",
     scheduler: str | None = None,
-    progress: Callable[[int, int], None] = lambda _done, _total: None,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> None:
     """Compute the cells of ``plan`` that are not yet in ``output``, a file of JSON lines or Parquet.
 
@@ -41,7 +41,7 @@ def run(
             file.writelines(json.dumps(row) + "\n" for row in rows)
             file.flush()
             done += len(rows)
-            progress(done, len(plan))
+            progress("cells", done, len(plan))
     if output.suffix == ".parquet":
         _to_parquet(lines, output)
 

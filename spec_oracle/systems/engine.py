@@ -101,7 +101,8 @@ class EngineCode:
         return prompts
 
     @cached_property
-    def _endings(self) -> tuple[Text, ...]:
+    def endings(self) -> tuple[Text, ...]:
+        """What ends a text: stop tokens, as texts of one token, and stop sequences."""
         with raising():
             tokens = [(int(token),) for token in getattr(self.engine, "stop_tokens", None) or ()]
             sequences = getattr(self.engine, "stop_sequences", None) or ()
@@ -109,7 +110,7 @@ class EngineCode:
 
     def is_ended(self, text: Text) -> bool:
         """Whether plain decoding stops here, whatever the length."""
-        return any(text[-len(ending) :] == ending for ending in self._endings)
+        return any(text[-len(ending) :] == ending for ending in self.endings)
 
     def has(self, method: str) -> bool:
         """Whether the engine has an optional method."""

@@ -2,11 +2,12 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from spec_oracle.exact.interception import UnrepeatableError, enumerate_calls
+from spec_oracle.exact.interception import Branch, UnrepeatableError, enumerate_calls
+from spec_oracle.exact.interception.decisions import OPEN
 from spec_oracle.plain import raising
 from spec_oracle.systems.engine import EngineCode, Text, as_list, copy_of
 from spec_oracle.systems.spies import Drafts, drafts_seen
@@ -114,15 +115,32 @@ def _enumerated(
         return returned, seen()
 
     with raising():
-        branches = enumerate_calls(run, max_branches=most_runs)
+        branches = enumerate_calls(run, max_branches=most_runs, leave_open=True)
     masses: dict[Any, list[float]] = defaultdict(list)
     drafts = Drafts()
     for branch in branches:
-        returned, seen = branch.result
-        masses[label(returned)].append(branch.weight)
-        drafts |= seen
+        drafts |= branch.result[1]
+        for mass, returned in _outcomes(branch):
+            masses[label(returned)].append(mass)
     law = {text: math.fsum(parts) for text, parts in masses.items()}
     return EnumeratedTexts(law, len(branches), drafts)
+
+
+def _outcomes(branch: Branch[tuple[Any, Drafts]]) -> Iterator[tuple[float, Any]]:
+    """Yield what a branch returned for every value of the token that it left open, if any, and the mass."""
+    returned, _ = branch.result
+    if not branch.stands:
+        yield branch.weight, returned
+    for stand in branch.stands:  # one at most
+        for value in stand.chances.nonzero()[0].tolist():
+            yield branch.weight * float(stand.chances[value]), _with_token(returned, int(stand.values[value]))
+
+
+def _with_token(returned: Any, token: int) -> Any:
+    """Return (lists of) tokens with the open one filled in."""
+    if isinstance(returned, list):
+        return [_with_token(part, token) for part in returned]
+    return token if type(returned) is int and returned == OPEN else returned
 
 
 def product(laws: Sequence[Mapping[Text, float]]) -> dict[tuple[Text, ...], float]:

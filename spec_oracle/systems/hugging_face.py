@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from unittest import mock
 
-from spec_oracle.systems.hugging_face_drafters import GENERATORS, VOCAB, small_model
+from spec_oracle.systems.hugging_face_drafters import GENERATORS, TARGETS, VOCAB, small_model
 
 Tensor: TypeAlias = Any
 
@@ -75,7 +75,7 @@ OPTIONS: Mapping[str, Option] = {
     "max_length": Option(TWO, by_length=True),
     "left padding": Option(TWO, padding=2),
     "static cache": Option({"cache_implementation": "static"}),
-    "quantised cache": Option({"cache_implementation": "quantized"}),
+    "quantised cache": Option({"cache_implementation": "quantized", "cache_config": {"backend": "fp8"}}),
     "sliding window": Option(TWO, sliding_window=3),
 }
 
@@ -83,11 +83,9 @@ OPTIONS: Mapping[str, Option] = {
 class Generate:
     """`generate` with one generator of candidates, under one option; it keeps the system contract."""
 
-    vocab_size = VOCAB
-
-    def __init__(self, generator: str, option: str) -> None:
-        self.option = OPTIONS[option]
-        self.model = small_model(1, LAYERS, VOCAB, self.option.sliding_window)
+    def __init__(self, generator: str, option: str, vocab_size: int = VOCAB) -> None:
+        self.option, self.vocab_size = OPTIONS[option], vocab_size
+        self.model = TARGETS.get(generator, small_model)(1, LAYERS, vocab_size, self.option.sliding_window)
         self.drafting = GENERATORS[generator](self.model, self.option.sliding_window)
         # Lookup drafts from what was said before.
         self.prompts = ((0, 1, 2, 0),) if generator == "lookup" else (PROMPT,)

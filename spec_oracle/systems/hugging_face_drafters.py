@@ -62,8 +62,8 @@ def _randomised(module: Module, seed: int) -> Module:
     return module
 
 
-def _assistant(_: Module, sliding_window: int | None, **settings: Any) -> Drafter:
-    draft = small_model(2, 1, VOCAB, sliding_window)
+def _assistant(model: Module, sliding_window: int | None, **settings: Any) -> Drafter:
+    draft = small_model(2, 1, model.config.vocab_size, sliding_window)
     return _Always({"assistant_model": _configured(draft, **settings)})
 
 
@@ -153,6 +153,36 @@ def _diffusion(_: Module, __: int | None) -> Drafter:
     return _Always({"assistant_model": _randomised(Block(), 4), "speculation_type": "dflash"})
 
 
+def _gemma(seed: int, layers: int, vocab_size: int, _: int | None) -> Module:
+    """Return a Gemma 4 with random weights in float64: only such a one tells an assistant what it needs."""
+    from transformers import Gemma4ForCausalLM
+
+    return _randomised(Gemma4ForCausalLM(_gemma_config(layers, vocab_size)), seed)
+
+
+def _gemma_config(layers: int, vocab_size: int, **more: Any) -> Any:
+    from transformers import Gemma4TextConfig
+
+    none = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
+    none |= dict.fromkeys(("hidden_size_per_layer_input", "vocab_size_per_layer_input"), 0)
+    sizes = {**_SIZES, **none, "vocab_size": vocab_size, "num_hidden_layers": layers}
+    kinds = ["sliding_attention"] * (layers - 1) + ["full_attention"]
+    return Gemma4TextConfig(**sizes, head_dim=_HIDDEN, global_head_dim=_HIDDEN, layer_types=kinds, **more)
+
+
+def _gemma_assistant(model: Module, _: int | None) -> Drafter:
+    """Draft by an assistant that reads the target's hidden states and keys."""
+    from transformers import Gemma4AssistantConfig, Gemma4AssistantForCausalLM
+
+    layers = model.config.num_hidden_layers
+    shared = _gemma_config(layers, VOCAB, num_kv_shared_layers=layers)
+    config = Gemma4AssistantConfig(text_config=shared, backbone_hidden_size=_HIDDEN)
+    return _Always({"assistant_model": _configured(_randomised(Gemma4AssistantForCausalLM(config), 2))})
+
+
+TARGETS: Mapping[str, Callable[..., Module]] = {"Gemma 4 assistant": _gemma}
+"""Models that only one generator drafts for; all others draft for `small_model`."""
+
 GENERATORS: Mapping[str, Callable[[Module, int | None], Drafter]] = {
     "assistant": _assistant,
     "adaptive assistant": partial(
@@ -165,5 +195,6 @@ GENERATORS: Mapping[str, Callable[[Module, int | None], Drafter]] = {
     "other tokenizer, unsorted": partial(_other_tokenizer, listed="dbac"),
     "multi-token prediction": _multi_token_prediction,
     "block diffusion": _diffusion,
+    "Gemma 4 assistant": _gemma_assistant,
 }
 """(model, its sliding window) -> what drafts for it; `ImportError` where the version has no such one."""

@@ -47,6 +47,14 @@ _MLX = WholeEngine(
     "speculative_generate_step with a sampler that can be followed",
 )
 
+_OPENVINO = WholeEngine(
+    "openvino-genai",
+    "openvino_engine:lookups",
+    ("openvino", "openvino_genai"),
+    "pip install openvino-genai==2026.4.1.0",
+    "LLMPipeline with prompt lookup",
+)
+
 WHOLE_ENGINES: Mapping[str, WholeEngine] = {
     "transformers-generate": WholeEngine(
         "transformers",
@@ -58,5 +66,11 @@ WHOLE_ENGINES: Mapping[str, WholeEngine] = {
     "mlx-lm-generate": _MLX,
     "mlx-lm-penalties": replace(
         _MLX, adapter="mlx_engine:penalties", notes="see docs/findings/mlx-lm-penalties.md"
+    ),
+    "openvino-lookup": _OPENVINO,
+    "openvino-draft-model": replace(
+        _OPENVINO,
+        adapter="openvino_engine:draft_models",
+        notes="see docs/findings/openvino-speculative-sampling.md",
     ),
 }

@@ -11,7 +11,7 @@ from spec_oracle.optimum import multi_path_optimum
 from spec_oracle.toy import Instance
 from studies import multipath
 from studies.aggregate import losses, mean_by_level, summary
-from studies.measure import OURS, RULES, Record
+from studies.measure import BALANCED, GAP, OURS, RULES, Record
 from studies.toys import CONCENTRATIONS, QUALITIES, Grid, toys
 
 TINY = Grid(
@@ -20,6 +20,7 @@ TINY = Grid(
     num_paths=(2,),
     qualities=("opposed", "fair"),
     seeds=1,
+    max_tuples=16,
     larger=((3, 2, 2),),
 )
 
@@ -60,8 +61,12 @@ def test_every_rule_is_lossless_and_below_the_optimum(study):
     assert max(record.total_variation for record in carried) <= 1e-12
     for record in larger:
         enumerated = emission_law(verifiers.get(OURS), record.toy.instance)
-        assert record.ours == pytest.approx(enumerated.block_efficiency, abs=1e-12)
-        assert max(record.ours, record.block) <= record.bound + 1e-9
+        assert record.optimum * (1 - record.shortfall[OURS]) == pytest.approx(
+            enumerated.block_efficiency, abs=1e-12
+        )
+        assert 0 <= record.gap <= GAP
+        assert set(record.shortfall) == {*RULES} - {BALANCED, "traversal", "greedy_multipath_block"}
+        assert min(record.shortfall.values()) >= -1e-9
 
 
 def test_losses_name_the_smallest_toy_and_the_largest_gap():

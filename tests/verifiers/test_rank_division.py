@@ -126,14 +126,15 @@ def test_ranks_of_the_root_are_those_of_equal_parts_and_ends_of_levels():
     np.testing.assert_allclose(ranks.reached(np.array([[0.4]])), [[(1 - 0.7**3 + 1 - 0.5**3) / 2]])
 
 
-@pytest.mark.parametrize("num_paths", [1, 2, 3])
-def test_the_lowest_rank_is_selected_and_of_several_the_first(num_paths):
+@pytest.mark.parametrize("num_paths", [1, 2, 3, 4])
+def test_the_lowest_rank_is_selected_and_of_several_any(num_paths):
     rng = np.random.default_rng(num_paths)
     laws = rng.dirichlet(np.ones(4), size=(5, num_paths))
     expected = np.zeros((5, num_paths))
     for ranks in product(range(4), repeat=num_paths):
         chance = np.prod([laws[:, path, rank] for path, rank in enumerate(ranks)], axis=0)
-        expected[:, int(np.argmin(ranks))] += chance
+        lowest = np.array(ranks) == min(ranks)
+        expected += chance[:, None] * (lowest / lowest.sum())
     np.testing.assert_allclose(selection_chances(laws), expected, rtol=0, atol=1e-15)
 
 

@@ -59,8 +59,7 @@ def balanced_plan(target: Array, draft: Array, count: Array) -> BalancedPlan:
 def select(plan: BalancedPlan, tokens: Array, present: Array, decisions: DecisionSource) -> Array:
     """Select one draft of every request, by one decision; returns its index, int [B].
 
-    ``tokens`` int [B, K] and ``present`` bool [B, K]: the drafts at the node, ``count`` of them present in
-    every row that matters. Rows without any select index 0.
+    ``tokens`` int [B, K] and ``present`` bool [B, K]: the drafts at the node, ``count`` of them present.
     """
     xp = namespace(plan.law)
     request = arange_like(tokens, tokens.shape[0])[:, None] + 0 * tokens

@@ -5,7 +5,7 @@ Every prefix v has a *rank law* π_v on the ranks 0..R-1, with the rows along v 
     π_v = Σ_x q(x|v) π_{vx}.                                                                               (1)
 
 So ranks drawn from the laws of the K full paths are independent and each has the law of the root. The path of
-the lowest rank is selected, of several the first. It passes v with probability
+the lowest rank is selected, of several any with equal chance. It passes v with probability
 
     s(v) = q(v) Σ_r π_v(r) worth(r),   worth(r) = (T_r^K - T_{r+1}^K) / (T_r - T_{r+1}),                   (2)
 
@@ -65,15 +65,24 @@ def root_ranks(draft_mass: Array, count: Array, steps: int) -> Ranks:
 
 
 def selection_chances(laws: Array) -> Array:
-    """Return the chance [B, K] that each path is selected, given the rank laws [B, K, R] of full paths."""
+    """Return the chance [B, K] that each path is selected, given the rank laws [B, K, R] of full paths.
+
+    Of paths of equal rank each lies at a place of its own in the rank, uniform in [0, 1). The chance that no
+    other path comes before one at place 1 - t is a polynomial in t, whose integral is the chance sought. So
+    the law of what follows is the same in whatever order the paths are given.
+    """
     xp = namespace(laws)
     onwards = xp.flip(xp.cumulative_sum(xp.flip(laws, axis=-1), axis=-1), axis=-1)
     beyond = xp.concat([onwards[..., 1:], zeros(onwards[..., :1])], axis=-1)
-    before, after = ones(laws[:, 0]), [ones(laws[:, 0])]
-    for path in range(laws.shape[1] - 1, 0, -1):
-        after.append(after[-1] * onwards[:, path])
     chances = []
     for path in range(laws.shape[1]):
-        chances.append(xp.sum(laws[:, path] * before * after.pop(), axis=-1))
-        before = before * beyond[:, path]
+        coefficients = [ones(laws[:, path])]
+        for other in range(laws.shape[1]):
+            if other != path:
+                later = [each * beyond[:, other] for each in coefficients]
+                within = [each * laws[:, other] for each in coefficients]
+                pairs = zip(later[1:], within, strict=False)
+                coefficients = [later[0], *(left + right for left, right in pairs), within[-1]]
+        last = sum(each / degree for degree, each in enumerate(coefficients, start=1))
+        chances.append(xp.sum(laws[:, path] * last, axis=-1))
     return xp.stack(chances, axis=1)

@@ -13,6 +13,8 @@ class BalancedMultipathBlockVerifier:
     docs/verifiers/balanced_multipath_block.md.
     """
 
+    any_order: bool = True
+
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Select one path of every request, node by node, and verify it."""
         wide = drafts.in_working_precision()

@@ -14,6 +14,7 @@ class GlobalResolutionVerifier:
     """
 
     walks: bool = True
+    any_order: bool = True
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""

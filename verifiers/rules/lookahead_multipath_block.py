@@ -20,6 +20,7 @@ class LookaheadMultipathBlockVerifier:
     """
 
     steps: int = 64
+    any_order: bool = True
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Select one path of every request, by one decision, and verify it."""

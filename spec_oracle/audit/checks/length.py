@@ -164,6 +164,8 @@ def _by_steps_of_engines(subject: EngineSubject, bench: Bench, alpha: float) -> 
     cases = [case for case in showing(subject.cases(bench)) if case.code.has("draft_probs")]
     if not cases:
         return CheckResult("", Status.NOT_APPLICABLE, "it does not say what its drafter is meant to do")
+    if any(case.code.endings for case in cases):
+        return CheckResult("", Status.NOT_APPLICABLE, "calls end early, where a text meets its stop token")
     instances = [declared_instance(case.code, case.prompt) for case in cases]
     laws = [_law_of_two_calls(case.code.engine.rule, at) for case, at in zip(cases, instances, strict=True)]
     widths = [instance.draft_length + 1 for instance in instances]

@@ -6,9 +6,8 @@ exactly, and added up. What the shapes came to is the `scope` of the verdict.
 
 import math
 import time
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -19,8 +18,9 @@ from spec_oracle.audit.checks.check import Check, failed, passed
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Evidence, Status
 from spec_oracle.audit.shapes.axes import AXES, MOST_NUMBERS, Shape, design
+from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.drawn import MOST_SHAPES, drawn_at
-from spec_oracle.audit.shapes.judging import Judged, Laws, judged
+from spec_oracle.audit.shapes.judging import Laws, judged
 from spec_oracle.audit.shapes.mates import among_mates
 from spec_oracle.audit.shapes.trees import tree_of
 from spec_oracle.audit.subjects.engine import EngineSubject
@@ -31,7 +31,6 @@ from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
-from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.exact.enumeration import TooManyOutcomesError
 from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
 from spec_oracle.plain import ContractError, SubjectRaisedError, raising
@@ -75,48 +74,6 @@ _ALONE: Final[dict[str, tuple[Any, ...]]] = {
 _UNFOLLOWED = (CannotFollowError, TooManyBranchesError, UnrepeatableError, TooManyOutcomesError)
 
 
-@dataclass
-class _Covered:
-    """What was tried: the shapes that were judged, sizes with all drafts, and what was not, by reason."""
-
-    shapes: list[Judged] = field(default_factory=list)
-    small: list[str] = field(default_factory=list)
-    not_followed: list[tuple[Shape, DraftTree]] = field(default_factory=list)
-    left_out: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def lossy(self) -> Judged | None:
-        """The shape with the largest distance, if that is a defect."""
-        wrong = [shape for shape in self.shapes if shape.is_lossy]
-        return max(wrong, key=lambda shape: shape.total_variation, default=None)
-
-    @property
-    def scope(self) -> tuple[str, ...]:
-        """Lines that say at which shapes the law was found."""
-        axes = {name: {getattr(one.shape, name) for one in self.shapes} for name in AXES}
-        vocab, length, paths, batch = (
-            _range(axes[name]) for name in ("vocab_size", "draft_length", "num_paths", "batch")
-        )
-        forms = "; ".join(", ".join(sorted(axes[name])) for name in ("dtype", "ids", "layout"))
-        assumed = max(one.assumed for one in self.shapes)
-        law = (
-            f"law at {len(self.shapes)} shapes, proven after {sum(one.drafts for one in self.shapes)} "
-            f"drafts: V {vocab}, L {length}, K {paths}; requests in batches of {batch}; {forms}; rows "
-            f"{', '.join(sorted(axes['kind']))}"
-        )
-        few = (
-            "of tokens that the code looks at few are run: the others, at a shape up to "
-            f"{assumed:.0%} of the probability, are taken to come out as these"
-        )
-        left_out = (f"not covered at {count} shapes: {reason}" for reason, count in self.left_out.items())
-        small = f"law of all emissions after all drafts: {'; '.join(self.small)}"
-        return (law, *([small] if self.small else []), *([few] if assumed else []), *left_out)
-
-
-def _range(values: set[Any]) -> str:
-    return f"{min(values)} to {max(values)} ({len(values)} sizes)" if len(values) > 1 else str(*values)
-
-
 @SHAPES.way(VerifierSubject, of_a_true_law=True)
 def _of_verifier(subject: VerifierSubject, bench: Bench, alpha: float) -> CheckResult:
     """Enumerate a verifier at every shape."""
@@ -132,7 +89,7 @@ def _of_verifier(subject: VerifierSubject, bench: Bench, alpha: float) -> CheckR
     largest = getattr(subject.verifier, "largest_vocab_size", None) or math.inf
     paths = (1,) if getattr(subject.verifier, "single_path", False) else AXES["num_paths"]
     sizes = tuple(size for size in AXES["vocab_size"] if size <= largest)
-    covered = _Covered()
+    covered = Covered()
     end = time.process_time() + bench.shape_seconds
     shapes = design(MOST_NUMBERS, **_ALONE, vocab_size=sizes, num_paths=paths)
     _try_all(subject, bench, shapes, laws, covered, end)
@@ -143,7 +100,7 @@ def _of_verifier(subject: VerifierSubject, bench: Bench, alpha: float) -> CheckR
 def _of_function(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     """Follow the code at every shape, then compare with plain draws; only draw where that fails."""
     seconds = bench.shape_seconds * (1 - DRAWS)
-    end, covered = time.process_time() + seconds, _Covered()
+    end, covered = time.process_time() + seconds, Covered()
 
     def laws(shape: Shape, drafts: Sequence[Drafts]) -> Sequence[ConditionalLaw]:
         code = replace(subject.code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
@@ -182,10 +139,12 @@ def _of_function(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     few = trees[: int(min(max(requests // REQUESTS, 1), MOST_SHAPES))]
     few += covered.not_followed[:: len(covered.not_followed) // MOST_SHAPES + 1]
     drawn = drawn_at(subject.code, few, alpha=alpha, seed=bench.seed, requests=requests)
+    if drawn.status is Status.PASSED:
+        covered.drawn = [shape for shape, _ in few]
     return _result(bench, covered, drawn)
 
 
-def _forms(subject: Any, bench: Bench, laws: Laws, covered: _Covered) -> dict[str, tuple[Any, ...]]:
+def _forms(subject: Any, bench: Bench, laws: Laws, covered: Covered) -> dict[str, tuple[Any, ...]]:
     """Return the axes with the values that the code takes; nothing for code that cannot be followed."""
     known = getattr(bench.findings, "evidence", Evidence.EXACT)
     if not getattr(subject, "follow", True) or known is Evidence.STATISTICAL:
@@ -198,7 +157,7 @@ def _forms(subject: Any, bench: Bench, laws: Laws, covered: _Covered) -> dict[st
     for name, values in forms.items():
         taken[name] = ()
         for value in values:
-            trial = _Covered()
+            trial = Covered()
             shape = replace(Shape(5, 3, subject.num_paths), **{name: value})
             try:
                 _try_all(subject, bench, [shape], laws, trial)
@@ -207,6 +166,7 @@ def _forms(subject: Any, bench: Bench, laws: Laws, covered: _Covered) -> dict[st
                     raise
                 trial.left_out[_reason(error)] += 1  # made for several paths
             covered.shapes += trial.shapes
+            covered.refused += [shape for shape, _ in trial.not_followed]
             if trial.shapes:
                 taken[name] += (value,)
             elif value == "float64":
@@ -216,7 +176,7 @@ def _forms(subject: Any, bench: Bench, laws: Laws, covered: _Covered) -> dict[st
     return taken
 
 
-def _small(subject: Any, bench: Bench, covered: _Covered, end: float) -> CheckResult | None:
+def _small(subject: Any, bench: Bench, covered: Covered, end: float) -> CheckResult | None:
     """Find the law of all emissions at small sizes; return a failure, None where there is none."""
     law_of = None if bench.findings is None else bench.findings.law_of
     for vocab, length in SMALL:
@@ -228,15 +188,26 @@ def _small(subject: Any, bench: Bench, covered: _Covered, end: float) -> CheckRe
         except (*_UNFOLLOWED, SubjectRaisedError) as error:
             covered.left_out[_reason(error)] += 1
             continue
-        size = f"V {vocab}, L {length}, K {subject.num_paths}"
+        covered.small.append(Shape(vocab, length, subject.num_paths))
         if distance > subject.facts.tolerance:
-            return replace(failed(f"total variation {distance:.3g} at {size}"), total_variation=distance)
-        covered.small.append(size)
+            covered.is_small_wrong = True
+            _keep(bench, covered)
+            return replace(
+                failed(f"total variation {distance:.3g} at {covered.small[-1]}"), total_variation=distance
+            )
     return None
 
 
+def _keep(bench: Bench, covered: Covered, scope: tuple[str, ...] = ()) -> None:
+    """Leave at the bench what was covered."""
+    if bench.findings is not None:
+        bench.findings = replace(
+            bench.findings, scope=(*bench.findings.scope, *scope), coverage=covered.coverage
+        )
+
+
 def _try_all(  # noqa: PLR0917
-    subject: Any, bench: Bench, shapes: Sequence[Shape], laws: Laws, covered: _Covered, end: float = math.inf
+    subject: Any, bench: Bench, shapes: Sequence[Shape], laws: Laws, covered: Covered, end: float = math.inf
 ) -> None:
     """Judge shapes until one is a defect, or time is over."""
     for seed, shape in enumerate(shapes[: bench.most_shapes], start=bench.seed):
@@ -256,16 +227,16 @@ def _reason(error: Exception) -> str:
     return str(error).partition("\n")[0][:100]
 
 
-def _result(bench: Bench, covered: _Covered, drawn: CheckResult | None) -> CheckResult:
+def _result(bench: Bench, covered: Covered, drawn: CheckResult | None) -> CheckResult:
     """Put together what was found, and leave the scope at the bench."""
     worst = covered.lossy
     if worst is not None:
+        _keep(bench, covered)
         return replace(failed(str(worst)), total_variation=worst.total_variation)
     scope = covered.scope if covered.shapes else ()
     if drawn is not None:
         scope = (*scope, f"{drawn.detail}, {drawn.draws} plain draws")
-    if bench.findings is not None:
-        bench.findings = replace(bench.findings, scope=(*bench.findings.scope, *scope))
+    _keep(bench, covered, scope)
     if drawn is None and not covered.shapes:
         return CheckResult("", Status.INCONCLUSIVE, f"no shape: {', '.join(covered.left_out) or 'no time'}")
     proven = f"law proven at {len(covered.shapes)} shapes" if covered.shapes else ""

@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,8 +51,12 @@ def showing(cases: Sequence[Case]) -> list[Case]:
     return [case for case in cases if case.code.has("start")]
 
 
+@lru_cache(maxsize=1)
 def enumerated_steps(case: Case, *, most_runs: int = MOST_RUNS) -> StepLaw:
-    """Return the law of the first calls; raises `NoEvidenceError` where it would not be exact."""
+    """Return the law of the first calls; raises `NoEvidenceError` where it would not be exact.
+
+    Two checks ask for it in a row.
+    """
     try:
         found = enumerated(case.code, lambda engine: _begun(case, engine, None), _seen, most_runs)
     except (CannotFollowError, TooManyBranchesError, UnrepeatableError, SubjectRaisedError) as error:

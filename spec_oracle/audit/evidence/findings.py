@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeAlias
 
 from numpy.typing import NDArray
 
-from spec_oracle.audit.results import CheckResult, Evidence, TextCounterexample
+from spec_oracle.audit.results import CheckResult, Cover, Evidence, TextCounterexample
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance
@@ -78,7 +78,7 @@ class Findings:
     exact law on any other instance, where there is one. ``text`` shows the defect of an engine or a server,
     which have prompts in place of instances; ``is_reference_wrong`` if an engine tells another law than it
     decodes plainly. ``rule`` is a built-in rule with the same law after every draft, of code that declares
-    none. ``scope`` and ``notes`` are lines for the reader.
+    none. ``scope`` and ``notes`` are lines for the reader; ``coverage`` as of `SubjectReport`.
     """
 
     joint: CheckResult
@@ -94,6 +94,7 @@ class Findings:
     is_reference_wrong: bool = False
     rule: str | None = None
     scope: tuple[str, ...] = ()
+    coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property

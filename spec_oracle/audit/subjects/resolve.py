@@ -3,9 +3,10 @@
 import importlib
 import importlib.util
 import inspect
+import pkgutil
 import sys
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,6 +25,7 @@ from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.plain import PlainCode, raising, takes_uniforms
 from spec_oracle.systems.engine import EngineCode, is_engine
 from spec_oracle.systems.registry import WHOLE_ENGINES
+from verifiers import Drafting, drafting_of
 
 Subject: TypeAlias = (
     VerifierSubject
@@ -67,25 +69,53 @@ def _version(name: str) -> str | None:
     return WHOLE_ENGINES[name].version if name in WHOLE_ENGINES else engines.installed_version(name)
 
 
-def subject_list() -> str:
-    """Return what can be audited by name, one line each, and how to get the engines that are missing."""
-    available, missing = engine_availability()
-    versions = [f"{name} {_version(name)}" for name in available]
-    parts = {"verifiers": verifiers.names(), "engines": versions, "engines not available here": missing}
-    sections = (f"{title}:\n" + "".join(f"  {line}\n" for line in lines) for title, lines in parts.items())
-    return "\n".join(sections)
+_PATHS = {
+    Drafting.INDEPENDENT: "K paths",
+    Drafting.DISTINCT: "K distinct",
+    Drafting.TOP_AND_SAMPLED: "K, top ones",
+}
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What can be audited by name: its ``group``, what it ``verifies`` (drafts, or by which rule), a line."""
+
+    group: str
+    name: str
+    verifies: str
+    about: str
+
+
+def listed() -> Iterator[Listed]:
+    """Yield all that can be audited by name, groups together; code under test is not imported."""
+    for name in verifiers.names():
+        rule = verifiers.get(name)
+        paths = "1 path" if getattr(rule, "single_path", False) else _PATHS[drafting_of(rule)]
+        yield Listed("rules", name, paths, str(sys.modules[type(rule).__module__].__doc__).partition("\n")[0])
+    missing = []
+    for name in _engine_names():
+        whole = name in WHOLE_ENGINES
+        verifies = "texts" if whole else engines.engine_subject(name).rule
+        if reason := _why_unavailable(name):
+            missing.append(Listed("not here", name, verifies, reason.partition(":")[0]))
+        else:
+            known = WHOLE_ENGINES[name] if whole else engines.engine_subject(name)
+            about = getattr(known, "declared_lossy", "") or known.notes
+            yield Listed("engines", name, verifies, f"{_version(name)}: {about}")
+    yield from missing
 
 
 def require_name(name: str) -> None:
     """Raise `InvalidInputError` for a name that cannot lead anywhere, without running code under test."""
     if ":" not in name:
         if name not in (names := (*verifiers.names(), *_engine_names())):
-            raise InvalidInputError(f"subject: {unknown(name, names)}, or package.module:object")
+            raise InvalidInputError(f"subject: {unknown(name, names)} (--list, or package.module:object)")
         return
     top = name.partition(":")[0].partition(".")[0]
     _look_in_working_directory()
     if not top or importlib.util.find_spec(top) is None:
-        raise InvalidInputError(f"subject: cannot import {top!r}: there is no such module")
+        here = (module.name for module in pkgutil.iter_modules([str(Path.cwd())]))
+        raise InvalidInputError(f"subject: cannot import {top!r}: {unknown(top, here, 'module')}")
 
 
 def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
@@ -204,6 +234,7 @@ def _imported(name: str) -> Any:
         thing: Any = importlib.import_module(module_name)
     for part in attribute.split("."):
         if not hasattr(thing, part):
-            raise InvalidInputError(f"subject: {module_name!r} has no {attribute!r}")
+            public = [each for each in dir(thing) if not each.startswith("_")]
+            raise InvalidInputError(f"subject: {module_name!r} has no {attribute!r}: {unknown(part, public)}")
         thing = getattr(thing, part)
     return thing

@@ -32,6 +32,7 @@ def enumerate_calls(
     max_branches: int = 100_000,
     max_seconds: float = math.inf,
     looked_at: Collection[int] | None = None,
+    leave_open: bool = False,
 ) -> list[Branch[T]]:
     """Return every outcome of ``function`` with its exact probability (to float64 rounding, below 1e-12).
 
@@ -41,8 +42,9 @@ def enumerate_calls(
     state may survive a call, inputs that it changes must be made inside. It returns numbers, strings, arrays,
     tensors, or containers of them; they hold no symbols any more when they come back.
 
-    With ``looked_at``, numbers at which the code may look, one run stands for many outcomes of the others:
-    see `decisions`, and `Branch.stands`.
+    With ``leave_open``, a token that is returned undecided is not run but told: `OPEN`, with its law among
+    `Branch.stands`. With ``looked_at``, numbers at which the code may look, one run stands for many outcomes
+    of the others: see `decisions`.
 
     Branches of a weight below 1e-16, as those of a loop that may go on for ever, are cut off: what the
     weights lack to one bounds the error of any probability, and is at most 1e-12.
@@ -75,7 +77,7 @@ def enumerate_calls(
     ):
         while True:
             try:
-                return walk(settled_call, max_branches, max_seconds, looked_at)
+                return walk(settled_call, max_branches, max_seconds, looked_at, leave_open=leave_open)
             except CannotFollowError as error:
                 if not float_calls.learn(error):
                     raise

@@ -245,6 +245,8 @@ def walk(
     max_branches: int,
     max_seconds: float = math.inf,
     looked_at: Collection[int] | None = None,
+    *,
+    leave_open: bool = False,
 ) -> list[Branch[T]]:
     """Run ``function`` once per leaf of its decision tree; with ``looked_at``, a tree that is pruned.
 
@@ -259,7 +261,7 @@ def walk(
     while script is not None:
         if len(branches) + len(cut) == max_branches:
             raise TooManyBranchesError(f"more than {max_branches} branches (max_branches)")
-        run = Run(script, deadline, looked_at, leave_open=looked_at is not None)
+        run = Run(script, deadline, looked_at, leave_open=leave_open)
         result = _followed(function, run)
         if run.must_decide:
             run = Run(script, deadline, looked_at)

@@ -96,6 +96,11 @@ class Pending(Symbol):
         self._choose = choose
         self._value: int | None = None
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether it is a number by now."""
+        return self._value is not None
+
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
         """What it passes for."""

@@ -68,7 +68,7 @@ def test_a_cell_has_a_way_or_a_reason(check, kind):
 @pytest.mark.parametrize("kind", SUBJECTS)
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
 def test_a_cell_runs_or_says_why_not(check, kind):
-    result = check.outcome(SUBJECTS[kind], Bench(vocab_size=2, draft_length=1, budget=60.0))
+    result = check.outcome(SUBJECTS[kind], Bench(vocab_size=2, draft_length=1, budget=60.0, most_shapes=3))
     assert result.name == check.name
     assert result.detail
     if check.name not in RUNS[kind]:

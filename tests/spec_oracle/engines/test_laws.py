@@ -1,12 +1,11 @@
 """Each engine follows the law of the rule it declares; the ones known to be faulty do not.
 
 Sampled and enumerated, against the exact law of the declared rule: emissions of every length, so both the
-text and the accepted length are tested. Everything but transformers needs fetched wheels and fails without
-them.
+text and the accepted length are tested. Everything but transformers needs what `make engines` installs and
+fetches, and fails without.
 """
 
 import math
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -51,7 +50,7 @@ FAULTY = {
 }
 HUGGING_FACE = [name for name in engine_names() if not engine_subject(name).origin.is_wheel]
 LOSSY = [name for name in engine_names() if engine_subject(name).declared_lossy]
-PLAIN_TORCH = [name for name in engine_names() if not engine_subject(name).origin.requires]
+INTERPRETED = [name for name in engine_names() if "triton" in engine_subject(name).origin.requires]
 INTERCEPTED = [name for name in engine_names() if "exact" in engine_subject(name).origin.evidence]
 TOLERANCE = {"float64": 1e-12, "float32": 1e-6}
 CHAINS = ["sglang-chain", "sglang-chain-block"]
@@ -65,14 +64,6 @@ def needing(names):
         "name",
         [pytest.param(n, marks=marked if engine_subject(n).origin.is_wheel else ()) for n in names],
     )
-
-
-def loaded(name: str) -> Engine:
-    """Load an engine; packages it needs besides torch are optional here, fetched files are not."""
-    for package in engine_subject(name).origin.requires:
-        if find_spec(package) is None:
-            pytest.skip(f"{package} is not installed")
-    return load_engine(name)
 
 
 def drafts(instance: Instance, batch: int, seed: int):
@@ -113,10 +104,10 @@ def goodness_of_fit(engine: Engine, instance: Instance, draws: int):
     )
 
 
-@needing([name for name in [*HUGGING_FACE, *PLAIN_TORCH] if name not in FAULTY.union(LOSSY)])
+@needing([name for name in engine_names() if name not in FAULTY.union(LOSSY, INTERPRETED)])
 @pytest.mark.parametrize("instance", [ONE, SPARSE, LONG, REVERSED], ids=["one", "sparse", "long", "reversed"])
 def test_it_follows_the_law_it_declares(name, instance):
-    engine = loaded(name)
+    engine = load_engine(name)
     fit = goodness_of_fit(engine, instance, 2000 if name in HUGGING_FACE else 5000)
     assert fit.passed, str(fit)
 
@@ -124,7 +115,7 @@ def test_it_follows_the_law_it_declares(name, instance):
 @needing([name for name in INTERCEPTED if name not in FAULTY.union(LOSSY)])
 @pytest.mark.parametrize("instance", [ONE, SPARSE], ids=["one", "sparse"])
 def test_its_exact_law_is_the_one_it_declares(name, instance):
-    engine = loaded(name)
+    engine = load_engine(name)
     law, declared = enumerated_law(engine, instance), declared_law(engine, instance)
     tolerance = TOLERANCE[engine.subject.origin.precision]
     assert law.total_variation < tolerance
@@ -135,24 +126,24 @@ def test_its_exact_law_is_the_one_it_declares(name, instance):
 @needing(["vllm-ascend-block", "vllm-ascend-block-ngram", "vllm-ascend-block@0.20.2rc1"])
 def test_a_fair_coin_does_not_stay_fair_under_the_product_of_uniforms(name):
     coin = Instance.context_free([0.5, 0.5], [1.0, 0.0], draft_length=3)
-    first = enumerated_law(loaded(name), coin).extended().sum(axis=(1, 2, 3))
+    first = enumerated_law(load_engine(name), coin).extended().sum(axis=(1, 2, 3))
     assert first[0] == pytest.approx(0.5 + math.log(2) / 4 + 3 * math.log(2) ** 2 / 16, abs=1e-6)
 
 
 @needing(sorted(FAULTY))
 def test_faulty_block_verification_is_caught_from_three_drafted_tokens_on(name):
-    assert goodness_of_fit(loaded(name), REVERSED, 5000).passed
-    assert not goodness_of_fit(loaded(name), BLOCK, 10_000).passed
+    assert goodness_of_fit(load_engine(name), REVERSED, 5000).passed
+    assert not goodness_of_fit(load_engine(name), BLOCK, 10_000).passed
 
 
 @needing(LOSSY)
 def test_rules_that_are_lossy_by_design_are_seen_to_be(name):
-    assert not goodness_of_fit(loaded(name), REVERSED, 2000).passed
+    assert not goodness_of_fit(load_engine(name), REVERSED, 2000).passed
 
 
 @needing(engine_names())
 def test_the_same_generator_gives_the_same_emissions(name):
-    engine = loaded(name)
+    engine = load_engine(name)
     given = drafts(SPARSE, 8, seed=0)
     first, second = (engine.verify(*given, torch.Generator().manual_seed(7)) for _ in range(2))
     assert torch.equal(first[0], second[0])
@@ -168,7 +159,7 @@ def reads_the_draft(name):
 
 @needing([name for name in engine_names() if reads_the_draft(name)])
 def test_an_equal_draft_is_accepted_whole(name):
-    engine = loaded(name)
+    engine = load_engine(name)
     tokens, accepted = engine.verify(*drafts(Instance.random(3, 3, seed=5, kind="equal"), 8, seed=0), None)
     assert accepted.tolist() == [3] * 8
     assert (tokens >= 0).all()
@@ -192,7 +183,7 @@ def expected_of_chain(tokens, draft, target, uniforms, *, block: bool):
 
 @needing(CHAINS)
 def test_the_chain_verifier_emits_what_its_uniforms_demand(name):
-    engine = loaded(name)
+    engine = load_engine(name)
     assert engine.with_uniforms is not None
     given = drafts(BLOCK, 100, seed=1)
     uniforms = torch.rand((100, 4), generator=torch.Generator().manual_seed(1))
@@ -204,7 +195,7 @@ def test_the_chain_verifier_emits_what_its_uniforms_demand(name):
 
 @needing(KEYED)
 def test_keyed_noise_is_what_we_compute_from_the_keys(name):
-    engine = loaded(name)
+    engine = load_engine(name)
     assert engine.keyed is not None
     for instance in (BLOCK, REVERSED):
         rows = PairedRows(instance)

@@ -41,8 +41,8 @@ def test_a_missing_engine_is_a_reason_in_one_line(name, tmp_path, monkeypatch):
 
 
 def test_an_unknown_engine_is_named():
-    with pytest.raises(InvalidInputError, match="unknown engine 'vlm'; known ones are transformers"):
-        load_engine("vlm")
+    with pytest.raises(InvalidInputError, match="unknown engine 'vllm-v'; did you mean 'vllm-v[0-9]'"):
+        load_engine("vllm-v")
 
 
 def test_short_drafts_fall_back_to_the_token_rule_where_the_engine_does_so():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from spec_oracle.audit import AuditOptions, CheckResult, Status, SubjectVerdict, audit
+from spec_oracle.audit.results import Cover
 from spec_oracle.audit.subjects.verifier import VerifierSubject
 from verifiers import Verdict
 
@@ -40,7 +41,9 @@ def report():
     declared = replace(
         lossy, subject="relaxed", verdict=SubjectVerdict.DECLARED_LOSSY, notes=("on purpose",), figures=()
     )
-    ruled = replace(block, rule="block", figures=tuple(replace(f, of_rule=_worse(f)) for f in block.figures))
+    seen = {"dtype": {"float64": Cover.PROVEN, "bfloat16 & <more>": Cover.UNTRIED}}
+    figures = tuple(replace(f, of_rule=_worse(f)) for f in block.figures)
+    ruled = replace(block, rule="block", coverage=seen, figures=figures)
     nowhere = replace(token, subject="nowhere:f", error="has no 'f'", figures=(), checks=(), scope=())
     return replace(made, subjects=(token, ruled, lossy, awkward, declared, nowhere), command="spec-oracle x")
 

@@ -160,9 +160,18 @@ def test_the_page_draws_the_laws_and_the_counterexample(report):
     body = ET.fromstring(
         f"<b>{AUDIT_FORMATS['html'](report).partition('<body>')[2][:-16].replace('<br>', '')}</b>"
     )
+    (checks,) = body.findall("./div[@class='matrix']")
+    rows = [row.find("th").text for row in checks.iter("tr")]
+    assert rows[1:4] == ["token", "block", "lossy"]
     token, ruled, lossy, *_ = body.iter("section")
+    (covered,) = (part for part in body.iter() if part.get("class") == "coverage")
+    assert covered in list(ruled.iter())
+    assert [(s.get("class"), s.text) for s in covered.iter("span")] == [
+        ("proven", "✓ float64"),
+        ("untried", "– bfloat16 & <more>"),
+    ]
     assert len(list(token.iter("svg"))) == len(report.subjects[0].figures)
-    mark = "line[@stroke='var(--of-rule)']"
+    mark = "line[@stroke='currentColor']"
     assert not token.findall(f".//{mark}")
     assert ruled.findall(f".//{mark}")
     (tree,) = (svg for svg in lossy.iter("svg") if svg.get("aria-label").startswith("tree of texts"))

@@ -5,7 +5,10 @@ import io
 import pytest
 from rich.console import Console
 
+import verifiers
+from spec_oracle.audit.subjects.resolve import listed
 from spec_oracle.report import AUDIT_FORMATS, terminal
+from spec_oracle.report.audit_text import list_to_text
 
 
 def on(width, **more):
@@ -31,6 +34,20 @@ def test_no_row_of_the_table_is_broken_and_verdicts_are_coloured(report, width):
         assert "\x1b[33mdeclared-lossy" in shown
 
 
+@pytest.mark.parametrize("width", [60, 200])
+def test_the_list_of_subjects_is_a_line_a_name(width):
+    console = on(width)
+    every = list(listed())
+    terminal.show(list_to_text(every), console)
+    shown = console.file.getvalue()
+    for one in every:
+        assert any(line.startswith(f"{one.name} ") for line in shown.splitlines()), one
+    tables = shown.split("\n\n")
+    assert [table.split()[0] for table in tables[:2]] == ["rules", "engines"]
+    assert len(tables[0].splitlines()) == 2 + len(verifiers.names())
+    assert max(map(len, shown.splitlines())) <= width
+
+
 @pytest.mark.parametrize("is_long", [True, False])
 def test_a_bar_appears_only_where_the_work_takes_long(monkeypatch, is_long):
     class Patience:
@@ -42,16 +59,21 @@ def test_a_bar_appears_only_where_the_work_takes_long(monkeypatch, is_long):
 
     monkeypatch.setattr(terminal, "Timer", Patience)
     console = on(80)
-    with terminal.told(2, None, console) as tell:
-        tell("[1/2] first [bold]: lossless")
-        tell("[2/2] second: lossy")
+    with terminal.told(console) as tell:
+        tell("first [bold]: lossless", 1, 2)
+        tell("second: lossy", 2, 2)
     shown = console.file.getvalue()
     assert "[1/2] first [bold]: lossless" in shown
     assert ("━" in shown) is is_long
 
 
-def test_without_a_terminal_lines_are_told():
-    told = []
-    with terminal.told(1, told.append, Console(file=io.StringIO())) as tell:
-        tell("line")
-    assert told == ["line"]
+def test_without_a_terminal_lines_are_told_once_and_then_now_and_then(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: now)
+    console = Console(file=io.StringIO(), get_time=lambda: now)
+    with terminal.told(console) as tell:
+        for done in range(0, 9, 2):
+            now = float(done)
+            tell("joint", done, 100)
+        tell("tokens", 7, 0)
+    assert console.file.getvalue().splitlines() == ["[0/100] joint", "[6/100] joint, 94 s left", "[7] tokens"]

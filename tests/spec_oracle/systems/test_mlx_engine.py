@@ -4,10 +4,8 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit
 
-pytest.importorskip("mlx")
-pytest.importorskip("mlx_lm")
 
-
+@pytest.mark.engines
 @pytest.mark.parametrize(
     ("name", "verdict"),
     [("mlx-lm-generate", SubjectVerdict.LOSSLESS), ("mlx-lm-penalties", SubjectVerdict.LOSSY)],

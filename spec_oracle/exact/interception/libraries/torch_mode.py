@@ -7,6 +7,7 @@ the function mode sees the ways out of tensors and back.
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import MethodWrapperType
 from typing import Any, Final
 
 import numpy as np
@@ -27,7 +28,6 @@ from spec_oracle.exact.interception.libraries.torch_boxes import (
     objects_in,
     settle,
     symbols_at,
-    tensors_in,
     write,
 )
 from spec_oracle.exact.interception.libraries.torch_modules import unwatched_modules
@@ -35,7 +35,7 @@ from spec_oracle.exact.interception.libraries.torch_operators import on_boxes
 from spec_oracle.exact.interception.libraries.torch_random import draw
 from spec_oracle.exact.interception.patching import patched
 from spec_oracle.exact.interception.run import current_run
-from spec_oracle.exact.interception.symbols import Pending, Symbol
+from spec_oracle.exact.interception.symbols import Symbol
 
 
 def _is_random(func: Any) -> bool:
@@ -43,7 +43,15 @@ def _is_random(func: Any) -> bool:
 
 
 def _has_box(*values: Any) -> bool:
-    return any(boxed_positions(tensor) is not None for tensor in tensors_in(*values))
+    for value in values:  # as `tensors_in` looks, without a list: this is asked for every operator
+        if isinstance(value, torch.Tensor):
+            if boxed_positions(value) is not None:
+                return True
+        elif (isinstance(value, tuple | list) and _has_box(*value)) or (
+            isinstance(value, dict) and _has_box(*value.values())
+        ):
+            return True
+    return False
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[misc]
@@ -114,11 +122,8 @@ def _text(tensor: Any, *arguments: Any, **_: Any) -> str:
 
 
 def _list(tensor: Any) -> Any:
-    """Return (nested lists of) the elements; pending integers are decided."""
-    decided = np.frompyfunc(lambda value: int(value) if isinstance(value, Pending) else value, 1, 1)
-    objects = np.empty(tuple(tensor.shape), dtype=object)
-    objects[...] = decided(objects_in(tensor))
-    return objects.tolist()
+    """Return (nested lists of) the elements."""
+    return objects_in(tensor).tolist()
 
 
 def _hard_gumbel(logits: Any, tau: float = 1, hard: Any = None, eps: Any = 0, dim: int = -1) -> Any:
@@ -156,6 +161,8 @@ class _Functions(TorchFunctionMode):  # type: ignore[misc]
     """Watches the ways out of tensors and back: ``item`` hands over symbols, operators take them."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if type(func) is MethodWrapperType:  # an attribute, as ``shape``: the most frequent by far
+            return func(*args)
         kwargs = kwargs or {}
         if func in _WAYS_OUT and _has_box(args[0]):
             return _WAYS_OUT[func](*args, **kwargs)

@@ -17,9 +17,15 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.weak import WeakIdKeyDictionary
 
-from spec_oracle.exact.interception.libraries.torch_boxes import boxed_positions
+from spec_oracle.exact.interception.libraries.torch_boxes import (
+    INTEGERS,
+    boxed_positions,
+    settle,
+    symbols_at,
+    tensors_in,
+)
 from spec_oracle.exact.interception.run import current_run
-from spec_oracle.exact.interception.symbols import Symbol
+from spec_oracle.exact.interception.symbols import Pending, Symbol
 
 _call: Final[Callable[..., Any]] = torch.nn.Module.__call__
 _PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, type, Enum, torch.dtype, torch.device)
@@ -43,7 +49,7 @@ def unwatched_modules() -> Iterator[None]:
         if depth:
             return _call(module, *arguments, **keywords)
         with torch._C.DisableTorchFunction():  # noqa: SLF001  # our own looks are not to be watched
-            is_ordinary = _is_quiet(module) and _is_clean([*arguments, *keywords.values()], set())
+            is_ordinary = _is_quiet(module) and _is_clean(_decided(arguments, keywords), set())
         if not is_ordinary:
             return _watched(module, arguments, keywords)
         depth += 1
@@ -57,13 +63,32 @@ def unwatched_modules() -> Iterator[None]:
         yield
 
 
+def _tokens(*values: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """Yield the tensors of integers that hold boxes, with their symbols."""
+    for tensor in tensors_in(*values):
+        where = boxed_positions(tensor) if tensor.dtype in INTEGERS else None
+        if where is not None:
+            yield tensor, symbols_at(tensor, where)
+
+
+def _decided(arguments: Any, keywords: Any) -> list[Any]:
+    """Return the arguments; their tokens are decided, which an ordinary module would read anyway."""
+    for tensor, symbols in _tokens(arguments, keywords):
+        if all(isinstance(symbol, Pending) for symbol in symbols):
+            settle(tensor, "a module")
+    return [*arguments, *keywords.values()]
+
+
 def _watched(module: Any, arguments: Any, keywords: Any) -> Any:
     if module in _quiet:
         return _call(module, *arguments, **keywords)
     run = current_run()
-    before = run.steps
+    with torch._C.DisableTorchFunction():  # noqa: SLF001
+        found = {id(symbol): symbol for _, some in _tokens(arguments, keywords) for symbol in some}
+    steps, open_ = run.steps, [s for s in found.values() if isinstance(s, Pending) and not s.is_decided]
     result = _call(module, *arguments, **keywords)
-    _quiet[module] = before == run.steps
+    # To read a token that it is given takes a step, and is no draw; it will be handed all of them decided.
+    _quiet[module] = run.steps - steps == len(open_) and all(symbol.is_decided for symbol in open_)
     return result
 
 

@@ -1,5 +1,6 @@
 """The design covers all pairs, rows are exact, trees lose no probability, rounding is bounded."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 
 import verifiers
 from spec_oracle.audit.shapes.axes import AXES, MOST_NUMBERS, Shape, design
-from spec_oracle.audit.shapes.judging import judged
+from spec_oracle.audit.shapes.covered import Covered
+from spec_oracle.audit.shapes.judging import Judged, judged
 from spec_oracle.audit.shapes.mates import among_mates
 from spec_oracle.audit.shapes.rounding import DIGITS, exact_row, tolerance
 from spec_oracle.audit.shapes.trees import ids_of_interest, tree_of
@@ -115,3 +117,23 @@ def test_the_tolerance_covers_a_law_that_is_computed_in_the_type():
         exact, low = (np.minimum(a / b, 1) for a, b in ((p, q), (p.astype(kind), q.astype(kind))))
         moved = abs(exact - low.astype(float)).max(axis=1).sum()
         assert moved < tolerance(dtype, 3, 50)
+
+
+def test_what_is_covered_is_told_by_value_the_worst_before_the_best():
+    right, small = Shape(3, 2), Shape(8, 2)
+    wrong = replace(right, vocab_size=64, dtype="float16")
+    covered = Covered(
+        [Judged(shape, gap, 1e-6, 0, 0, 1) for shape, gap in ((right, 0.0), (wrong, 0.1))],
+        small=[right, small],
+        is_small_wrong=True,
+        drawn=[replace(right, vocab_size=4), replace(right, layout="sliced")],
+        refused=[replace(right, dtype="bfloat16")],
+    )
+    known = covered.coverage
+    assert list(known) == list(AXES)
+    assert [known["vocab_size"][size] for size in ("3", "4", "8", "64", "32000")] == [
+        *("proven", "drawn", "wrong", "wrong", "untried")
+    ]
+    assert [*known["dtype"].values()] == ["wrong", "untried", "not-followed", "wrong"]
+    assert known["layout"] == {"contiguous": "wrong", "sliced": "drawn", "transposed": "untried"}
+    assert [*known["vocab_size"]] == sorted(known["vocab_size"], key=int)

@@ -30,6 +30,16 @@ class Keeps(torch.nn.Module):
         return bool((self.noise < chance).all())
 
 
+class Reads(torch.nn.Module):
+    def forward(self, token):
+        return torch.tensor([[0.5, 0.5], [0.1, 0.9]])[token]
+
+
+class ReadsAndDraws(Reads):
+    def forward(self, token):
+        return torch.multinomial(super().forward(token), 1)
+
+
 class DrawsLater(torch.nn.Module):
     calls = 0
 
@@ -74,6 +84,20 @@ def test_a_quiet_module_is_followed_when_it_holds_noise():
         return result
 
     assert law_of(run) == [(0.25, True), (0.75, False)]
+
+
+@pytest.mark.parametrize("kind", [Reads, ReadsAndDraws])
+def test_a_module_that_reads_a_token_is_ordinary_unless_it_draws(kind):
+    module = kind()
+
+    def run():
+        row = module(torch.multinomial(torch.tensor([0.25, 0.75]), 1))
+        return int(row if kind is ReadsAndDraws else torch.multinomial(row, 1))
+
+    for _ in range(2):
+        ones = [weight for weight, token in law_of(run) if token]
+        assert sum(ones) == pytest.approx(0.25 * 0.5 + 0.75 * 0.9)
+        assert len(ones) == 2
 
 
 def test_a_module_that_draws_only_later_is_refused():

@@ -1,0 +1,202 @@
+"""OpenVINO GenAI's decoding as an engine: tiny models, written down operator by operator, on the processor.
+
+A model is one head of attention between an embedding and a head, so that its rows are a few lines of numpy;
+they are checked against what the engine generates without a drafter. Random numbers are drawn in C++, by a
+generator of each request: its texts are drawn, not enumerated.
+"""
+
+import json
+import random
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Weights: TypeAlias = dict[str, NDArray[np.float32]]
+Node: TypeAlias = Any
+
+VOCAB = 3
+TARGET, DRAFT = 1, 2
+"""Seeds of the models."""
+
+_WIDTH = 32
+_POSITIONS = 64
+_NO_TOKEN = 99
+_EXACT = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "INFERENCE_NUM_THREADS": 1}
+
+
+def small_weights(seed: int) -> Weights:
+    """Return random weights: always the same."""
+    rng = np.random.default_rng(seed)
+    shapes = {"tokens": (VOCAB, _WIDTH), "positions": (_POSITIONS, _WIDTH), "head": (_WIDTH, VOCAB)}
+    shapes |= dict.fromkeys(("query", "key", "value"), (_WIDTH, _WIDTH))
+    scale = {"tokens": 1.0, "positions": 1.0}
+    return {
+        name: (scale.get(name, 0.2) * rng.standard_normal(shape)).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+
+
+def logits_after(weights: Weights, context: Sequence[int]) -> NDArray[np.float64]:
+    """Return the logits after a context, [V]."""
+    seen = weights["tokens"][[*context]] + weights["positions"][: len(context)]
+    query, keys, values = (seen @ weights[name] for name in ("query", "key", "value"))
+    scores = np.exp(query[-1] @ keys.T / np.sqrt(_WIDTH))
+    logits: NDArray[np.float64] = (seen[-1] + scores / scores.sum() @ values) @ weights["head"]
+    return logits.astype(np.float64)
+
+
+def _network(weights: Weights) -> Any:
+    """Return the model with a cache as its state, in the form in which exporters write one."""
+    import openvino as ov
+    from openvino import opset13 as op
+
+    def given(name: str, rank: int, kind: type = np.int64) -> Node:
+        node = op.parameter([-1] * rank, kind, name=name)
+        return _named(node, name)
+
+    def heads(name: str) -> Node:
+        flat = op.matmul(seen, op.constant(weights[name]), transpose_a=False, transpose_b=False)
+        split = op.reshape(flat, op.constant([0, 0, 1, _WIDTH]), special_zero=True)
+        return op.transpose(split, op.constant([0, 2, 1, 3]))
+
+    def looked_up(name: str, ids: Node) -> Node:
+        return op.gather(op.constant(weights[name]), ids, op.constant(0))
+
+    ids, mask, places = (given(name, 2) for name in ("input_ids", "attention_mask", "position_ids"))
+    beam = given("beam_idx", 1, np.int32)
+    seen = op.add(looked_up("tokens", ids), looked_up("positions", places))
+    batch = op.gather(op.shape_of(ids), op.constant([0]), op.constant(0))
+    shape = op.concat([batch, op.constant([1]), op.constant([0]), op.constant([_WIDTH])], 0)
+    kept, sinks = [], []
+    for name in ("key", "value"):
+        variable = f"past_key_values.0.{name}present.0.{name}"
+        empty = op.broadcast(op.constant(np.float32(0)), shape)
+        past = op.read_value(empty, variable, np.float32, ov.PartialShape([-1, 1, -1, _WIDTH]))
+        kept.append(op.concat([op.gather(past, beam, op.constant(0)), heads(name)], 2))
+        sinks.append(op.assign(kept[-1], variable))
+    masked = op.unsqueeze(
+        op.subtract(op.convert(mask, np.float32), op.constant(np.float32(1))), op.constant([1, 2])
+    )
+    bias = op.multiply(masked, op.constant(np.float32(1e9)))
+    attended = op.transpose(
+        op.scaled_dot_product_attention(heads("query"), *kept, bias), op.constant([0, 2, 1, 3])
+    )
+    states = op.add(seen, op.reshape(attended, op.constant([0, 0, _WIDTH]), special_zero=True))
+    logits = op.matmul(states, op.constant(weights["head"]), transpose_a=False, transpose_b=False)
+    return ov.Model([op.result(_named(logits, "logits"))], sinks, [ids, mask, places, beam], "small")
+
+
+def _named(node: Node, name: str) -> Node:
+    node.output(0).get_tensor().set_names({name})
+    return node
+
+
+def _tokenizer() -> Any:
+    """Return a tokenizer that reads every text as token 0: drafter and target must have the same one."""
+    import openvino as ov
+    from openvino import opset13 as op
+
+    text = op.parameter([-1], ov.Type.string, name="string_input")
+    ids = op.broadcast(op.constant(np.int64(0)), op.concat([op.shape_of(text), op.constant([1])], 0))
+    ones = op.add(ids, op.constant(np.int64(1)))
+    outputs = [op.result(_named(ids, "input_ids")), op.result(_named(ones, "attention_mask"))]
+    return ov.Model(outputs, [text], "tokenizer")
+
+
+def _pipeline(seed: int, draft_seed: int | None = None, **options: Any) -> Any:
+    """Return a pipeline of a model, with a drafter or without."""
+    import openvino as ov
+    import openvino_genai
+
+    with TemporaryDirectory() as folder:
+        places = [Path(folder) / str(number) for number in (seed, draft_seed)]
+        for place, number in zip(places, (seed, draft_seed), strict=True):
+            if number is not None:
+                ov.save_model(
+                    _network(small_weights(number)), place / "openvino_model.xml", compress_to_fp16=False
+                )
+                ov.save_model(_tokenizer(), place / "openvino_tokenizer.xml")
+                (place / "config.json").write_text(
+                    json.dumps({"model_type": "llama", "eos_token_id": _NO_TOKEN})
+                )
+        if draft_seed is not None:
+            options["draft_model"] = openvino_genai.draft_model(places[1], "CPU", **_EXACT)
+        scheduler = openvino_genai.SchedulerConfig()
+        scheduler.cache_size = 1
+        return openvino_genai.LLMPipeline(places[0], "CPU", scheduler_config=scheduler, **_EXACT, **options)
+
+
+class Generate:
+    """`LLMPipeline` with one way to draft, and settings of generation; it keeps the system contract."""
+
+    vocab_size = VOCAB
+
+    def __init__(
+        self, prompt: Sequence[int], drafting: dict[str, Any], temperature: float = 1.0, **settings: Any
+    ) -> None:
+        self.prompts, self.temperature, self.settings = (prompt,), temperature, settings
+        self.plain, self.fast = _pipeline(TARGET), _pipeline(TARGET, **drafting)
+
+    def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
+        """Return the law of the next token, [V]."""
+        weights = np.exp(logits_after(small_weights(TARGET), context) / self.temperature)
+        return np.asarray(weights / weights.sum())
+
+    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
+        """Decode speculatively."""
+        result = self._run(self.fast, prompt, max_new_tokens, seed, **self.settings)
+        told = result.extended_perf_metrics
+        if told is not None:  # of lookups nothing is
+            self.accepted = told.get_num_accepted_tokens()
+            self.drafted = self.accepted + told.get_num_rejected_tokens()
+        return list(result.tokens[0])
+
+    def generate_plain(
+        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
+    ) -> list[int]:
+        """Decode without a drafter."""
+        return list(self._run(self.plain, prompt, max_new_tokens, seed).tokens[0])
+
+    def _run(
+        self, pipeline: Any, prompt: Sequence[int], count: int, seed: int | None, **settings: Any
+    ) -> Any:
+        import openvino as ov
+        import openvino_genai
+
+        config = openvino_genai.GenerationConfig()
+        fixed: dict[str, Any] = {
+            "do_sample": True,
+            "top_k": 0,
+            "temperature": self.temperature,
+            "max_new_tokens": count,
+        }
+        fixed |= {"ignore_eos": True, "eos_token_id": _NO_TOKEN, "stop_token_ids": set()}
+        fixed |= {"rng_seed": random.getrandbits(31) if seed is None else seed}
+        for name, value in {**fixed, **settings}.items():
+            setattr(config, name, value)
+        return pipeline.generate(ov.Tensor(np.array([[*prompt]])), config)
+
+
+def lookups() -> dict[str, Generate]:
+    """Return engines that draft from the prompt."""
+    ready = partial(Generate, (0, 1, 2, 0, 1), {"prompt_lookup": True}, max_ngram_size=2)
+    return {
+        "lookup": ready(num_assistant_tokens=2),
+        "colder lookup": ready(num_assistant_tokens=3, temperature=0.6),
+    }
+
+
+def draft_models() -> dict[str, Generate]:
+    """Return engines with a draft model: another one, and the target itself."""
+    return {
+        "draft model": Generate((0, 1), {"draft_seed": DRAFT}, num_assistant_tokens=2),
+        "confident draft model": Generate(
+            (0, 1), {"draft_seed": DRAFT}, num_assistant_tokens=0, assistant_confidence_threshold=0.6
+        ),
+        "itself": Generate((0, 1), {"draft_seed": TARGET}, num_assistant_tokens=2),
+    }
