@@ -124,8 +124,8 @@ def targets_section(records: Sequence[Record], larger: Sequence[Record]) -> str:
         ("target", "found", "met"), [(name, found, "yes" if met else "**no**") for name, found, met in rows]
     )
     return (
-        f"The {len(records)} toys above, and these with the {len(larger)} larger ones below, where only "
-        f"`{OURS}`, walks and `block` are measured.\n\n{table}"
+        f"The {len(records)} toys above, and these with the {len(larger)} larger ones below, where not every "
+        f"rule can be measured.\n\n{table}"
     )
 
 
@@ -231,7 +231,7 @@ def _size(record: Record) -> str:
 
 def larger_section(larger: Sequence[Record]) -> str:
     """Return ours against the optimum where draft tuples cannot be enumerated."""
-    rules = [OURS, *(rule for rule in PUBLISHED if any(rule in record.shortfall for record in larger))]
+    rules = [rule for rule in RULES if any(rule in record.shortfall for record in larger)]
     rows = [
         (
             *map(str, record.toy.size),
@@ -245,11 +245,12 @@ def larger_section(larger: Sequence[Record]) -> str:
     head = ("V", "L", "K", "draft quality", "rows", "bound, tokens", *(f"`{rule}`" for rule in rules))
     worst = max(larger, key=lambda record: record.shortfall[OURS])
     return (
-        "Toys with too many draft tuples to enumerate, one seed each; shortfalls are from a proven bound, at "
-        f"most {max(record.gap for record in larger):.1e} tokens above what can be attained. The tokens of "
-        "our rule follow from its divisions, a node at a time (on small toys the tests compare them with the "
-        "enumeration); walks are enumerated with the states of a node merged, where a node has at most "
-        f"{MAX_NODE_TUPLES} draft tuples. Rules that are neither cannot be enumerated here.\n\n"
+        "Longer drafts, and toys with too many draft tuples to enumerate, one seed each. Shortfalls of the "
+        f"latter are from a proven bound, at most {max(record.gap for record in larger):.1e} tokens above what "
+        "can be attained. There the tokens of our rule follow from its divisions, a node at a time (on small "
+        "toys the tests compare them with the enumeration), and walks are enumerated with the states of a "
+        f"node merged, where a node has at most {MAX_NODE_TUPLES} draft tuples; other rules of several paths "
+        "are out of reach.\n\n"
         + markdown_table(head, rows)
         + f"\n\nOur worst: {percent(worst.shortfall[OURS])} at {_size(worst)}, `{worst.toy.source}`."
     )

@@ -30,7 +30,11 @@ def run(grid: Grid) -> Study:
     chosen = list(toys(grid))
     return (
         [measured(toy) for toy in chosen],
-        [measured_by_nodes(toy) for size in grid.larger for toy in toys_of(size, grid.qualities)],
+        [
+            measured(toy) if toy.num_tuples <= grid.max_tuples else measured_by_nodes(toy)
+            for size in grid.larger
+            for toy in toys_of(size, grid.qualities)
+        ],
         [measured_with_carry(toy) for toy in chosen if carries(toy)],
     )
 
