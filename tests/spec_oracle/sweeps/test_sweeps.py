@@ -77,7 +77,7 @@ def test_a_cluster_that_loses_a_worker_writes_the_same_bytes(expected, tmp_path)
     distributed = pytest.importorskip("distributed")
     killed = []
 
-    def kill_one(done, total):
+    def kill_one(_, done, total):
         if not killed and done > total / 10:
             killed.append(next(iter(cluster.workers.values())).process.process.pid)
             os.kill(killed[0], signal.SIGKILL)
