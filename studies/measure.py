@@ -1,6 +1,6 @@
 """Exact shortfalls of rules on toys, by enumeration, and of ours node by node where that is out of reach."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -86,11 +86,11 @@ def enumerated(toy: Toy, names: Iterable[str], optimum: float) -> tuple[dict[str
     )
 
 
-def measured_by_nodes(toy: Toy) -> Record:
-    """Measure ``toy`` without its draft tuples: `OURS`, what sees one path only, and walks."""
+def measured_by_nodes(toy: Toy, rules: Sequence[str] = RULES) -> Record:
+    """Measure ``toy`` without its draft tuples: `OURS` and, of ``rules``, walks and what sees one path."""
     best = proven_bound(toy.instance, gap=GAP)
     _, tokens = selected_path(toy.instance)
-    shortfall, variation = enumerated(toy, filter(lambda name: _is_by_nodes(name, toy), RULES), best.bound)
+    shortfall, variation = enumerated(toy, [name for name in rules if _is_by_nodes(name, toy)], best.bound)
     return Record(toy, best.bound, {OURS: 1 - tokens / best.bound, **shortfall}, variation, best.gap)
 
 

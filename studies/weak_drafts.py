@@ -26,10 +26,12 @@ TARGET = "smollm2"
 DRAFTS = ("smollm2:layers=10", "smollm2:layers=20:temperature=2", "smollm2:temperature=2")
 TOP_K, DEPTH = 3, 3
 NUM_PATHS = (2, 3, 4, 8, 16)
-ENUMERATED = (BALANCED, "greedy_multipath_block")
-"""Rules that are neither ours nor walks, and tried up to `MAX_ENUMERATED` paths."""
+ENUMERATED = {BALANCED: 3, "greedy_multipath_block": 4}
+"""Rules that are neither ours nor walks, and the most paths they are tried with."""
 
-MAX_ENUMERATED = 4
+MAX_WALKED = 8
+"""The most paths that walks are tried with."""
+
 RIVALS = (BALANCED, "global_resolution", "greedy_multipath_block", "k_seq", "recursive_rejection", "block")
 TEXT = """# Weak drafts
 
@@ -63,11 +65,11 @@ def measured(prompts: list[str]) -> Iterator[Record]:
             tree = language_model_tree(target, drafter, target.encode(prompt), top_k=TOP_K, depth=DEPTH)
             for paths in NUM_PATHS:
                 toy = Toy(tree.instance.with_paths(paths), draft, prompt, 0)
-                record = measured_by_nodes(toy)
-                if paths <= MAX_ENUMERATED:
-                    more = enumerated(toy, ENUMERATED, record.optimum)
-                    record.shortfall.update(more[0])
-                    record.total_variation.update(more[1])
+                record = measured_by_nodes(toy, RIVALS if paths <= MAX_WALKED else ("block",))
+                tried = [rule for rule, most in ENUMERATED.items() if paths <= most]
+                shortfall, variation = enumerated(toy, tried, record.optimum)
+                record.shortfall.update(shortfall)
+                record.total_variation.update(variation)
                 yield record
 
 
@@ -96,11 +98,12 @@ def lost(records: list[Record]) -> str:
     """Return on how many cuts another rule is better, and where most."""
     rows = []
     for each in losses(records, OURS, RIVALS):
+        tried = sum(each.rival in record.shortfall for record in records)
         there, gap = each.largest, each.largest.shortfall[OURS] - each.largest.shortfall[each.rival]
         rows.append(
             (
                 f"`{each.rival}`",
-                f"{len(each.records)} of {len(records)}",
+                f"{len(each.records)} of {tried}",
                 percent(gap, 4),
                 f"K = {there.toy.size[2]}, `{there.toy.quality}`, {there.toy.concentration!r}",
             )

@@ -4,10 +4,8 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
 
-pytest.importorskip("openvino")
-pytest.importorskip("openvino_genai")
 
-
+@pytest.mark.engines
 @pytest.mark.parametrize(
     ("name", "verdict", "status"),
     [
