@@ -26,6 +26,7 @@ from verifiers.arrays import (
     Array,
     arange_like,
     as_float64,
+    divide,
     filled,
     kept,
     map_fields,
@@ -78,9 +79,9 @@ class Division:
     def rate(self, parent: Array) -> Array:
         """Return s(x|v) / q(x|v) [M, V] at nodes v ``parent`` int [M], s the law of the selected path."""
         xp = namespace(self.law)
-        node, levels = self.node.only(parent), map_fields(lambda values: values[parent], self.levels)
-        served = xp.sum(self.law[parent] * node.worth[:, None, :], axis=-1)
-        return levels.of_tokens(served) / xp.sum(node.law * node.worth, axis=-1, keepdims=True)
+        served = xp.sum(self.law * self.node.worth[:, None, :], axis=-1)
+        rate = divide(served, xp.sum(self.node.law * self.node.worth, axis=-1)[:, None], otherwise=0)
+        return map_fields(lambda values: values[parent], self.levels).of_tokens(rate[parent])
 
 
 def divide_root(target: Array, draft: Array, num_paths: int, steps: int) -> Division:
