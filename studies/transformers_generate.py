@@ -20,7 +20,7 @@ from typing import Any
 
 VERSIONS = ("4.48.3", "5.0.0", "5.12.0", "5.15.0", "5.16.0", "5.18.0", "5.23.0")
 TOKENS = 3
-MOST_RUNS = 3000
+MOST_RUNS = 1200
 LOSSY = 1e-6 * TOKENS
 
 COVERING = {

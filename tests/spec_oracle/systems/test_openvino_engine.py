@@ -14,6 +14,6 @@ from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, au
     ],
 )
 def test_its_texts_are_judged_by_draws(name, verdict, status):
-    (found,) = audit(name, options=AuditOptions(tokens=3, budget=60.0, checks=["calls"])).subjects
+    (found,) = audit(name, options=AuditOptions(tokens=3, budget=40.0, checks=["calls"])).subjects
     assert (found.verdict, found.evidence) == (verdict, Evidence.STATISTICAL)
     assert next(check.status for check in found.checks if check.name == "calls") is status

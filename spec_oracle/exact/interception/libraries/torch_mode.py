@@ -154,6 +154,8 @@ _READERS: Final = frozenset(
 )
 """Functions that let others read the memory: boxed integers are decided first, boxed noise is refused."""
 
+_INDEXING: Final = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__})
+
 _MAKERS: Final = frozenset({torch.tensor, torch.as_tensor, torch.asarray})
 
 
@@ -170,6 +172,8 @@ class _Functions(TorchFunctionMode):  # type: ignore[misc]
             return _hard_gumbel(*args, **kwargs)
         if func in _MAKERS:
             return _made(func, *args, **kwargs)
+        if types and func in _INDEXING:
+            args = (args[0], _place(args[1]), *args[2:])
         if func in _READERS:
             settle(args[0], f"torch.Tensor.{func.__name__}")
         if any(isinstance(value, Symbol) for value in (*args, *kwargs.values())):
@@ -179,6 +183,13 @@ class _Functions(TorchFunctionMode):  # type: ignore[misc]
         if isinstance(result, np.ndarray) and args[0].dtype in FLOATS:
             _show(args[0])
         return result
+
+
+def _place(index: Any) -> Any:
+    """Return an index with the pending integers in it decided, however deep they lie."""
+    if isinstance(index, tuple | list):
+        return type(index)(map(_place, index))
+    return int(index) if isinstance(index, Symbol) else index
 
 
 def _made(func: Any, data: Any, **options: Any) -> Any:

@@ -104,3 +104,12 @@ def test_a_module_that_draws_only_later_is_refused():
     module = DrawsLater()
     with pytest.raises(UnrepeatableError, match="not intercepted"):
         enumerate_calls(twice(lambda: float(module())))
+
+
+def test_tokens_in_a_list_can_be_an_index():
+    def run():
+        banned, row = torch.multinomial(torch.tensor([0.25, 0.75]), 1).tolist(), torch.zeros(1, 2)
+        row[0, banned] = 1
+        return int(row[0].argmax())
+
+    assert law_of(run) == [(0.25, 0), (0.75, 1)]
