@@ -26,8 +26,8 @@ class Grid:
     """Which toys to take: all sizes of at most ``max_tuples`` draft tuples, V^(L K).
 
     ``seeds`` toys for every size, quality and concentration; one where there are more than ``few_beyond``
-    tuples, because those take most of the time. ``larger``: V, L, K of further toys, one for every quality and
-    concentration, of which only those of few tuples are enumerated.
+    tuples, because those take most of the time. ``larger``: V, L, K of further toys, one for every quality
+    and concentration, of which only those of few tuples are enumerated.
     """
 
     vocab_sizes: tuple[int, ...] = (2, 3, 4)
