@@ -248,9 +248,9 @@ def larger_section(larger: Sequence[Record]) -> str:
         "Longer drafts, and toys with too many draft tuples to enumerate, one seed each. Shortfalls of the "
         f"latter are from a proven bound, at most {max(record.gap for record in larger):.1e} tokens above "
         "what can be attained. There the tokens of our rule follow from its divisions, a node at a time (on "
-        "small toys the tests compare them with the enumeration), and walks are enumerated with the states of "
-        f"a node merged, where a node has at most {MAX_NODE_TUPLES} draft tuples; other rules of several paths "
-        "are out of reach.\n\n"
+        "small toys the tests compare them with the enumeration), and walks are enumerated with the states "
+        f"of a node merged, where a node has at most {MAX_NODE_TUPLES} draft tuples; other rules of several "
+        "paths are out of reach.\n\n"
         + markdown_table(head, rows)
         + f"\n\nOur worst: {percent(worst.shortfall[OURS])} at {_size(worst)}, `{worst.toy.source}`."
     )
