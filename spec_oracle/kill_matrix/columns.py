@@ -55,6 +55,9 @@ OF_SHAPES = "shape-"
 FEW_SHAPES = 8
 """How many shapes are tried on the others."""
 
+SHAPES_BUDGET = 60.0
+"""Seconds, as in an audit: batches of many requests, each drawing on its own, have laws without end."""
+
 EXACT_INSTANCES = ("flat", "peaked", "zeros")
 YARDSTICK_DRAWS = 5000
 ENGINE_TOKENS, ENGINE_SECONDS = 3, 20.0
@@ -82,9 +85,11 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
     law_of: Callable[[Instance], EmissionLaw] = partial(intercepted_law, code)
     if specimen.verifier is not None:
         law_of = partial(emission_law, specimen.verifier)
+    subject = FunctionSubject(specimen.name, code, facts)
     return {
         EXACT: partial(_exact, law_of, seed),
-        **_checks(FunctionSubject(specimen.name, code, facts), bench),
+        **_checks(subject, bench),
+        "shapes": partial(CHECKS["shapes"].outcome, subject, replace(bench, budget=SHAPES_BUDGET)),
         "joint": partial(_screening, code, bench),
         YARDSTICK: partial(_first_token_of_function, code, bench),
     }

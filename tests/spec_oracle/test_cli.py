@@ -77,14 +77,16 @@ def test_audit_json_has_every_field_of_the_contract(capsys):
 
 def test_audit_of_a_users_module_finds_the_defect_and_says_how_to_see_it(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "my_engine.py").write_text(LOSSY_SUBJECT)
-    code, out, _ = run(capsys, "audit", "my_engine:always_accepts", "--draft-length", 2, "--format", "json")
+    (tmp_path / "engine_of_a_user.py").write_text(LOSSY_SUBJECT)
+    code, out, _ = run(
+        capsys, "audit", "engine_of_a_user:always_accepts", "--draft-length", 2, "--format", "json"
+    )
     assert code == 1
     (subject,) = json.loads(out)["subjects"]
     assert subject["verdict"] == "lossy"
     found = subject["counterexample"]
     assert found["expected"] != found["actual"]
-    assert found["reproduce"].startswith("spec-oracle audit my_engine:always_accepts --instance ")
+    assert found["reproduce"].startswith("spec-oracle audit engine_of_a_user:always_accepts --instance ")
     again = found["reproduce"].split()[1:]
     assert run(capsys, *again)[0] == 1
 

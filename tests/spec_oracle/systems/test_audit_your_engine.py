@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "audit-your-engine.md"
 ADAPTERS = dict(
     zip(
         ("Pair", "Engine"),
-        re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL),
+        re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[-2:],
         strict=True,
     )
 )

@@ -37,6 +37,8 @@ from spec_oracle.exact.interception.patching import patched
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Symbol
 
+_UNINITIALISED = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"))
+
 
 def _is_random(func: Any) -> bool:
     return torch.Tag.nondeterministic_seeded in func.tags
@@ -63,7 +65,9 @@ class _Operators(TorchDispatchMode):  # type: ignore[misc]
         if current_run().shown:
             _require_unshown(func, args, kwargs, boxed=boxed)
         if not boxed and not _is_random(func):
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            # What lay in its memory before may be boxes of a run that is over.
+            return result.zero_() if func.overloadpacket.__name__ in _UNINITIALISED else result
         with torch._C.DisableTorchFunction():  # noqa: SLF001  (the function mode would answer us, too)
             try:
                 return (draw if _is_random(func) else on_boxes)(func, args, kwargs)

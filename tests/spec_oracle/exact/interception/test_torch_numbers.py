@@ -242,3 +242,15 @@ def test_the_law_of_a_call_hands_over_a_generator():
     drafts = Drafts(np.zeros((1, 1, 1), int), rows[None, None, None], np.stack([rows, rows])[None, None])
     law = law_after(PlainCode(verify, "torch"), drafts).emissions
     assert law == pytest.approx({(0,): 0.2, (1,): 0.5, (2,): 0.3})
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64, torch.int64])
+def test_memory_of_new_tensors_holds_nothing_of_old_ones(dtype):
+    def used_again():
+        for _ in range(20):
+            torch.rand(16).to(dtype if dtype.is_floating_point else torch.float32)
+            torch.randint(5, (16,))
+        return [(torch.empty(16, dtype=dtype) == 0).all().item() for _ in range(20)]
+
+    for _ in range(3):
+        assert all(all(branch.result) for branch in enumerate_calls(used_again))
