@@ -224,7 +224,7 @@ def _try_all(  # noqa: PLR0917
 
 
 def _reason(error: Exception) -> str:
-    return str(error).partition("\n")[0][:100]
+    return str(error).partition("\n")[0].partition(" (at ")[0][:100]
 
 
 def _result(bench: Bench, covered: Covered, drawn: CheckResult | None) -> CheckResult:
