@@ -152,6 +152,10 @@ def matrix_row(specimen: Specimen, options: MatrixOptions, alpha: float) -> Matr
     with one_torch_thread():
         for column in (column for column in COLUMNS if column in columns):
             started = time.perf_counter()
-            results[column] = columns[column]()
+            try:
+                results[column] = columns[column]()
+            except Exception as error:
+                error.add_note(f"in the check {column!r} of the specimen {specimen.name!r}")
+                raise
             seconds[column] = time.perf_counter() - started
     return MatrixRow(specimen, results, seconds)

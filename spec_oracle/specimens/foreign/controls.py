@@ -51,7 +51,8 @@ def exponential_race(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Draw tokens as argmax of weights over exponential noise."""
 
     def race(weights: Array) -> int:
-        return int((weights / rng.exponential(size=len(weights))).argmax())
+        noise = rng.exponential(size=len(weights))
+        return int(np.where(weights > 0, weights / noise, 0.0).argmax())  # noise may be 0
 
     return loop(
         x,
