@@ -188,13 +188,12 @@ def _small(subject: Any, bench: Bench, covered: Covered, end: float) -> CheckRes
         except (*_UNFOLLOWED, SubjectRaisedError) as error:
             covered.left_out[_reason(error)] += 1
             continue
-        covered.small.append(Shape(vocab, length, subject.num_paths))
+        shape = Shape(vocab, length, subject.num_paths)
         if distance > subject.facts.tolerance:
-            covered.is_small_wrong = True
+            covered.small_wrong.append(shape)
             _keep(bench, covered)
-            return replace(
-                failed(f"total variation {distance:.3g} at {covered.small[-1]}"), total_variation=distance
-            )
+            return replace(failed(f"total variation {distance:.3g} at {shape}"), total_variation=distance)
+        covered.small.append(shape)
     return None
 
 
