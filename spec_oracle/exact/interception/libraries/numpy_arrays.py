@@ -13,14 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.algebra import (
-    COMPARISONS,
-    FUNCTIONS,
-    compared_with_many,
-    divided,
-    place_of,
-    truncate,
-)
+from spec_oracle.exact.interception.algebra import FUNCTIONS, divided, truncate
+from spec_oracle.exact.interception.comparisons import COMPARISONS, compared_with_many, place_of
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.races import places
 from spec_oracle.exact.interception.run import active_run, current_run
