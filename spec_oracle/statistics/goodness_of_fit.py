@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy.typing as npt
-from scipy.stats import chi2, chisquare, ncx2
+from scipy.stats import chisquare
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics.cells import Cells, pooled_cells, support_cells
@@ -34,6 +34,7 @@ from spec_oracle.statistics.e_process import EProcess
 from spec_oracle.statistics.finite_sample import divergence_tail, scaled_divergence, total_variation_tail
 from spec_oracle.statistics.power import (
     DEFAULT_MISS,
+    noncentral_tail,
     smallest_detectable_tv_by_chi_square,
     smallest_detectable_tv_by_finite_sample_g,
     smallest_detectable_tv_by_g,
@@ -208,8 +209,7 @@ def _williams_g(counts: IntArray, law: FloatArray, *, allowed: float = 0.0) -> t
         return 0.0, 1.0
     correction = 1 + (float((1 / law).sum()) - 1) / (6 * float(counts.sum()) * freedom)
     statistic = 2 * scaled_divergence(counts, law) / correction
-    tail = ncx2.sf(statistic, freedom, allowed) if allowed else chi2.sf(statistic, freedom)
-    return statistic, float(tail)
+    return statistic, noncentral_tail(statistic, freedom, allowed)
 
 
 def _finite_sample_g(counts: IntArray, law: FloatArray) -> tuple[float, float]:

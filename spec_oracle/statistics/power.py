@@ -40,7 +40,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.stats import chi2, ncx2
+from scipy.stats import chi2, ncx2, norm
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics.cells import Cells, pooled_cells, support_cells
@@ -55,6 +55,9 @@ from spec_oracle.validation import is_real
 
 DEFAULT_MISS = 1e-3
 """Chance of missing a defect of the stated size, unless told otherwise."""
+
+LARGEST_NONCENTRALITY = 1e8
+"""Up to which scipy's non-central chi-square law is asked; it answers NaN from about 1e11 on."""
 
 MOST_DRAWS = 2**50
 """Where the search for a sufficient number of draws gives up."""
@@ -264,9 +267,20 @@ def _found_by_limit_law(
     freedom = len(cells) - 1
     if freedom == 0:
         return _attainable(cells.hidden_mass + _leak_found(draws, miss))
-    threshold = float(ncx2.isf(alpha, freedom, allowed) if allowed else chi2.isf(alpha, freedom))
-    noncentrality = _noncentrality_found(threshold, freedom, miss)
+    if allowed > LARGEST_NONCENTRALITY:
+        # There the root of X^2 is as good as normal, with variance 1.
+        noncentrality = (math.sqrt(allowed) + float(norm.isf(alpha) + norm.isf(miss))) ** 2
+    else:
+        threshold = float(ncx2.isf(alpha, freedom, allowed) if allowed else chi2.isf(alpha, freedom))
+        noncentrality = _noncentrality_found(threshold, freedom, miss)
     return _attainable(cells.hidden_mass + math.sqrt(noncentrality * variance / draws))
+
+
+def noncentral_tail(statistic: float, freedom: int, noncentrality: float) -> float:
+    """Return the chance that a (non-central) chi-square variable exceeds ``statistic``."""
+    if noncentrality > LARGEST_NONCENTRALITY:
+        return float(norm.sf(math.sqrt(statistic) - math.sqrt(noncentrality)))
+    return float(ncx2.sf(statistic, freedom, noncentrality) if noncentrality else chi2.sf(statistic, freedom))
 
 
 @lru_cache(maxsize=1024)

@@ -212,6 +212,12 @@ def test_rows_that_vary_widen_what_is_right_and_are_told():
     assert found[0] > 1.2 * found[1]
 
 
+def test_rows_that_are_too_uncertain_leave_the_texts_open():
+    found = CHECKS["joint"].outcome(subject(defect="noisy-rows", size=0.05, plan=Plan(detect=0.1)), Bench())
+    assert found.status is Status.INCONCLUSIVE
+    assert "finds a total variation of inf, not 0.1" in found.detail
+
+
 @pytest.mark.parametrize("digits", [2, 3])
 def test_rounded_log_probabilities_do_not_make_a_right_server_lossy(digits):
     server = subject(shape="openai", digits=digits, plan=Plan(detect=0.1, requests=12_000))

@@ -11,11 +11,15 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import (
     draws_needed_by_chi_square,
     draws_needed_by_e_process,
+    draws_needed_by_g,
     draws_needed_by_joint_e_process,
     log_e_value,
     smallest_detectable_tv_by_chi_square,
+    smallest_detectable_tv_by_g,
     smallest_detectable_tv_by_joint_e_process,
 )
+from spec_oracle.statistics.cells import support_cells
+from spec_oracle.statistics.power import LARGEST_NONCENTRALITY
 
 TESTS = ["chi_square", "g", "finite_sample_g", "total_variation", "e_process"]
 UNIFORM = np.full(16, 1 / 16)
@@ -162,3 +166,17 @@ def test_draws_needed_for_one_percent_at_1e9_among_sixteen():
     alarmed = log_e_value(counts, UNIFORM) >= -np.log(1e-9)
     assert alarmed.any(axis=0).all()
     assert ((alarmed.argmax(axis=0) + 1) * step).mean() <= 470_000
+
+
+@pytest.mark.parametrize("slack", [0.003, 0.3])
+def test_what_a_law_leaves_open_is_not_found_by_any_number_of_draws(slack):
+    """A normal law takes over where scipy's gives up: about 10^8 / slack^2 draws."""
+    law = np.full(20, 0.05)
+    at = int(LARGEST_NONCENTRALITY / support_cells(law).largest_distance(law, slack))
+    found = [
+        smallest_detectable_tv_by_g(draws, law, alpha=1e-7, slack=slack) for draws in (at - 1, at + 1, 2**50)
+    ]
+    assert found[1] == pytest.approx(found[0], rel=1e-8)
+    assert slack / 4 < found[2] < found[1]
+    with pytest.raises(InvalidInputError, match="too small to be found"):
+        draws_needed_by_g(found[2] / 2, law, alpha=1e-7, slack=slack)
