@@ -9,13 +9,34 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.sweeps.plan import Cell, Plan
 
-_CELLS_AT_ONCE = 16
-"""Cells that a worker is given at a time: what is sent around costs more than a small cell."""
+_MOST_AT_ONCE = 16
+"""The most cells that a worker is given at a time: what is sent around costs more than a small cell."""
+
+_PACKS = 512
+"""Few cells are likely to be large ones: there are about so many packs before one holds several."""
+
+Tell: TypeAlias = Callable[[str, int, int], None]
+
+
+@contextmanager
+def rows_for(
+    page: Path | None, plan: Plan, jobs: int, progress: Tell = lambda *_: None
+) -> Iterator[list[dict[str, Any]]]:
+    """Run a sweep in ``jobs`` processes for the ``page`` that is written with its rows.
+
+    They lie beside it, in ``PAGE.rows``, until the block ends: what was cut off goes on there.
+    """
+    with TemporaryDirectory() as scratch:
+        file = Path(f"{page}.rows") if page else Path(scratch, "rows")
+        run(plan, file, jobs=jobs, progress=progress)
+        yield [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        file.unlink()
 
 
 def run(
@@ -25,7 +46,7 @@ def run(
     jobs: int = 1,
     backend: str = "loky",
     scheduler: str | None = None,
-    progress: Callable[[str, int, int], None] = lambda *_: None,
+    progress: Tell = lambda *_: None,
 ) -> None:
     """Compute the cells of ``plan`` that are not yet in ``output``, a file of JSON lines or Parquet.
 
@@ -36,8 +57,9 @@ def run(
     lines = output.with_suffix(".jsonl") if output.suffix == ".parquet" else output
     done = _finished(lines, plan)
     left = islice(plan.cells(), done, None)
+    at_once = min(_MOST_AT_ONCE, 1 + len(plan) // _PACKS)
     with _workers(jobs, backend, scheduler) as workers, lines.open("a", encoding="utf-8") as file:
-        for rows in workers(iter(lambda: tuple(islice(left, _CELLS_AT_ONCE)), ()), plan):
+        for rows in workers(iter(lambda: tuple(islice(left, at_once)), ()), plan):
             file.writelines(json.dumps(row) + "\n" for row in rows)
             file.flush()
             done += len(rows)
