@@ -30,12 +30,18 @@ def rows_for(
 ) -> Iterator[list[dict[str, Any]]]:
     """Run a sweep in ``jobs`` processes for the ``page`` that is written with its rows.
 
-    They lie beside it, in ``PAGE.rows``, until the block ends: what was cut off goes on there.
+    They lie beside it, in ``PAGE.rows``, until the block ends: what was cut off goes on there. Raises
+    `InvalidInputError` for arguments that a cell refused.
     """
     with TemporaryDirectory() as scratch:
         file = Path(f"{page}.rows") if page else Path(scratch, "rows")
         run(plan, file, jobs=jobs, progress=progress)
-        yield [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        for row in rows:
+            if "error" in row:
+                file.unlink()
+                raise InvalidInputError(row["error"])
+        yield rows
         file.unlink()
 
 
