@@ -26,16 +26,21 @@ Tell: TypeAlias = Callable[[str, int, int], None]
 
 @contextmanager
 def rows_for(
-    page: Path | None, plan: Plan, jobs: int, progress: Tell = lambda *_: None
+    page: Path | None,
+    plan: Plan,
+    jobs: int,
+    progress: Tell = lambda *_: None,
+    *,
+    backend: str = "loky",
 ) -> Iterator[list[dict[str, Any]]]:
-    """Run a sweep in ``jobs`` processes for the ``page`` that is written with its rows.
+    """Run a sweep for the ``page`` that is written with its rows; ``jobs`` and ``backend`` as for `run`.
 
     They lie beside it, in ``PAGE.rows``, until the block ends: what was cut off goes on there. Raises
     `InvalidInputError` for arguments that a cell refused.
     """
     with TemporaryDirectory() as scratch:
         file = Path(f"{page}.rows") if page else Path(scratch, "rows")
-        run(plan, file, jobs=jobs, progress=progress)
+        run(plan, file, jobs=jobs, backend=backend, progress=progress)
         rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
         for row in rows:
             if "error" in row:
@@ -56,8 +61,9 @@ def run(
 ) -> None:
     """Compute the cells of ``plan`` that are not yet in ``output``, a file of JSON lines or Parquet.
 
-    ``backend`` is one of joblib's: "loky" for ``jobs`` processes here, "dask" for a cluster at the address
-    ``scheduler``, "ray" likewise. A Parquet file is written at the end, from JSON lines kept beside it.
+    ``backend`` is one of joblib's: "loky" for ``jobs`` processes here, "threading" for tasks that start a
+    process of their own, "dask" for a cluster at the address ``scheduler``, "ray" likewise. A Parquet file is
+    written at the end, from JSON lines kept beside it.
     Raises `InvalidInputError` where the file holds another sweep, or a library is missing.
     """
     lines = output.with_suffix(".jsonl") if output.suffix == ".parquet" else output
@@ -121,7 +127,7 @@ def _workers(jobs: int, backend: str, scheduler: str | None) -> Iterator[_Worker
             stack.enter_context(parallel_config(backend=backend))
         except ImportError as error:
             raise InvalidInputError(f"backend: {backend!r} needs a library: {error}") from error
-        parallel = Parallel(n_jobs=jobs if backend == "loky" else -1, return_as="generator")
+        parallel = Parallel(n_jobs=-1 if backend in ("dask", "ray") else jobs, return_as="generator")
         yield lambda packs, plan: parallel(delayed(_compute)(plan, pack) for pack in packs)
 
 
