@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from spec_oracle.cli import main
+from spec_oracle.kill_matrix import matrix
 from spec_oracle.kill_matrix.matrix import kill_matrix
 from spec_oracle.specimens.registry import specimens
 
@@ -38,6 +39,16 @@ def test_a_defect_is_killed_by_its_check(name, check):
 def test_a_control_stands(name):
     (row,) = kill_matrix([specimens()[name]]).rows
     assert row.killers == ()
+
+
+def test_an_error_of_ours_says_where(monkeypatch):
+    def broken():
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(matrix, "columns_of", lambda *_: {"joint": broken})
+    with pytest.raises(ZeroDivisionError) as raised:
+        kill_matrix([specimens()["system"]])
+    assert raised.value.__notes__ == ["in the check 'joint' of the specimen 'system'"]
 
 
 def test_the_command_fails_on_nothing_but_survivors_and_killed_controls(capsys):

@@ -80,3 +80,24 @@ def test_an_open_token_that_is_emitted_twice_is_decided():
     law = law_after(PlainCode(verify, "torch"), drafts())
     assert all(prefix[0] == masses.argmax() for prefix, masses in law.leaves.items())
     assert len(law.leaves) == VOCAB
+
+
+@pytest.mark.parametrize("method", ["random", "standard_exponential", "standard_normal"])
+def test_a_buffer_made_while_it_was_followed_is_filled_by_numpy_later(method):
+    """It holds objects: numpy would write numbers over them, and the interpreter would crash."""
+    buffers, is_followed = [], [True]
+
+    def verify(x, q, p, generator):
+        if not buffers:
+            buffers.append(np.empty(1))
+        if method != "standard_normal" or not is_followed:  # whose law is not followed
+            getattr(generator, method)(out=buffers[0])
+        return np.array([[0, -1, -1]]), np.zeros(1, dtype=np.int64)
+
+    code = PlainCode(verify)
+    law_after(code, drafts())
+    with pytest.raises(TypeError, match="float64"):
+        getattr(np.random.default_rng(0), method)(out=buffers[0])
+    is_followed.clear()
+    code(drafts(), code.generator(0))
+    assert buffers[0].tolist() == [getattr(code.generator(0), method)()]
