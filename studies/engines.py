@@ -13,7 +13,7 @@ from spec_oracle.audit import AuditOptions
 from spec_oracle.audit.isolation import audit_apart
 from spec_oracle.audit.subjects.resolve import engine_availability
 from spec_oracle.commands.options import add_jobs, positive_number
-from spec_oracle.engines import engine_names, engine_subject
+from spec_oracle.engines import is_proven
 from spec_oracle.report.audit_text import markdown_page, page_rows
 from spec_oracle.report.terminal import told
 from spec_oracle.sweeps import Plan, rows_for
@@ -25,11 +25,7 @@ BUDGET = 100.0
 def plan(names: Sequence[str], **options: Any) -> Plan:
     """Return the sweep over the named engines, with fields of `AuditOptions`; slow ones come first."""
     fixed = {name: [value] for name, value in {"among": len(names), **options}.items()}
-    return Plan("studies.engines:cell", {"subject": sorted(names, key=_is_proven), **fixed})
-
-
-def _is_proven(name: str) -> bool:
-    return name in engine_names() and "exact" in engine_subject(name).origin.evidence
+    return Plan("studies.engines:cell", {"subject": sorted(names, key=is_proven), **fixed})
 
 
 def cell(*, seed: int, subject: str, among: int, **options: Any) -> dict[str, Any]:

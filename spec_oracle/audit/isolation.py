@@ -82,7 +82,10 @@ def audit_apart(
     apart = start(_audited)
     with TemporaryDirectory() as scratch:
         folders = [Path(scratch, str(number)) for number in range(len(names))]
-        waiting = list(enumerate(zip(names, folders, strict=True)))
+        # What takes longest first, so that no process is left with it at the end.
+        waiting = sorted(
+            enumerate(zip(names, folders, strict=True)), key=lambda one: engines.is_proven(one[1][0])
+        )
         try:
             while waiting or running:
                 while waiting and len(running) < limits.jobs:
