@@ -38,6 +38,8 @@ def rows_for(
     They lie beside it, in ``PAGE.rows``, until the block ends: what was cut off goes on there. Raises
     `InvalidInputError` for arguments that a cell refused.
     """
+    if page and not page.parent.is_dir():
+        raise InvalidInputError(f"output: no folder {page.parent}")
     with TemporaryDirectory() as scratch:
         file = Path(f"{page}.rows") if page else Path(scratch, "rows")
         run(plan, file, jobs=jobs, backend=backend, progress=progress)
