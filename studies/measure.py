@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import comb
+from typing import Any
 
 import verifiers
 from spec_oracle.exact import emission_law, merged_emission_law, tokens_per_call
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum, proven_bound
 from studies.carried_block import CarriedBlockVerifier
 from studies.selected_path import selected_path
-from studies.toys import Toy
+from studies.toys import Key, Toy
 
 OURS = "lookahead_multipath_block"
 BALANCED = "balanced_multipath_block"
@@ -37,6 +38,9 @@ MAX_NODE_TUPLES = 300
 GAP = 5e-4
 """How near the bounds of larger toys come to the optimum, in tokens."""
 
+FINE_STEPS = 512
+"""Ranks of ours, to see what their number costs."""
+
 MAX_TUPLES_CARRIED = 81
 NUM_CALLS = 3
 
@@ -45,7 +49,8 @@ NUM_CALLS = 3
 class Record:
     """One toy: its ``optimum`` in tokens per call, and every rule's ``shortfall`` 1 - BE/optimum and TV.
 
-    Of a larger toy the optimum is a bound, at most ``gap`` tokens above it.
+    Of a larger toy the optimum is a bound, at most ``gap`` tokens above it. ``fine`` is the shortfall of ours
+    with `FINE_STEPS` ranks.
     """
 
     toy: Toy
@@ -53,6 +58,7 @@ class Record:
     shortfall: dict[str, float]
     total_variation: dict[str, float]
     gap: float = 0.0
+    fine: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -63,18 +69,32 @@ class CarriedRecord:
     calls, L + 1 tokens.
     """
 
-    toy: Toy
-    balanced: tuple[float, ...]
-    carried: tuple[float, ...]
+    balanced: Sequence[float]
+    carried: Sequence[float]
     shortfall: float
     total_variation: float
+
+
+def cell(*, seed: int, toy: Key, max_tuples: int) -> dict[str, Any]:
+    """Return the record of a toy as data, and that of the carry-over experiment where it is run on it."""
+    del seed  # figures of a toy with a seed of its own are exact
+    here = Toy.at(toy)
+    if here.num_tuples > max_tuples:
+        return {"record": _data(measured_by_nodes(here)), "carried": None}
+    carried = vars(measured_with_carry(here)) if carries(here) else None
+    return {"record": _data(measured(here)), "carried": carried}
+
+
+def _data(record: Record) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if name != "toy"}
 
 
 def measured(toy: Toy) -> Record:
     """Enumerate every rule on ``toy``."""
     optimum = float(multi_path_optimum(toy.instance).value)
     tried = [name for name in RULES if toy.num_tuples <= MAX_TUPLES.get(name, toy.num_tuples)]
-    return Record(toy, optimum, *enumerated(toy, tried, optimum))
+    fine = 1 - selected_path(toy.instance, FINE_STEPS)[1] / optimum
+    return Record(toy, optimum, *enumerated(toy, tried, optimum), fine=fine)
 
 
 def enumerated(toy: Toy, names: Iterable[str], optimum: float) -> tuple[dict[str, float], dict[str, float]]:
@@ -108,7 +128,6 @@ def measured_with_carry(toy: Toy) -> CarriedRecord:
     carried = CarriedBlockVerifier()
     tokens = tokens_per_call(carried, toy.instance, NUM_CALLS)
     return CarriedRecord(
-        toy,
         tokens_per_call(verifiers.get(BALANCED), toy.instance, NUM_CALLS),
         tokens,
         1 - tokens[0] / float(block_transport_optimum(toy.instance).value),

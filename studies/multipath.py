@@ -2,41 +2,43 @@
 
     python -m studies.multipath --output docs/study-multipath.md --plots docs/
 
-One core, a few minutes; the same figures every time.
+Some minutes on a core; the same figures every time.
 """
 
 import argparse
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from spec_oracle.commands.options import add_jobs
+from spec_oracle.report.terminal import told
+from spec_oracle.sweeps import Plan, rows_for
 from studies.document import document
 from studies.figures import draw_all, figure_context
-from studies.measure import (
-    CarriedRecord,
-    Record,
-    carries,
-    measured,
-    measured_by_nodes,
-    measured_with_carry,
-)
-from studies.toys import Grid, toys, toys_of
+from studies.measure import CarriedRecord, Record
+from studies.toys import Grid, Toy, keys
 
 Study: TypeAlias = tuple[list[Record], list[Record], list[CarriedRecord]]
 
 
-def run(grid: Grid) -> Study:
-    """Measure all toys of ``grid``, and the larger ones."""
-    chosen = list(toys(grid))
-    return (
-        [measured(toy) for toy in chosen],
-        [
-            measured(toy) if toy.num_tuples <= grid.max_tuples else measured_by_nodes(toy)
-            for size in grid.larger
-            for toy in toys_of(size, grid.qualities)
-        ],
-        [measured_with_carry(toy) for toy in chosen if carries(toy)],
-    )
+def plan(grid: Grid) -> Plan:
+    """Return the sweep over all toys of ``grid``."""
+    toys = [list(key) for key in keys(grid)]
+    return Plan("studies.measure:cell", {"toy": toys, "max_tuples": [grid.max_tuples]})
+
+
+def study(grid: Grid, rows: Iterable[dict[str, Any]]) -> Study:
+    """Return the records of the grid itself, of its larger toys, and of carry-over."""
+    records: list[Record] = []
+    larger: list[Record] = []
+    carried: list[CarriedRecord] = []
+    for row in rows:
+        toy = Toy.at(row["toy"])
+        (larger if toy.size in grid.larger else records).append(Record(toy, **row["record"]))
+        if row["carried"]:
+            carried.append(CarriedRecord(**row["carried"]))
+    return records, larger, carried
 
 
 def main() -> None:
@@ -45,13 +47,15 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="Markdown file to write")
     parser.add_argument("--plots", type=Path, required=True, help="folder for the plots")
     parser.add_argument("--max-tuples", type=int, default=Grid.max_tuples, help="bound on V^(L K)")
+    add_jobs(parser, "toys")
     arguments = parser.parse_args()
     grid = Grid(max_tuples=arguments.max_tuples)
-    records, larger, carried = run(grid)
-    with figure_context():
-        plots = draw_all(records, carried, arguments.plots)
-    text = document(grid, records, larger, carried, plots)
-    arguments.output.write_text(text, encoding="utf-8")
+    with told() as tell, rows_for(arguments.output, plan(grid), arguments.jobs, tell) as rows:
+        records, larger, carried = study(grid, rows)
+        with figure_context():
+            plots = draw_all(records, carried, arguments.plots)
+        text = document(grid, records, larger, carried, plots)
+        arguments.output.write_text(text, encoding="utf-8")
     sys.stdout.write(text)
 
 

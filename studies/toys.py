@@ -1,8 +1,9 @@
 """The toys of the study: a grid over size, draft quality and concentration, with fixed seeds."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import TypeAlias
 
 from spec_oracle.toy import Instance
 
@@ -48,6 +49,10 @@ class Grid:
     )
 
 
+Key: TypeAlias = tuple[int, int, int, str, str, int]
+"""Where on the grid a toy lies: V, L, K, draft quality, concentration of the rows, seed."""
+
+
 @dataclass(frozen=True)
 class Toy:
     """One instance and where on the grid it lies."""
@@ -57,6 +62,22 @@ class Toy:
     concentration: str
     seed: int
 
+    @classmethod
+    def at(cls, key: Key) -> "Toy":
+        """Return the toy of a key."""
+        vocab, length, paths, quality, concentration, seed = key
+        kind, agreement = QUALITIES[quality]
+        instance = Instance.random(
+            vocab,
+            length,
+            num_paths=paths,
+            seed=seed,
+            kind=kind,
+            concentration=CONCENTRATIONS[concentration],
+            agreement=agreement,
+        )
+        return cls(instance.rounded(DENOMINATOR), quality, concentration, seed)
+
     @property
     def size(self) -> tuple[int, int, int]:
         """V, L, K."""
@@ -65,9 +86,7 @@ class Toy:
     @property
     def num_tuples(self) -> int:
         """Number of draft tuples, V^(L K)."""
-        vocab, length, paths = self.size
-        tuples: int = vocab ** (length * paths)
-        return tuples
+        return num_tuples(*self.size)
 
     @property
     def source(self) -> str:
@@ -81,28 +100,23 @@ class Toy:
         )
 
 
-def toys(grid: Grid) -> Iterator[Toy]:
-    """Yield the toys of ``grid``, smallest first."""
+def num_tuples(vocab: int, length: int, paths: int) -> int:
+    """Return the number of draft tuples, V^(L K)."""
+    tuples: int = vocab ** (length * paths)
+    return tuples
+
+
+def keys(grid: Grid) -> Iterator[Key]:
+    """Yield where the toys of ``grid`` lie, smallest first, and then the larger ones."""
     sizes = product(grid.vocab_sizes, grid.draft_lengths, grid.num_paths)
-    for vocab, length, paths in sorted(sizes, key=lambda size: (size[0] ** (size[1] * size[2]), size)):
-        tuples = vocab ** (length * paths)
+    for size in sorted(sizes, key=lambda size: (num_tuples(*size), size)):
+        tuples = num_tuples(*size)
         if tuples <= grid.max_tuples:
-            seeds = grid.seeds if tuples <= grid.few_beyond else 1
-            yield from toys_of((vocab, length, paths), grid.qualities, seeds)
+            yield from _keys_of(size, grid, grid.seeds if tuples <= grid.few_beyond else 1)
+    for size in grid.larger:
+        yield from _keys_of(size, grid, 1)
 
 
-def toys_of(size: tuple[int, int, int], qualities: Iterable[str], seeds: int = 1) -> Iterator[Toy]:
-    """Yield the toys of ``size`` V, L, K."""
-    vocab, length, paths = size
-    for quality, (name, concentration), seed in product(qualities, CONCENTRATIONS.items(), range(seeds)):
-        kind, agreement = QUALITIES[quality]
-        instance = Instance.random(
-            vocab,
-            length,
-            num_paths=paths,
-            seed=seed,
-            kind=kind,
-            concentration=concentration,
-            agreement=agreement,
-        )
-        yield Toy(instance.rounded(DENOMINATOR), quality, name, seed)
+def _keys_of(size: tuple[int, int, int], grid: Grid, seeds: int) -> Iterator[Key]:
+    for quality, name, seed in product(grid.qualities, CONCENTRATIONS, range(seeds)):
+        yield *size, quality, name, seed

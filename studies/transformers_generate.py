@@ -2,21 +2,24 @@
 
     python -m studies.transformers_generate --output docs/transformers-generate.md
 
-Each version is installed into a folder of its own, beside the torch of this environment, and measured in a
-process of its own. With the assistant the newest one gets every option, older ones a part.
+Each version is installed into a folder of its own, beside the torch of this environment, and measured in
+processes of its own. With the assistant the newest one gets every option, older ones a part.
 """
 
 import argparse
-import json
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from spec_oracle.commands.options import add_jobs
+from spec_oracle.report.terminal import told
+from spec_oracle.sweeps import Plan, rows_for
 
 VERSIONS = ("4.48.3", "5.0.0", "5.12.0", "5.15.0", "5.16.0", "5.18.0", "5.23.0")
 TOKENS = 3
@@ -47,11 +50,12 @@ LONGER = ((3, 4), (2, 6))
 
 @dataclass(frozen=True)
 class Cell:
-    """What was found of one generator under one option: ``error`` where there is no law.
+    """What was found of one generator of one version under one option: ``error`` where there is no law.
 
     ``gap`` is the text with the largest gap, its probability, and that of plain decoding.
     """
 
+    version: str
     generator: str
     option: str
     vocab_size: int
@@ -63,15 +67,15 @@ class Cell:
     error: str = ""
 
 
-def measured(generator: str, option: str, vocab_size: int = 3, tokens: int = TOKENS) -> Cell:
-    """Enumerate texts of ``tokens`` tokens, with drafts and without."""
+def measured(version: str, generator: str, option: str, vocab_size: int, tokens: int) -> Cell:
+    """Enumerate texts of ``tokens`` tokens, with drafts and without, with the version that is imported."""
     from spec_oracle.audit.evidence.engine_cases import Case, Compared
     from spec_oracle.errors import SpecOracleError
     from spec_oracle.systems.engine import EngineCode
     from spec_oracle.systems.engine_laws import enumerated_texts
     from spec_oracle.systems.hugging_face import Generate
 
-    started, asked = time.process_time(), (generator, option, vocab_size, tokens)
+    started, asked = time.process_time(), (version, generator, option, vocab_size, tokens)
     try:
         code = EngineCode(Generate(generator, option, vocab_size))
         prompt = code.prompts[0]
@@ -93,24 +97,47 @@ def measured(generator: str, option: str, vocab_size: int = 3, tokens: int = TOK
     )
 
 
-def measure(*, everything: bool) -> None:
-    """Print a line of JSON for every cell, with the transformers that is installed here."""
+def plan(asked: Sequence[Sequence[Any]], environments: Path) -> Plan:
+    """Return the sweep over cells, each by version, generator, option and sizes as in `Cell`."""
+    listed = [list(cell) for cell in asked]
+    return Plan("studies.transformers_generate:cell", {"asked": listed, "environments": [str(environments)]})
+
+
+def everything() -> Iterator[tuple[Any, ...]]:
+    """Yield all that is asked, the newest version first: it has what takes longest."""
+    from spec_oracle.systems.hugging_face import OPTIONS
+
+    newest = VERSIONS[-1]
+    yield from ((newest, "assistant", "sampling", *sizes) for sizes in LONGER)
+    for version in reversed(VERSIONS):
+        for generator, covering in COVERING.items():
+            options = OPTIONS if (version, generator) == (newest, "assistant") else covering
+            yield from ((version, generator, option, 3, TOKENS) for option in options)
+
+
+def cell(*, seed: int, asked: Sequence[Any], environments: str) -> dict[str, Any]:
+    """Measure in a process that has imported the version."""
+    del seed
+    folder = str(environment(asked[0], Path(environments)).resolve())
+    return {"cell": asdict(_process(folder).submit(measured, *asked).result())}
+
+
+@lru_cache(maxsize=1)
+def _process(folder: str) -> Any:
+    """Return a process for the version in ``folder``; it is kept while the next cells are of it too."""
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    return ProcessPoolExecutor(1, initializer=_import, initargs=(folder,), timeout=60)
+
+
+def _import(folder: str) -> None:
+    warnings.simplefilter("ignore")
+    sys.path.insert(0, folder)
+    import torch
     import transformers
 
-    from spec_oracle.systems.hugging_face import OPTIONS
-    from spec_oracle.threads import one_torch_thread
-
     transformers.logging.set_verbosity_error()
-    asked: list[Any] = [
-        (generator, option)
-        for generator, options in COVERING.items()
-        for option in (OPTIONS if everything and generator == "assistant" else options)
-    ]
-    asked += [("assistant", "sampling", *sizes) for sizes in LONGER if everything]
-    with one_torch_thread():
-        for some in asked:
-            sys.stdout.write(json.dumps(asdict(measured(*some))) + "\n")
-            sys.stdout.flush()
+    torch.set_num_threads(1)
 
 
 def environment(version: str, folder: Path) -> Path:
@@ -120,17 +147,6 @@ def environment(version: str, folder: Path) -> Path:
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(place)]
         subprocess.run([*command, f"transformers=={version}"], check=True)  # noqa: S603  # pinned names
     return place
-
-
-def cells_of(version: str, folder: Path) -> list[Cell]:
-    """Return what a version comes to, measured in a process of its own."""
-    path = os.pathsep.join([str(environment(version, folder)), str(Path.cwd())])
-    command = [sys.executable, "-W", "ignore", "-m", "studies.transformers_generate", "--measure"]
-    words = ["--everything"] if version == VERSIONS[-1] else []
-    done = subprocess.run(  # noqa: S603  # ourselves
-        [*command, *words], env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, check=True
-    )
-    return [Cell(**json.loads(line)) for line in done.stdout.decode().splitlines() if line.startswith("{")]
 
 
 HEAD = """# transformers: the law of assisted generation
@@ -147,33 +163,35 @@ newest version. {count} cells took {seconds:.0f} s.
 """
 
 
-def page(found: dict[str, list[Cell]]) -> Iterator[str]:
+def page(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Yield the lines of the page."""
-    every = [cell for listed in found.values() for cell in listed]
+    every = [Cell(**row["cell"]) for row in rows]
     yield HEAD.format(tokens=TOKENS, count=len(every), seconds=sum(cell.seconds for cell in every))
-    cells = {(v, c.generator, c.option): c for v, of in found.items() for c in of if c.tokens == TOKENS}
+    cells = {(c.version, c.generator, c.option): c for c in every if c.tokens == TOKENS}
     errors: dict[str, int] = {}
     for generator in COVERING:
         options = [option for version, of, option in cells if (version, of) == (VERSIONS[-1], generator)]
-        yield from ("", f"## {generator}", "", "| option | " + " | ".join(found) + " | runs | seconds |")
-        yield "|---|" + "---|" * (len(found) + 2)
+        yield from ("", f"## {generator}", "", "| option | " + " | ".join(VERSIONS) + " | runs | seconds |")
+        yield "|---|" + "---|" * (len(VERSIONS) + 2)
         for option in options:
-            row = [cells.get((version, generator, option)) for version in found]
+            row = [cells.get((version, generator, option)) for version in VERSIONS]
             last = row[-1]
             cost = [str(last.runs), f"{last.seconds:.1f}"] if last and last.runs else ["-", "-"]
             yield "| " + " | ".join([option, *(shown(cell, errors) for cell in row), *cost]) + " |"
     yield from ("", f"## Longer texts of {VERSIONS[-1]}", "", "Sampling with the assistant.", "")
     yield from ("| vocabulary | tokens | TV | runs | seconds |", "|---|---|---|---|---|")
-    for cell in found[VERSIONS[-1]]:
-        if cell.tokens > TOKENS:
-            size = f"| {cell.vocab_size} | {cell.tokens} | {shown(cell, errors)}"
-            yield f"{size} | {cell.runs} | {cell.seconds:.1f} |"
+    for long in every:
+        if long.tokens > TOKENS:
+            size = f"| {long.vocab_size} | {long.tokens} | {shown(long, errors)}"
+            yield f"{size} | {long.runs} | {long.seconds:.1f} |"
     yield from ("", "## Notes", "")
     yield from (f"{number}. `{error[:240]}`" for error, number in errors.items())
     yield from ("", "## Counterexamples", "")
-    for (version, generator, option), cell in cells.items():
-        if cell.gap is not None and (cell.total_variation or 0) > LOSSY:
-            text, actual, expected = cell.gap
+    for version in VERSIONS:
+        for (of, generator, option), found in cells.items():
+            if of != version or found.gap is None or (found.total_variation or 0) <= LOSSY:
+                continue
+            text, actual, expected = found.gap
             yield (
                 f"* {version}, {generator}, {option}: text {','.join(map(str, text))} has probability "
                 f"{actual:.4g}, plainly decoded {expected:.4g}"
@@ -193,21 +211,18 @@ def shown(cell: Cell | None, errors: dict[str, int]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure one version, or all of them and write the page."""
+    """Measure all versions and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--measure", action="store_true", help="print what the installed version comes to")
-    parser.add_argument("--everything", action="store_true", help="with --measure: every option")
     parser.add_argument("--environments", type=Path, default=Path(".engines/transformers"))
-    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--output", type=Path, default=Path("docs/transformers-generate.md"))
+    add_jobs(parser, "cells")
     options = parser.parse_args(arguments)
-    if options.measure:
-        measure(everything=options.everything)
-        return
-    look: Callable[[str], Any] = lambda version: cells_of(version, options.environments.resolve())  # noqa: E731
-    with ThreadPoolExecutor(options.jobs) as pool:
-        found = dict(zip(VERSIONS, pool.map(look, VERSIONS), strict=True))
-    options.output.write_text("\n".join([*page(found), ""]), encoding="utf-8")
+    asked = list(everything())
+    for version in VERSIONS:  # before two processes want the same
+        environment(version, options.environments)
+    sweep = plan(asked, options.environments)
+    with told() as tell, rows_for(options.output, sweep, options.jobs, tell) as rows:
+        options.output.write_text("\n".join([*page(rows), ""]), encoding="utf-8")
 
 
 if __name__ == "__main__":

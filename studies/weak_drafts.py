@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from spec_oracle.commands.language_models import prompts_of
-from spec_oracle.language_models import load_language_model
-from spec_oracle.language_models.cuts import language_model_tree
+from spec_oracle.language_models.cuts import cut_instance
 from spec_oracle.report.table import markdown_table
 from studies.aggregate import TIE, losses
 from studies.document import percent
@@ -58,13 +57,11 @@ looked at ([study](study-multipath.md#where-our-rule-loses)).
 
 def measured(prompts: list[str]) -> Iterator[Record]:
     """Yield the records of all cuts; `Toy.quality` is the draft, `Toy.concentration` the prompt."""
-    target = load_language_model(TARGET)
     for draft in DRAFTS:
-        drafter = load_language_model(draft)
         for prompt in prompts:
-            tree = language_model_tree(target, drafter, target.encode(prompt), top_k=TOP_K, depth=DEPTH)
+            tree = cut_instance(prompt, target=TARGET, draft=draft, top_k=TOP_K, depth=DEPTH)
             for paths in NUM_PATHS:
-                toy = Toy(tree.instance.with_paths(paths), draft, prompt, 0)
+                toy = Toy(tree.with_paths(paths), draft, prompt, 0)
                 record = measured_by_nodes(toy, RIVALS if paths <= MAX_WALKED else ("block",))
                 tried = [rule for rule, most in ENUMERATED.items() if paths <= most]
                 shortfall, variation = enumerated(toy, tried, record.optimum)

@@ -4,6 +4,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -75,21 +76,22 @@ def _smallest(
         except SpecOracleError:
             return False
 
-    try:
-        return find(
-            instances(vocab_sizes=(2, 3), draft_lengths=(1, 3), num_paths=(1, max_paths), max_tuples=100),
-            is_lossy,
-            settings=settings(
-                max_examples=max_examples,
-                derandomize=True,
-                deadline=None,
-                database=None,
-                phases=[Phase.generate, Phase.shrink],
-                suppress_health_check=list(HealthCheck),
-            ),
+    how = settings(
+        max_examples=max_examples,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    # Most defects show with two tokens, and to shrink three to two takes most of the time.
+    for vocab in (2, 3):
+        some = instances(
+            vocab_sizes=(vocab, vocab), draft_lengths=(1, 3), num_paths=(1, max_paths), max_tuples=100
         )
-    except NoSuchExample:
-        return None
+        with suppress(NoSuchExample):
+            return find(some, is_lossy, settings=how)
+    return None
 
 
 def _described(subject: str, instance: Instance, law: Law, options: AuditOptions) -> Counterexample:

@@ -60,17 +60,20 @@ def audit_apart(
     isolation: Isolation | None = None,
     progress: Callable[[str, int, int], None] = lambda *_: None,
     own: Mapping[str, AuditOptions] = MappingProxyType({}),
+    *,
+    among: int = 0,
 ) -> AuditReport:
     """Audit subjects given by name, each in a process of its own; reports do not depend on ``jobs``.
 
-    ``own`` are the options of single subjects, in place of ``options`` but for what is of the whole run.
+    ``own`` are the options of single subjects, in place of ``options`` but for what is of the whole run;
+    ``among`` how many subjects share the rate, if more are audited elsewhere.
     Raises `InvalidInputError` for a name that cannot lead anywhere. After Ctrl-C the report holds what is
     done.
     """
     chosen, limits = options or AuditOptions(), isolation or Isolation()
     for name in names:
         require_name(name)
-    alpha = split(chosen.alpha, max(len(names), 1))
+    alpha = split(chosen.alpha, max(len(names), among, 1))
     reports: dict[int, SubjectReport] = {}
     running: dict[Future[SubjectReport], int] = {}
     concurrently: Any = process  # its types say mp_context, it reads context
@@ -79,7 +82,10 @@ def audit_apart(
     apart = start(_audited)
     with TemporaryDirectory() as scratch:
         folders = [Path(scratch, str(number)) for number in range(len(names))]
-        waiting = list(enumerate(zip(names, folders, strict=True)))
+        # What takes longest first, so that no process is left with it at the end.
+        waiting = sorted(
+            enumerate(zip(names, folders, strict=True)), key=lambda one: engines.is_proven(one[1][0])
+        )
         try:
             while waiting or running:
                 while waiting and len(running) < limits.jobs:

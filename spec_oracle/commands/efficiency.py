@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import verifiers
-from spec_oracle.commands.language_models import add_pair, cut_instances, prompts_of
+from spec_oracle.commands.language_models import add_pair, pair_of, prompts_of
 from spec_oracle.commands.options import (
     OK,
     add_arithmetic,
@@ -71,6 +71,8 @@ def _pair_efficiency(options: Any) -> int:
     from spec_oracle.efficiency import pair_efficiency
     from spec_oracle.report import language_models as report
     from spec_oracle.report.language_model_plot import save_pair_plot
+    from spec_oracle.report.terminal import told
+    from spec_oracle.sweeps import Plan, rows_for
 
     names = options.verifier or list(verifiers.names())
     for name in names:
@@ -80,17 +82,13 @@ def _pair_efficiency(options: Any) -> int:
         f"{options.target} drafted by {options.draft}: {len(prompts)} prompts, top-k {options.top_k}, "
         f"depth {options.depth}, {options.num_paths} paths, temperature {options.temperature:g}"
     )
-    result = pair_efficiency(
-        title,
-        cut_instances(options, prompts),
-        names,
-        optimum=not options.no_optimum,
-        jobs=options.jobs,
-        progress=progress,
-    )
-    emit(options, report.FORMATS[options.format](result))
-    if options.plot is not None:
-        save_pair_plot(result, options.plot)
+    same = {"names": names, "optimum": not options.no_optimum, **pair_of(options)}
+    plan = Plan("prompt", {"prompt": prompts, **{name: [value] for name, value in same.items()}})
+    with told() as tell, rows_for(options.output, plan, options.jobs, tell) as rows:
+        result = pair_efficiency(title, names, rows)
+        emit(options, report.FORMATS[options.format](result))
+        if options.plot is not None:
+            save_pair_plot(result, options.plot)
     return OK
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.commands.language_models import add_pair, cut_instances
+from spec_oracle.commands.language_models import add_pair, pair_of
 from spec_oracle.commands.options import FAILED, OK, Parser, add_command, add_sizes, emit, positive
 from spec_oracle.toy import KINDS, Instance
 
@@ -36,8 +36,9 @@ def add_instance(commands: Any) -> None:
 
 
 def _cut_instance(options: Any) -> int:
-    ((_, instance),) = cut_instances(options, [options.prompt])
-    return _emit_instance(options, instance)
+    from spec_oracle.language_models.cuts import cut_instance
+
+    return _emit_instance(options, cut_instance(options.prompt, **pair_of(options)))
 
 
 def _instance_usage(_: Any) -> int:

@@ -1,13 +1,11 @@
 """Options of commands that cut instances out of a pair of language models."""
 
 import argparse
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.commands.options import positive, progress
+from spec_oracle.commands.options import positive
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.toy import Instance
 
 
 def add_pair(command: argparse.ArgumentParser, *, required: bool) -> None:
@@ -43,24 +41,7 @@ def prompts_of(path: Path) -> list[str]:
     return prompts
 
 
-def cut_instances(options: Any, prompts: Sequence[str]) -> Iterator[tuple[str, Instance]]:
-    """Yield each prompt with the instance cut out after it."""
-    from spec_oracle.language_models import load_language_model
-    from spec_oracle.language_models.cuts import language_model_tree
-
-    progress("loading both models")
-    target = load_language_model(options.target, device=options.device)
-    draft = load_language_model(options.draft, device=options.device)
-    for prompt in prompts:
-        progress(f"cutting {prompt!r}")
-        tree = language_model_tree(
-            target,
-            draft,
-            target.encode(prompt),
-            top_k=options.top_k,
-            depth=options.depth,
-            temperature=options.temperature,
-            num_paths=options.num_paths,
-            shortlist=options.shortlist,
-        )
-        yield prompt, tree.instance
+def pair_of(options: Any) -> dict[str, Any]:
+    """Return what the options of `add_pair` say, by the names that `cut_instance` has for them."""
+    names = ("target", "draft", "top_k", "depth", "num_paths", "temperature", "shortlist", "device")
+    return {name: getattr(options, name) for name in names}

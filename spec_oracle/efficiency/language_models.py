@@ -1,8 +1,8 @@
 """Exact block efficiency of verifiers on cuts of real language models, prompt by prompt."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -33,14 +33,16 @@ class PromptEfficiency:
     """One verifier after one prompt: ``block_efficiency`` and ``optimum`` in tokens per call.
 
     ``total_variation`` of the law of L+1 tokens to the target's, None where its enumeration is too large;
-    ``optimum`` of the verifier's drafting law, with carry-over where it carries, None where not asked for.
+    ``optimum`` a proven bound for the verifier's drafting law, with carry-over where it carries, at most
+    ``gap`` above what can be attained; None where not asked for.
     """
 
     prompt: str
     verifier: str
     block_efficiency: float
     total_variation: float | None
-    optimum: ProvenBound | None
+    optimum: float | None
+    gap: float | None
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class PairEfficiency:
 
 def _summary(name: str, rows: Sequence[PromptEfficiency]) -> Summary:
     figures = np.array([row.block_efficiency for row in rows])
-    bounds = [row.optimum.bound for row in rows if row.optimum is not None]
+    bounds = [row.optimum for row in rows if row.optimum is not None]
     best = float(np.mean(bounds)) if bounds else None
     return Summary(
         name,
@@ -97,28 +99,9 @@ def _summary(name: str, rows: Sequence[PromptEfficiency]) -> Summary:
     )
 
 
-def pair_efficiency(
-    title: str,
-    instances: Iterable[tuple[str, Instance]],
-    names: Sequence[str],
-    *,
-    optimum: bool,
-    jobs: int,
-    progress: Callable[[str], None],
-) -> PairEfficiency:
-    """Enumerate the named verifiers on the instance of every prompt, in float64, in ``jobs`` processes.
-
-    Raises `SpecOracleError` if a verifier exceeds its optimum: then one of the two is wrong.
-    """
-    from joblib import Parallel, delayed
-
-    work = delayed(partial(prompt_efficiencies, names=names, optimum=optimum))
-    rows: list[PromptEfficiency] = []
-    # With several jobs the next prompts are cut here while the first are enumerated there.
-    parts = Parallel(n_jobs=jobs, return_as="generator")(work(*cut) for cut in instances)
-    for number, part in enumerate(parts, start=1):
-        rows += part
-        progress(f"{number}: {part[0].prompt!r}")
+def pair_efficiency(title: str, names: Sequence[str], cells: Iterable[Mapping[str, Any]]) -> PairEfficiency:
+    """Return the figures of the named verifiers from the rows of a sweep over prompts."""
+    rows = [PromptEfficiency(**figures) for cell in cells for figures in cell["figures"]]
     missing = [name for name in names if name not in {row.verifier for row in rows}]
     left_out = tuple(f"{name}: its plan spans more than {MAX_PLAN_TUPLES:,} draft tuples" for name in missing)
     return PairEfficiency(title, tuple(rows), left_out)
@@ -127,7 +110,10 @@ def pair_efficiency(
 def prompt_efficiencies(
     prompt: str, instance: Instance, names: Sequence[str], *, optimum: bool
 ) -> list[PromptEfficiency]:
-    """Enumerate the named verifiers on one instance."""
+    """Enumerate the named verifiers on one instance, in float64.
+
+    Raises `SpecOracleError` if a verifier exceeds its optimum: then one of the two is wrong.
+    """
     bounds: dict[tuple[Drafting, bool], ProvenBound] = {}
     rows = []
     for name in names:
@@ -138,19 +124,21 @@ def prompt_efficiencies(
         if optimum and key not in bounds:
             bounds[key] = proven_bound(instance, drafting=key[0], carry_over=key[1])
         law = merged_emission_law(verifier, instance)
-        row = PromptEfficiency(
-            prompt,
-            name,
-            float(law.block_efficiency),
-            float(law.total_variation) if _text_law_fits(verifier, instance) else None,
-            bounds.get(key),
-        )
-        if row.optimum is not None and row.block_efficiency > row.optimum.bound + TOLERANCE:
+        best, tokens = bounds.get(key), float(law.block_efficiency)
+        if best is not None and tokens > best.bound + TOLERANCE:
             raise SpecOracleError(
-                f"{prompt!r}: {name} emits {row.block_efficiency} tokens a call, "
-                f"more than its proven bound {row.optimum.bound}"
+                f"{prompt!r}: {name} emits {tokens} tokens a call, more than its proven bound {best.bound}"
             )
-        rows.append(row)
+        rows.append(
+            PromptEfficiency(
+                prompt,
+                name,
+                tokens,
+                float(law.total_variation) if _text_law_fits(verifier, instance) else None,
+                None if best is None else best.bound,
+                None if best is None else best.gap,
+            )
+        )
     return rows
 
 

@@ -7,6 +7,7 @@ from spec_oracle.engines.registry import (
     engine_names,
     engine_subject,
     installed_version,
+    is_proven,
     load_engine,
     why_unavailable,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "engine_names",
     "engine_subject",
     "installed_version",
+    "is_proven",
     "load_engine",
     "why_unavailable",
 ]

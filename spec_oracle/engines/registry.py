@@ -73,6 +73,11 @@ def engine_subject(name: str) -> EngineSubject:
     return _BY_NAME[name]
 
 
+def is_proven(name: str) -> bool:
+    """Return whether this is an engine whose law can be enumerated; the others draw, and take longer."""
+    return name in _BY_NAME and "exact" in _BY_NAME[name].origin.evidence
+
+
 def why_unavailable(name: str) -> str:
     """Return in one line why the engine cannot be loaded here; the empty string when it can."""
     origin = engine_subject(name).origin

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.language_models import CachedModel, LanguageModel, Truncation
+from spec_oracle.language_models import CachedModel, LanguageModel, Truncation, load_language_model
 from spec_oracle.toy.instance import Instance
 from spec_oracle.toy.model import Context, ToyModel
 
@@ -51,6 +51,13 @@ class LanguageModelTree:
             originals.append(int(level[index, number]))
             index = index * level.shape[1] + number
         return tuple(originals)
+
+
+def cut_instance(prompt: str, *, target: str, draft: str, device: str = "cpu", **sizes: Any) -> Instance:
+    """Return the tree after ``prompt`` of two models named as in `load_language_model`, once loaded."""
+    model = load_language_model(target, device=device)
+    drafter = load_language_model(draft, device=device)
+    return language_model_tree(model, drafter, model.encode(prompt), **sizes).instance
 
 
 def language_model_tree(

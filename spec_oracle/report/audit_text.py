@@ -1,9 +1,10 @@
 """An audit for people: a table, then what is wrong and how to see it."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
+from typing import Any
 
 from spec_oracle.audit import AuditReport, CheckResult, Counterexample, Status, SubjectReport
 from spec_oracle.audit.evidence.engine_cases import counted, text_of
@@ -74,19 +75,30 @@ def _rule(subject: SubjectReport) -> str:
 
 def audit_to_markdown(report: AuditReport) -> str:
     """Return the report as Markdown: for a CI step summary, or to be kept as a page."""
-    rows = [
-        (*row, _rule(subject), "; ".join((*_remarks(subject), *subject.scope)))
+    command = report.command or "audit(...)"
+    return markdown_page(page_rows(report), command, report.alpha, report.seed)
+
+
+def page_rows(report: AuditReport) -> list[dict[str, Any]]:
+    """Return what a page needs, subject by subject, as data."""
+    return [
+        {
+            "verdict": subject.verdict.value,
+            "is_drawn": any(check.alpha > 0 for check in subject.checks),
+            "cells": [*row, _rule(subject), "; ".join((*_remarks(subject), *subject.scope))],
+            "counterexample": subject.counterexample
+            and f"## {subject.subject}\n\n```\n{counterexample_text(subject.counterexample)}\n```",
+        }
         for row, subject in zip(audit_rows(report), report.subjects, strict=True)
     ]
-    command = report.command or "audit(...)"
+
+
+def markdown_page(rows: Sequence[Mapping[str, Any]], command: str, alpha: float, seed: int) -> str:
+    """Return the page that ``command`` makes of the `page_rows` of subjects."""
     made = f"Made on {datetime.now(UTC).date()} by `{command}`, spec-oracle {tool_version()}."
-    parts = ["# spec-oracle audit", made, markdown_table((*HEAD, "rule", "remarks"), rows)]
-    parts += [
-        f"## {subject.subject}\n\n```\n{counterexample_text(subject.counterexample)}\n```"
-        for subject in report.subjects
-        if subject.counterexample is not None
-    ]
-    parts.append(summary(report))
+    table = markdown_table((*HEAD, "rule", "remarks"), [row["cells"] for row in rows])
+    examples = (row["counterexample"] for row in rows)
+    parts = ["# spec-oracle audit", made, table, *filter(None, examples), _summary(rows, alpha, seed)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -126,13 +138,15 @@ def check_lines(checks: Iterable[CheckResult]) -> Iterator[str]:
 
 def summary(report: AuditReport) -> str:
     """Return how many subjects have which verdict, the rate of false alarms, and the seed."""
-    counts: dict[str, int] = {}
-    for subject in report.subjects:
-        counts[subject.verdict.value] = counts.get(subject.verdict.value, 0) + 1
-    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "nothing tested"
-    statistical = any(check.alpha > 0 for subject in report.subjects for check in subject.checks)
-    alarm = f"; chance of any false alarm at most {report.alpha:g}" if statistical else ""
-    return f"{told}{alarm}; seed {report.seed}"
+    return _summary(page_rows(report), report.alpha, report.seed)
+
+
+def _summary(rows: Sequence[Mapping[str, Any]], alpha: float, seed: int) -> str:
+    counts = Counter(row["verdict"] for row in rows)
+    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    is_drawn = any(row["is_drawn"] for row in rows)
+    alarm = f"; chance of any false alarm at most {alpha:g}" if is_drawn else ""
+    return f"{told or 'nothing tested'}{alarm}; seed {seed}"
 
 
 def counterexample_text(found: Counterexample | TextCounterexample) -> str:

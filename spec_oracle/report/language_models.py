@@ -27,7 +27,7 @@ def _cells(result: PairEfficiency) -> Iterator[tuple[str, ...]]:
 
 def _notes(result: PairEfficiency) -> str:
     """Say how far the proven bounds may lie above the optima, and what is missing."""
-    gaps = [row.optimum.gap for row in result.rows if row.optimum is not None]
+    gaps = [row.gap for row in result.rows if row.gap is not None]
     notes = [f"Left out: {reason}." for reason in result.left_out]
     if gaps:
         notes.insert(0, f"Optimum: a proven bound, attained to {short(max(gaps), 2)} tokens on every prompt.")
@@ -53,7 +53,7 @@ def to_json(result: PairEfficiency) -> list[dict[str, Any]]:
             "verifier": row.verifier,
             "block_efficiency": plain(row.block_efficiency),
             "total_variation": plain(row.total_variation),
-            "optimum": plain(None if row.optimum is None else row.optimum.bound),
+            "optimum": plain(row.optimum),
         }
         for row in result.rows
     ]

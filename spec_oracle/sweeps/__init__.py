@@ -1,6 +1,6 @@
 """Sweeps: one task over every combination of its axes, on any number of processes or machines."""
 
 from spec_oracle.sweeps.plan import Cell, Plan
-from spec_oracle.sweeps.run import run
+from spec_oracle.sweeps.run import rows_for, run
 
-__all__ = ["Cell", "Plan", "run"]
+__all__ = ["Cell", "Plan", "rows_for", "run"]

@@ -14,7 +14,7 @@ from typing import Any
 from spec_oracle.errors import InvalidInputError
 
 _KEYS = {"task", "axes", "fixed"}
-TASKS = {"audit", "efficiency"}
+TASKS = {"audit", "efficiency", "prompt"}
 """Names of the functions of `spec_oracle.sweeps.tasks`."""
 
 

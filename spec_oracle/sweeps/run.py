@@ -9,13 +9,47 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.sweeps.plan import Cell, Plan
 
-_CELLS_AT_ONCE = 16
-"""Cells that a worker is given at a time: what is sent around costs more than a small cell."""
+_MOST_AT_ONCE = 16
+"""The most cells that a worker is given at a time: what is sent around costs more than a small cell."""
+
+_PACKS = 512
+"""Few cells are likely to be large ones: there are about so many packs before one holds several."""
+
+Tell: TypeAlias = Callable[[str, int, int], None]
+
+
+@contextmanager
+def rows_for(
+    page: Path | None,
+    plan: Plan,
+    jobs: int,
+    progress: Tell = lambda *_: None,
+    *,
+    backend: str = "loky",
+) -> Iterator[list[dict[str, Any]]]:
+    """Run a sweep for the ``page`` that is written with its rows; ``jobs`` and ``backend`` as for `run`.
+
+    They lie beside it, in ``PAGE.rows``, until the block ends: what was cut off goes on there. Raises
+    `InvalidInputError` for arguments that a cell refused.
+    """
+    if page and not page.parent.is_dir():
+        raise InvalidInputError(f"output: no folder {page.parent}")
+    with TemporaryDirectory() as scratch:
+        file = Path(f"{page}.rows") if page else Path(scratch, "rows")
+        run(plan, file, jobs=jobs, backend=backend, progress=progress)
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        for row in rows:
+            if "error" in row:
+                file.unlink()
+                raise InvalidInputError(row["error"])
+        yield rows
+        file.unlink()
 
 
 def run(
@@ -25,19 +59,21 @@ def run(
     jobs: int = 1,
     backend: str = "loky",
     scheduler: str | None = None,
-    progress: Callable[[str, int, int], None] = lambda *_: None,
+    progress: Tell = lambda *_: None,
 ) -> None:
     """Compute the cells of ``plan`` that are not yet in ``output``, a file of JSON lines or Parquet.
 
-    ``backend`` is one of joblib's: "loky" for ``jobs`` processes here, "dask" for a cluster at the address
-    ``scheduler``, "ray" likewise. A Parquet file is written at the end, from JSON lines kept beside it.
+    ``backend`` is one of joblib's: "loky" for ``jobs`` processes here, "threading" for tasks that start a
+    process of their own, "dask" for a cluster at the address ``scheduler``, "ray" likewise. A Parquet file is
+    written at the end, from JSON lines kept beside it.
     Raises `InvalidInputError` where the file holds another sweep, or a library is missing.
     """
     lines = output.with_suffix(".jsonl") if output.suffix == ".parquet" else output
     done = _finished(lines, plan)
     left = islice(plan.cells(), done, None)
+    at_once = min(_MOST_AT_ONCE, 1 + len(plan) // _PACKS)
     with _workers(jobs, backend, scheduler) as workers, lines.open("a", encoding="utf-8") as file:
-        for rows in workers(iter(lambda: tuple(islice(left, _CELLS_AT_ONCE)), ()), plan):
+        for rows in workers(iter(lambda: tuple(islice(left, at_once)), ()), plan):
             file.writelines(json.dumps(row) + "\n" for row in rows)
             file.flush()
             done += len(rows)
@@ -93,7 +129,7 @@ def _workers(jobs: int, backend: str, scheduler: str | None) -> Iterator[_Worker
             stack.enter_context(parallel_config(backend=backend))
         except ImportError as error:
             raise InvalidInputError(f"backend: {backend!r} needs a library: {error}") from error
-        parallel = Parallel(n_jobs=jobs if backend == "loky" else -1, return_as="generator")
+        parallel = Parallel(n_jobs=-1 if backend in ("dask", "ray") else jobs, return_as="generator")
         yield lambda packs, plan: parallel(delayed(_compute)(plan, pack) for pack in packs)
 
 

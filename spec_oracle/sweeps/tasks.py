@@ -1,10 +1,13 @@
 """What a sweep can compute in a cell, by name. Each takes its arguments and the cell's seed by name."""
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import verifiers
 from spec_oracle.audit import AuditOptions
 from spec_oracle.audit import audit as audit_of
+from spec_oracle.efficiency.language_models import prompt_efficiencies
 from spec_oracle.exact import merged_emission_law
 from spec_oracle.optimum import multi_path_optimum
 from spec_oracle.toy import Instance
@@ -32,6 +35,20 @@ def efficiency(
     if optimum:
         found["optimum"] = multi_path_optimum(toy).value
     return {name: float(value) for name, value in found.items()}
+
+
+def prompt(
+    *, seed: int, prompt: str, names: Sequence[str], optimum: bool, **pair: Any
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the figures of the named verifiers on the tree of two language models after one prompt.
+
+    ``pair`` names the models and sizes the tree, as in `spec_oracle.language_models.cuts.cut_instance`.
+    """
+    from spec_oracle.language_models.cuts import cut_instance
+
+    del seed
+    figures = prompt_efficiencies(prompt, cut_instance(prompt, **pair), names, optimum=optimum)
+    return {"figures": [asdict(row) for row in figures]}
 
 
 def audit(*, seed: int, subject: str, **options: Any) -> dict[str, Any]:

@@ -1,18 +1,22 @@
 """A tiny study runs from end to end, and its aggregate is right."""
 
+import json
 import statistics
 import sys
+from unittest.mock import Mock
 
 import pytest
 
 import verifiers
 from spec_oracle.exact import emission_law
 from spec_oracle.optimum import multi_path_optimum
+from spec_oracle.sweeps import rows_for
 from spec_oracle.toy import Instance
 from studies import multipath
 from studies.aggregate import losses, mean_by_level, summary
+from studies.document import document
 from studies.measure import BALANCED, GAP, OURS, RULES, Record
-from studies.toys import CONCENTRATIONS, QUALITIES, Grid, toys
+from studies.toys import CONCENTRATIONS, QUALITIES, Grid, Toy, keys
 
 TINY = Grid(
     vocab_sizes=(2,),
@@ -26,8 +30,19 @@ TINY = Grid(
 
 
 @pytest.fixture(scope="module")
-def study():
-    return multipath.run(TINY)
+def rows(tmp_path_factory):
+    with rows_for(tmp_path_factory.mktemp("study") / "study.md", multipath.plan(TINY), jobs=1) as found:
+        return found
+
+
+@pytest.fixture(scope="module")
+def study(rows):
+    return multipath.study(TINY, rows)
+
+
+def test_two_processes_measure_what_one_does(rows, tmp_path):
+    with rows_for(tmp_path / "study.md", multipath.plan(TINY), jobs=2) as found:
+        assert found == rows
 
 
 def test_summary_is_what_the_laws_say(study):
@@ -71,7 +86,7 @@ def test_every_rule_is_lossless_and_below_the_optimum(study):
 
 def test_losses_name_the_smallest_toy_and_the_largest_gap():
     grid = Grid(vocab_sizes=(2,), draft_lengths=(1, 2), num_paths=(2,), seeds=1)
-    small, *_, large = toys(grid)
+    small, *_, large = (Toy.at(key) for key in keys(grid))
     records = [
         Record(large, 2.0, {"ours": 0.3, "rival": 0.1, "tied": 0.3}, {}),
         Record(small, 2.0, {"ours": 0.2, "rival": 0.1, "tied": 0.2}, {}),
@@ -81,18 +96,24 @@ def test_losses_name_the_smallest_toy_and_the_largest_gap():
 
 
 def test_source_makes_the_toy():
-    toy = list(toys(TINY))[-1]
+    *_, toy = (Toy.at(key) for key in keys(TINY))
     again = eval(toy.source, {"Instance": Instance})
     assert again.to_json() == toy.instance.to_json()
 
 
-def test_the_command_writes_the_document_and_its_plots(study, tmp_path, monkeypatch, capsys):
-    output = tmp_path / "study.md"
-    monkeypatch.setattr(multipath, "run", lambda grid: study)
-    monkeypatch.setattr(sys, "argv", ["study", "--output", str(output), "--plots", str(tmp_path)])
+def test_the_command_goes_on_and_writes_the_document_and_its_plots(rows, tmp_path, monkeypatch, capsys):
+    output, kept = tmp_path / "study.md", tmp_path / "study.md.rows"
+    kept.write_text("".join(json.dumps(row) + "\n" for row in rows[:-2]) + '{"toy": [')
+    monkeypatch.setattr(multipath, "Grid", Mock(max_tuples=16, return_value=TINY))
+    monkeypatch.setattr(sys, "argv", ["study", "--output", str(output), "--plots", str(tmp_path), "--jobs=2"])
     multipath.main()
     text = output.read_text(encoding="utf-8")
     assert capsys.readouterr().out == text
+    records, larger, carried = multipath.study(TINY, rows)
+    names = ("distribution", "factors", "carried")
+    plots = {name: f"study-multipath-{name}.png" for name in names}
+    assert text == document(TINY, records, larger, carried, plots)
+    assert not kept.exists()
     for line in text.splitlines():
         if line.startswith("!["):
             assert (tmp_path / line.partition("](")[2].rstrip(")")).stat().st_size > 0

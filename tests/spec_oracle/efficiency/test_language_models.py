@@ -1,6 +1,7 @@
 """The table of a pair of models, on toy instances in place of cuts."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 
@@ -16,10 +17,9 @@ from spec_oracle.toy import Instance
 INSTANCES = [(f"prompt {seed}", Instance.random(3, 2, num_paths=2, seed=seed)) for seed in (1, 2)]
 
 
-def table(names, **options):
-    said = []
-    arguments = {"optimum": True, "jobs": 1, "progress": said.append, **options}
-    return figures.pair_efficiency("a pair", INSTANCES, names, **arguments)
+def table(names, *, optimum=True):
+    rows = [figures.prompt_efficiencies(*each, names, optimum=optimum) for each in INSTANCES]
+    return figures.pair_efficiency("a pair", names, [{"figures": map(asdict, figures)} for figures in rows])
 
 
 def test_every_verifier_is_lossless_and_below_its_own_optimum():
@@ -27,11 +27,7 @@ def test_every_verifier_is_lossless_and_below_its_own_optimum():
     assert result.verifiers == tuple(verifiers.names())
     for row in result.rows:
         assert row.total_variation < 1e-10
-        assert 1 <= row.block_efficiency <= row.optimum.bound + figures.TOLERANCE
-
-
-def test_two_processes_tell_what_one_does():
-    assert table(["token", "traversal"], jobs=2) == table(["token", "traversal"])
+        assert 1 <= row.block_efficiency <= row.optimum + figures.TOLERANCE
 
 
 def test_what_is_too_large_is_named_and_not_passed_over(monkeypatch):
