@@ -85,7 +85,15 @@ def pick_each(row: Array, index: Array) -> Array:
 
 def positive_part(values: Array) -> Array:
     """Return max(values, 0), elementwise; NaN stays NaN."""
-    return kept(~(values < 0), values) if is_exact(values) else namespace(values).clip(values, 0)
+    return namespace(values).maximum(values, zeros(values[..., :1]))
+
+
+def minus_multiple(values: Array, factor: Array, other: Array) -> Array:
+    """Return ``values - factor * other``; in torch by one operator, with no array between."""
+    xp = namespace(values)
+    if hasattr(xp, "addcmul"):
+        return xp.addcmul(values, factor, other, value=-1)
+    return values - factor * other
 
 
 def minimum_one(values: Array) -> Array:

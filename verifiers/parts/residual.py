@@ -5,6 +5,8 @@ from verifiers.arrays import (
     arange_like,
     divide,
     in_working_precision,
+    kept,
+    minus_multiple,
     namespace,
     ones,
     pick,
@@ -13,10 +15,10 @@ from verifiers.arrays import (
 from verifiers.interface import DecisionSource
 
 
-def residual(target: Array, draft: Array, *, where: Array = True) -> Array:
-    """Return (target - draft)+ as unnormalised weights [..., V]; the target where nothing is left.
+def residual(target: Array, draft: Array, times: Array = None) -> Array:
+    """Return (target - times draft)+ as unnormalised weights [..., V]; the target where nothing is left.
 
-    It is the target too unless ``where`` holds, bool [..., 1].
+    ``times`` [..., 1] is one unless given.
 
     Nothing is left only where the two rows agree to rounding, and then the residual is drawn from with
     probability zero to rounding; the target row keeps that draw inside the target's support.
@@ -26,10 +28,10 @@ def residual(target: Array, draft: Array, *, where: Array = True) -> Array:
     [0.25, 0.25, 0.0]
     """
     xp = namespace(target)
-    left = positive_part(target - draft)
+    left = positive_part(target - draft if times is None else minus_multiple(target, times, draft))
     # Asked this way round, a draft row of NaN gives the target row too, and never a token outside it.
     some = xp.sum(left, axis=-1, keepdims=True) > 0
-    return xp.where(some & where, left, target)
+    return xp.where(some, left, target)
 
 
 def along_path(rows: Array, tokens: Array) -> Array:
@@ -82,7 +84,7 @@ def draw_correction(
     the block rule), in working precision, which low-precision rows take from it; returns int [B].
     """
     xp = namespace(target_rows)
-    length = draft_rows.shape[1]
-    target = scale[:, None] * pick(target_rows, tau)
-    draft = pick(draft_rows, xp.where(tau < length, tau, length - 1))
-    return decisions.categorical(residual(target, draft, where=(tau < length)[:, None]))
+    inside = tau < draft_rows.shape[1]
+    draft = pick(draft_rows, xp.where(inside, tau, draft_rows.shape[1] - 1))
+    times = divide(kept(inside, ones(scale)), scale, otherwise=0)
+    return decisions.categorical(residual(pick(target_rows, tau), draft, times[:, None]))
