@@ -24,7 +24,7 @@ _GATHERS = (torch.ops.aten.index, torch.ops.aten.gather)
 
 
 class Traffic(TorchDispatchMode):
-    """Count bytes while code runs: ``read`` of the storages of ``rows``, ``moved`` in all, ``missed`` in a cache.
+    """Count bytes while code runs: ``read`` of ``rows``, ``moved`` in all, and ``missed`` in a cache.
 
     ``wide`` names operators that made, or that convert into, as many float64 numbers as a row has.
     """

@@ -83,17 +83,27 @@ def pick_each(row: Array, index: Array) -> Array:
     return row[arange_like(index, index.shape[0])[:, None], index]
 
 
-def positive_part(values: Array) -> Array:
-    """Return max(values, 0), elementwise; NaN stays NaN."""
-    return namespace(values).maximum(values, zeros(values[..., :1]))
+def positive_part(values: Array, out: Array = None) -> Array:
+    """Return max(values, 0), elementwise, in ``out`` if it is given; NaN stays NaN."""
+    return namespace(values).maximum(values, zeros(values[..., :1]), out=out)
 
 
-def minus_multiple(values: Array, factor: Array, other: Array) -> Array:
-    """Return ``values - factor * other``; in torch by one operator, with no array between."""
+def minus_multiple(values: Array, factor: Array, other: Array, out: Array = None) -> Array:
+    """Return ``values - factor * other``, in ``out`` if given; in torch by one operator, with no gradient."""
     xp = namespace(values)
-    if hasattr(xp, "addcmul"):
-        return xp.addcmul(values, factor, other, value=-1)
-    return values - factor * other
+    if hasattr(values, "detach"):
+        values, factor, other = values.detach(), factor.detach(), other.detach()
+        return xp.addcmul(values, factor, other, value=-1, out=out if out is None else out.detach())
+    return xp.subtract(values, factor * other, out=out)
+
+
+def overwritten(values: Array, mask: Array, other: Array) -> Array:
+    """Return ``values``, which torch overwrites, with ``other`` where ``mask`` holds; shapes broadcast."""
+    if hasattr(values, "detach"):
+        import torch
+
+        return torch.where(mask, other.detach(), values, out=values)
+    return namespace(values).where(mask, other, values)
 
 
 def minimum_one(values: Array) -> Array:

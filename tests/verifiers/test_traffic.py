@@ -30,15 +30,15 @@ def test_rows_are_read_hardly_more_than_once(rule, dtype):
     ("rule", "dtype", "by_operators"),
     [
         ("token", torch.float32, 1),
-        ("token", torch.bfloat16, 1.5),
+        ("token", torch.bfloat16, 2),
         ("block", torch.float32, 3.8),
-        ("block", torch.bfloat16, 6.2),
+        ("block", torch.bfloat16, 6.8),
     ],
 )
 def test_token_and_block_take_hardly_more_than_the_rows_from_memory(rule, dtype, by_operators):
     """Operators move more: an array of V numbers between rows and their sum, in float32 whatever the rows."""
     counted, least = traffic(rule, dtype)
-    assert counted.missed <= 1.3 * least
+    assert counted.missed <= 1.1 * least
     assert counted.moved <= by_operators * least
 
 
