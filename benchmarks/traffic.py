@@ -13,7 +13,7 @@ import verifiers
 from benchmarks.measure import table
 from verifiers import Drafts, StatefulVerifier, torch_decisions
 
-VOCAB, LENGTH, PATHS = 16_384, 8, 3
+VOCAB, LENGTH, PATHS = 32_768, 8, 3
 CACHE = 4 * 4 * VOCAB
 """A cache of 4 rows of float32, 2.4 MB at 151,936 tokens; whole arrays leave it, those unused longest first.
 

@@ -78,6 +78,11 @@ def pick(rows: Array, index: Array) -> Array:
     return rows[arange_like(index, index.shape[0]), index]
 
 
+def row_at(rows: Array, path: Array, depth: Array | int) -> Array:
+    """Return ``rows[b, path[b], depth[b]]``, [B, V] from rows [B, K, N, V], in working precision."""
+    return in_working_precision(rows[arange_like(path, path.shape[0]), path, depth])
+
+
 def pick_each(row: Array, index: Array) -> Array:
     """Return ``row[b, index[b, k]]``, [B, K] from a row [B, V] and int [B, K]."""
     return row[arange_like(index, index.shape[0])[:, None], index]
@@ -152,8 +157,8 @@ def as_float64(values: Array) -> Array:
 
 
 def working_rows(rows: Array) -> Array:
-    """Return ``rows`` [..., V] normalised: in float64, or as they are if they are exact rationals."""
-    return normalised(rows if is_exact(rows) else as_float64(rows))
+    """Return ``rows`` [..., V] normalised, in working precision."""
+    return normalised(in_working_precision(rows))
 
 
 def as_arithmetic_of(like: Array, values: Array) -> Array:
