@@ -94,12 +94,16 @@ def positive_part(values: Array, out: Array = None) -> Array:
 
 
 def minus_multiple(values: Array, factor: Array, other: Array, out: Array = None) -> Array:
-    """Return ``values - factor * other``, in ``out`` if given; in torch by one operator, with no gradient."""
+    """Return ``values - factor * other``; in torch by one operator, with no gradient.
+
+    In ``out`` if it is given and of the type of ``values``.
+    """
     xp = namespace(values)
+    fits = out is not None and out.dtype == values.dtype
     if hasattr(values, "detach"):
         values, factor, other = values.detach(), factor.detach(), other.detach()
-        return xp.addcmul(values, factor, other, value=-1, out=out if out is None else out.detach())
-    return xp.subtract(values, factor * other, out=out)
+        return xp.addcmul(values, factor, other, value=-1, out=out.detach() if fits else None)
+    return xp.subtract(values, factor * other, out=out if fits else None)
 
 
 def overwritten(values: Array, mask: Array, other: Array) -> Array:

@@ -9,21 +9,15 @@ torch = pytest.importorskip("torch")
 from benchmarks.traffic import CACHE, VOCAB, Traffic, rules, traffic  # noqa: E402
 
 both = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
-PLANNED_IN_FLOAT64 = {
-    "k_seq",
-    "global_resolution",
-    "balanced_multipath_block",
-    "lookahead_multipath_block",
-}
-"""Rules that search or share out mass over the vocabulary; in less they would not be lossless to 1e-6."""
 traffic = cache(traffic)
 
 
 @both
 @pytest.mark.parametrize("rule", rules())
 def test_rows_are_read_hardly_more_than_once(rule, dtype):
+    """Look-ahead needs all rows of all paths normalised, which takes their sums first."""
     counted, least = traffic(rule, dtype)
-    assert counted.read <= (1.25 if rule in ("token", "block") else 1.5) * least
+    assert counted.read <= {"token": 0.2, "block": 1.1, "lookahead_multipath_block": 2.1}.get(rule, 1) * least
 
 
 @pytest.mark.parametrize(
@@ -44,9 +38,9 @@ def test_token_and_block_take_hardly_more_than_the_rows_from_memory(rule, dtype,
 
 @both
 @pytest.mark.parametrize("rule", rules())
-def test_rows_of_float64_are_made_only_to_plan(rule, dtype):
+def test_no_row_of_float64_is_made(rule, dtype):
     counted, _ = traffic(rule, dtype)
-    assert bool(counted.wide) == (rule in PLANNED_IN_FLOAT64)
+    assert not counted.wide
 
 
 def test_the_count_sees_what_it_should():
