@@ -49,11 +49,8 @@ SETTINGS = {
     "no prompt cache": ({"prompt_cache": False}, Sampling(top_k=3)),
     "filtered": ({}, Sampling(temperature=0.7, top_k=6, top_p=0.9)),
 }
-RUNS = {
-    mode: (mode, {}, Sampling(top_k=3), 0.02 if kind != "NONE" else 0.05) for mode, (kind, _) in MODES.items()
-}
-RUNS |= {
-    f"draft model, probabilistic, {name}": ("draft model, probabilistic", options, sampling, 0.05)
+RUNS = {mode: (mode, {}, Sampling(top_k=3), 0.02) for mode in MODES} | {
+    f"draft model, probabilistic, {name}": ("draft model, probabilistic", options, sampling, 0.02)
     for name, (options, sampling) in SETTINGS.items()
 }
 """What the page shows: a mode, options of the server, sampling, and the total variation to be found."""

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = options.run(options)
     except SpecOracleError as error:
-        sys.stderr.write(f"spec-oracle: {error}\n")
+        sys.stderr.write(f"spec-oracle: {', '.join((str(error), *getattr(error, '__notes__', ())))}\n")
         return FAILED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -135,8 +135,10 @@ class Sampler:
     def most_within(self, seconds: float, instance: Instance, *, start: int, most: int) -> int:
         """Return how many draws one call can make in about that time, at least ``start``, at most ``most``.
 
-        Measured by calls of growing size, whose draws are thrown away: work may grow faster than the batch.
+        Measured by calls of growing size, whose draws are thrown away. The first may compile; work may grow
+        faster than the batch.
         """
+        self.draw(Sample.of(instance), start)
         count = start
         while count < most:
             before = self.seconds

@@ -5,6 +5,8 @@ is read instead. So what follows the drafts of one request costs a run for each 
 whatever the vocabulary.
 """
 
+import math
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -63,18 +65,25 @@ class ConditionalLaw:
 
 
 def conditional_laws(
-    verifier: AnyVerifier, drafts: Drafts, *, array: str = "numpy", dtype: str = "float64"
+    verifier: AnyVerifier,
+    drafts: Drafts,
+    *,
+    array: str = "numpy",
+    dtype: str = "float64",
+    end: float = math.inf,
 ) -> list[ConditionalLaw]:
     """Return the law of the emission of every request of numpy ``drafts``, run together as one batch.
 
     A state is fresh. Where a token is looked at before it is returned, the drafted ones and a few more are
     run, and the others `assumed` to come out as these. Raises `DecisionError` or `VerdictError` for code that
-    is no verifier, `TooManyOutcomesError` where more decisions follow.
+    is no verifier, `TooManyOutcomesError` where more decisions follow, or at the processor time ``end``.
     """
     chosen = arithmetic(array=array, dtype=dtype)
     arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
 
     def run(rows: NDArray[np.int64], decisions: ScriptedDecisions) -> Verdict:
+        if time.process_time() > end:
+            raise TooManyOutcomesError("no time left")
         tokens, draft, target = (some[rows] for some in arrays)
         handed = Drafts(chosen.from_numpy(tokens), chosen.probabilities(draft), chosen.probabilities(target))
         return call_verifier(verifier, handed, decisions, fresh_state(verifier, len(rows)))[0]

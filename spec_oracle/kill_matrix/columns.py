@@ -1,7 +1,8 @@
 """The columns of the kill matrix: what is run on a specimen.
 
 They are the checks of the registry, as in an audit, save that `joint` is its screening alone: draws, whose
-number does not depend on the pace of the machine. Beside them stand the exact tier and the naive test.
+number does not depend on the pace of the machine. Only how many `shapes` are tried may, where laws take long.
+Beside them stand the exact tier and the naive test.
 """
 
 from collections.abc import Callable, Mapping

@@ -137,15 +137,20 @@ def kill_matrix(
     chosen, every = options or MatrixOptions(), list(listed)
     alpha, rows = split(chosen.alpha, len(every)), []
     run = Parallel(n_jobs=jobs, return_as="generator")
-    for position, row in enumerate(run(delayed(matrix_row)(one, chosen, alpha) for one in every), start=1):
+    found = run(delayed(_checked)(one, chosen, alpha) for one in every)
+    # Only what was found comes back from a process: the state of a specimen may be random numbers.
+    for position, (specimen, (results, seconds)) in enumerate(zip(every, found, strict=True), start=1):
+        row = MatrixRow(specimen, results, seconds)
         verdict = "stands" if not row.killers else f"killed by {', '.join(row.killers)}"
-        progress(f"{row.specimen.name}: {verdict} ({row.seconds:.1f} s)", position, len(every))
+        progress(f"{specimen.name}: {verdict} ({row.seconds:.1f} s)", position, len(every))
         rows.append(row)
     return KillMatrix(tuple(rows), chosen)
 
 
-def matrix_row(specimen: Specimen, options: MatrixOptions, alpha: float) -> MatrixRow:
-    """Run every check on one specimen, at a false-alarm rate of ``alpha`` for all of them."""
+def _checked(
+    specimen: Specimen, options: MatrixOptions, alpha: float
+) -> tuple[Mapping[str, CheckResult], Mapping[str, float]]:
+    """Run every check on one specimen, at a rate of ``alpha`` for all of them; return results and seconds."""
     columns = columns_of(specimen, alpha, options.seed)
     absent = Status.NOT_APPLICABLE, f"not a check of a {specimen.kind}"
     results, seconds = {column: CheckResult(column, *absent) for column in COLUMNS}, {}
@@ -158,4 +163,4 @@ def matrix_row(specimen: Specimen, options: MatrixOptions, alpha: float) -> Matr
                 error.add_note(f"in the check {column!r} of the specimen {specimen.name!r}")
                 raise
             seconds[column] = time.perf_counter() - started
-    return MatrixRow(specimen, results, seconds)
+    return results, seconds

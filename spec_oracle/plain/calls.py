@@ -128,7 +128,29 @@ def make_generator(array: str, seed: int) -> Any:
 
         torch.manual_seed(of_torch)
         return torch.Generator().manual_seed(seed)
-    return np.random.default_rng(seed)
+    return _Generator(np.random.PCG64(seed))
+
+
+class _Generator(np.random.Generator):
+    """numpy's; also fills buffers that the function made while it was followed, which hold objects."""
+
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        return _into(out, super().random, size, dtype)
+
+    def standard_exponential(
+        self, size: Any = None, dtype: Any = np.float64, method: Any = "zig", out: Any = None
+    ) -> Any:
+        return _into(out, super().standard_exponential, size, dtype, method)
+
+    def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        return _into(out, super().standard_normal, size, dtype)
+
+
+def _into(out: Any, draw: Any, size: Any, *how: Any) -> Any:
+    if out is None or not out.dtype.hasobject:
+        return draw(size, *how, out=out)
+    out[...] = draw(out.shape, *how)
+    return out
 
 
 def to_library(array: NDArray[Any], library: str, dtype: str = "") -> Any:

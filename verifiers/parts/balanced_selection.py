@@ -57,9 +57,14 @@ def balanced_plan(target: Array, draft: Array, count: Array) -> BalancedPlan:
 
 
 def select(plan: BalancedPlan, tokens: Array, present: Array, decisions: DecisionSource) -> Array:
-    """Select one draft of every request, by one decision; returns its index, int [B].
+    """Select one draft of every request, by one decision; returns its index, int [B]."""
+    return decisions.categorical(chances_to_be_selected(plan, tokens, present))
 
-    ``tokens`` int [B, K] and ``present`` bool [B, K]: the drafts at the node, ``count`` of them present.
+
+def chances_to_be_selected(plan: BalancedPlan, tokens: Array, present: Array) -> Array:
+    """Return the chance [B, K] of every draft at a node to be selected.
+
+    ``tokens`` int [B, K] and ``present`` bool [B, K]: the drafts, ``count`` of them present.
     """
     xp = namespace(plan.law)
     request = arange_like(tokens, tokens.shape[0])[:, None] + 0 * tokens
@@ -68,7 +73,7 @@ def select(plan: BalancedPlan, tokens: Array, present: Array, decisions: Decisio
     # A draft that is absent comes after every rank.
     laws = xp.where(present[:, :, None], laws, 0 * laws)
     absent = xp.where(present, 0 * laws[:, :, 0], 1 + 0 * laws[:, :, 0])
-    return decisions.categorical(selection_chances(xp.concat([laws, absent[:, :, None]], axis=-1)))
+    return selection_chances(xp.concat([laws, absent[:, :, None]], axis=-1))
 
 
 def _plan(p: Array, q: Array, count: Array) -> BalancedPlan:

@@ -26,7 +26,7 @@ def ranks(target: Array, draft: Array) -> Array:
     ratio = divide(target, draft, otherwise=0)
     largest = 1e38  # float32 ends at 3.4e38
     key = xp.astype(xp.where(ratio < largest, ratio, largest), xp.float32)
-    return xp.argsort(xp.argsort(-key, axis=-1, stable=True), axis=-1)
+    return xp.argsort(xp.argsort(-key, axis=-1, stable=True), axis=-1, stable=False)
 
 
 def child_intervals(draft: Array, rank: Array, alpha: Array) -> tuple[Array, Array]:
@@ -35,7 +35,7 @@ def child_intervals(draft: Array, rank: Array, alpha: Array) -> tuple[Array, Arr
     draft [B, V]; rank int [B, V]; alpha [B], the share of the interval that lies below the node itself.
     """
     xp = namespace(draft)
-    order = xp.argsort(-rank, axis=-1)
+    order = xp.argsort(-rank, axis=-1, stable=False)
     upto = xp.cumulative_sum(xp.take_along_axis(draft, order, axis=-1), axis=-1)
     below = xp.concat([zeros(upto[:, :1]), upto[:, :-1]], axis=-1)
     back = rank.shape[-1] - 1 - rank

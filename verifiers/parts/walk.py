@@ -72,6 +72,18 @@ def first_true(mask: Array) -> Array:
     return xp.argmax(kept(mask, countdown), axis=-1)
 
 
+def on_the_first_of_equals(chances: Array, tokens: Array) -> Array:
+    """Return ``chances`` [B, K] of drafts with those of equal ``tokens`` int [B, K] given to the first.
+
+    Where the token is all that counts, there is less to decide.
+    """
+    xp = namespace(tokens)
+    number = arange_like(tokens, tokens.shape[1])
+    equal = tokens[:, :, None] == tokens[:, None, :]
+    first = ~xp.any(equal & (number[None, None, :] < number[None, :, None]), axis=-1)
+    return kept(first, xp.sum(kept(equal, chances[:, None, :]), axis=-1))
+
+
 def accept_or_redraw(token: Array, law: Array, target: Array, decisions: DecisionSource) -> Array:
     """Apply the token rule to a draft of the given ``law``: keep it, or redraw from (p - law)+.
 

@@ -18,7 +18,7 @@ from verifiers.errors import InvalidInputError
 from verifiers.interface import DecisionSource, Drafts, Verdict
 from verifiers.parts.multisets import multisets
 from verifiers.parts.repeated_rows import distinct_requests
-from verifiers.parts.walk import Node, accept_or_redraw, first_true, walk
+from verifiers.parts.walk import Node, accept_or_redraw, first_true, on_the_first_of_equals, walk
 
 MAX_MULTISETS = 200_000
 
@@ -64,7 +64,8 @@ def select_by_importance(node: Node, decisions: DecisionSource) -> Array:
     lottery = kept(node.present, drafted)
     first = arange_like(drafted, drafted.shape[1])[None, :] == first_true(node.present)[:, None]
     empty = xp.sum(lottery, axis=-1, keepdims=True) <= 0
-    choice = decisions.categorical(xp.where(empty & first, ones(drafted), lottery))
+    chances = on_the_first_of_equals(xp.where(empty & first, ones(drafted), lottery), node.tokens)
+    choice = decisions.categorical(chances)
     chosen, copy = distinct_requests(node.target, node.draft, node.num_drafts)
     draft, law = node.draft[chosen], node.draft[chosen]
     for count in range(2, node.tokens.shape[1] + 1):

@@ -2,8 +2,8 @@
 
 from verifiers.arrays import Array, pick, working_rows
 from verifiers.interface import DecisionSource, Drafts, Verdict
-from verifiers.parts.balanced_selection import balanced_plan, select
-from verifiers.parts.walk import Node, accept_or_redraw, walk
+from verifiers.parts.balanced_selection import balanced_plan, chances_to_be_selected
+from verifiers.parts.walk import Node, accept_or_redraw, on_the_first_of_equals, walk
 
 
 class GlobalResolutionVerifier:
@@ -23,5 +23,7 @@ class GlobalResolutionVerifier:
     def _select_and_test(self, node: Node, decisions: DecisionSource) -> Array:
         """Select a draft, then accept or redraw it against the law of the selection."""
         plan = balanced_plan(node.target, node.draft, node.num_drafts)
-        token = pick(node.tokens, select(plan, node.tokens, node.present, decisions))
+        chances = chances_to_be_selected(plan, node.tokens, node.present)
+        choice = decisions.categorical(on_the_first_of_equals(chances, node.tokens))
+        token = pick(node.tokens, choice)
         return accept_or_redraw(token, plan.law, working_rows(node.target), decisions)

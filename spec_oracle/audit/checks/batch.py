@@ -36,7 +36,7 @@ from verifiers import AnyVerifier, Drafts, replayed_decisions
 
 BATCHES = (
     *(Design((2,), 601), Design((16,), 151), Design((33,), 79)),
-    *(Design((128,), 37), Design((130,), 37), Design((1030,), 17)),
+    *(Design((128,), 37), Design((130,), 37), Design((1030,), 19)),
 )
 """Half as many calls as are made, at each size: primes, so that no usual period hides in their halves."""
 

@@ -78,19 +78,19 @@ _UNFOLLOWED = (CannotFollowError, TooManyBranchesError, UnrepeatableError, TooMa
 def _of_verifier(subject: VerifierSubject, bench: Bench, alpha: float) -> CheckResult:
     """Enumerate a verifier at every shape."""
     del alpha  # nothing is drawn
+    end = time.process_time() + bench.shape_seconds
 
     def laws(shape: Shape, drafts: Sequence[Drafts]) -> Sequence[ConditionalLaw]:
         del shape
         names = ("tokens", "draft_probs", "target_probs")
         together = (np.concatenate([getattr(one, name) for one in drafts]) for name in names)
         with raising():
-            return conditional_laws(subject.verifier, Drafts(*together), array=bench.array)
+            return conditional_laws(subject.verifier, Drafts(*together), array=bench.array, end=end)
 
     largest = getattr(subject.verifier, "largest_vocab_size", None) or math.inf
     paths = (1,) if getattr(subject.verifier, "single_path", False) else AXES["num_paths"]
     sizes = tuple(size for size in AXES["vocab_size"] if size <= largest)
     covered = Covered()
-    end = time.process_time() + bench.shape_seconds
     shapes = design(MOST_NUMBERS, **_ALONE, vocab_size=sizes, num_paths=paths)
     _try_all(subject, bench, shapes, laws, covered, end)
     return _small(subject, bench, covered, end) or _result(bench, covered, None)
@@ -188,13 +188,12 @@ def _small(subject: Any, bench: Bench, covered: Covered, end: float) -> CheckRes
         except (*_UNFOLLOWED, SubjectRaisedError) as error:
             covered.left_out[_reason(error)] += 1
             continue
-        covered.small.append(Shape(vocab, length, subject.num_paths))
+        shape = Shape(vocab, length, subject.num_paths)
         if distance > subject.facts.tolerance:
-            covered.is_small_wrong = True
+            covered.small_wrong.append(shape)
             _keep(bench, covered)
-            return replace(
-                failed(f"total variation {distance:.3g} at {covered.small[-1]}"), total_variation=distance
-            )
+            return replace(failed(f"total variation {distance:.3g} at {shape}"), total_variation=distance)
+        covered.small.append(shape)
     return None
 
 
@@ -217,6 +216,8 @@ def _try_all(  # noqa: PLR0917
         try:
             found = judged(shape, tree, laws, explained=subject.facts.tolerance)
         except (*_UNFOLLOWED, SubjectRaisedError) as error:
+            if time.process_time() > end:
+                break
             covered.left_out[_reason(error)] += 1
             covered.not_followed.append((shape, tree))
         else:

@@ -62,10 +62,8 @@ def intercepted(code: PlainCode, facts: Facts, bench: Bench, alpha: float, num_p
     if findings.joint.status is Status.PASSED and facts.rule_at is None:
         findings = _identified(code, findings, facts, known)
     confirmed = confirm(code, findings.laws, alpha, bench.seed, CONFIRMING_SHARE * bench.budget)
-    anywhere = partial(
-        intercepted_law, code, known=known
-    )  # the search for a counterexample has its own limit
-    return replace(findings, law_of=anywhere, scope=(*findings.scope, confirmed))
+    unlimited = partial(intercepted_law, code, known=known)  # whoever asks for more laws limits the time
+    return replace(findings, law_of=unlimited, scope=(*findings.scope, confirmed))
 
 
 def _identified(code: PlainCode, findings: Findings, facts: Facts, known: Known) -> Findings:

@@ -23,7 +23,6 @@ from spec_oracle.statistics import (
     split,
     total_variation_interval,
 )
-from spec_oracle.toy import Instance
 
 BATCH = 1000
 FOLLOW_UPS = 32
@@ -41,7 +40,9 @@ def sampled(code: PlainCode, bench: Bench, alpha: float, num_paths: int) -> Find
     half = split(alpha, 2)
     sampler = Sampler(code, bench.seed)
     samples = {name: Sample.of(instance) for name, instance in instances.items()}
-    batch = min(BATCH, _affordable_batch(code, list(instances.values()), bench))
+    share = SCREENING_SHARE * bench.budget / len(samples)
+    first = next(iter(instances.values()))
+    batch = Sampler(code, bench.seed).most_within(share, first, start=_PILOT, most=BATCH)
     process = screened(
         sampler,
         list(samples.values()),
@@ -88,15 +89,6 @@ def screened(
             number = int(process.log_e_by_sample.argmax())
         process = process.observe(sampler.draw(samples[number], batch), number)
     return process
-
-
-def _affordable_batch(code: PlainCode, instances: Sequence[Instance], bench: Bench) -> int:
-    """Return how large batches of the screening may be, for all to stay in its share of the budget."""
-    pilot = Sampler(code, bench.seed)
-    pilot.draw(Sample.of(instances[0]), _PILOT)
-    pilot.seconds, pilot.draws = 0.0, 0  # the first call may compile
-    pilot.draw(Sample.of(instances[0]), _PILOT)
-    return max(_PILOT, int(min(SCREENING_SHARE * bench.budget * pilot.pace / len(instances), BATCH)))
 
 
 def _lossy(samples: Mapping[str, Sample], worst: str, detail: str, alpha: float) -> Findings:

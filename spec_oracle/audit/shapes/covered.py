@@ -12,15 +12,15 @@ from spec_oracle.exact.draft_tree import DraftTree
 
 @dataclass
 class Covered:
-    """What was tried: the shapes that were judged, small ones with all drafts, and what was not, by reason.
+    """What was tried: the shapes that were judged, and what was not, by reason.
 
-    Of ``small`` shapes the one that is wrong, if any, comes last; ``drawn`` were drawn from; ``refused`` have
-    a form that the code does not take.
+    Right after all drafts are ``small`` shapes, wrong ``small_wrong``; ``drawn`` were drawn from; ``refused``
+    have a form that the code does not take.
     """
 
     shapes: list[Judged] = field(default_factory=list)
     small: list[Shape] = field(default_factory=list)
-    is_small_wrong: bool = False
+    small_wrong: list[Shape] = field(default_factory=list)
     drawn: list[Shape] = field(default_factory=list)
     refused: list[Shape] = field(default_factory=list)
     not_followed: list[tuple[Shape, DraftTree]] = field(default_factory=list)
@@ -58,15 +58,11 @@ class Covered:
     @property
     def coverage(self) -> dict[str, dict[str, Cover]]:
         """What is known at each value of each axis; the worst, if that is a defect, else the best."""
-        right_small = self.small[: len(self.small) - self.is_small_wrong]
         known = {
             Cover.NOT_FOLLOWED: [*self.refused, *(shape for shape, _ in self.not_followed)],
             Cover.DRAWN: self.drawn,
-            Cover.PROVEN: [*(one.shape for one in self.shapes if not one.is_lossy), *right_small],
-            Cover.WRONG: [
-                *(one.shape for one in self.shapes if one.is_lossy),
-                *self.small[len(right_small) :],
-            ],
+            Cover.PROVEN: [*(one.shape for one in self.shapes if not one.is_lossy), *self.small],
+            Cover.WRONG: [*(one.shape for one in self.shapes if one.is_lossy), *self.small_wrong],
         }
         coverage = {}
         for axis, values in AXES.items():

@@ -24,7 +24,7 @@ import numpy as np
 
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.decisions import NEGLIGIBLE, OPEN, Law
-from spec_oracle.exact.interception.run import current_run
+from spec_oracle.exact.interception.run import Afterwards, current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 
 LARGEST_RANGE: Final = 4096
@@ -95,6 +95,15 @@ class Noise(Symbol):
         """The ends of the range of its value, given the decisions so far."""
         ends = (maps.value_at(self.chain, self.draw.low), maps.value_at(self.chain, self.draw.high, -1))
         return min(ends), max(ends)
+
+    def settled(self, operation: str) -> Any:
+        """Draw its value if the run is over; raises `CannotFollowError` in one."""
+        run, draw = current_run(), self.draw
+        if not isinstance(run, Afterwards) or draw.spent:
+            return super().settled(operation)
+        draw.low = run.between(draw.low, draw.high)
+        draw.high = math.nextafter(draw.low, 1.0)
+        return maps.value_at(self.chain, draw.low)
 
     def is_below(self, bound: float, *, inclusive: bool = False) -> bool:
         """Decide whether the value is below ``bound`` (at most that, if ``inclusive``)."""

@@ -11,6 +11,7 @@ What was cut is missing in the sum of the weights, and is at most `MOST_CUT`. Tr
 """
 
 import math
+import random
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -206,12 +207,39 @@ class Run:
 active_run: ContextVar[Run | None] = ContextVar("active run", default=None)
 
 
+class Afterwards(Run):
+    """What decides for symbols that foreign code has kept beyond their run: they are drawn."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self._random = random.Random(0)  # noqa: S311  (no secret)
+
+    def step(self) -> None:
+        """Count nothing."""
+
+    def decide(
+        self, weights: Sequence[float] | Law, values: Indices | None = None, *, in_full: bool = False
+    ) -> int:
+        """Draw an outcome."""
+        del in_full
+        (outcome,) = self._random.choices(range(len(weights)), normalised(weights).tolist())
+        return outcome if values is None else int(values[outcome])
+
+    def between(self, low: float, high: float) -> float:
+        """Draw a number."""
+        return self._random.uniform(low, high)
+
+    def cannot_follow(self, operation: str, reason: str) -> NoReturn:
+        """Raise TypeError: it is an error of the foreign code now."""
+        raise TypeError(f"{operation}: {reason}")
+
+
+_AFTERWARDS = Afterwards()
+
+
 def current_run() -> Run:
-    """Return the run in progress; raises `SpecOracleError` outside `enumerate_calls`."""
-    run = active_run.get()
-    if run is None:
-        raise SpecOracleError("enumerated randomness was used outside enumerate_calls")
-    return run
+    """Return the run in progress, else what decides for symbols that are left of earlier ones."""
+    return active_run.get() or _AFTERWARDS
 
 
 def _followed(function: Callable[[], T], run: Run) -> T | None:

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 
 from spec_oracle.cli import main
+from spec_oracle.errors import SpecOracleError
+from spec_oracle.kill_matrix import matrix
 from spec_oracle.kill_matrix.matrix import kill_matrix
 from spec_oracle.specimens.registry import specimens
 
@@ -40,6 +42,15 @@ def test_a_control_stands(name):
     assert row.killers == ()
 
 
+def test_an_error_of_ours_says_where(monkeypatch, capsys):
+    def broken():
+        raise SpecOracleError("no law")
+
+    monkeypatch.setattr(matrix, "columns_of", lambda *_: {"joint": broken})
+    assert main(["specimens", "system", "--jobs", "1"]) == 3
+    assert "no law, in the check 'joint' of the specimen 'system'" in capsys.readouterr().err
+
+
 def test_the_command_fails_on_nothing_but_survivors_and_killed_controls(capsys):
     code = main(["specimens", "residual-in-callers-memory", "system", "--format", "json"])
     data = json.loads(capsys.readouterr().out)
@@ -55,9 +66,10 @@ def test_reports_name_every_specimen(form, capsys):
 
 def test_results_do_not_depend_on_how_specimens_are_spread_over_processes():
     """Those that are not registered are too."""
-    chosen = [specimens()[name] for name in ("chain-always-accept", "system-no-break")]
+    names = ("chain-always-accept", "system-no-break", "buffer-for-each-size")
+    chosen = [specimens()[name] for name in names]
     chosen.append(replace(chosen[0], name="other"))
-    alone, spread = (kill_matrix(chosen, jobs=jobs).rows for jobs in (1, 2))
+    spread, alone = (kill_matrix(chosen, jobs=jobs).rows for jobs in (2, 1))
     assert [row.results for row in alone] == [row.results for row in spread]
 
 

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
+from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
 from spec_oracle.plain import PlainCode
 from spec_oracle.plain.law import law_after
 from spec_oracle.specimens.registry import specimens
@@ -80,3 +82,83 @@ def test_an_open_token_that_is_emitted_twice_is_decided():
     law = law_after(PlainCode(verify, "torch"), drafts())
     assert all(prefix[0] == masses.argmax() for prefix, masses in law.leaves.items())
     assert len(law.leaves) == VOCAB
+
+
+@pytest.mark.parametrize("method", ["random", "standard_exponential", "standard_normal"])
+def test_a_buffer_made_while_it_was_followed_is_filled_by_numpy_later(method):
+    """It holds objects: numpy would write numbers over them, and the interpreter would crash."""
+    buffers, is_followed = [], [True]
+
+    def verify(x, q, p, generator):
+        if not buffers:
+            buffers.append(np.empty(1))
+        if method != "standard_normal" or not is_followed:  # whose law is not followed
+            getattr(generator, method)(out=buffers[0])
+        return np.array([[0, -1, -1]]), np.zeros(1, dtype=np.int64)
+
+    code = PlainCode(verify)
+    law_after(code, drafts())
+    with pytest.raises(TypeError, match="float64"):
+        getattr(np.random.default_rng(0), method)(out=buffers[0])
+    is_followed.clear()
+    code(drafts(), code.generator(0))
+    assert buffers[0].tolist() == [getattr(code.generator(0), method)()]
+
+
+def kept_numbers(count, draw):
+    """Return random numbers that a function kept of a run in which it was followed."""
+    kept = []
+
+    def verify(x, q, p, generator):
+        kept[:] = [draw(generator) for _ in range(count)]
+        return np.array([[0, -1, -1]]), np.zeros(1, dtype=np.int64)
+
+    law_after(PlainCode(verify), drafts())
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("draw", "chance"),
+    [
+        (lambda generator: generator.random(), 0.3),
+        (lambda generator: generator.exponential(), 1 - np.exp(-0.3)),
+        (lambda _: torch.multinomial(torch.tensor([0.1, 0.9]), 1).item(), 0.1),
+    ],
+)
+def test_numbers_kept_of_a_run_are_drawn_when_it_is_over(draw, chance):
+    """Compared, or asked for their value; the chance of a false alarm is 1e-9 each."""
+    least, most = stats.binom.interval(1 - 1e-9, 1000, chance)
+    assert least <= sum(bool(number < 0.3) for number in kept_numbers(1000, draw)) <= most
+    numbers = kept_numbers(1000, draw)
+    values = [float(number) for number in numbers]
+    assert least <= sum(value < 0.3 for value in values) <= most
+    assert values == pytest.approx([float(number) for number in numbers])
+
+
+def test_what_cannot_be_drawn_is_an_error_of_the_code_that_kept_it():
+    first, second = kept_numbers(2, lambda generator: generator.random())
+    with pytest.raises(TypeError, match="two random numbers are added"):
+        first + second
+
+
+def test_right_code_that_draws_for_its_next_call_is_lossless():
+    kept = {}
+
+    def verify(x, q, p, generator):
+        drawn = np.full((len(x), x.shape[1] + 1), -1)
+        accepted = np.zeros(len(x), dtype=np.int64)
+        for b, row in enumerate(x):
+            for i, token in enumerate(row):
+                if not kept.setdefault("next", generator.random()) < p[b, i, token] / q[b, i, token]:
+                    rest = np.maximum(p[b, i] - q[b, i], 0)
+                    break
+                kept["next"] = generator.random()
+                drawn[b, i] = token
+            else:
+                i, rest = x.shape[1], p[b, -1]
+            kept["next"] = generator.random()
+            drawn[b, i], accepted[b] = generator.choice(len(rest), p=rest / rest.sum()), i
+        return drawn, accepted
+
+    (report,) = audit(verify, options=AuditOptions(budget=10, checks=())).subjects
+    assert report.verdict is SubjectVerdict.LOSSLESS

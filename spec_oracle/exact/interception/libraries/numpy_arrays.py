@@ -13,17 +13,11 @@ from typing import Any, Final
 import numpy as np
 
 from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.algebra import (
-    COMPARISONS,
-    FUNCTIONS,
-    compared_with_many,
-    divided,
-    place_of,
-    truncate,
-)
+from spec_oracle.exact.interception.algebra import FUNCTIONS, divided, truncate
+from spec_oracle.exact.interception.comparisons import COMPARISONS, compared_with_many, place_of
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.races import places
-from spec_oracle.exact.interception.run import current_run
+from spec_oracle.exact.interception.run import active_run, current_run
 from spec_oracle.exact.interception.symbols import Symbol
 
 _ELEMENTWISE: Final[dict[Any, Any]] = {
@@ -46,9 +40,9 @@ class NoiseArray(_ArrayBase):  # type: ignore[misc]
 
     @property
     def dtype(self) -> Any:
-        """The number type."""
+        """The number type; of objects once the run is over: compiled code would write numbers over them."""
         stored = np.ndarray.dtype.__get__(self)
-        return self._passes_for if stored.hasobject else stored
+        return self._passes_for if stored.hasobject and active_run.get() is not None else stored
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return apply_ufunc(ufunc, method, inputs, options)

@@ -28,6 +28,7 @@ from spec_oracle.exact.interception.libraries.torch_boxes import (
     objects_in,
     settle,
     symbols_at,
+    tensors_in,
     write,
 )
 from spec_oracle.exact.interception.libraries.torch_modules import unwatched_modules
@@ -45,15 +46,7 @@ def _is_random(func: Any) -> bool:
 
 
 def _has_box(*values: Any) -> bool:
-    for value in values:  # as `tensors_in` looks, without a list: this is asked for every operator
-        if isinstance(value, torch.Tensor):
-            if boxed_positions(value) is not None:
-                return True
-        elif (isinstance(value, tuple | list) and _has_box(*value)) or (
-            isinstance(value, dict) and _has_box(*value.values())
-        ):
-            return True
-    return False
+    return any(boxed_positions(tensor) is not None for tensor in tensors_in(*values))
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[misc]

@@ -12,13 +12,8 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from spec_oracle.exact.interception.algebra import (
-    COMPARISONS,
-    FUNCTIONS,
-    compared_with_many,
-    place_of,
-    truncate,
-)
+from spec_oracle.exact.interception.algebra import FUNCTIONS, truncate
+from spec_oracle.exact.interception.comparisons import COMPARISONS, compared_with_many, place_of
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.libraries import torch_boxes as boxes
 from spec_oracle.exact.interception.libraries.torch_boxes import FLOATS, INTEGERS, LOW, tensors_in, write

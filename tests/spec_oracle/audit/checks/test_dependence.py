@@ -83,7 +83,7 @@ def test_numbers_shared_at_any_distance_in_a_batch_of_1030_are_found(distance):
     assert is_found(sharing(distance), BATCHES[-1])
 
 
-@pytest.mark.parametrize(("uniform", "distance"), [*itertools.product(range(3), (1, 64, 515, 900))])
+@pytest.mark.parametrize(("uniform", "distance"), [*itertools.product(range(3), (1, 64, 515, 1000))])
 def test_a_single_shared_uniform_is_found(uniform, distance):
     assert is_found(sharing(distance, [uniform]), BATCHES[-1])
 
@@ -94,7 +94,7 @@ def test_requests_beyond_the_1024th_that_share_among_themselves_are_found():
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("distance", "uniforms"), [(64, [0]), (515, [1]), (900, [0]), (1024, [0, 1, 2]), (1029, [0, 1, 2])]
+    ("distance", "uniforms"), [(64, [0]), (515, [1]), (1000, [0]), (1024, [0, 1, 2]), (1029, [0, 1, 2])]
 )
 def test_numbers_shared_in_a_batch_of_1030_are_found_with_a_power_of_0_999(distance, uniforms):
     runs = 1000

@@ -124,8 +124,8 @@ def test_what_is_covered_is_told_by_value_the_worst_before_the_best():
     wrong = replace(right, vocab_size=64, dtype="float16")
     covered = Covered(
         [Judged(shape, gap, 1e-6, 0, 0, 1) for shape, gap in ((right, 0.0), (wrong, 0.1))],
-        small=[right, small],
-        is_small_wrong=True,
+        small=[right],
+        small_wrong=[small],
         drawn=[replace(right, vocab_size=4), replace(right, layout="sliced")],
         refused=[replace(right, dtype="bfloat16")],
     )

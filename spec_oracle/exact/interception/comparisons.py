@@ -1,0 +1,142 @@
+"""Comparisons of numbers and symbols alike; what is random is decided here, and by integer parts."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from spec_oracle.exact.interception import maps
+from spec_oracle.exact.interception.decisions import FEW
+from spec_oracle.exact.interception.draws import Noise
+from spec_oracle.exact.interception.elementwise import elementwise, resolved, stuck
+from spec_oracle.exact.interception.products import Product
+from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
+
+COMPARISONS: Final = frozenset(
+    {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "isinf", "isfinite"}
+)
+"""The functions that answer with a bool."""
+
+_ORDERED: Final = ("less", "less_equal", "greater", "greater_equal")
+
+
+def among(noise: Noise, numbers: Any) -> Callable[[], tuple[int, Any]] | None:
+    """Return a function that decides at once how many of many numbers [n] are below a noise, and which.
+
+    None for noise that is no increasing affine function of a fresh uniform: numbers are compared one by one.
+    """
+    match noise.chain:
+        case ():
+            offset, slope = 0.0, 1.0
+        case (maps.Affine(offset, slope),) if slope > 0:
+            pass
+        case _:
+            return None
+    cuts = (np.asarray(numbers, dtype=np.float64) - offset) / slope
+    if noise.draw.spent or noise.draw.ask is not None or np.isnan(cuts).any():
+        return None
+    order = np.argsort(cuts, kind="stable")
+
+    def decide() -> tuple[int, Any]:
+        count = noise.draw.rank(cuts[order])
+        found = np.zeros(len(cuts), dtype=bool)
+        found[order[:count]] = True
+        return count, found
+
+    return decide
+
+
+def place_of(noise: Noise, numbers: Any, side: str) -> Scalar:
+    """Return how many of many numbers, which ascend, are below a noise; decided when first used."""
+    decide = among(noise, numbers) if len(numbers) > FEW else None
+    if decide is None:
+        return int(np.array(numbers, dtype=object).searchsorted(noise, side))  # type: ignore[call-overload]
+    return Pending(lambda: decide()[0])
+
+
+def compared_with_many(name: str, left: Any, right: Any) -> Any:
+    """Return a comparison of noise [..., 1] with numbers [..., n], in which each noise is decided once.
+
+    Object arrays; None where this way does not work.
+    """
+    shape = np.broadcast_shapes(left.shape, right.shape)
+    for noises, numbers, below in ((left, right, "less" not in name), (right, left, "less" in name)):
+        if name not in _ORDERED or not shape or shape[-1] <= FEW or noises.shape[-1:] not in ((), (1,)):
+            continue
+        wide = np.broadcast_to(numbers, shape)
+        if any(isinstance(number, Symbol) for number in numbers.flat):
+            continue
+        found = np.empty(shape, dtype=bool)
+        for row, noise in np.ndenumerate(np.broadcast_to(noises, (*shape[:-1], 1))[..., 0]):
+            decide = among(noise, wide[row]) if isinstance(noise, Noise) else None
+            if decide is None:
+                return None
+            found[row] = decide()[1] == below
+        return found
+    return None
+
+
+def _is_less(left: Scalar, right: Scalar, *, or_equal: bool = False) -> bool:
+    left, right = _comparable(left, right)
+    if isinstance(left, Noise) and isinstance(right, Noise):
+        return _noise_less(left, right, or_equal=or_equal)
+    if isinstance(left, Symbol) and isinstance(right, Symbol):
+        stuck("comparison", "two random numbers are compared")
+    if isinstance(left, Noise | Product):
+        return not math.isnan(right) and left.is_below(right, inclusive=or_equal)
+    if isinstance(right, Noise | Product):
+        return not math.isnan(left) and not right.is_below(left, inclusive=not or_equal)
+    return bool(left <= right if or_equal else left < right)
+
+
+def _comparable(*values: Scalar) -> list[Scalar]:
+    return [value if isinstance(value, Product) else resolved("comparison", value)[0] for value in values]
+
+
+def _noise_less(left: Noise, right: Noise, *, or_equal: bool) -> bool:
+    if _is_same(left, right):
+        return or_equal
+    (left_low, left_high), (right_low, right_high) = left.bounds, right.bounds
+    touch = or_equal or (maps.is_continuous(left.chain) and maps.is_continuous(right.chain))
+    if left_high < right_low or (touch and left_high == right_low):
+        return True
+    if right_high < left_low or (touch and not or_equal and right_high == left_low):
+        return False
+    return stuck("comparison", "two random numbers are compared")
+
+
+def _is_same(left: Noise, right: Noise) -> bool:
+    return left.draw is right.draw and left.chain == right.chain
+
+
+@elementwise(np.equal)
+def equal(left: Scalar, right: Scalar) -> bool:
+    """Whether two scalars are equal; noise that is continuous equals no number."""
+    left, right = _comparable(left, right)
+    if isinstance(left, Noise) and isinstance(right, Noise):
+        if _is_same(left, right) or (maps.is_continuous(left.chain) and maps.is_continuous(right.chain)):
+            return _is_same(left, right)
+        stuck("comparison", "two random numbers are compared")
+    if isinstance(right, Noise):
+        left, right = right, left
+    if isinstance(left, Noise) and not maps.is_continuous(left.chain):
+        return left.is_below(right, inclusive=True) and not left.is_below(right)
+    if isinstance(left, Symbol) or isinstance(right, Symbol):
+        return left is right
+    return bool(left == right)
+
+
+def _is_lost(value: Scalar) -> bool:
+    return not isinstance(value, Noise | Pending)
+
+
+less: Final = elementwise(np.less)(_is_less)
+_less_equal: Final = elementwise(np.less_equal)(partial(_is_less, or_equal=True))
+elementwise(np.greater)(lambda left, right: less(right, left))
+elementwise(np.greater_equal)(lambda left, right: _less_equal(right, left))
+elementwise(np.not_equal)(lambda left, right: not equal(left, right))
+elementwise(np.isnan)(lambda value: value.settled("isnan") if _is_lost(value) else False)
+elementwise(np.isinf)(lambda value: value.settled("isinf") if _is_lost(value) else False)
+elementwise(np.isfinite)(lambda value: not _is_lost(value) or value.settled("isfinite"))
