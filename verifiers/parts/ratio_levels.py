@@ -112,16 +112,16 @@ def make_levels(target: Array, draft: Array, bound: Callable[[Array, Array], Arr
     order = xp.argsort(key, axis=-1, stable=False)
     p, q = pick_each(target, order), pick_each(draft, order)
     bounds = bound(running_sum(p), running_sum(q))
-    optimum = positive_part(xp.min(bounds, axis=-1))
+    least = xp.min(bounds, axis=-1)
     if target.shape[1] <= MAX_LEVELS or is_exact(target):
         level = zeros(order) + arange_like(order, order.shape[1])
         share, target_mass, draft_mass = zeros(q), p, q
     else:
-        slack = bounds - optimum[:, None]
+        slack = bounds - least[:, None]
         level, share, target_mass, draft_mass = _grid(p, q, pick_each(key, order), slack)
     if not is_exact(target):
         target_mass, draft_mass = as_float64(target_mass), normalised(as_float64(draft_mass))
-    return Levels(_undo(order, level), _undo(order, share), target_mass, draft_mass, optimum)
+    return Levels(_undo(order, level), _undo(order, share), target_mass, draft_mass, positive_part(least))
 
 
 def _undo(order: Array, values: Array) -> Array:

@@ -6,7 +6,7 @@ An enumeration, or a batch of drafts from one context, repeats a few rows many t
 from verifiers.arrays import Array, arange_like, as_float64, namespace, zeros
 
 _FOLDED = 512
-"""Every so manieth number is summed in its own type: what is in float64 is no array of V numbers."""
+"""Numbers so far apart are summed in their own type, so that no array of V numbers is in float64."""
 
 
 def distinct_requests(target: Array, draft: Array, count: Array) -> tuple[Array, Array]:
