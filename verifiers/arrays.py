@@ -78,14 +78,41 @@ def pick(rows: Array, index: Array) -> Array:
     return rows[arange_like(index, index.shape[0]), index]
 
 
+def row_at(rows: Array, path: Array, depth: Array | int) -> Array:
+    """Return ``rows[b, path[b], depth[b]]``, [B, V] from rows [B, K, N, V], in working precision."""
+    return in_working_precision(rows[arange_like(path, path.shape[0]), path, depth])
+
+
 def pick_each(row: Array, index: Array) -> Array:
     """Return ``row[b, index[b, k]]``, [B, K] from a row [B, V] and int [B, K]."""
     return row[arange_like(index, index.shape[0])[:, None], index]
 
 
-def positive_part(values: Array) -> Array:
-    """Return max(values, 0), elementwise; NaN stays NaN."""
-    return kept(~(values < 0), values) if is_exact(values) else namespace(values).clip(values, 0)
+def positive_part(values: Array, out: Array = None) -> Array:
+    """Return max(values, 0), elementwise, in ``out`` if it is given; NaN stays NaN."""
+    return namespace(values).maximum(values, zeros(values[..., :1]), out=out)
+
+
+def minus_multiple(values: Array, factor: Array, other: Array, out: Array = None) -> Array:
+    """Return ``values - factor * other``; in torch by one operator, with no gradient.
+
+    In ``out`` if it is given and of the type of ``values``.
+    """
+    xp = namespace(values)
+    fits = out is not None and out.dtype == values.dtype
+    if hasattr(values, "detach"):
+        values, factor, other = values.detach(), factor.detach(), other.detach()
+        return xp.addcmul(values, factor, other, value=-1, out=out.detach() if fits else None)
+    return xp.subtract(values, factor * other, out=out if fits else None)
+
+
+def overwritten(values: Array, mask: Array, other: Array) -> Array:
+    """Return ``values``, which torch overwrites, with ``other`` where ``mask`` holds; shapes broadcast."""
+    if hasattr(values, "detach"):
+        import torch
+
+        return torch.where(mask, other.detach(), values, out=values)
+    return namespace(values).where(mask, other, values)
 
 
 def minimum_one(values: Array) -> Array:
@@ -134,8 +161,8 @@ def as_float64(values: Array) -> Array:
 
 
 def working_rows(rows: Array) -> Array:
-    """Return ``rows`` [..., V] normalised: in float64, or as they are if they are exact rationals."""
-    return normalised(rows if is_exact(rows) else as_float64(rows))
+    """Return ``rows`` [..., V] normalised, in working precision."""
+    return normalised(in_working_precision(rows))
 
 
 def as_arithmetic_of(like: Array, values: Array) -> Array:

@@ -5,11 +5,11 @@ same code be sampled in production, enumerated on toy models, and replayed from 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from verifiers.arrays import Array, arange_like, filled, in_working_precision, namespace, pick
+from verifiers.arrays import Array, arange_like, filled, namespace, pick
 from verifiers.errors import InvalidInputError
 
 
@@ -80,14 +80,6 @@ class Drafts:
     def vocab_size(self) -> int:
         """Number of tokens, V."""
         return int(self.draft_probs.shape[3])
-
-    def in_working_precision(self) -> "Drafts":
-        """Return the same drafts with float16 and bfloat16 rows widened to float32."""
-        return replace(
-            self,
-            draft_probs=in_working_precision(self.draft_probs),
-            target_probs=in_working_precision(self.target_probs),
-        )
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,19 @@ def test_the_stated_law_holds_where_tokens_share_levels():
     assert abs(plan.law[0] - law).max() <= 1e-14
 
 
+@pytest.mark.parametrize("m", [2, 8])
+@pytest.mark.parametrize("vocab", [50, 16_001])
+def test_the_law_that_rows_of_float32_state_is_that_of_the_selection_to_rounding(vocab, m):
+    p, q = zipf_pair(vocab).astype(np.float32)
+    plan, q = plan_of(p, q, m), q.astype(float) / q.sum(dtype=float)
+    ranks = token_ranks(plan, vocab)
+    beyond = 1 - np.concatenate([[0], np.cumsum(q @ ranks)])
+    worth = sum(beyond[:-1] ** i * beyond[1:] ** (m - 1 - i) for i in range(m))
+    assert plan.law.dtype == np.float32
+    assert abs(plan.law[0] - q * (ranks @ worth)).sum() <= 2e-7
+    assert plan.shortfall[0] <= 1e-6
+
+
 @given(one_step)
 def test_rationals_give_an_exact_law(instance):
     p, q = root_rows(instance.exact)
@@ -149,7 +162,8 @@ AWKWARD = {
 
 @pytest.mark.parametrize("kind", AWKWARD)
 @pytest.mark.parametrize("m", [1, 2, 4, 64])
-def test_awkward_rows_never_break_a_plan(kind, m):
+@pytest.mark.parametrize("in_type", [lambda row: row, lambda row: (row / row.sum()).astype(np.float32)])
+def test_awkward_rows_never_break_a_plan(kind, m, in_type):
     rng = np.random.default_rng([m, *kind.encode()])
     for other in AWKWARD.values():
         for vocab in (1, 2, 6, MAX_LEVELS, MAX_LEVELS + 1, 200):
@@ -157,13 +171,14 @@ def test_awkward_rows_never_break_a_plan(kind, m):
             p[0] += p.sum() == 0
             q[0] += q.sum() == 0
             for draft in (q, p, 0.9 * p / p.sum() + 0.1 * q / q.sum()):
-                plan = plan_of(p, draft, m)
+                plan = plan_of(in_type(p), in_type(draft), m)
+                rounding = 1e-12 if plan.law.dtype == np.float64 else 1e-6
                 for values in fields(plan):
                     assert np.isfinite(values).all()
                     assert (values >= -1e-15).all()
-                assert plan.law.sum() == pytest.approx(1, abs=1e-12)
+                assert plan.law.sum() == pytest.approx(1, abs=rounding)
                 assert (plan.law[0][draft == 0] == 0).all()
-                assert plan.shortfall[0] <= 1e-11
+                assert plan.shortfall[0] <= 10 * rounding
 
 
 def test_disjoint_supports_accept_nothing():

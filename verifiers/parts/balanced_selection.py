@@ -43,8 +43,8 @@ class BalancedPlan:
 def balanced_plan(target: Array, draft: Array, count: Array) -> BalancedPlan:
     """Plan the selection for target and draft rows [B, V] at nodes with ``count`` int [B] >= 1 drafts.
 
-    Rows are probability mass and are normalised. Planned in float64; on exact rationals the law is exact for
-    the plan. Equal rows are planned once.
+    Rows are probability mass and are normalised. Levels are planned in float64, rows stay in their working
+    precision, the law with them; on exact rationals it is exact for the plan. Equal rows are planned once.
 
     >>> import numpy as np
     >>> plan = balanced_plan(np.array([[0.5, 0.5]]), np.array([[0.2, 0.8]]), np.array([2]))

@@ -4,10 +4,11 @@ from verifiers.arrays import (
     Array,
     divide,
     minimum_one,
+    minus_multiple,
     namespace,
     ones,
     pick,
-    positive_part,
+    zeros,
 )
 from verifiers.interface import DecisionSource
 from verifiers.parts.residual import acceptance_ratios, draw_correction, last_success
@@ -25,6 +26,14 @@ def block_weights(target_rows: Array, draft_rows: Array, tokens: Array) -> Array
     return xp.concat(weights, axis=1)
 
 
+def _surplus(target: Array, draft: Array, weight: Array) -> Array:
+    """Return sum_x (w p(x) - q(x))+, [B, 1], from rows p, q [B, V] and w [B, 1]."""
+    xp = namespace(target)
+    below = minus_multiple(draft, weight, target)
+    # In place, and gone before the next row is read: so it stays in the cache.
+    return -xp.sum(xp.minimum(below, zeros(below[:, :1]), out=below), axis=-1, keepdims=True)
+
+
 def stop_chances(target_rows: Array, draft_rows: Array, weights: Array) -> Array:
     """Return h_i [B, L+1], the chance to stop after i tokens once every longer prefix has been refused.
 
@@ -33,12 +42,8 @@ def stop_chances(target_rows: Array, draft_rows: Array, weights: Array) -> Array
     """
     xp = namespace(target_rows)
     length = draft_rows.shape[1]
-    surplus = []
-    for i in range(length):  # row by row: what is between stays in the cache
-        wanted = weights[:, i : i + 1] * target_rows[:, i]
-        wanted -= draft_rows[:, i]
-        surplus.append(xp.sum(positive_part(wanted), axis=-1, keepdims=True))
-    inner = xp.concat(surplus, axis=1)
+    surplus = (_surplus(target_rows[:, i], draft_rows[:, i], weights[:, i : i + 1]) for i in range(length))
+    inner = xp.concat(list(surplus), axis=1)
     inner = divide(inner, inner + (1 - weights[:, :length]), otherwise=1)
     return xp.concat([inner, weights[:, length:]], axis=1)
 

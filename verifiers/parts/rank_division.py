@@ -98,7 +98,8 @@ def divide_further(target: Array, draft: Array, node: Node) -> Division:
 
 
 def _bounds(node: Node, passed: Array, draft_passed: Array) -> Array:
-    """Return the bound (1) for sets of masses p(H), q(H), [N, M]; the last is the whole."""
+    """Return the bound (1) for sets of masses p(H), q(H), [N, M], in their type; the last is the whole."""
+    node = map_fields(lambda values: namespace(values).astype(values, passed.dtype), node)
     return node.ranks.reached(draft_passed) + node.demand[:, None] * (passed[:, -1:] - passed)
 
 

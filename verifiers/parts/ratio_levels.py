@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from verifiers.arrays import (
     Array,
     arange_like,
+    as_float64,
     divide,
     filled,
     is_exact,
@@ -44,7 +45,8 @@ class Levels:
     """Tokens as levels of p/q, highest first; all probability mass, B requests, V tokens, G levels.
 
     ``level`` int [B, V]; ``share`` [B, V], the chance that a draft of the token counts as one of the next
-    level; ``target_mass`` and ``draft_mass`` [B, G]; ``optimum`` [B], the least bound of any prefix.
+    level; ``target_mass`` and ``draft_mass`` [B, G], in float64 unless exact; ``optimum`` [B], the least
+    bound of any prefix.
     """
 
     level: Array
@@ -55,7 +57,9 @@ class Levels:
 
     def of_tokens(self, values: Array) -> Array:
         """Return ``values`` [B, G] of the levels for every token, [B, V]: the mean over its two levels."""
-        following = self.level + namespace(values).astype(self.share > 0, self.level.dtype)
+        xp = namespace(values)
+        values = xp.astype(values, self.share.dtype)
+        following = self.level + xp.astype(self.share > 0, self.level.dtype)
         return (1 - self.share) * pick_each(values, self.level) + self.share * pick_each(values, following)
 
     def at(self, request: Array, token: Array, values: Array) -> Array:
@@ -79,16 +83,22 @@ def prefix_bounds(passed: Array, draft_passed: Array, count: Array) -> Array:
 
 
 def running_sum(mass: Array) -> Array:
-    """Return the sums of the first 0, 1, ..., V entries, [B, V+1] from [B, V], each to a few roundings.
+    """Return the sums of the first 0, 1, ..., V entries, [B, V+1] from [B, V], each to a few roundings."""
+    rough, lost = _rough_and_lost(mass)
+    return rough + lost
+
+
+def _rough_and_lost(mass: Array) -> tuple[Array, Array]:
+    """Return plain running sums, and what rounding has taken from them, to be added to them; [B, V+1].
 
     A plain cumulative sum of V equal terms is off by up to V roundings, all of one sign; what each of its
-    steps has lost can be read off from the step, and is added back.
+    steps has lost can be read off from the step.
     """
     xp = namespace(mass)
     none = zeros(mass[:, :1])
     rough = xp.concat([none, xp.cumulative_sum(mass, axis=-1)], axis=-1)
     lost = mass - (rough[:, 1:] - rough[:, :-1])
-    return rough + xp.concat([none, xp.cumulative_sum(lost, axis=-1)], axis=-1)
+    return rough, xp.concat([none, xp.cumulative_sum(lost, axis=-1)], axis=-1)
 
 
 def make_levels(target: Array, draft: Array, bound: Callable[[Array, Array], Array]) -> Levels:
@@ -101,16 +111,17 @@ def make_levels(target: Array, draft: Array, bound: Callable[[Array, Array], Arr
     key = ratio_key(target, draft)
     order = xp.argsort(key, axis=-1, stable=False)
     p, q = pick_each(target, order), pick_each(draft, order)
-    draft_passed = running_sum(q)
-    bounds = bound(running_sum(p), draft_passed)
-    optimum = positive_part(xp.min(bounds, axis=-1))
+    bounds = bound(running_sum(p), running_sum(q))
+    least = xp.min(bounds, axis=-1)
     if target.shape[1] <= MAX_LEVELS or is_exact(target):
         level = zeros(order) + arange_like(order, order.shape[1])
         share, target_mass, draft_mass = zeros(q), p, q
     else:
-        slack = bounds - optimum[:, None]
-        level, share, target_mass, draft_mass = _grid(p, q, pick_each(key, order), slack, draft_passed)
-    return Levels(_undo(order, level), _undo(order, share), target_mass, draft_mass, optimum)
+        slack = bounds - least[:, None]
+        level, share, target_mass, draft_mass = _grid(p, q, pick_each(key, order), slack)
+    if not is_exact(target):
+        target_mass, draft_mass = as_float64(target_mass), normalised(as_float64(draft_mass))
+    return Levels(_undo(order, level), _undo(order, share), target_mass, draft_mass, positive_part(least))
 
 
 def _undo(order: Array, values: Array) -> Array:
@@ -121,13 +132,10 @@ def _undo(order: Array, values: Array) -> Array:
     return restored
 
 
-def _grid(
-    p: Array, q: Array, key: Array, slack: Array, draft_passed: Array
-) -> tuple[Array, Array, Array, Array]:
+def _grid(p: Array, q: Array, key: Array, slack: Array) -> tuple[Array, Array, Array, Array]:
     """Return ``level``, ``share`` [B, V] and both masses [B, G], for a grid of levels.
 
-    Rows p, q and key [B, V] are sorted by `ratio_key`; ``slack`` and ``draft_passed``, q(T), both [B, V+1],
-    belong to their prefixes T.
+    Rows p, q and key [B, V] are sorted by `ratio_key`; ``slack`` [B, V+1] belongs to their prefixes.
     """
     xp = namespace(p)
     knots = _knots(p, q, slack)
@@ -138,17 +146,18 @@ def _grid(
     low = xp.concat([high[:, 1:], high[:, -1:]], axis=1)
     upper, lower = pick_each(high, level), pick_each(low, level)
     share = minimum_one(positive_part(divide(upper - ratio, upper - lower, otherwise=0)))
-    passed_on = _mass_from(knots, running_sum(q * share))
-    own = positive_part(_mass_from(knots, draft_passed) - passed_on)
+    passed_on = _mass_from(knots, q * share)
+    own = positive_part(_mass_from(knots, q) - passed_on)
     draft_mass = own + xp.concat([zeros(own[:, :1]), passed_on[:, :-1]], axis=1)
     return level, share, draft_mass * high, draft_mass
 
 
-def _mass_from(knots: Array, passed: Array) -> Array:
-    """Return the mass [B, G] from each knot to the next, or to the end, given the mass passed [B, V+1]."""
-    last = filled(knots[:, -1:], passed.shape[1] - 1)
-    end = namespace(passed).concat([knots[:, 1:], last], axis=1)
-    return positive_part(pick_each(passed, end) - pick_each(passed, knots))
+def _mass_from(knots: Array, mass: Array) -> Array:
+    """Return the ``mass`` [B, V] from each knot to the next, or to the end, [B, G] in float64."""
+    ends = namespace(mass).concat([knots, filled(knots[:, -1:], mass.shape[1])], axis=1)
+    rough, lost = (as_float64(pick_each(sums, ends)) for sums in _rough_and_lost(mass))
+    passed = rough + lost
+    return positive_part(passed[:, 1:] - passed[:, :-1])
 
 
 def _knots(p: Array, q: Array, slack: Array) -> Array:

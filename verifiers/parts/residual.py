@@ -5,18 +5,19 @@ from verifiers.arrays import (
     arange_like,
     divide,
     in_working_precision,
+    kept,
+    minus_multiple,
     namespace,
     ones,
+    overwritten,
     pick,
     positive_part,
 )
 from verifiers.interface import DecisionSource
 
 
-def residual(target: Array, draft: Array, *, where: Array = True) -> Array:
+def residual(target: Array, draft: Array) -> Array:
     """Return (target - draft)+ as unnormalised weights [..., V]; the target where nothing is left.
-
-    It is the target too unless ``where`` holds, bool [..., 1].
 
     Nothing is left only where the two rows agree to rounding, and then the residual is drawn from with
     probability zero to rounding; the target row keeps that draw inside the target's support.
@@ -25,11 +26,13 @@ def residual(target: Array, draft: Array, *, where: Array = True) -> Array:
     >>> residual(np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.25, 0.5])).tolist()
     [0.25, 0.25, 0.0]
     """
-    xp = namespace(target)
     left = positive_part(target - draft)
-    # Asked this way round, a draft row of NaN gives the target row too, and never a token outside it.
-    some = xp.sum(left, axis=-1, keepdims=True) > 0
-    return xp.where(some & where, left, target)
+    return namespace(target).where(_nothing(left), target, left)
+
+
+def _nothing(left: Array) -> Array:
+    """Return bool [..., 1], whether nothing is left [..., V]; of NaN too, which is never to be drawn from."""
+    return ~(namespace(left).sum(left, axis=-1, keepdims=True) > 0)
 
 
 def along_path(rows: Array, tokens: Array) -> Array:
@@ -82,7 +85,11 @@ def draw_correction(
     the block rule), in working precision, which low-precision rows take from it; returns int [B].
     """
     xp = namespace(target_rows)
-    length = draft_rows.shape[1]
-    target = scale[:, None] * pick(target_rows, tau)
-    draft = pick(draft_rows, xp.where(tau < length, tau, length - 1))
-    return decisions.categorical(residual(target, draft, where=(tau < length)[:, None]))
+    inside = tau < draft_rows.shape[1]
+    times = divide(kept(inside, ones(scale)), scale, otherwise=0)[:, None]
+    at = xp.where(inside, tau, draft_rows.shape[1] - 1)
+    target, draft = in_working_precision(pick(target_rows, tau)), in_working_precision(pick(draft_rows, at))
+    # All in one place: new arrays of this size can cost more than the arithmetic.
+    left = minus_multiple(target, times, draft, out=draft)
+    left = positive_part(left, out=left)
+    return decisions.categorical(overwritten(left, _nothing(left), target))

@@ -9,7 +9,7 @@ and the drafts further down are still untouched draws from q.
 from dataclasses import dataclass
 from typing import Protocol
 
-from verifiers.arrays import Array, all_true, arange_like, divide, kept, namespace, ones, zeros
+from verifiers.arrays import Array, all_true, arange_like, divide, kept, namespace, ones, row_at, zeros
 from verifiers.interface import DecisionSource, Drafts, Verdict
 from verifiers.parts.residual import residual
 
@@ -100,19 +100,17 @@ def accept_or_redraw(token: Array, law: Array, target: Array, decisions: Decisio
 
 def walk(drafts: Drafts, decisions: DecisionSource, rule: OneStepRule) -> Verdict:
     """Walk down the draft tree of every request with ``rule``; bonus token from p at full depth."""
-    wide = drafts.in_working_precision()
-    xp = namespace(wide.tokens)
-    request = arange_like(wide.tokens, wide.batch)
-    present = all_true(wide.tokens[:, :, 0])
+    xp = namespace(drafts.tokens)
+    present = all_true(drafts.tokens[:, :, 0])
     active = present[:, 0]
-    tau = zeros(wide.tokens[:, 0, 0])
+    tau = zeros(drafts.tokens[:, 0, 0])
     next_token = tau
-    for depth in range(wide.draft_length):
+    for depth in range(drafts.draft_length):
         path = first_true(present)
         node = Node(
-            wide.target_probs[request, path, depth],
-            wide.draft_probs[request, path, depth],
-            wide.tokens[:, :, depth],
+            row_at(drafts.target_probs, path, depth),
+            row_at(drafts.draft_probs, path, depth),
+            drafts.tokens[:, :, depth],
             present,
         )
         token = rule(node, ActiveDecisions(decisions, active))
@@ -122,7 +120,6 @@ def walk(drafts: Drafts, decisions: DecisionSource, rule: OneStepRule) -> Verdic
         tau = tau + xp.astype(active, tau.dtype)
         present = xp.where(active[:, None], matching, present)
     path = first_true(present)
-    bonus = ActiveDecisions(decisions, active).categorical(
-        wide.target_probs[request, path, wide.draft_length]
-    )
+    row = row_at(drafts.target_probs, path, drafts.draft_length)
+    bonus = ActiveDecisions(decisions, active).categorical(row)
     return Verdict(tau, path, xp.where(active, bonus, next_token), drafts.tokens)

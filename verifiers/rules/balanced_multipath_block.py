@@ -1,6 +1,6 @@
 """Balanced multi-path block verification: select a path by balanced selection, then verify it as a block."""
 
-from verifiers.arrays import all_true, arange_like, namespace, pick, working_rows, zeros
+from verifiers.arrays import all_true, namespace, pick, row_at, working_rows, zeros
 from verifiers.interface import DecisionSource, Drafts, Verdict
 from verifiers.parts.balanced_selection import balanced_plan, select
 from verifiers.parts.block_path import verify_path
@@ -17,20 +17,17 @@ class BalancedMultipathBlockVerifier:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Select one path of every request, node by node, and verify it."""
-        wide = drafts.in_working_precision()
-        xp = namespace(wide.draft_probs)
-        request = arange_like(wide.tokens, wide.batch)
-        present = all_true(wide.tokens[:, :, 0])
-        path = zeros(wide.tokens[:, 0, 0])
-        rows = []
-        for depth in range(wide.draft_length):
-            tokens = wide.tokens[:, :, depth]
-            target, draft = wide.target_probs[request, path, depth], wide.draft_probs[request, path, depth]
-            num_drafts = xp.sum(xp.astype(present, xp.int64), axis=-1)
-            plan = balanced_plan(target, draft, num_drafts)
+        xp = namespace(drafts.draft_probs)
+        present = all_true(drafts.tokens[:, :, 0])
+        path = zeros(drafts.tokens[:, 0, 0])
+        laws = []
+        for depth in range(drafts.draft_length):
+            tokens = drafts.tokens[:, :, depth]
+            target, draft = (row_at(rows, path, depth) for rows in (drafts.target_probs, drafts.draft_probs))
+            plan = balanced_plan(target, draft, xp.sum(xp.astype(present, xp.int64), axis=-1))
             path = select(plan, tokens, present, decisions)
             present = present & (tokens == pick(tokens, path)[:, None])
-            rows.append(plan.law)
-        target_rows = working_rows(pick(wide.target_probs, path))
-        tau, next_token = verify_path(pick(wide.tokens, path), target_rows, xp.stack(rows, axis=1), decisions)
+            laws.append(plan.law)
+        tokens, target = pick(drafts.tokens, path), working_rows(pick(drafts.target_probs, path))
+        tau, next_token = verify_path(tokens, target, xp.stack(laws, axis=1), decisions)
         return Verdict(tau, path, next_token, drafts.tokens)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from verifiers.arrays import all_true, arange_like, namespace, pick, zeros
+from verifiers.arrays import all_true, in_working_precision, namespace, pick, row_at, zeros
 from verifiers.interface import DecisionSource, Drafts, Verdict
 from verifiers.parts.block_path import verify_path
 from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, ranks
@@ -20,21 +20,19 @@ class GreedyMultipathBlockVerifier:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Select the highest path of every request and verify it."""
-        wide = drafts.in_working_precision()
-        xp = namespace(wide.draft_probs)
-        request = arange_like(wide.tokens, wide.batch)
-        present = all_true(wide.tokens[:, :, 0])
-        alpha = zeros(wide.draft_probs[:, 0, 0, 0])
+        xp = namespace(drafts.draft_probs)
+        present = all_true(drafts.tokens[:, :, 0])
+        alpha = zeros(in_working_precision(drafts.draft_probs[:, 0, 0, 0]))
         rows = []
-        for depth in range(wide.draft_length):
+        for depth in range(drafts.draft_length):
             path = first_true(present)
-            draft = wide.draft_probs[request, path, depth]
-            rank = ranks(wide.target_probs[request, path, depth], draft)
-            rows.append(highest_path_row(draft, rank, alpha, wide.num_paths))
-            present = keep_highest(present, rank, wide.tokens[:, :, depth])
-            alpha = child_alpha(draft, rank, alpha, pick(wide.tokens[:, :, depth], first_true(present)))
+            draft = row_at(drafts.draft_probs, path, depth)
+            rank = ranks(row_at(drafts.target_probs, path, depth), draft)
+            rows.append(highest_path_row(draft, rank, alpha, drafts.num_paths))
+            present = keep_highest(present, rank, drafts.tokens[:, :, depth])
+            alpha = child_alpha(draft, rank, alpha, pick(drafts.tokens[:, :, depth], first_true(present)))
         path = first_true(present)
         tau, next_token = verify_path(
-            pick(wide.tokens, path), pick(wide.target_probs, path), xp.stack(rows, axis=1), decisions
+            pick(drafts.tokens, path), pick(drafts.target_probs, path), xp.stack(rows, axis=1), decisions
         )
         return Verdict(tau, path, next_token, drafts.tokens)

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from verifiers.arrays import (
     Array,
     all_true,
-    arange_like,
     divide,
+    in_working_precision,
     kept,
     minimum_one,
     namespace,
     ones,
     pick,
     positive_part,
+    row_at,
     zeros,
 )
 from verifiers.interface import DecisionSource, Drafts, State, Verdict
@@ -64,32 +65,30 @@ class GreedyMultipathCarryVerifier:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource, state: State) -> tuple[Verdict, State]:
         """Verify a batch against the targets that ``state`` still owes; return the state of the next call."""
-        wide = drafts.in_working_precision()
-        xp = namespace(wide.draft_probs)
-        steps, path, bonus_chance = _descend(wide, Layers.of_state(state, wide.draft_probs[:, 0]))
+        xp = namespace(drafts.draft_probs)
+        first = in_working_precision(drafts.draft_probs[:, 0, :, :1])
+        steps, path, bonus_chance = _descend(drafts, Layers.of_state(state, first))
         inner = [greedy_stop_chances(step.seen.target, step.law, step.surplus) for step in steps]
         tau = decisions.categorical(last_success(xp.stack([*inner, minimum_one(bonus_chance)], axis=1)))
-        request = arange_like(tau, wide.batch)
-        bonus_row = wide.target_probs[request, path, wide.draft_length]
+        bonus_row = row_at(drafts.target_probs, path, drafts.draft_length)
         target = xp.stack([*(step.seen.target for step in steps), bonus_row], axis=1)
         law = xp.stack([step.law for step in steps], axis=1)
         scale = xp.stack([*(step.surplus for step in steps), bonus_chance], axis=1)
         next_token = draw_correction(target, law, tau, pick(scale, tau), decisions)
         verdict = Verdict(tau, path, next_token, drafts.tokens)
-        return verdict, _next_state(steps, tau, next_token, wide, path).state
+        return verdict, _next_state(steps, tau, next_token, drafts, path).state
 
 
 def _descend(drafts: Drafts, layers: Layers) -> tuple[list[_Step], Array, Array]:
     """Follow the highest path; return its nodes, its index [B], and r at its end [B]."""
-    request = arange_like(drafts.tokens, drafts.batch)
     present = all_true(drafts.tokens[:, :, 0])
-    alpha = zeros(drafts.draft_probs[:, 0, 0, 0])
+    alpha = zeros(in_working_precision(drafts.draft_probs[:, 0, 0, 0]))
     surplus = ones(alpha)
     steps = []
     for depth in range(drafts.draft_length):
         path = first_true(present)
-        draft = drafts.draft_probs[request, path, depth]
-        seen = owed(drafts.target_probs[request, path, depth], draft, layers, drafts.num_paths)
+        draft = row_at(drafts.draft_probs, path, depth)
+        seen = owed(row_at(drafts.target_probs, path, depth), draft, layers, drafts.num_paths)
         rank = ranks(seen.target, draft)
         law = highest_path_row(draft, rank, alpha, drafts.num_paths)
         steps.append(_Step(layers, seen, draft, rank, law, alpha, surplus))
@@ -106,7 +105,6 @@ def _next_state(steps: list[_Step], tau: Array, next_token: Array, drafts: Draft
     xp = namespace(drafts.draft_probs)
     length = drafts.draft_length
     at = xp.where(tau < length, tau, length - 1)  # after a bonus token nothing is owed
-    request = arange_like(tau, drafts.batch)
 
     def gather(parts: list[Array]) -> Array:
         return pick(xp.stack(parts, axis=1), at)
@@ -120,8 +118,8 @@ def _next_state(steps: list[_Step], tau: Array, next_token: Array, drafts: Draft
         with_own([step.layers.alpha for step in steps], gather([step.alpha for step in steps])),
         with_own([step.layers.remaining for step in steps], length - tau),
     )
-    draft = drafts.draft_probs[request, path, at]
-    row = owed(drafts.target_probs[request, path, at], draft, everything, drafts.num_paths)
+    draft = row_at(drafts.draft_probs, path, at)
+    row = owed(row_at(drafts.target_probs, path, at), draft, everything, drafts.num_paths)
     moved = advance(everything, row, draft, next_token)
     ended = (tau == length)[:, None]
     remaining = kept(~ended, moved.remaining)

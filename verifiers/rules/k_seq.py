@@ -16,6 +16,7 @@ from verifiers.arrays import (
     divide,
     kept,
     minimum_one,
+    minus_multiple,
     namespace,
     ones,
     pick,
@@ -30,20 +31,21 @@ from verifiers.parts.repeated_rows import distinct_requests
 from verifiers.parts.residual import first_success
 from verifiers.parts.walk import ActiveDecisions, Node, walk
 
-_BISECTIONS = 50
+_BISECTIONS, _BISECTIONS_OF_FLOAT32 = 50, 24
 
 
 def _uncovered_and_refused(target: Array, draft: Array, rho: Array, num_drafts: Array) -> tuple[Array, Array]:
     """Return d and r^n, [B]; see the module."""
-    uncovered = namespace(target).sum(positive_part(target - rho[:, None] * draft), axis=-1)
+    left = minus_multiple(target, rho[:, None], draft)
+    uncovered = namespace(target).sum(positive_part(left, out=left), axis=-1)
     return uncovered, power((uncovered + (rho - 1)) / rho, num_drafts)
 
 
 def smallest_rho(target: Array, draft: Array, num_drafts: Array) -> Array:
     """Return the smallest valid rho in [1, n], [B], rounded up by at most n 2^-50; 1 where p = q.
 
-    target and draft [B, V], ``num_drafts`` int [B] >= 1. In float64, or in rationals where the rows are.
-    Equal rows are searched once.
+    target and draft [B, V], ``num_drafts`` int [B] >= 1. Rows narrower than float64 are searched in float32,
+    to n 2^-24. Equal rows are searched once.
     """
     chosen, copy = distinct_requests(target, draft, num_drafts)
     return _smallest_rho(working_rows(target[chosen]), working_rows(draft[chosen]), num_drafts[chosen])[copy]
@@ -59,7 +61,7 @@ def _smallest_rho(target: Array, draft: Array, num_drafts: Array) -> Array:
 
     low = ones(target[:, 0])
     high = xp.where(is_valid(low), low, low * num_drafts)
-    for _ in range(_BISECTIONS):
+    for _ in range(_BISECTIONS_OF_FLOAT32 if low.dtype == xp.float32 else _BISECTIONS):
         middle = (low + high) / 2
         enough = is_valid(middle)
         high = xp.where(enough, middle, high)

@@ -24,15 +24,14 @@ class LookaheadMultipathBlockVerifier:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Select one path of every request, by one decision, and verify it."""
-        wide = drafts.in_working_precision()
-        xp = namespace(wide.draft_probs)
-        depths = self._depths(wide)
-        ranks = xp.reshape(depths[-1].children.law, (wide.batch, wide.num_paths, -1))
+        xp = namespace(drafts.draft_probs)
+        depths = self._depths(drafts)
+        ranks = xp.reshape(depths[-1].children.law, (drafts.batch, drafts.num_paths, -1))
         path = decisions.categorical(selection_chances(ranks))
-        selected = arange_like(path, wide.batch) * wide.num_paths + path
+        selected = arange_like(path, drafts.batch) * drafts.num_paths + path
         law = xp.stack([depth.law(selected) for depth in depths], axis=1)
-        target = working_rows(pick(wide.target_probs, path))
-        tau, next_token = verify_path(pick(wide.tokens, path), target, law, decisions)
+        target = working_rows(pick(drafts.target_probs, path))
+        tau, next_token = verify_path(pick(drafts.tokens, path), target, law, decisions)
         return Verdict(tau, path, next_token, drafts.tokens)
 
     def _depths(self, drafts: Drafts) -> list["_Depth"]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from verifiers.arrays import arange_like, kept, namespace, pick, zeros
+from verifiers.arrays import arange_like, in_working_precision, kept, namespace, pick, zeros
 from verifiers.interface import DecisionSource, Drafts, Verdict
 from verifiers.parts.residual import along_path, first_failure
 
@@ -20,11 +20,11 @@ class SampleAndMatchVerifier:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""
-        wide = drafts.in_working_precision()
-        xp = namespace(wide.tokens)
-        tokens, target, length = wide.tokens[:, 0], wide.target_probs[:, 0], wide.draft_length
-        tau = decisions.categorical(first_failure(along_path(target[:, :length], tokens)))
-        row = pick(target, tau)
+        xp = namespace(drafts.tokens)
+        tokens, target, length = drafts.tokens[:, 0], drafts.target_probs[:, 0], drafts.draft_length
+        hits = in_working_precision(along_path(target[:, :length], tokens))
+        tau = decisions.categorical(first_failure(hits))
+        row = in_working_precision(pick(target, tau))
         refused = pick(tokens, xp.where(tau < length, tau, zeros(tau)))
         other = arange_like(row, row.shape[1])[None, :] != refused[:, None]
         following = decisions.categorical(kept(other | (tau == length)[:, None], row))

@@ -15,10 +15,11 @@ from verifiers.arrays import (
     ones,
     pick,
     positive_part,
+    row_at,
     zeros,
 )
 from verifiers.interface import DecisionSource, Drafts, Verdict
-from verifiers.parts.residual import first_success, residual
+from verifiers.parts.residual import first_success
 
 
 def depth_first(tokens: Array) -> Array:
@@ -70,12 +71,11 @@ class _Ladder:
         """Record that the node at ``depth`` had its child ``token`` int [B] refused where ``rejected``."""
         xp = namespace(self.target[0])
         target, draft, weight = self.target[depth], self.draft[depth], self.weight[depth]
-        scaled = weight * target
-        surplus = xp.sum(positive_part(scaled - draft), axis=-1, keepdims=True)
+        left = positive_part(weight * target - draft)
+        surplus = xp.sum(left, axis=-1, keepdims=True)
         elsewhere = arange_like(draft, draft.shape[-1])[None, :] != token[:, None]
-        left = normalised(residual(scaled, draft))
         without = normalised(kept(elsewhere, draft))
-        self.target[depth] = xp.where(rejected, left, target)
+        self.target[depth] = xp.where(rejected & (surplus > 0), divide(left, surplus, otherwise=0), target)
         self.draft[depth] = xp.where(rejected, without, draft)
         # The denominator vanishes only where the child is accepted with certainty; then 1 is never used.
         self.weight[depth] = xp.where(rejected, divide(surplus, surplus + (1 - weight), otherwise=1), weight)
@@ -92,25 +92,27 @@ class TraversalVerifier:
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the draft tree of every request."""
-        wide = drafts.in_working_precision()
-        xp = namespace(wide.target_probs)
-        length, paths = wide.draft_length, wide.num_paths
-        order = depth_first(wide.tokens)
-        root_target, root_draft = wide.target_probs[:, 0, 0], wide.draft_probs[:, 0, 0]
+        xp = namespace(drafts.target_probs)
+        length, paths = drafts.draft_length, drafts.num_paths
+        order = depth_first(drafts.tokens)
+        root = zeros(order[:, 0])
+        root_target, root_draft = (
+            row_at(rows, root, 0) for rows in (drafts.target_probs, drafts.draft_probs)
+        )
         one = ones(root_target[:, :1])
         ladder = _Ladder([root_target] * (length + 1), [root_draft] * (length + 1), [one] * (length + 1))
         chances, rows, lengths, owners = [], [], [], []
-        shared = zeros(order[:, 0])
+        shared = root
         for k in range(paths):
             path = order[:, k]
-            tokens = pick(wide.tokens, path)
+            tokens = pick(drafts.tokens, path)
             for depth in range(1, length + 1):
                 leaf = depth == length
-                row = pick(wide.target_probs[:, :, depth], path)
-                draft = root_draft if leaf else pick(wide.draft_probs[:, :, depth], path)
+                row = row_at(drafts.target_probs, path, depth)
+                draft = root_draft if leaf else row_at(drafts.draft_probs, path, depth)
                 ladder.descend(depth, tokens[:, depth - 1], (row, draft), (shared < depth)[:, None])
             if k + 1 < paths:
-                shared = shared_prefix(tokens, pick(wide.tokens, order[:, k + 1]))
+                shared = shared_prefix(tokens, pick(drafts.tokens, order[:, k + 1]))
             else:
                 shared = filled(shared, -1)
             for depth in reversed(range(length + 1)):
