@@ -15,7 +15,7 @@ from spec_oracle.toy import Instance
 SHAPES_SHARE = 0.4
 """Share of the budget that other shapes may take, in an audit of one subject."""
 
-LEAST_PART = 0.1
+LEAST_PART = 0.05
 """That much of it is left to each of many subjects."""
 
 _TRIAL = 16

@@ -64,8 +64,9 @@ class Symbol:
     def __deepcopy__(self, memo: Any) -> Any:
         return self
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        current_run().cannot_follow("pickle", "a random number has no value while its law is followed")
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        number = self.settled("pickle")
+        return type(number), (number,)
 
     def __repr__(self) -> str:
         return TEXT
