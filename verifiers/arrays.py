@@ -100,7 +100,7 @@ def minus_multiple(values: Array, factor: Array, other: Array, out: Array = None
     """
     xp = namespace(values)
     fits = out is not None and out.dtype == values.dtype
-    if hasattr(values, "detach"):
+    if array_api_compat.is_torch_array(values):
         values, factor, other = values.detach(), factor.detach(), other.detach()
         return xp.addcmul(values, factor, other, value=-1, out=out.detach() if fits else None)
     return xp.subtract(values, factor * other, out=out if fits else None)
@@ -108,7 +108,7 @@ def minus_multiple(values: Array, factor: Array, other: Array, out: Array = None
 
 def overwritten(values: Array, mask: Array, other: Array) -> Array:
     """Return ``values``, which torch overwrites, with ``other`` where ``mask`` holds; shapes broadcast."""
-    if hasattr(values, "detach"):
+    if array_api_compat.is_torch_array(values):
         import torch
 
         return torch.where(mask, other.detach(), values, out=values)
