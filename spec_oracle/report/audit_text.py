@@ -83,8 +83,7 @@ def page_rows(report: AuditReport) -> list[dict[str, Any]]:
     """Return what a page needs, subject by subject, as data."""
     return [
         {
-            "verdict": subject.verdict.value,
-            "is_drawn": any(check.alpha > 0 for check in subject.checks),
+            **_counted(subject),
             "cells": [*row, _rule(subject), "; ".join((*_remarks(subject), *subject.scope))],
             "counterexample": subject.counterexample
             and f"## {subject.subject}\n\n```\n{counterexample_text(subject.counterexample)}\n```",
@@ -138,7 +137,13 @@ def check_lines(checks: Iterable[CheckResult]) -> Iterator[str]:
 
 def summary(report: AuditReport) -> str:
     """Return how many subjects have which verdict, the rate of false alarms, and the seed."""
-    return _summary(page_rows(report), report.alpha, report.seed)
+    return _summary([_counted(subject) for subject in report.subjects], report.alpha, report.seed)
+
+
+def _counted(subject: SubjectReport) -> dict[str, Any]:
+    """Return what a summary needs of a subject, as data."""
+    is_drawn = any(check.alpha > 0 for check in subject.checks)
+    return {"verdict": subject.verdict.value, "is_drawn": is_drawn}
 
 
 def _summary(rows: Sequence[Mapping[str, Any]], alpha: float, seed: int) -> str:

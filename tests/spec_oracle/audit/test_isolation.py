@@ -116,6 +116,13 @@ def test_reports_do_not_depend_on_the_number_of_processes():
     assert AUDIT_FORMATS["json"](alone) == AUDIT_FORMATS["json"](together)
 
 
+def test_own_verifiers_come_last_as_they_are_quick():
+    told, names = [], ("token", "escapes:right", "block")
+    report = audit_apart(names, replace(QUICK, checks=()), progress=lambda line, *_: told.append(line))
+    assert [line.partition(":")[0] for line in told] == ["escapes", "token", "block"]
+    assert [subject.subject for subject in report.subjects] == list(names)
+
+
 def test_a_module_that_raises_on_import_has_a_row(tmp_path, monkeypatch):
     (tmp_path / "broken_module.py").write_text("raise RuntimeError('no driver')")
     monkeypatch.chdir(tmp_path)
@@ -149,7 +156,7 @@ def test_limits_that_make_no_sense_are_refused(limits):
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to a process group")
 def test_ctrl_c_leaves_a_report_of_what_is_done(tmp_path):
     file = tmp_path / "report.json"
-    command = [sys.executable, "-m", "spec_oracle.cli", "audit", "token", "escapes:hangs", "block"]
+    command = [sys.executable, "-m", "spec_oracle.cli", "audit", "escapes:right", "escapes:hangs", "block"]
     options = ["--jobs", "1", "--check", "inputs-kept", "--format", "json", "--output", str(file)]
     # Tests in the background of a shell inherit a Ctrl-C that is ignored; a process of ours must not.
     heard = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -157,7 +164,7 @@ def test_ctrl_c_leaves_a_report_of_what_is_done(tmp_path):
         with subprocess.Popen(
             [*command, *options], stderr=subprocess.PIPE, start_new_session=True
         ) as running:
-            assert b"token" in running.stderr.readline()
+            assert b"right" in running.stderr.readline()
             time.sleep(1.0)
             os.killpg(running.pid, signal.SIGINT)
             try:
@@ -166,7 +173,7 @@ def test_ctrl_c_leaves_a_report_of_what_is_done(tmp_path):
                 running.kill()
     finally:
         signal.signal(signal.SIGINT, heard)
-    token, hanging, block = json.loads(file.read_text())["subjects"]
-    assert token["verdict"] == "lossless"
+    right, hanging, block = json.loads(file.read_text())["subjects"]
+    assert right["verdict"] == "lossless"
     assert {check["reason"] for check in block["checks"]} == {"interrupted"}
     assert hanging["verdict"] == "inconclusive"
