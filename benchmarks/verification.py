@@ -60,6 +60,17 @@ def beside_a_copy(batch, device):
             yield name, kind, median(times[name]), median(times["copy"]), ratio(times, "copy", name)
 
 
+def on_uniforms(name):
+    """Return a rule for one path as a function that `torch.compile` takes, of arrays and uniforms [B, 2]."""
+    rule = verifiers.get(name)
+
+    def verify(tokens, draft, target, uniforms):
+        verdict = rule.verify(Drafts(tokens, draft, target), replayed_decisions(uniforms))
+        return verdict.num_accepted, verdict.next_token
+
+    return verify
+
+
 def other(name, given):
     """Return a call of another project's rule on all requests.
 
@@ -84,16 +95,10 @@ def beside_others(batches=BATCHES):
         given = drafts(batch, LENGTH, VOCAB, "cpu", torch.float32)
         rule, decisions = verifiers.get(name), torch_decisions(torch.Generator().manual_seed(1))
         uniforms = torch.rand(batch, 2, dtype=torch.float64)
-
-        @torch.compile
-        def compiled(tokens, draft, target, numbers, rule=rule):
-            verdict = rule.verify(Drafts(tokens, draft, target), replayed_decisions(numbers))
-            return verdict.num_accepted, verdict.next_token
-
         rows = given.tokens, given.draft_probs, given.target_probs
         calls = {
             "ours": partial(rule.verify, given, decisions),
-            "compiled": partial(compiled, *rows, uniforms),
+            "compiled": partial(torch.compile(on_uniforms(name)), *rows, uniforms),
         }
         calls |= {engine: other(engine, given) for engine in others}
         times = in_turns(calls, ROUNDS)

@@ -4,6 +4,7 @@ from spec_oracle.engines.errors import EngineError
 from spec_oracle.engines.registry import (
     Engine,
     KeyedEngine,
+    RacedEngine,
     engine_names,
     engine_subject,
     installed_version,
@@ -19,6 +20,7 @@ __all__ = [
     "EngineSubject",
     "KeyedEngine",
     "Origin",
+    "RacedEngine",
     "engine_names",
     "engine_subject",
     "installed_version",

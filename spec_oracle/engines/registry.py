@@ -37,6 +37,19 @@ class KeyedEngine(Protocol):
         ...
 
 
+class RacedEngine(Protocol):
+    """An engine that accepts by coins, draws the next token by a race, and can be handed both."""
+
+    @property
+    def reads_draft(self) -> bool:
+        """Whether it reads the draft's rows, or takes the draft for certain."""
+        ...
+
+    def with_noise(self, tokens: Any, draft: Any, target: Any, coins: Any, times: Any) -> tuple[Any, Any]:
+        """Verify with uniforms [B, L] and standard exponential times [B, V]."""
+        ...
+
+
 @dataclass(frozen=True)
 class Engine:
     """A loaded engine: ``verify`` keeps the plain contract (see `spec_oracle.engines.contract`).
@@ -59,6 +72,12 @@ class Engine:
         """The engine with its keys as arguments, or None."""
         keyed: Any = self.verify
         return keyed if hasattr(keyed, "with_seeds") else None
+
+    @property
+    def raced(self) -> RacedEngine | None:
+        """The engine with its noise as arguments, or None."""
+        raced: Any = self.verify
+        return raced if hasattr(raced, "with_noise") else None
 
 
 def engine_names() -> tuple[str, ...]:

@@ -19,7 +19,7 @@ class Origin:
     ``function`` is the public code that is called; ``adapter`` the module and function here that load it.
     ``requires`` are installed packages it needs besides torch; a package that ``is_wheel`` is not installed:
     a few files are read out of its wheel. ``evidence`` lists what can be had: "exact" by interception,
-    "replayed" with injected uniforms, "statistical" by sampling. ``precision`` is what the code computes in
+    "replayed" with injected noise, "statistical" by sampling. ``precision`` is what the code computes in
     when it is handed float64 rows: rounding moves an exact law by about 1e-16 in float64, 1e-7 in float32.
     """
 
@@ -111,13 +111,12 @@ _VLLM_V1 = Origin(
     "vllm.v1.sample.rejection_sampler.rejection_sample",
     "vllm_v1:load",
     requires=("triton",),
-    evidence=_SAMPLED,
+    evidence=_REPLAYED,
 )
 _VLLM_V2 = replace(
     _VLLM_V1,
     function="vllm.v1.worker.gpu.spec_decode.rejection_sampler_utils.rejection_sample",
     adapter="vllm_v2:load",
-    evidence=_REPLAYED,
 )
 _VLLM_ASCEND = Origin(
     "vllm-ascend",

@@ -8,28 +8,28 @@ regions are here.
 import numpy as np
 import pytest
 
-import verifiers
 from spec_oracle.exact.arithmetic import arithmetic
 from spec_oracle.exact.call import DraftTable
 from spec_oracle.toy import Instance
-from verifiers import Drafting, Drafts, replayed_decisions
+from verifiers import Drafting
 
 torch = pytest.importorskip("torch")
 
+from benchmarks.traffic import compiled_traffic  # noqa: E402  # after the check for torch
+from benchmarks.verification import on_uniforms  # noqa: E402
+
 CELLS = 64
 
+pytestmark = [
+    pytest.mark.nightly,  # the compiler of C++ takes its time
+    pytest.mark.filterwarnings("ignore"),  # of the compiler
+    pytest.mark.parametrize("rule", ["token", "block"]),
+    pytest.mark.parametrize("dtype", ["float32", "bfloat16"]),
+]
 
-@pytest.mark.nightly  # the compiler of C++ takes its time
-@pytest.mark.filterwarnings("ignore")  # of the compiler
-@pytest.mark.parametrize("rule", ["token", "block"])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+
 def test_a_compiled_rule_emits_what_the_eager_one_does(rule, dtype):
-    verifier = verifiers.get(rule)
-
-    def verify(tokens, draft, target, uniforms):
-        verdict = verifier.verify(Drafts(tokens, draft, target), replayed_decisions(uniforms))
-        return verdict.num_accepted, verdict.next_token
-
+    verify = on_uniforms(rule)
     table = DraftTable(
         Instance.random(3, 2, seed=5), Drafting.INDEPENDENT, arithmetic(array="torch", dtype=dtype)
     )
@@ -42,3 +42,8 @@ def test_a_compiled_rule_emits_what_the_eager_one_does(rule, dtype):
     for compiled, eager in zip(torch.compile(verify)(*given), verify(*given), strict=True):
         assert torch.equal(compiled, eager)
         assert len(eager.unique()) == 3
+
+
+def test_its_kernels_move_at_most_twice_the_bytes_of_the_rows(rule, dtype):
+    moved, least = compiled_traffic(rule, getattr(torch, dtype))
+    assert {"token": 0.2, "block": 1}[rule] < moved / least < {"token": 0.4, "block": 1.6}[rule]

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.plain import Emissions, checked_emissions
+from spec_oracle.plain import Emissions, checked_emissions, plain_arguments
 from verifiers import Drafts
 from verifiers.parts.block_path import block_weights, stop_chances
 from verifiers.parts.residual import acceptance_ratios, residual
@@ -28,18 +28,32 @@ def token_by_coins(tokens: Array, draft: Array, target: Array, uniforms: Array) 
     tokens int [B, L], draft [B, L, V], target [B, L+1, V], uniforms [B, L+1]; returns tokens [B, L+1] padded
     with -1, and the accepted length [B].
     """
-    passed = uniforms[:, :-1] < acceptance_ratios(target, draft, tokens)
-    tau = np.cumprod(passed, axis=1).sum(axis=1)
-    return _emitted(tokens, draft, target, tau, np.ones(len(tau)), uniforms[:, -1])
+    tau, scale = _token_stop(tokens, draft, target, uniforms[:, :-1])
+    return _emitted(tokens, draft, target, tau, scale, uniforms[:, -1])
 
 
 def block_by_coins(tokens: Array, draft: Array, target: Array, uniforms: Array) -> Emission:
     """Toss a coin of chance h_i at every draft; the last success is the accepted length. Arrays as above."""
-    weights = block_weights(target, draft, tokens)
-    passed = uniforms[:, :-1] < stop_chances(target, draft, weights)[:, 1:]
-    tau = (passed * np.arange(1, passed.shape[1] + 1)).max(axis=1)
-    return _emitted(tokens, draft, target, tau, weights[np.arange(len(tau)), tau], uniforms[:, -1])
+    tau, scale = _block_stop(tokens, draft, target, uniforms[:, :-1])
+    return _emitted(tokens, draft, target, tau, scale, uniforms[:, -1])
 
+
+def _token_stop(tokens: Array, draft: Array, target: Array, coins: Array) -> tuple[Array, Array]:
+    """Return the accepted length [B], and the scale of the target's row that follows [B]."""
+    passed = coins < acceptance_ratios(target, draft, tokens)
+    tau = np.cumprod(passed, axis=1).sum(axis=1)
+    return tau, np.ones(len(tau))
+
+
+def _block_stop(tokens: Array, draft: Array, target: Array, coins: Array) -> tuple[Array, Array]:
+    """As `_token_stop`."""
+    weights = block_weights(target, draft, tokens)
+    passed = coins < stop_chances(target, draft, weights)[:, 1:]
+    tau = (passed * np.arange(1, passed.shape[1] + 1)).max(axis=1)
+    return tau, weights[np.arange(len(tau)), tau]
+
+
+_STOPS = {"token": _token_stop, "block": _block_stop}
 
 BY_COINS: Final[dict[str, CoinRule]] = {"token": token_by_coins, "block": block_by_coins}
 """The rules that can be decided so, by the name of the built-in verifier with the same law."""
@@ -47,8 +61,23 @@ BY_COINS: Final[dict[str, CoinRule]] = {"token": token_by_coins, "block": block_
 
 def by_coins(rule: CoinRule, drafts: Drafts, uniforms: Array) -> Emissions:
     """Verify drafts of one path by a rule of `BY_COINS`."""
-    arrays = (drafts.tokens[:, 0], drafts.draft_probs[:, 0], drafts.target_probs[:, 0])
-    return checked_emissions(rule(*arrays, uniforms), drafts)
+    tokens, draft, target = plain_arguments(drafts)
+    return checked_emissions(rule(tokens, draft, target, uniforms), drafts)
+
+
+def by_race(
+    rule: str, drafts: Drafts, coins: Array, times_at: Callable[[Array], Array], *, reads_draft: bool
+) -> Emissions:
+    """Verify drafts of one path: the accepted length as in `BY_COINS`, the next token by exponential clocks.
+
+    ``coins`` [B, L]; ``times_at(tau)`` are standard exponential times [B, V]. Code that is not given the
+    draft's rows takes the draft for certain.
+    """
+    tokens, rows, target = plain_arguments(drafts)
+    draft = rows if reads_draft else np.eye(drafts.vocab_size)[tokens]
+    tau, scale = _STOPS[rule](tokens, draft, target, coins)
+    speeds = weights_after(draft, target, tau, scale) / times_at(tau)
+    return checked_emissions(assembled(tokens, tau, speeds.argmax(axis=1)), drafts)
 
 
 def assembled(tokens: Array, tau: Array, following: Array) -> Emission:

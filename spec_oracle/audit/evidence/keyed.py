@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.bench import Bench
-from spec_oracle.audit.evidence.coins import BY_COINS, assembled, weights_after
+from spec_oracle.audit.evidence.coins import by_race
 from spec_oracle.audit.evidence.findings import Findings
 from spec_oracle.audit.evidence.row_by_row import Pair, paired_findings
 from spec_oracle.engines import KeyedEngine
@@ -20,7 +20,6 @@ from spec_oracle.engines.keyed_noise import murmur_uniform, philox_uniform
 from spec_oracle.plain import Emissions, checked_emissions, plain_arguments, raising
 from spec_oracle.plain.calls import to_library
 from verifiers import Drafts
-from verifiers.parts.block_path import block_weights
 
 TOKENS = 4
 """Tokens of a text whose law `calls` checks: two calls or more."""
@@ -56,19 +55,15 @@ def pair_by_keys(engine: KeyedEngine) -> Pair:
 
 
 def _expected(engine: KeyedEngine, drafts: Drafts, seeds: NDArray[np.int64]) -> Emissions:
-    """Toss Philox's coins at the drafts' positions, then run a Gumbel race at the position of the stop."""
-    tokens, target = drafts.tokens[:, 0], drafts.target_probs[:, 0]
-    vocab, position = drafts.vocab_size, np.arange(drafts.draft_length + 1)
-    draft = drafts.draft_probs[:, 0] if engine.reads_draft else np.eye(vocab)[tokens]
-    uniforms = philox_uniform(seeds[:, None], position).astype(np.float64)
-    _, tau = BY_COINS["block" if engine.block else "token"](tokens, draft, target, uniforms)
-    scale = np.ones(len(tau))
-    if engine.block:
-        scale = block_weights(target, draft, tokens)[np.arange(len(tau)), tau]
-    noise = murmur_uniform(seeds[:, None], tau[:, None], np.arange(vocab))
-    with np.errstate(divide="ignore"):
-        scores = np.log(weights_after(draft, target, tau, scale)) - np.log(-np.log1p(-noise))
-    return checked_emissions(assembled(tokens, tau, scores.argmax(axis=1)), drafts)
+    """Toss Philox's coins at the drafts' positions, then run a race at the position of the stop."""
+    coins = philox_uniform(seeds[:, None], np.arange(drafts.draft_length)).astype(np.float64)
+    vocab = np.arange(drafts.vocab_size)
+
+    def times_at(tau: NDArray[np.int64]) -> NDArray[np.float64]:
+        return -np.log1p(-murmur_uniform(seeds[:, None], tau[:, None], vocab))
+
+    rule = "block" if engine.block else "token"
+    return by_race(rule, drafts, coins, times_at, reads_draft=engine.reads_draft)
 
 
 def law_of_texts() -> NDArray[np.float64]:

@@ -155,7 +155,11 @@ def of_engine(name: str) -> Subject:
     if engine.with_uniforms is not None:
         return UniformsSubject(name, engine.with_uniforms, facts, array="torch")
     return FunctionSubject(
-        name, PlainCode(engine.verify, "torch"), facts, follow="exact" in known.origin.evidence
+        name,
+        PlainCode(engine.verify, "torch"),
+        facts,
+        follow="exact" in known.origin.evidence,
+        raced=engine.raced,
     )
 
 

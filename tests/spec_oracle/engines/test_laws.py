@@ -16,6 +16,7 @@ import verifiers  # noqa: E402  # after the check for torch
 from spec_oracle.audit.draws import sampled_drafts  # noqa: E402
 from spec_oracle.audit.evidence.intercepted import intercepted_law  # noqa: E402
 from spec_oracle.audit.evidence.keyed import pair_by_keys  # noqa: E402
+from spec_oracle.audit.evidence.raced import pair_by_race  # noqa: E402
 from spec_oracle.audit.evidence.row_by_row import PairedRows  # noqa: E402
 from spec_oracle.engines import Engine, engine_names, engine_subject, load_engine  # noqa: E402
 from spec_oracle.exact import EmissionLaw, emission_law  # noqa: E402
@@ -55,6 +56,7 @@ INTERCEPTED = [name for name in engine_names() if "exact" in engine_subject(name
 TOLERANCE = {"float64": 1e-12, "float32": 1e-6}
 CHAINS = ["sglang-chain", "sglang-chain-block"]
 KEYED = [name for name in engine_names() if name.startswith("vllm-v2")]
+RACED = [name for name in engine_names() if name.startswith("vllm-v1")]
 
 
 def needing(names):
@@ -200,4 +202,14 @@ def test_keyed_noise_is_what_we_compute_from_the_keys(name):
     for instance in (BLOCK, REVERSED):
         rows = PairedRows(instance)
         rows.add(pair_by_keys(engine.keyed), 16, np.random.default_rng(0))
+        assert rows.differing == 0
+
+
+@needing(RACED)
+def test_raced_engines_emit_what_their_coins_and_clocks_demand(name):
+    engine = load_engine(name)
+    assert engine.raced is not None
+    for instance in (BLOCK, REVERSED):
+        rows = PairedRows(instance)
+        rows.add(pair_by_race(engine.raced), 64, np.random.default_rng(0))
         assert rows.differing == 0
