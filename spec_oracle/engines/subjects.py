@@ -69,7 +69,9 @@ _BAD_INPUT = {"bad-input": "docs/findings/bad-input.md"}
 _NGRAM = "draft_probs=None, as with n-gram drafts: accept with p(x), else draw from p without x"
 
 
-def _token_and_ngram(name: str, origin: Origin, notes: str) -> tuple[EngineSubject, EngineSubject]:
+def _token_and_ngram(
+    name: str, origin: Origin, notes: str, known_of_ngram: Mapping[str, str] = _BAD_INPUT
+) -> tuple[EngineSubject, EngineSubject]:
     """Return the token rule of an engine, and its form for drafters that report no probabilities."""
     return (
         EngineSubject(name, "token", origin, {"reads_draft": True}, notes=notes, known=_BAD_INPUT),
@@ -79,7 +81,7 @@ def _token_and_ngram(name: str, origin: Origin, notes: str) -> tuple[EngineSubje
             origin,
             {"reads_draft": False},
             notes=f"{notes}. {_NGRAM}",
-            known=_BAD_INPUT,
+            known=known_of_ngram,
         ),
     )
 
@@ -262,7 +264,7 @@ SUBJECTS = (
     _ascend("block", "0.20.2rc1", notes=_BY_DEFAULT),
     _ascend("block", "0.23.0", notes=_OPT_IN),
     *_token_and_ngram("lmdeploy", _LMDEPLOY, "portable torch backend"),
-    *_token_and_ngram("tpu-inference", _TPU_INFERENCE, "JAX on the CPU; adds 1e-9 to denominators"),
+    *_token_and_ngram("tpu-inference", _TPU_INFERENCE, "JAX on the CPU; adds 1e-9 to denominators", {}),
     *_token_and_ngram("sglang-blockwise", _SGLANG_BLOCKWISE, "torch path; token rule despite the name"),
     EngineSubject(
         "sglang-chain", "token", _SGLANG_CHAIN, {"block": False}, notes=_INJECTED, known=_BAD_INPUT

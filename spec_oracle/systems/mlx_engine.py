@@ -4,6 +4,7 @@ MLX draws in C++, where nothing can be followed; but mlx-lm lets its user bring 
 `random` by the row that mlx-lm's filter leaves, so that the law of the rest of it can be enumerated.
 """
 
+import copy
 import random
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -47,18 +48,21 @@ class Generate:
     """`speculative_generate_step` with one filter and some processors; it keeps the system contract."""
 
     vocab_size = VOCAB
-    prompts = ((1,), (0, 1))
 
     def __init__(
-        self, draft_length: int, keep: Callable[[Logits], Logits], processors: Sequence[Any] = ()
+        self,
+        draft_length: int,
+        keep: Callable[[Logits], Logits],
+        processors: Sequence[Any] = (),
+        prompts: Sequence[tuple[int, ...]] = ((1,), (0, 1)),
     ) -> None:
         self.model, self.draft, self.draft_length = small_model(1), small_model(2), draft_length
-        self.keep, self.processors = keep, [*processors]
+        self.keep, self.processors, self.prompts = keep, [*processors], prompts
         self.drafted = self.accepted = 0
 
     def __deepcopy__(self, memo: Any) -> "Generate":
         """Share the models: every text begins with caches of its own."""
-        return Generate(self.draft_length, self.keep, self.processors)
+        return copy.copy(self)
 
     def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
         """Return the law of the next token, filter and processors included, [V]."""
@@ -141,7 +145,7 @@ def _top_p(logprobs: Logits) -> Logits:
 def _min_p(logprobs: Logits) -> Logits:
     from mlx_lm.sample_utils import apply_min_p
 
-    return apply_min_p(logprobs, 0.5)
+    return apply_min_p(logprobs, 0.7)
 
 
 def engines() -> dict[str, Generate]:
@@ -150,7 +154,7 @@ def engines() -> dict[str, Generate]:
 
     return {
         "top-k": Generate(1, _top_2),
-        "drafts of two": Generate(2, _top_2),
+        "drafts of two": Generate(2, _top_2, prompts=[(0, 1)]),
         "top-p": Generate(1, _top_p),
         "min-p": Generate(1, _min_p),
         "bias": Generate(1, _top_2, make_logits_processors(logit_bias={1: -1.5})),

@@ -1,10 +1,10 @@
 """Slow code with known uniforms, row by row against a rule that decides by the same uniforms.
 
-If both emit the same in all of n independent rows, the code's law is within -log(alpha) / n of the rule's at
-confidence 1 - alpha: total variation is at most the chance that two coupled results differ. Sampling alone
-would need n squared. Where rows differ, that is no defect yet, since the code may use its uniforms in
-another way; but if its law is the target's too, a text is as often the code's alone as the rule's alone, and
-sign tests on these rows tell (McNemar's, exact).
+Total variation is at most the chance that two coupled results differ. Where both emit the same in all of n
+independent rows, that chance is at most -log(miss) / n; if it is more, such rows come with probability
+``miss``. Sampling alone would need n squared. Where rows differ, that is no defect yet, since the code may
+use its uniforms in another way; but if its law is the target's too, a text is as often the code's alone as
+the rule's alone, and sign tests on these rows tell (McNemar's, exact).
 """
 
 import time
@@ -29,7 +29,7 @@ from spec_oracle.audit.evidence.findings import (
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult, Evidence, Status
 from spec_oracle.plain import Emissions, PlainCode
-from spec_oracle.statistics import split
+from spec_oracle.statistics import DEFAULT_MISS, split
 from spec_oracle.toy import Instance
 from verifiers import Drafts
 
@@ -96,10 +96,11 @@ class PairedRows:
         apart = texts[0] != texts[1]
         self.alone += [np.bincount(cells[apart], minlength=self.alone.shape[1]) for cells in texts]
 
-    def largest_possible_tv(self, alpha: float) -> float:
-        """Upper confidence bound (Clopper-Pearson) of the chance that texts differ, so of the distance."""
-        apart = int(self.alone[0].sum())
-        return float(stats.beta.ppf(1 - alpha, apart + 1, self.rows - apart)) if apart < self.rows else 1.0
+    @property
+    def largest_possible_tv(self) -> float:
+        """Bound of the chance that texts differ, so of the distance: Clopper-Pearson's, at `DEFAULT_MISS`."""
+        apart, sure = int(self.alone[0].sum()), 1 - DEFAULT_MISS
+        return float(stats.beta.ppf(sure, apart + 1, self.rows - apart)) if apart < self.rows else 1.0
 
     @property
     def p_value(self) -> float:
@@ -145,7 +146,7 @@ def paired_findings(pair: Pair, bench: Bench, alpha: float) -> Findings:
     samples = {name: PairedRows(instance) for name, instance in instances.items()}
     main = main_instances(instances)
     rate = split(alpha, 2 * len(instances))
-    needed = int(np.ceil(-np.log(rate) / TARGET_TV))
+    needed = int(np.ceil(-np.log(DEFAULT_MISS) / TARGET_TV))
     for sample in samples.values():
         sample.add(pair, _PILOT, rng)
     spent = sum(sample.seconds for sample in samples.values())
@@ -158,7 +159,7 @@ def paired_findings(pair: Pair, bench: Bench, alpha: float) -> Findings:
         samples[name] = PairedRows(instances[name])
         while samples[name].rows < count:
             samples[name].add(pair, min(4 * _BATCH, count - samples[name].rows), rng)
-    detectable = max(samples[name].largest_possible_tv(rate) for name in main)
+    detectable = max(samples[name].largest_possible_tv for name in main)
     return Findings(
         _joint(samples, rate, detectable, pace),
         Evidence.REPLAYED,
@@ -196,7 +197,8 @@ def _joint(samples: Mapping[str, PairedRows], rate: float, detectable: float, pa
     elif detectable > TARGET_TV:
         detail = (
             f"{differing} of {rows} rows differ from the rule under the same uniforms; that excludes a total "
-            f"variation above {detectable:.2g}, not {TARGET_TV}; {pace:.0f} rows/s, raise --budget"
+            f"variation above {detectable:.2g}, not {TARGET_TV}, but for a chance of {DEFAULT_MISS}; "
+            f"{pace:.0f} rows/s, raise --budget"
         )
     elif missing:
         detail = f"{rows} rows {missing}"
@@ -204,6 +206,6 @@ def _joint(samples: Mapping[str, PairedRows], rate: float, detectable: float, pa
         status = Status.PASSED
         detail = (
             f"{rows - differing} of {rows} rows as the rule's under the same uniforms; total variation at "
-            f"most {detectable:.2g}"
+            f"most {detectable:.2g}, but for a chance of {DEFAULT_MISS} to see none of it"
         )
     return CheckResult("joint", status, detail, rate, rows)
