@@ -4,6 +4,7 @@ The dispatch mode sees the operators below torch's composite functions (`torch_o
 the function mode sees the ways out of tensors and back.
 """
 
+import functools
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +29,6 @@ from spec_oracle.exact.interception.libraries.torch_boxes import (
     objects_in,
     settle,
     symbols_at,
-    tensors_in,
     write,
 )
 from spec_oracle.exact.interception.libraries.torch_modules import unwatched_modules
@@ -41,15 +41,33 @@ from spec_oracle.exact.interception.symbols import Symbol
 _UNINITIALISED = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"))
 
 
+@functools.cache
 def _is_random(func: Any) -> bool:
     return torch.Tag.nondeterministic_seeded in func.tags
 
 
 def _has_box(*values: Any) -> bool:
-    return any(boxed_positions(tensor) is not None for tensor in tensors_in(*values))
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            if boxed_positions(value) is not None:
+                return True
+        elif isinstance(value, tuple | list):
+            if _has_box(*value):
+                return True
+        elif isinstance(value, dict) and _has_box(*value.values()):
+            return True
+    return False
 
 
-class _Operators(TorchDispatchMode):  # type: ignore[misc]
+class _Quick(TorchDispatchMode):  # type: ignore[misc]
+    """A mode whose answers torch does not wrap against its compiler, which never sees them."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+class _Operators(_Quick):
     """Answers every operator of torch while foreign code runs."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -86,7 +104,7 @@ def _require_unshown(func: Any, args: Any, kwargs: Any, *, boxed: bool) -> None:
                 )
 
 
-class _Random(TorchDispatchMode):  # type: ignore[misc]
+class _Random(_Quick):
     """Lets random operators draw from the source in use, and leaves the others alone."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -173,9 +191,11 @@ class _Functions(TorchFunctionMode):  # type: ignore[misc]
             args = (args[0], _place(args[1]), *args[2:])
         if func in _READERS:
             settle(args[0], f"torch.Tensor.{func.__name__}")
-        if any(isinstance(value, Symbol) for value in (*args, *kwargs.values())):
-            args = tuple(_boxed(value) if isinstance(value, Symbol) else value for value in args)
-            kwargs = {k: _boxed(value) if isinstance(value, Symbol) else value for k, value in kwargs.items()}
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, Symbol):
+                args = tuple(_boxed(v) if isinstance(v, Symbol) else v for v in args)
+                kwargs = {k: _boxed(v) if isinstance(v, Symbol) else v for k, v in kwargs.items()}
+                break
         result = func(*args, **kwargs)
         if isinstance(result, np.ndarray) and args[0].dtype in FLOATS:
             _show(args[0])
