@@ -149,6 +149,18 @@ class Sampler:
             count *= _GROWTH
         return max(start, most)
 
+    def draw_within(self, seconds: float, sample: Sample, count: int, *, start: int, most: int) -> None:
+        """Add ``count`` draws, fewer if they take longer: in calls of ``start`` draws at first, then of more.
+
+        A call that compiles says little of the pace of the others, so every one is timed.
+        """
+        end, size = self.seconds + seconds, start
+        while sample.draws < count and (sample.draws < start or self.seconds < end):
+            before = self.seconds
+            self.draw(sample, min(size, count - sample.draws))
+            room = (end - self.seconds) / max(self.seconds - before, 1e-9)
+            size = max(start, min(most, int(size * min(room, _GROWTH))))
+
     def draw(self, sample: Sample, count: int) -> NDArray[np.int64]:
         """Add ``count`` draws to the sample; return the counts of their extended texts alone."""
         drafts = sampled_drafts(sample.instance, count, self._rng)

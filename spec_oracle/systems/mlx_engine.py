@@ -154,7 +154,7 @@ def engines() -> dict[str, Generate]:
 
     return {
         "top-k": Generate(1, _top_2),
-        "drafts of two": Generate(2, _top_2, prompts=[(0, 1)]),
+        "drafts of two": Generate(2, _min_p),
         "top-p": Generate(1, _top_p),
         "min-p": Generate(1, _min_p),
         "bias": Generate(1, _top_2, make_logits_processors(logit_bias={1: -1.5})),

@@ -59,12 +59,10 @@ def sampled(code: PlainCode, bench: Bench, alpha: float, num_paths: int) -> Find
     for name in main:
         rate = split(half, len(main))
         needed = draws_needed_by_g(TARGET_TV, samples[name].law, alpha=rate)
-        affordable = int((bench.budget - sampler.seconds) * sampler.pace) // (len(main) - len(fits))
-        count = min(needed, max(affordable, batch))
+        left = (bench.budget - sampler.seconds) / (len(main) - len(fits))
         # The G test takes fresh draws: those of the screening were looked at already.
         samples[name] = Sample.of(instances[name])
-        while samples[name].draws < count:
-            sampler.draw(samples[name], min(10 * BATCH, count - samples[name].draws))
+        sampler.draw_within(left, samples[name], needed, start=min(batch, needed), most=10 * BATCH)
         fits[name] = goodness_of_fit_by_g(samples[name].cells, samples[name].law, alpha=rate)
         if not fits[name].passed:
             return _lossy(samples, name, str(fits[name]), alpha)

@@ -57,7 +57,7 @@ def enumerate_calls(
     function of its decisions, and whatever ``function`` raises: an error that is no `SpecOracleError` comes
     from the foreign code, which may run well on plain draws.
     """
-    torch_run = _torch_context()
+    torch_run, torch_runs = _torch_contexts()
 
     def settled_call() -> T:
         with torch_run():
@@ -72,6 +72,7 @@ def enumerate_calls(
         drawn_by_numpy(),
         drawn_by_python(),
         followed_arrays(),
+        torch_runs(),
         followed_threads(torch_run),
         FloatCalls() as float_calls,
     ):
@@ -97,13 +98,14 @@ def call_law(
     return {outcome: math.fsum(parts) for outcome, parts in weights.items()}
 
 
-def _torch_context() -> Callable[[], Any]:
-    """Return the context for one run; torch is left alone where nobody has imported it."""
+def _torch_contexts() -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """Return the contexts for one run and for all; torch is left alone where nobody has imported it."""
     if "torch" not in sys.modules:
-        return nullcontext
+        return nullcontext, nullcontext
     from spec_oracle.exact.interception.libraries.torch_mode import enumerated_torch
+    from spec_oracle.exact.interception.libraries.torch_modules import unwatched_modules
 
-    return enumerated_torch
+    return enumerated_torch, unwatched_modules
 
 
 @contextmanager

@@ -31,7 +31,6 @@ from spec_oracle.exact.interception.libraries.torch_boxes import (
     symbols_at,
     write,
 )
-from spec_oracle.exact.interception.libraries.torch_modules import unwatched_modules
 from spec_oracle.exact.interception.libraries.torch_operators import on_boxes
 from spec_oracle.exact.interception.libraries.torch_random import draw
 from spec_oracle.exact.interception.patching import patched
@@ -256,9 +255,9 @@ def _ignored(*_: Any) -> Any:
 
 @contextmanager
 def enumerated_torch() -> Iterator[None]:
-    """Enumerate torch's randomness, global or from generators, while the context is open."""
+    """Enumerate torch's randomness, global or from generators, while the context is open: one run."""
     names = {"from_numpy": _from_numpy, "manual_seed": _ignored}
-    with patched(torch, names), _Functions(), _Operators(), unwatched_modules():
+    with patched(torch, names), _Functions(), _Operators():
         yield
 
 

@@ -1,13 +1,17 @@
 """Plain functions: the contract, proof by interception, and draws where that cannot follow."""
 
+import time
+
 import numpy as np
 import pytest
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
+from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.draws import Sample, Sampler, extended_cells, sampled_drafts
 from spec_oracle.audit.evidence.findings import NoEvidenceError
 from spec_oracle.audit.evidence.intercepted import confirm, intercepted_law
+from spec_oracle.audit.evidence.sampled import sampled
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import Evidence
 from spec_oracle.exact import EmissionLaw, emission_law
@@ -55,6 +59,20 @@ def test_lossless_foreign_code_is_proved(name):
     found = only(audit(specimens()[name].function, options=SHORT))
     assert found.verdict is SubjectVerdict.LOSSLESS
     assert found.evidence is Evidence.EXACT
+
+
+def test_code_that_compiles_for_every_size_is_drawn_often_enough():
+    rule, compiled = as_plain(verifiers.get("token")), set()
+
+    def verify(tokens, draft_probs, target_probs, generator):
+        if len(tokens) not in compiled:
+            compiled.add(len(tokens))
+            time.sleep(0.3)
+        return rule(tokens, draft_probs, target_probs, generator)
+
+    code = PlainCode(verify)
+    found = sampled(code, Bench(alpha=1e-6, budget=10.0), 1e-7, num_paths=1)
+    assert found.joint.status is Status.PASSED
 
 
 def sorts_its_noise(draft_tokens, draft_probs, target_probs, generator):
