@@ -195,21 +195,12 @@ def test_the_chain_verifier_emits_what_its_uniforms_demand(name):
         assert tokens[row].tolist() == expected_of_chain(*one, block=engine.subject.rule == "block")
 
 
-@needing(KEYED)
-def test_keyed_noise_is_what_we_compute_from_the_keys(name):
+@needing([*KEYED, *RACED])
+def test_rows_are_what_the_rule_makes_of_the_same_noise(name):
+    """Of coins and clocks that are handed over, or of those that we compute from the keys."""
     engine = load_engine(name)
-    assert engine.keyed is not None
+    pair = pair_by_race(engine.raced) if name in RACED else pair_by_keys(engine.keyed)
     for instance in (BLOCK, REVERSED):
         rows = PairedRows(instance)
-        rows.add(pair_by_keys(engine.keyed), 16, np.random.default_rng(0))
-        assert rows.differing == 0
-
-
-@needing(RACED)
-def test_raced_engines_emit_what_their_coins_and_clocks_demand(name):
-    engine = load_engine(name)
-    assert engine.raced is not None
-    for instance in (BLOCK, REVERSED):
-        rows = PairedRows(instance)
-        rows.add(pair_by_race(engine.raced), 64, np.random.default_rng(0))
+        rows.add(pair, 16, np.random.default_rng(0))
         assert rows.differing == 0
