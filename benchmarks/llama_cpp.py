@@ -197,8 +197,8 @@ def serve(mode, target, draft, *, slots, threads, prompt_cache):
 def audited(run, folder, *, seed=0, budget=BUDGET, detect=None):
     """Audit one of the runs.
 
-    A tiny model continues a text of its own, in which n-grams find drafts, and another prompt; SmolLM2 the
-    built-in ones.
+    A tiny model continues a text of its own, long where n-grams are to find drafts in it, and another prompt;
+    SmolLM2 the built-in ones.
     """
     mode, options, sampling, fine = (RUNS | SMOLLM2)[run]
     target, draft, prompts = folder / "target.gguf", folder / "draft.gguf", []
@@ -207,7 +207,7 @@ def audited(run, folder, *, seed=0, budget=BUDGET, detect=None):
     with serving(mode, target, draft, **options) as url, Client(url) as client:
         if run in RUNS:
             server = connect(client, replace(sampling, fields={"ignore_eos": True}), prompts=["[47, 43]"])
-            (own,) = server.complete([Ask(server.prompts[0], 200, seed=5)])
+            (own,) = server.complete([Ask(server.prompts[0], 200 if "ngram" in mode else 20, seed=5)])
             prompts = [json.dumps(own.tokens), "[5, 6, 7]"]
         server = connect(client, sampling, prompts=prompts)
         chosen = AuditOptions(seed=seed, budget=budget)
