@@ -8,7 +8,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import draws_needed, laws, optima, selection, traffic, verification
+from benchmarks import compiled_traffic, draws_needed, laws, optima, selection, traffic, verification
 from benchmarks.measure import hardware
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
@@ -28,7 +28,7 @@ def main():
     started = time.monotonic()
     libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
     text = HEAD.format(hardware=hardware(), python=platform.python_version(), libraries=libraries)
-    for section in (laws, optima, traffic, selection, draws_needed, verification):
+    for section in (laws, optima, traffic, compiled_traffic, selection, draws_needed, verification):
         for line in ("", *section.lines()):
             text += line + "\n"
         RESULTS.write_text(text, encoding="utf-8")

@@ -1,26 +1,16 @@
 """Bytes that verification moves, against the least: the rows of both models read once.
 
 Counted at every torch operator of the eager rule: the rows that are read, all that operators read and write,
-and what of that would pass between memory and a cache. Copies that a kernel makes inside are not seen. Of the
-compiled rule: what its kernels read and write.
+and what of that would pass between memory and a cache. Copies that a kernel makes inside are not seen.
 """
 
-import logging
-import math
-from unittest import mock
-
 import torch
-from torch._inductor import compile_fx, config
-from torch._inductor.dependencies import MemoryDep
-from torch._inductor.graph import GraphLowering
-from torch._inductor.virtualized import V as INDUCTOR
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import verifiers
 from benchmarks.measure import table
-from benchmarks.verification import on_uniforms
 from verifiers import Drafts, StatefulVerifier, torch_decisions
 
 VOCAB, LENGTH, PATHS = 32_768, 8, 3
@@ -109,53 +99,12 @@ def traffic(name, dtype):
     return counted, least
 
 
-def compiled_traffic(name, dtype):
-    """Return the bytes that the kernels of a compiled rule read and write, and those of the rows."""
-    (given, least), moved = drafts(1, dtype), []
-
-    def count(graph):
-        moved.extend(_kernel_bytes(node) for node in graph.scheduler.nodes)
-        return 0, [], []
-
-    arrays = given.tokens, given.draft_probs, given.target_probs, torch.full((1, 2), 0.5)
-    log = compile_fx.inductor_metrics_log
-    # The compiler asks for counts where it is to log them.
-    with (
-        mock.patch.object(GraphLowering, "count_bytes", count),
-        mock.patch.object(log, "isEnabledFor", lambda level: level >= logging.INFO),
-        mock.patch.object(log, "info"),
-        config.patch(force_disable_caches=True),
-    ):
-        torch.compile(on_uniforms(name))(*arrays)
-    return sum(moved), least
-
-
-def _kernel_bytes(node):
-    """Count what a kernel reads and writes; of what is gathered, as many numbers as are taken."""
-    own = {operation.get_name() for operation in node.get_nodes()}
-    total = 0
-    for access in node.read_writes.reads | node.read_writes.writes:
-        made = node.scheduler.name_to_buf.get(access.name)
-        if made and {user.node.get_name() for user in made.users} <= own:
-            continue  # never leaves the kernel
-        if isinstance(access, MemoryDep) and access.is_indirect():
-            total += int(math.prod(access.size)) * INDUCTOR.graph.get_dtype(access.name).itemsize
-        else:
-            total += access.numbytes_hint()
-    return total
-
-
 def row(name):
     cells = []
     for dtype in (torch.float32, torch.bfloat16):
         counted, least = traffic(name, dtype)
         cells += [bytes_ / least for bytes_ in (counted.read, counted.moved, counted.missed)]
     return f"`{name}`", *cells
-
-
-def compiled_row(name):
-    counts = (compiled_traffic(name, dtype) for dtype in (torch.float32, torch.bfloat16))
-    return f"`{name}`", *(moved / least for moved, least in counts)
 
 
 def lines():
@@ -168,7 +117,3 @@ of 4 rows of float32. Tests hold `token` and `block` to these figures, and that 
 """
     heads = ["rule", *(f"{what}, {kind}" for kind in ("float32", "bfloat16") for what in KINDS)]
     yield from table(heads, (row(name) for name in rules()))
-    yield ""
-    yield "Compiled by `torch.compile`, all that kernels read and write:"
-    yield ""
-    yield from table(["rule", "float32", "bfloat16"], map(compiled_row, ("token", "block")))
