@@ -6,6 +6,7 @@ compared with these functions row by row.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -22,31 +23,19 @@ Emission: TypeAlias = tuple[Array, Array]
 CoinRule: TypeAlias = Callable[[Array, Array, Array, Array], Emission]
 
 
-def token_by_coins(tokens: Array, draft: Array, target: Array, uniforms: Array) -> Emission:
-    """Accept x_i when u_i < p/q, up to the first failure; draw the next token from u_L.
-
-    tokens int [B, L], draft [B, L, V], target [B, L+1, V], uniforms [B, L+1]; returns tokens [B, L+1] padded
-    with -1, and the accepted length [B].
-    """
-    tau, scale = _token_stop(tokens, draft, target, uniforms[:, :-1])
-    return _emitted(tokens, draft, target, tau, scale, uniforms[:, -1])
-
-
-def block_by_coins(tokens: Array, draft: Array, target: Array, uniforms: Array) -> Emission:
-    """Toss a coin of chance h_i at every draft; the last success is the accepted length. Arrays as above."""
-    tau, scale = _block_stop(tokens, draft, target, uniforms[:, :-1])
-    return _emitted(tokens, draft, target, tau, scale, uniforms[:, -1])
-
-
 def _token_stop(tokens: Array, draft: Array, target: Array, coins: Array) -> tuple[Array, Array]:
-    """Return the accepted length [B], and the scale of the target's row that follows [B]."""
+    """Accept x_i when u_i < p/q, up to the first failure.
+
+    tokens int [B, L], draft [B, L, V], target [B, L+1, V], coins [B, L]; returns the accepted length [B], and
+    the scale of the target's row that follows [B].
+    """
     passed = coins < acceptance_ratios(target, draft, tokens)
     tau = np.cumprod(passed, axis=1).sum(axis=1)
     return tau, np.ones(len(tau))
 
 
 def _block_stop(tokens: Array, draft: Array, target: Array, coins: Array) -> tuple[Array, Array]:
-    """As `_token_stop`."""
+    """Toss a coin of chance h_i at every draft; the last success is the accepted length. Arrays as above."""
     weights = block_weights(target, draft, tokens)
     passed = coins < stop_chances(target, draft, weights)[:, 1:]
     tau = (passed * np.arange(1, passed.shape[1] + 1)).max(axis=1)
@@ -55,7 +44,18 @@ def _block_stop(tokens: Array, draft: Array, target: Array, coins: Array) -> tup
 
 _STOPS = {"token": _token_stop, "block": _block_stop}
 
-BY_COINS: Final[dict[str, CoinRule]] = {"token": token_by_coins, "block": block_by_coins}
+
+def _by_inversion(stop: str, tokens: Array, draft: Array, target: Array, uniforms: Array) -> Emission:
+    """Decide by ``uniforms`` [B, L+1]: L coins, and one that draws the next token.
+
+    Returns tokens [B, L+1] padded with -1, and the accepted length [B].
+    """
+    tau, scale = _STOPS[stop](tokens, draft, target, uniforms[:, :-1])
+    following = invert_cdf(weights_after(draft, target, tau, scale), uniforms[:, -1])
+    return assembled(tokens, tau, following)
+
+
+BY_COINS: Final[dict[str, CoinRule]] = {name: partial(_by_inversion, name) for name in _STOPS}
 """The rules that can be decided so, by the name of the built-in verifier with the same law."""
 
 
@@ -93,9 +93,3 @@ def weights_after(draft: Array, target: Array, tau: Array, scale: Array) -> Arra
     row, length = np.arange(len(tau)), draft.shape[1]
     left = residual(scale[:, None] * target[row, tau], draft[row, np.minimum(tau, length - 1)])
     return np.where((tau == length)[:, None], target[row, tau], left)
-
-
-def _emitted(  # noqa: PLR0917
-    tokens: Array, draft: Array, target: Array, tau: Array, scale: Array, uniform: Array
-) -> Emission:
-    return assembled(tokens, tau, invert_cdf(weights_after(draft, target, tau, scale), uniform))

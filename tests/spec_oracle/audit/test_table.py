@@ -5,7 +5,7 @@ import pytest
 import verifiers
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.evidence.coins import token_by_coins
+from spec_oracle.audit.evidence.coins import BY_COINS
 from spec_oracle.audit.evidence.served import Plan, Served
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects.function import FunctionSubject
@@ -44,7 +44,7 @@ RUNS = {
 SUBJECTS = {
     "verifier": VerifierSubject("mine", verifiers.get("token")),
     "function": FunctionSubject("mine", PlainCode(as_plain(verifiers.get("token")))),
-    "uniforms": UniformsSubject("mine", token_by_coins),
+    "uniforms": UniformsSubject("mine", BY_COINS["token"]),
     "system": SystemSubject("mine", toy_system),
     "engine": of_object("mine", Everything),
     "server": ServerSubject(

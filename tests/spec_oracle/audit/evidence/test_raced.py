@@ -8,7 +8,7 @@ import pytest
 from spec_oracle.audit import Status
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.evidence.coins import assembled, token_by_coins, weights_after
+from spec_oracle.audit.evidence.coins import BY_COINS, assembled, weights_after
 from spec_oracle.audit.results import Evidence
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.plain import PlainCode
@@ -32,7 +32,7 @@ class Engine:
     def with_noise(self, tokens, draft, target, coins, times):
         tokens, draft, target, coins, times = (t.numpy() for t in (tokens, draft, target, coins, times))
         any_last = np.zeros((len(tokens), 1))
-        _, tau = token_by_coins(tokens, draft, target, np.hstack([coins + self.bias, any_last]))
+        _, tau = BY_COINS["token"](tokens, draft, target, np.hstack([coins + self.bias, any_last]))
         delays = times + self.late * (np.arange(times.shape[1]) == times.shape[1] - 1)
         weights = weights_after(draft, target, tau, np.ones(len(tau)))
         emitted = assembled(tokens, tau, (weights / delays).argmax(axis=1))

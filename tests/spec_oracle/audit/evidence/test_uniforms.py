@@ -8,7 +8,7 @@ from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, au
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.evidence import integrated as integration
 from spec_oracle.audit.evidence.breakpoints import difference_at_breakpoints
-from spec_oracle.audit.evidence.coins import BY_COINS, token_by_coins
+from spec_oracle.audit.evidence.coins import BY_COINS
 from spec_oracle.audit.evidence.findings import NoEvidenceError
 from spec_oracle.audit.evidence.integrated import integrated, integrated_law
 from spec_oracle.audit.evidence.row_by_row import PairedRows, pair_by_coins, row_by_row
@@ -28,12 +28,12 @@ NO_TIME = 1e-3  # seconds: nothing can be integrated, and some rows can be compa
 def greedy_by_uniforms(draft_tokens, draft_probs, target_probs, uniforms):
     """Accept everything below 0.9 of its threshold: far off."""
     scaled = np.concatenate([uniforms[:, :-1] * 0.9, uniforms[:, -1:]], axis=1)
-    return token_by_coins(draft_tokens, draft_probs, target_probs, scaled)
+    return BY_COINS["token"](draft_tokens, draft_probs, target_probs, scaled)
 
 
 def other_way_round(draft_tokens, draft_probs, target_probs, uniforms):
     """Decide by 1 - u: lossless, but another convention."""
-    return token_by_coins(draft_tokens, draft_probs, target_probs, 1 - uniforms)
+    return BY_COINS["token"](draft_tokens, draft_probs, target_probs, 1 - uniforms)
 
 
 def raising(draft_tokens, draft_probs, target_probs, uniforms):
@@ -41,7 +41,7 @@ def raising(draft_tokens, draft_probs, target_probs, uniforms):
 
 
 def out_of_range(draft_tokens, draft_probs, target_probs, uniforms):
-    tokens, accepted = token_by_coins(draft_tokens, draft_probs, target_probs, uniforms)
+    tokens, accepted = BY_COINS["token"](draft_tokens, draft_probs, target_probs, uniforms)
     return np.where(tokens == 2, 3, tokens), accepted
 
 
