@@ -18,8 +18,8 @@ from spec_oracle.report.audit_text import markdown_page, page_rows
 from spec_oracle.report.terminal import told
 from spec_oracle.sweeps import Plan, rows_for
 
-BUDGET = 100.0
-"""Seconds for each check that draws: some of the code is interpreted, and slow."""
+BUDGET = 30.0
+"""Seconds for each check that draws: enough to decide the law of interpreted kernels, too."""
 
 
 def plan(names: Sequence[str], **options: Any) -> Plan:
