@@ -51,7 +51,14 @@ def location_of(frame: FrameType | None) -> str:
     if frame is None:
         return "unknown line"
     name, line = frame.f_code.co_filename, frame.f_lineno
-    return f"{name}:{line}: {linecache.getline(name, line).strip()}"
+    return f"{_short(Path(name))}:{line}: {linecache.getline(name, line).strip()}"
+
+
+def _short(path: Path) -> Path:
+    """Return a path without what is of this machine: from the package on, or from the working directory."""
+    if "site-packages" in path.parts:
+        return Path(*path.parts[path.parts.index("site-packages") + 1 :])
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 @lru_cache(maxsize=4096)
