@@ -28,7 +28,6 @@ def main():
     started = time.monotonic()
     libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
     text = HEAD.format(hardware=hardware(), python=platform.python_version(), libraries=libraries)
-    # The compiler comes last: what it leaves of memory would slow the large arrays of the others.
     for section in (laws, optima, traffic, selection, draws_needed, verification, compiled_traffic):
         for line in ("", *section.lines()):
             text += line + "\n"

@@ -10,13 +10,13 @@ from torch._inductor.dependencies import MemoryDep
 from torch._inductor.graph import GraphLowering
 
 from benchmarks.measure import table
-from benchmarks.traffic import LENGTH, VOCAB, drafts
-from benchmarks.verification import on_uniforms
+from benchmarks.traffic import LENGTH, VOCAB
+from benchmarks.verification import drafts, on_uniforms
 
 
 def compiled_traffic(name, dtype):
     """Return the bytes that the kernels of a compiled rule read and write, and those of the rows."""
-    (given, least), moved = drafts(1, dtype), []
+    given, moved = drafts(1, LENGTH, VOCAB, "cpu", dtype), []
 
     def count(graph):
         moved.extend(_kernel_bytes(node) for node in graph.scheduler.nodes)
@@ -32,7 +32,7 @@ def compiled_traffic(name, dtype):
         config.patch(force_disable_caches=True),
     ):
         torch.compile(on_uniforms(name))(*arrays)
-    return sum(moved), least
+    return sum(moved), given.draft_probs.nbytes + given.target_probs.nbytes
 
 
 def _kernel_bytes(node):

@@ -46,21 +46,20 @@ MODES = {
 }
 """The ways to speculate that need no weights but a draft model's: a kind, and its parameters."""
 
+MODE = "draft model, probabilistic"
+"""The one that settings are tried with."""
+
 SETTINGS = {
     "one slot": ({"slots": 1}, Sampling(top_k=3)),
     "no prompt cache": ({"prompt_cache": False}, Sampling(top_k=3)),
     "filtered": ({}, Sampling(temperature=0.7, top_k=6, top_p=0.9)),
 }
 RUNS = {mode: (mode, {}, Sampling(top_k=3), 0.02) for mode in MODES} | {
-    f"draft model, probabilistic, {name}": ("draft model, probabilistic", options, sampling, 0.02)
-    for name, (options, sampling) in SETTINGS.items()
+    f"{MODE}, {name}": (MODE, options, sampling, 0.02) for name, (options, sampling) in SETTINGS.items()
 }
 """What the page shows: a mode, options of the server, sampling, and the total variation to be found."""
 
-SMOLLM2 = {
-    f"SmolLM2-135M, {mode}": (mode, {"threads": 2}, Sampling(top_k=3), 0.2)
-    for mode in ["draft model, probabilistic"]
-}
+SMOLLM2 = {f"SmolLM2-135M, {MODE}": (MODE, {"threads": 2}, Sampling(top_k=3), 0.2)}
 """The same of a real model, its own draft; it is a hundred times slower."""
 
 BUDGET, BUDGET_OF_SMOLLM2 = 1200.0, 300.0

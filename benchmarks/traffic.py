@@ -78,25 +78,19 @@ def rules():
     return sorted(name for name in names if not isinstance(verifiers.get(name), StatefulVerifier))
 
 
-def drafts(paths, dtype):
-    """Return one request's drafts, and the bytes of its rows."""
-    generator = torch.Generator().manual_seed(0)
+def traffic(name, dtype):
+    """Return the traffic of one request of a rule, and the bytes of its rows."""
+    rule, generator = verifiers.get(name), torch.Generator().manual_seed(0)
+    paths = 1 if getattr(rule, "single_path", False) else PATHS
     rows = torch.empty((2, 1, paths, LENGTH + 1, VOCAB)).exponential_(generator=generator)
     rows[:, :, :, 0] = rows[:, :, :1, 0]
     target, draft = (rows / rows.sum(-1, keepdim=True)).to(dtype)
     tokens = torch.randint(VOCAB, (1, paths, LENGTH), generator=generator)
     given = Drafts(tokens, draft[:, :, :-1].contiguous(), target.contiguous())
-    return given, given.draft_probs.nbytes + given.target_probs.nbytes
-
-
-def traffic(name, dtype):
-    """Return the traffic of one request of a rule, and the bytes of its rows."""
-    rule = verifiers.get(name)
-    given, least = drafts(1 if getattr(rule, "single_path", False) else PATHS, dtype)
     counted = Traffic(given.draft_probs, given.target_probs)
     with counted:
-        rule.verify(given, torch_decisions(torch.Generator().manual_seed(0)))
-    return counted, least
+        rule.verify(given, torch_decisions(generator))
+    return counted, given.draft_probs.nbytes + given.target_probs.nbytes
 
 
 def row(name):

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.evidence.coins import by_race
 from spec_oracle.audit.evidence.findings import Findings
-from spec_oracle.audit.evidence.row_by_row import Pair, paired_findings
+from spec_oracle.audit.evidence.row_by_row import Pair, called_with, paired_findings
 from spec_oracle.engines import KeyedEngine
 from spec_oracle.engines.keyed_noise import murmur_uniform, philox_uniform
-from spec_oracle.plain import Emissions, checked_emissions, plain_arguments, raising
-from spec_oracle.plain.calls import to_library
+from spec_oracle.plain import Emissions
 from verifiers import Drafts
 
 TOKENS = 4
@@ -26,16 +25,6 @@ TOKENS = 4
 
 _LENGTH = 2
 TARGET = np.array([0.7, 0.3])
-
-
-def call_with_seeds(
-    engine: KeyedEngine, drafts: Drafts, seeds: NDArray[np.int64], positions: NDArray[np.int64]
-) -> Emissions:
-    """Call the engine on numpy drafts of one path; errors as `PlainCode`."""
-    given = (*plain_arguments(drafts), seeds, positions)
-    with raising():
-        returned = engine.with_seeds(*(to_library(np.ascontiguousarray(array), "torch") for array in given))
-    return checked_emissions(returned, drafts)
 
 
 def keyed(engine: KeyedEngine, bench: Bench, alpha: float) -> Findings:
@@ -49,7 +38,7 @@ def pair_by_keys(engine: KeyedEngine) -> Pair:
     def pair(drafts: Drafts, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
         seeds = rng.integers(2**62, size=drafts.batch)
         start = np.zeros_like(seeds)
-        return call_with_seeds(engine, drafts, seeds, start), _expected(engine, drafts, seeds)
+        return called_with(engine.with_seeds, drafts, seeds, start), _expected(engine, drafts, seeds)
 
     return pair
 
@@ -79,7 +68,7 @@ def decoded_texts(engine: KeyedEngine, seeds: NDArray[np.int64]) -> NDArray[np.i
     texts = np.full((len(seeds), TOKENS + _LENGTH + 1), -1)
     reached = np.zeros(len(seeds), dtype=np.int64)
     while (open_ := np.flatnonzero(reached < TOKENS)).size:
-        emitted = call_with_seeds(engine, _drafts(len(open_)), seeds[open_], reached[open_])
+        emitted = called_with(engine.with_seeds, _drafts(len(open_)), seeds[open_], reached[open_])
         for column in range(_LENGTH + 1):
             some = emitted.lengths > column
             rows = open_[some]

@@ -5,11 +5,10 @@ import numpy as np
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.evidence.coins import by_race
 from spec_oracle.audit.evidence.findings import Findings, NoEvidenceError
-from spec_oracle.audit.evidence.row_by_row import Pair, paired_findings
+from spec_oracle.audit.evidence.row_by_row import Pair, called_with, paired_findings
 from spec_oracle.audit.results import Status
 from spec_oracle.engines import RacedEngine
-from spec_oracle.plain import Emissions, checked_emissions, plain_arguments, raising
-from spec_oracle.plain.calls import to_library
+from spec_oracle.plain import Emissions
 from verifiers import Drafts
 
 
@@ -27,10 +26,7 @@ def pair_by_race(engine: RacedEngine) -> Pair:
     def pair(drafts: Drafts, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
         coins = rng.random((drafts.batch, drafts.draft_length))
         times = rng.standard_exponential((drafts.batch, drafts.vocab_size))
-        given = (*plain_arguments(drafts), coins, times)
-        with raising():
-            returned = engine.with_noise(*(to_library(np.ascontiguousarray(a), "torch") for a in given))
         expected = by_race("token", drafts, coins, lambda _tau: times, reads_draft=engine.reads_draft)
-        return checked_emissions(returned, drafts), expected
+        return called_with(engine.with_noise, drafts, coins, times), expected
 
     return pair

@@ -10,8 +10,10 @@ the rule's alone, and sign tests on these rows tell (McNemar's, exact).
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from spec_oracle.audit.bench import Bench
@@ -28,7 +30,8 @@ from spec_oracle.audit.evidence.findings import (
 )
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult, Evidence, Status
-from spec_oracle.plain import Emissions, PlainCode
+from spec_oracle.plain import Emissions, PlainCode, checked_emissions, plain_arguments, raising
+from spec_oracle.plain.calls import to_library
 from spec_oracle.statistics import DEFAULT_MISS, split
 from spec_oracle.toy import Instance
 from verifiers import Drafts
@@ -41,6 +44,14 @@ _PILOT = 4
 """Rows of each instance that settle the pace: few, since interpreted kernels do less than ten a second."""
 
 _BREAKPOINTS = 40
+
+
+def called_with(call: Callable[..., Any], drafts: Drafts, *noise: NDArray[Any]) -> Emissions:
+    """Verify numpy drafts of one path by torch code that is handed its noise; errors as `PlainCode`."""
+    given = (*plain_arguments(drafts), *noise)
+    with raising():
+        returned = call(*(to_library(np.ascontiguousarray(array), "torch") for array in given))
+    return checked_emissions(returned, drafts)
 
 
 def pair_by_coins(code: PlainCode, rule: str) -> Pair:

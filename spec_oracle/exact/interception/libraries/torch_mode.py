@@ -46,6 +46,7 @@ def _is_random(func: Any) -> bool:
 
 
 def _has_box(*values: Any) -> bool:
+    """Whether one of the `tensors_in` them holds a box; asked of every operator, so no list is made."""
     for value in values:
         if isinstance(value, torch.Tensor):
             if boxed_positions(value) is not None:
