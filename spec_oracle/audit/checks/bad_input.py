@@ -31,17 +31,16 @@ from spec_oracle.plain.edge_draws import edge_draws
 from verifiers import Drafts
 
 REQUESTS = 64
+LEAST = 16
+"""Requests of slow code."""
+
+SHARE = 0.1
+"""Share of the budget beyond which code is slow."""
+
 EDGE_ROUNDS = 8
 
 Rows: TypeAlias = NDArray[np.bool_] | slice
 Spoil: TypeAlias = Callable[[NDArray[np.float64]], None]
-
-BAD_INPUT = Check(
-    "bad-input",
-    "NaN, infinite, negative, unnormalised, zero rows, ids out of range, u = 0 and u just under 1",
-    Fraction(1, 100),
-)
-BAD_INPUT.does_not_apply("it is handed no rows", SystemSubject, EngineSubject, ServerSubject)
 
 
 def _with_impossible_drafts(drafts: Drafts) -> Drafts:
@@ -90,19 +89,32 @@ SPOILT: Mapping[str, Spoil] = {
 }
 
 
+ROUNDS = 2 * len(SPOILT) + 1 + EDGE_ROUNDS
+"""Times that the requests are verified."""
+
+BAD_INPUT = Check(
+    "bad-input",
+    "NaN, infinite, negative, unnormalised, zero rows, ids out of range, u = 0 and u just under 1",
+    Fraction(1, 100),
+)
+BAD_INPUT.does_not_apply("it is handed no rows", SystemSubject, EngineSubject, ServerSubject)
+
+
 @BAD_INPUT.way(
     VerifierSubject,
     FunctionSubject,
     UniformsSubject,
     KeyedSubject,
-    requests=REQUESTS * (2 * len(SPOILT) + 1 + EDGE_ROUNDS),
+    requests=REQUESTS * ROUNDS,
+    least=LEAST * ROUNDS,
 )
 def _bad_input(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     """Judge code on broken input and extreme uniforms; no error rate, one forbidden token proves it."""
     del alpha
     code, seed = subject.code, bench.seed
     toy = panel(3, 3, subject.num_paths, seed)["zeros"]
-    healthy = _with_impossible_drafts(sampled_drafts(toy, REQUESTS, checks_own_rng(seed), subject.drafting))
+    requests = int(np.clip(SHARE * bench.budget * bench.pace(subject) / ROUNDS, LEAST, REQUESTS))
+    healthy = _with_impossible_drafts(sampled_drafts(toy, requests, checks_own_rng(seed), subject.drafting))
     complaints = {
         name: _complaint(code, drafts, code.generator(seed), answerable, may_refuse=True)
         for name, drafts, answerable in _cases(healthy)
@@ -113,7 +125,7 @@ def _bad_input(subject: Any, bench: Bench, alpha: float) -> CheckResult:
             complaint = _complaint(code, healthy, drawn.generator, slice(None), may_refuse=False)
         edges += drawn.drawn
         complaints["uniforms of 0 and 1-"] = complaints.get("uniforms of 0 and 1-") or complaint
-    draws = REQUESTS * (len(complaints) - 1 + EDGE_ROUNDS)
+    draws = requests * (len(complaints) - 1 + EDGE_ROUNDS)
     told = "; ".join(f"{name}: {complaint}" for name, complaint in complaints.items() if complaint)
     return (
         failed(told, draws=draws) if told else passed("refused, or emissions inside the support", draws=draws)

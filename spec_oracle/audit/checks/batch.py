@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from spec_oracle.audit.checks.traffic import beside_other_traffic, within_volley
 from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
 from spec_oracle.audit.evidence.engine_batches import drawn_batches, enumerated_batches
 from spec_oracle.audit.evidence.findings import NoEvidenceError
+from spec_oracle.audit.evidence.row_by_row import rows_alike
 from spec_oracle.audit.evidence.watched import watched
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Status
@@ -52,6 +53,12 @@ REPLAYED = 16
 UNIFORMS = 64
 """More than any request takes."""
 
+COST: Final = {
+    "requests": sum(design.requests for design in BATCHES) + REPEATS * (1 + KINDS) + MIXED,
+    "least": 2 * (REPEATS * (1 + KINDS) + MIXED),
+}
+"""What it takes of a function."""
+
 BATCH = Check(
     "batch",
     "does a request ignore its mates, their number and its place, and share no randomness with them?",
@@ -83,8 +90,11 @@ def _by_replay(subject: VerifierSubject, bench: Bench, alpha: float) -> CheckRes
 def _rows(
     drafts: Drafts, uniforms: NDArray[np.float64], rows: NDArray[np.int64]
 ) -> tuple[Drafts, NDArray[np.float64]]:
-    arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
-    return Drafts(*(array[rows] for array in arrays)), uniforms[rows]
+    return _ordered(drafts, rows), uniforms[rows]
+
+
+def _ordered(drafts: Drafts, rows: NDArray[np.int64]) -> Drafts:
+    return Drafts(*(array[rows] for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)))
 
 
 def verdicts(verifier: AnyVerifier, drafts: Drafts, uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -94,14 +104,25 @@ def verdicts(verifier: AnyVerifier, drafts: Drafts, uniforms: NDArray[np.float64
     return np.stack([verdict.num_accepted, verdict.path, verdict.next_token], axis=1)
 
 
-@BATCH.way(
-    FunctionSubject,
-    UniformsSubject,
-    KeyedSubject,
-    requests=sum(design.requests for design in BATCHES) + REPEATS * (1 + KINDS) + MIXED,
-    least=2 * (REPEATS * (1 + KINDS) + MIXED),
-    of_a_true_law=True,
-)
+@BATCH.way(UniformsSubject, **COST, of_a_true_law=True)
+def _by_rows(subject: UniformsSubject, bench: Bench, alpha: float) -> CheckResult:
+    """Compare batches with a rule that knows no mates, if one emits the same; else judge by draws."""
+    rng = checks_own_rng(bench.seed)
+    instance = panel(3, 3, subject.num_paths, bench.seed)["flat"]
+    calls = [
+        *(sampled_drafts(instance, size, rng) for design in BATCHES for size in design.sizes),
+        *(
+            _ordered(_with_odd_mates(sampled_drafts(instance, 1, rng)), rng.permutation(KINDS))
+            for _ in range(REPLAYED)
+        ),
+    ]
+    if not options_of(subject.code) and (rows := rows_alike(bench.findings, calls, rng)):
+        what = f"{rows} rows of batches of up to {max(drafts.batch for drafts in calls)}"
+        return passed(f"{what}, odd mates among them, as the rule's with the same uniforms", draws=rows)
+    return _by_draws(subject, bench, alpha)
+
+
+@BATCH.way(FunctionSubject, KeyedSubject, **COST, of_a_true_law=True)
 def _by_draws(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     """Judge whether requests are independent, and whether one has the law that it has alone.
 
@@ -125,7 +146,6 @@ def _alone_and_among_mates(code: PlainCode, instance: Instance, alpha: float, se
     rng, generator = checks_own_rng(seed), code.generator(seed)
     request = sampled_drafts(instance, 1, rng)
     mates = _with_odd_mates(request)
-    arrays = (mates.tokens, mates.draft_probs, mates.target_probs)
     orders = [rng.permutation(KINDS) for _ in range(REPEATS)]
 
     def texts(emitted: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -134,12 +154,7 @@ def _alone_and_among_mates(code: PlainCode, instance: Instance, alpha: float, se
         return np.bincount(reached, minlength=first_of_depth(instance.vocab_size, instance.draft_length + 2))
 
     alone = texts([code(request, generator).tokens[0] for _ in orders])
-    among = texts(
-        [
-            code(Drafts(*(array[order] for array in arrays)), generator).tokens[order == 0][0]
-            for order in orders
-        ]
-    )
+    among = texts([code(_ordered(mates, order), generator).tokens[order == 0][0] for order in orders])
     p_value = homogeneity_p_value(alone, among)
     return CheckResult(
         "",

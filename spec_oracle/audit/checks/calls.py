@@ -1,10 +1,12 @@
 """The check `calls`: is the text of several calls the target's? No call remembers or repeats another one."""
 
+import itertools
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +15,13 @@ from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks.check import Check, failed, passed, together
 from spec_oracle.audit.checks.dependence import Design, affordable, equal_calls, independent, sessions
 from spec_oracle.audit.checks.pairs import PairToy
+from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.evidence.engine_drawn import drawn_longer_texts
 from spec_oracle.audit.evidence.engine_enumerated import enumerated_longer_texts
 from spec_oracle.audit.evidence.findings import Findings, NoEvidenceError
-from spec_oracle.audit.evidence.keyed import TOKENS, decoded_texts, law_of_texts
+from spec_oracle.audit.evidence.keyed import TOKENS, decoded_texts, expected_of, law_of_texts, verified_by
 from spec_oracle.audit.evidence.long_texts import TENTHS, Uniforms
+from spec_oracle.audit.evidence.row_by_row import rows_alike
 from spec_oracle.audit.evidence.served import UNKNOWN_ROWS, Texts, looked_at
 from spec_oracle.audit.evidence.texts import law_of_texts as law_of_system_texts
 from spec_oracle.audit.evidence.watched import watched
@@ -31,7 +35,7 @@ from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.exact import DecisionError, VerdictError, decoded_law
-from spec_oracle.statistics import draws_needed_by_g, goodness_of_fit_by_g, split
+from spec_oracle.statistics import DEFAULT_MISS, draws_needed_by_g, goodness_of_fit_by_g, split
 from spec_oracle.systems.contract import System
 from spec_oracle.systems.texts import decoded, unseeded
 from spec_oracle.toy import Instance
@@ -39,9 +43,22 @@ from spec_oracle.toy import Instance
 ROUNDS = 6
 BATCH = 500
 KEYED_REQUESTS = 16
+RULE_TEXTS = 20_000
 
 CHAINS = (Design((4,), 151), Design((1, 2, 16, 33), 151))
 """Chains of 302 calls, of one batch size and of several in turn, as engines keep graphs for each size."""
+
+COST: Final = {
+    "requests": 2 * ROUNDS * BATCH + sum(design.requests for design in CHAINS),
+    "least": 2 * ROUNDS * BATCH,
+}
+"""What it takes of a function."""
+
+COMPARED = 38
+"""Calls of each size that are compared with a rule."""
+
+TURNS = ("flat", "reversed")
+"""Instances whose calls take turns."""
 
 STEPS = Design((4,), 1009, row="request", column="step")
 """Steps of a session, two tokens each at most: systems on toys know contexts of eight."""
@@ -101,9 +118,7 @@ def _decoded(subject: VerifierSubject, bench: Bench, alpha: float) -> CheckResul
 
 @CALLS.way(
     FunctionSubject,
-    UniformsSubject,
-    requests=2 * ROUNDS * BATCH + sum(design.requests for design in CHAINS),
-    least=2 * ROUNDS * BATCH,
+    **COST,
     of_a_true_law=True,
 )
 def _of_functions(subject: Any, bench: Bench, alpha: float) -> CheckResult:
@@ -117,6 +132,19 @@ def _of_functions(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     )
 
 
+@CALLS.way(UniformsSubject, **COST, of_a_true_law=True)
+def _of_uniforms(subject: UniformsSubject, bench: Bench, alpha: float) -> CheckResult:
+    """Compare calls with a rule that has no memory, if one emits the same; else judge as other functions."""
+    toys, rng = panel(3, 1, subject.num_paths, bench.seed), np.random.default_rng([bench.seed, 6])
+    turns = itertools.cycle(toys[name] for name in TURNS)
+    sizes = [size for design in CHAINS for size in design.sizes] * COMPARED
+    calls = [sampled_drafts(next(turns), size, rng) for size in sizes]
+    if rows := rows_alike(bench.findings, calls, rng):
+        what = f"{rows} rows of {len(calls)} calls of up to {max(sizes)} requests, of two models in turn"
+        return passed(f"{what}, as the rule's with the same uniforms", draws=rows)
+    return _of_functions(subject, bench, alpha)
+
+
 def _consecutive(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     """Judge whether consecutive calls with one generator, on fresh drafts, are independent.
 
@@ -124,7 +152,8 @@ def _consecutive(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     were kept from the call before are another model's.
     """
     toys = panel(3, 1, subject.num_paths, bench.seed)
-    toy = PairToy(subject.code, (toys["flat"], toys["reversed"]), bench.seed)
+    first, second = (toys[name] for name in TURNS)
+    toy = PairToy(subject.code, (first, second), bench.seed)
     generator = subject.code.generator(bench.seed)
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
@@ -136,17 +165,41 @@ def _consecutive(subject: Any, bench: Bench, alpha: float) -> CheckResult:
 
 @CALLS.way(KeyedSubject)
 def _own_keys(subject: KeyedSubject, bench: Bench, alpha: float) -> CheckResult:
-    """Judge text over several calls under the engine's own keying, for as long as the budget allows."""
+    """Judge text over several calls under the engine's own keying, beside texts of its rule, as budgeted.
+
+    Where the rule's texts follow the law, enough of the engine's that are the same settle it; else they are
+    judged by themselves.
+    """
     rng = np.random.default_rng([bench.seed, 4])
+    by_engine, by_rule = verified_by(subject.engine), expected_of(subject.engine)
+    law = law_of_texts()
+    ruled = watched(
+        "texts", [law], [[decoded_texts(by_rule, rng.integers(2**62, size=RULE_TEXTS))]], alpha=alpha
+    )
+    needed = math.ceil(-math.log(DEFAULT_MISS) / PAIRS_TV) if ruled.status is Status.PASSED else math.inf
+    drawn = differing = 0
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
+        nonlocal drawn, differing
         end = time.perf_counter() + bench.budget
-        while time.perf_counter() < end:
-            texts = decoded_texts(subject.engine, rng.integers(2**62, size=KEYED_REQUESTS))
-            yield [texts @ (2 ** np.arange(TOKENS)[::-1])]
+        while time.perf_counter() < end and (differing or drawn < needed):
+            seeds = rng.integers(2**62, size=KEYED_REQUESTS)
+            texts = decoded_texts(by_engine, seeds)
+            drawn += len(texts)
+            differing += int((texts != decoded_texts(by_rule, seeds)).sum())
+            yield [texts]
 
-    what = f"{TOKENS} tokens over several calls, noise keyed by seed and position"
-    return watched(what, [law_of_texts()], rounds(), alpha=alpha)
+    found = watched(
+        f"{TOKENS} tokens over several calls, noise keyed by seed and position", [law], rounds(), alpha=alpha
+    )
+    if found.status is not Status.PASSED or differing or drawn < needed:
+        return found
+    detail = (
+        f"all {drawn} texts of {TOKENS} tokens as the rule's, its noise keyed by seed and position, "
+        f"which finds a total variation of {PAIRS_TV} but for a chance of {DEFAULT_MISS}; "
+        f"the rule's {ruled.detail}"
+    )
+    return replace(found, detail=detail)
 
 
 @CALLS.way(SystemSubject)

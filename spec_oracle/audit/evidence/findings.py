@@ -4,12 +4,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.results import CheckResult, Cover, Evidence, TextCounterexample
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
+from spec_oracle.plain import Emissions
 from spec_oracle.toy import Instance
+from verifiers import Drafts
+
+Pair: TypeAlias = Callable[[Drafts, np.random.Generator], tuple[Emissions, Emissions]]
+"""Verifies drafts by the code and by a rule, with the same uniforms."""
 
 Way: TypeAlias = Callable[[], "Findings"]
 """Finds the law of one call, or raises `NoEvidenceError`."""
@@ -78,7 +84,8 @@ class Findings:
     exact law on any other instance, where there is one. ``text`` shows the defect of an engine or a server,
     which have prompts in place of instances; ``is_reference_wrong`` if an engine tells another law than it
     decodes plainly. ``rule`` is a built-in rule with the same law after every draft, of code that declares
-    none. ``scope`` and ``notes`` are lines for the reader; ``coverage`` as of `SubjectReport`.
+    none; ``pair`` verifies by code that is handed its uniforms, and by a rule that emits the same with them.
+    ``scope`` and ``notes`` are lines for the reader; ``coverage`` as of `SubjectReport`.
     """
 
     joint: CheckResult
@@ -93,6 +100,7 @@ class Findings:
     text: FoundText | TextCounterexample | None = None
     is_reference_wrong: bool = False
     rule: str | None = None
+    pair: Pair | None = None
     scope: tuple[str, ...] = ()
     coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -35,7 +35,9 @@ _DENSER = 20
 """How many times as many probes a second look takes."""
 _ROWS_PER_LAW = 100_000
 """About how many rows the law after one draft takes: probes, and the corners of boxes."""
-_PILOT = 16
+_PILOTS = (16, 16, 128, 4096)
+"""Rows of the calls that settle the pace: the first may compile; code that takes rows one by one is spared
+the last."""
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,12 @@ def _require_affordable(code: PlainCode, instances: Mapping[str, Instance], benc
     rng = np.random.default_rng(bench.seed)
     first = next(iter(instances.values()))
     pace = 0.0
-    for batch in (_PILOT, 256 * _PILOT):  # the first call may compile; slow code is spared the second
+    for batch in _PILOTS:
         drafts, uniforms = sampled_drafts(first, batch, rng), rng.random((batch, first.draft_length + 1))
         started = time.perf_counter()
         code(drafts, uniforms)
-        pace = batch / (time.perf_counter() - started)
-        if pace < _PILOT:
+        before, pace = pace, batch / (time.perf_counter() - started)
+        if batch > _PILOTS[0] and pace < 2 * before:
             break
     laws = sum(np.count_nonzero(draft_table(instance).law.probability) for instance in instances.values())
     seconds = laws * _ROWS_PER_LAW / pace

@@ -4,8 +4,8 @@ import numpy as np
 
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.evidence.coins import by_race
-from spec_oracle.audit.evidence.findings import Findings, NoEvidenceError
-from spec_oracle.audit.evidence.row_by_row import Pair, called_with, paired_findings
+from spec_oracle.audit.evidence.findings import Findings, NoEvidenceError, Pair
+from spec_oracle.audit.evidence.row_by_row import called_with, paired_findings
 from spec_oracle.audit.results import Status
 from spec_oracle.engines import RacedEngine
 from spec_oracle.plain import Emissions

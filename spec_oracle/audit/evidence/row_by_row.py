@@ -8,7 +8,7 @@ the rule's alone, and sign tests on these rows tell (McNemar's, exact).
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from spec_oracle.audit.evidence.findings import (
     TARGET_TV,
     Findings,
     NoEvidenceError,
+    Pair,
     main_instances,
     scope_of,
     vacuity,
@@ -35,9 +36,6 @@ from spec_oracle.plain.calls import to_library
 from spec_oracle.statistics import DEFAULT_MISS, split
 from spec_oracle.toy import Instance
 from verifiers import Drafts
-
-Pair = Callable[[Drafts, np.random.Generator], tuple[Emissions, Emissions]]
-"""Verifies drafts by the code and by the rule, with the same uniforms."""
 
 _BATCH = 16
 _PILOT = 4
@@ -136,7 +134,8 @@ def row_by_row(code: PlainCode, facts: Facts, bench: Bench, alpha: float) -> Fin
     rule = declared if declared in BY_COINS else fitting_rule(code, first, bench.seed)
     if rule is None:
         raise NoEvidenceError("it uses its uniforms otherwise than the built-in rules")
-    findings = paired_findings(pair_by_coins(code, rule), bench, alpha)
+    pair = pair_by_coins(code, rule)
+    findings = paired_findings(pair, bench, alpha)
     if findings.joint.status is not Status.PASSED:
         return findings
     toys = bench.toys(1)
@@ -147,7 +146,23 @@ def row_by_row(code: PlainCode, facts: Facts, bench: Bench, alpha: float) -> Fin
     difference = next(filter(None, differences), "")
     status = Status.INCONCLUSIVE if difference else Status.PASSED
     detail = f"{findings.joint.detail}; {difference or 'thresholds agree to 1e-5'}"
-    return replace(findings, joint=replace(findings.joint, status=status, detail=detail))
+    return replace(findings, joint=replace(findings.joint, status=status, detail=detail), pair=pair)
+
+
+def rows_alike(findings: Findings | None, calls: Iterable[Drafts], rng: np.random.Generator) -> int:
+    """Return how many rows these calls, one after the other, have; 0 where one is not as a rule's.
+
+    So the rows depend on their own drafts and uniforms alone, as the rule's do.
+    """
+    if findings is None or findings.pair is None:
+        return 0
+    rows = 0
+    for drafts in calls:
+        code, rule = findings.pair(drafts, rng)
+        if not np.array_equal(code.tokens, rule.tokens):
+            return 0
+        rows += drafts.batch
+    return rows
 
 
 def paired_findings(pair: Pair, bench: Bench, alpha: float) -> Findings:

@@ -9,11 +9,12 @@ from spec_oracle.audit import Status
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.evidence.coins import BY_COINS
-from spec_oracle.audit.evidence.keyed import pair_by_keys
+from spec_oracle.audit.evidence.keyed import expected_of, pair_by_keys
 from spec_oracle.audit.evidence.row_by_row import PairedRows
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.subjects.keyed import KeyedSubject
 from spec_oracle.engines.keyed_noise import murmur_uniform, philox_uniform
+from verifiers import Drafts
 
 torch = pytest.importorskip("torch")
 
@@ -45,6 +46,19 @@ class Engine:
         return tuple(torch.from_numpy(array) for array in emitted)
 
 
+@dataclass(frozen=True)
+class Racing:
+    """An engine that decides by the hashes as ours does."""
+
+    block: bool = False
+    reads_draft: bool = True
+
+    def with_seeds(self, tokens, draft, target, seeds, positions):
+        arrays = (t.numpy()[:, None] for t in (tokens, draft, target))
+        emitted = expected_of(self)(Drafts(*arrays), seeds.numpy(), positions.numpy())
+        return torch.from_numpy(emitted.tokens), torch.from_numpy(emitted.lengths - 1)
+
+
 def calls(engine, budget):
     """Return the result of the check `calls`, at a rate of 1e-7."""
     return CHECKS["calls"].outcome(KeyedSubject("mine", engine), Bench(alpha=5e-7, budget=budget))
@@ -73,6 +87,25 @@ def test_block_verification_on_reused_positions_is_lossy_over_calls():
 @pytest.mark.parametrize("engine", [Engine("token"), Engine("block", step=10)], ids=["token", "fresh keys"])
 def test_what_never_looks_twice_is_not(engine):
     assert calls(engine, 2.0).status is Status.PASSED
+
+
+def test_the_texts_of_a_racing_engine_are_compared_with_its_rule():
+    check = calls(Racing(), SECONDS)
+    assert check.status is Status.PASSED
+    assert "as the rule's" in check.detail
+    assert check.draws < 100
+
+
+def test_keys_that_come_again_are_found_though_calls_follow_the_rule():
+    check = calls(Racing(block=True), SECONDS)
+    assert check.status is Status.FAILED
+    assert "rule" not in check.detail
+
+
+def test_texts_that_differ_from_the_rules_are_judged_by_themselves():
+    check = calls(Engine("token"), 1.0)
+    assert check.status is Status.PASSED
+    assert "rule" not in check.detail
 
 
 def test_rows_of_another_race_differ():

@@ -1,11 +1,14 @@
 """Code whose uniforms are known: integrated where it is fast, compared row by row where it is slow."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
 from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.evidence import integrated as integration
 from spec_oracle.audit.evidence.breakpoints import difference_at_breakpoints
 from spec_oracle.audit.evidence.coins import BY_COINS
@@ -14,6 +17,7 @@ from spec_oracle.audit.evidence.integrated import integrated, integrated_law
 from spec_oracle.audit.evidence.row_by_row import PairedRows, pair_by_coins, row_by_row
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.panel import panel
+from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.plain import PlainCode, drawing_uniforms, takes_uniforms
@@ -96,6 +100,53 @@ def test_a_slow_kernel_is_compared_row_by_row():
     assert found.joint.status is found.length.status is Status.PASSED
     assert found.smallest_detectable_tv < 0.02
     assert "thresholds agree to 1e-5" in found.joint.detail
+
+
+class Remembering:
+    """The token rule; from its 60th call on, a call also decides by the uniforms of the call before."""
+
+    def __init__(self):
+        self.calls, self.last = 0, np.empty((0, 2))
+
+    def __call__(self, draft_tokens, draft_probs, target_probs, uniforms):
+        self.calls += 1
+        taken = uniforms.copy()
+        if self.calls >= 60 and taken.shape[1] == self.last.shape[1]:
+            count = min(len(taken), len(self.last))
+            taken[:count] = self.last[:count]
+        self.last = uniforms
+        return BY_COINS["token"](draft_tokens, draft_probs, target_probs, taken)
+
+
+def sharing(draft_tokens, draft_probs, target_probs, uniforms):
+    """The token rule; requests beyond the 127th decide by the uniforms of the first ones."""
+    return BY_COINS["token"](
+        draft_tokens, draft_probs, target_probs, uniforms[np.arange(len(uniforms)) % 128]
+    )
+
+
+def beside_a_rule(check, function):
+    """Return the result of a check of code whose rows are those of the token rule, as `joint` has found."""
+    at = bench(60.0)
+    at.findings = row_by_row(PlainCode(token_kernel), Facts(), at, 3e-7)
+    injected = PlainCode(function)
+    at.findings = replace(at.findings, pair=pair_by_coins(injected, "token"))
+    return CHECKS[check].outcome(UniformsSubject("mine", function), at)
+
+
+@pytest.mark.parametrize("check", ["calls", "batch", "streams"])
+def test_code_that_emits_as_a_rule_is_compared_with_it(check):
+    result = beside_a_rule(check, token_kernel)
+    assert result.status is Status.PASSED
+    assert result.draws < 4000
+    assert "as the rule's" in result.detail or "on the same seed" in result.detail
+
+
+@pytest.mark.parametrize(("check", "function"), [("calls", Remembering()), ("batch", sharing)])
+def test_code_that_does_so_alone_is_judged_by_draws(check, function):
+    result = beside_a_rule(check, function)
+    assert result.status is Status.FAILED
+    assert "rule" not in result.detail
 
 
 def test_a_slow_kernel_with_a_shifted_threshold_is_not_passed():
