@@ -51,18 +51,20 @@ def tensors_in(*values: Any) -> list[Any]:
 
 def boxed_positions(tensor: Any) -> Any:
     """Return a bool array of the tensor's shape: where its elements are boxes. None when there are none."""
-    if active_run.get() is None or tensor.numel() == 0 or tensor.dtype not in _BOXING:
+    dtype = tensor.dtype
+    if dtype not in _BOXING or tensor.numel() == 0 or active_run.get() is None:
         return None
     array = _shared(tensor)
-    if tensor.dtype in INTEGERS:
-        if array.min() > _INTEGER_BASE:
+    least = np.minimum.reduce(array, axis=None)
+    if dtype in INTEGERS:
+        if least > _INTEGER_BASE:
             return None
         found = (array <= _INTEGER_BASE) & (array > _INTEGER_BASE - _CAPACITY)
     else:
-        if tensor.dtype in FLOATS and not np.isnan(array.min()):
+        if dtype in FLOATS and least == least:  # noqa: PLR0124  # no NaN, for which even this is slow
             return None
-        payloads = _payloads(array, tensor.dtype)
-        found = (payloads >= (tensor.dtype in LOW)) & (payloads < _CAPACITY)
+        payloads = _payloads(array, dtype)
+        found = (payloads >= (dtype in LOW)) & (payloads < _CAPACITY)
     return found if found.any() else None
 
 
@@ -82,11 +84,15 @@ def symbols_at(tensor: Any, where: Any) -> list[Symbol]:
 
 def objects_in(tensor: Any) -> Any:
     """Return a tensor as an object array of numbers and symbols."""
+    return objects_at(tensor, boxed_positions(tensor))
+
+
+def objects_at(tensor: Any, where: Any) -> Any:
+    """Return the same; ``where`` are its `boxed_positions`."""
     with no_dispatch():
         array = (tensor.detach().double() if tensor.dtype in LOW else tensor.detach()).numpy().astype(object)
-    where = boxed_positions(tensor)
     if where is not None:
-        boxes = np.empty(int(where.sum()), dtype=object)
+        boxes = np.empty(np.count_nonzero(where), dtype=object)
         boxes[:] = symbols_at(tensor, where)
         array[where] = boxes
     return array
@@ -164,7 +170,7 @@ def _key(handle: int, dtype: Any) -> Any:
 
 def _shared(tensor: Any) -> Any:
     """Return the tensor's memory as an array; as integers if numpy has no such numbers."""
-    if tensor.device.type != "cpu":
+    if not tensor.is_cpu:
         current_run().cannot_follow("tensor", f"random numbers on device {tensor.device} are not followed")
     if tensor.dtype in LOW:
         with no_dispatch():

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-import torch._dynamo  # modes import it on first use, and what it imports draws from `random`: do it now
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -36,6 +35,9 @@ from spec_oracle.exact.interception.libraries.torch_random import draw
 from spec_oracle.exact.interception.patching import patched
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Symbol
+
+if not hasattr(TorchDispatchMode, "_should_skip_dynamo"):
+    import torch._dynamo  # modes import it on first use, and what it imports draws from `random`: do it now
 
 _UNINITIALISED = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"))
 
@@ -174,6 +176,42 @@ _INDEXING: Final = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__
 _MAKERS: Final = frozenset({torch.tensor, torch.as_tensor, torch.asarray})
 
 
+_PLAIN: Final = frozenset(
+    getattr(owner, name)
+    for owner in (torch, torch.Tensor, torch.nn.functional)
+    for name in """
+    add sub rsub mul div true_divide floor_divide neg abs exp log log1p sqrt rsqrt pow clamp clamp_min
+    clamp_max minimum maximum eq ne lt le gt ge logical_and logical_or logical_not isnan isinf isfinite where
+    sum prod mean cumsum cumprod max min amax amin argmax argmin any all sort argsort topk softmax log_softmax
+    gather index_select masked_fill masked_fill_ scatter scatter_ cat stack view reshape expand expand_as
+    squeeze unsqueeze flatten transpose permute contiguous clone detach repeat repeat_interleave flip
+    to int long float double bool item tolist zeros ones full arange zeros_like ones_like full_like new_zeros
+    new_ones new_full nonzero one_hot copy_ fill_ zero_ add_ sub_ mul_ div_ tril triu
+    __getitem__ __setitem__ __len__ __int__ __float__ __bool__ __index__ __add__ __radd__ __sub__ __rsub__
+    __mul__ __rmul__ __truediv__ __rtruediv__ __floordiv__ __mod__ __pow__ __neg__ __invert__ __and__ __or__
+    __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __iadd__ __isub__ __imul__ __itruediv__
+    """.split()  # noqa: SIM905  (a list of a hundred strings is harder to read)
+    if hasattr(owner, name)
+)
+"""Functions that draw nothing and leave nothing unwritten: on numbers alone they are not watched."""
+
+_NUMBERS: Final = (bool, int, float, str, slice, type(None), type(...), torch.dtype, torch.device)
+
+
+def _are_numbers(*values: Any) -> bool:
+    """Whether arguments are ordinary through and through."""
+    for value in values:
+        if isinstance(value, tuple | list):
+            if not _are_numbers(*value):
+                return False
+        elif type(value) is torch.Tensor:
+            if boxed_positions(value) is not None:
+                return False
+        elif type(value) not in _NUMBERS:
+            return False
+    return True
+
+
 class _Functions(TorchFunctionMode):  # type: ignore[misc]
     """Watches the ways out of tensors and back: ``item`` hands over symbols, operators take them."""
 
@@ -181,6 +219,10 @@ class _Functions(TorchFunctionMode):  # type: ignore[misc]
         if type(func) is MethodWrapperType:  # an attribute, as ``shape``: the most frequent by far
             return func(*args)
         kwargs = kwargs or {}
+        if func in _PLAIN and not current_run().shown:
+            with torch._C._DisableTorchDispatch():  # noqa: SLF001  # no public way
+                if _are_numbers(*args, *kwargs.values()):
+                    return func(*args, **kwargs)
         if func in _WAYS_OUT and _has_box(args[0]):
             return _WAYS_OUT[func](*args, **kwargs)
         if func is torch.nn.functional.gumbel_softmax and (kwargs.get("hard") or True in args[2:3]):

@@ -199,20 +199,17 @@ def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
     """Let torch compute, then replace the elements that depend on a box."""
     shape = np.broadcast_shapes(*(tuple(value.shape) for value in args if isinstance(value, torch.Tensor)))
     where = np.zeros(shape, dtype=bool)
-    for tensor in tensors_in(args):
-        boxed = boxes.boxed_positions(tensor)
-        if boxed is not None:
-            where |= boxed
+    boxed = [boxes.boxed_positions(value) if isinstance(value, torch.Tensor) else None for value in args]
+    for some in boxed:
+        if some is not None:
+            where |= some
     if base in _SINGLE_NAMES and all(isinstance(value, torch.Tensor) for value in args):
         many = compared_with_many(_SINGLE_NAMES[base], *map(boxes.objects_in, args))
         if many is not None:
             return torch.from_numpy(many)
     common = torch.result_type(*args) if base in _ANSWERS and len(args) == 2 else None
-    operands = [_operand(value, common, shape, where) for value in args]
-    values = [
-        _ELEMENTWISE[base](*(o[i] if isinstance(o, np.ndarray) else o for o in operands), **kwargs)
-        for i in range(int(where.sum()))
-    ]
+    operands = [_operand(value, some, common, where) for value, some in zip(args, boxed, strict=True)]
+    values = [_ELEMENTWISE[base](*elements, **kwargs) for elements in zip(*operands, strict=True)]
     result = func(*args, **kwargs)
     if result.dtype in LOW and any(isinstance(value, Noise) for value in values):
         current_run().cannot_follow(f"torch.{base}", f"arithmetic in {result.dtype} is not followed")
@@ -220,13 +217,12 @@ def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
     return result
 
 
-def _operand(value: Any, common: Any, shape: Any, where: Any) -> Any:
+def _operand(value: Any, boxed: Any, common: Any, where: Any) -> list[Scalar]:
     """Return what takes part where ``where`` is True; numbers are rounded to the type of a comparison."""
     if not isinstance(value, torch.Tensor):
-        return _rounded(value, common)
-    part = np.broadcast_to(boxes.objects_in(value), shape)[where]
-    part[:] = [_rounded(element, common) for element in part]
-    return part
+        return [_rounded(value, common)] * np.count_nonzero(where)
+    part: list[Scalar] = np.broadcast_to(boxes.objects_at(value, boxed), where.shape)[where].tolist()
+    return [_rounded(element, common) for element in part] if common in LOW else part
 
 
 def _rounded(value: Scalar, dtype: Any) -> Scalar:
