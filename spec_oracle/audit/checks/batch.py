@@ -1,6 +1,7 @@
 """The check `batch`: a request's result ignores its batch mates, their number and its own place."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -104,9 +105,8 @@ def verdicts(verifier: AnyVerifier, drafts: Drafts, uniforms: NDArray[np.float64
     return np.stack([verdict.num_accepted, verdict.path, verdict.next_token], axis=1)
 
 
-@BATCH.way(UniformsSubject, **COST, of_a_true_law=True)
-def _by_rows(subject: UniformsSubject, bench: Bench, alpha: float) -> CheckResult:
-    """Compare batches with a rule that knows no mates, if one emits the same; else judge by draws."""
+def _beside_rule(subject: UniformsSubject, bench: Bench) -> CheckResult | None:
+    """Compare batches with a rule that knows no mates, where one emits the same."""
     rng = checks_own_rng(bench.seed)
     instance = panel(3, 3, subject.num_paths, bench.seed)["flat"]
     calls = [
@@ -116,12 +116,16 @@ def _by_rows(subject: UniformsSubject, bench: Bench, alpha: float) -> CheckResul
             for _ in range(REPLAYED)
         ),
     ]
-    if not options_of(subject.code) and (rows := rows_alike(bench.findings, calls, rng)):
-        what = f"{rows} rows of batches of up to {max(drafts.batch for drafts in calls)}"
-        return passed(f"{what}, odd mates among them, as the rule's with the same uniforms", draws=rows)
-    return _by_draws(subject, bench, alpha)
+    rows = 0 if options_of(subject.code) else rows_alike(subject, bench, calls, rng)
+    what = f"{rows} rows of batches of up to {max(drafts.batch for drafts in calls)}, odd mates among them"
+    return (
+        replace(passed(f"{what}, as a rule's with the same uniforms", draws=rows), name="batch")
+        if rows
+        else None
+    )
 
 
+@BATCH.way(UniformsSubject, **COST, of_a_true_law=True, known=_beside_rule)
 @BATCH.way(FunctionSubject, KeyedSubject, **COST, of_a_true_law=True)
 def _by_draws(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     """Judge whether requests are independent, and whether one has the law that it has alone.

@@ -116,11 +116,27 @@ def _decoded(subject: VerifierSubject, bench: Bench, alpha: float) -> CheckResul
     return replace(result, total_variation=float(worst))
 
 
+def _beside_rule(subject: UniformsSubject, bench: Bench) -> CheckResult | None:
+    """Compare calls with a rule that has no memory, where one emits the same."""
+    toys, rng = panel(3, 1, subject.num_paths, bench.seed), np.random.default_rng([bench.seed, 6])
+    turns = itertools.cycle(toys[name] for name in TURNS)
+    sizes = [size for design in CHAINS for size in design.sizes] * COMPARED
+    calls = [sampled_drafts(next(turns), size, rng) for size in sizes]
+    rows = rows_alike(subject, bench, calls, rng)
+    what = f"{rows} rows of {len(calls)} calls of up to {max(sizes)} requests, of two models in turn"
+    return (
+        replace(passed(f"{what}, as a rule's with the same uniforms", draws=rows), name="calls")
+        if rows
+        else None
+    )
+
+
 @CALLS.way(
     FunctionSubject,
     **COST,
     of_a_true_law=True,
 )
+@CALLS.way(UniformsSubject, **COST, of_a_true_law=True, known=_beside_rule)
 def _of_functions(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     """Judge whether calls are independent: consecutive ones of two instances, equal ones at any distance."""
     return together(
@@ -130,19 +146,6 @@ def _of_functions(subject: Any, bench: Bench, alpha: float) -> CheckResult:
             equal_calls(subject, bench.seed), CHAINS, rate, affordable=affordable(subject, bench)
         ),
     )
-
-
-@CALLS.way(UniformsSubject, **COST, of_a_true_law=True)
-def _of_uniforms(subject: UniformsSubject, bench: Bench, alpha: float) -> CheckResult:
-    """Compare calls with a rule that has no memory, if one emits the same; else judge as other functions."""
-    toys, rng = panel(3, 1, subject.num_paths, bench.seed), np.random.default_rng([bench.seed, 6])
-    turns = itertools.cycle(toys[name] for name in TURNS)
-    sizes = [size for design in CHAINS for size in design.sizes] * COMPARED
-    calls = [sampled_drafts(next(turns), size, rng) for size in sizes]
-    if rows := rows_alike(bench.findings, calls, rng):
-        what = f"{rows} rows of {len(calls)} calls of up to {max(sizes)} requests, of two models in turn"
-        return passed(f"{what}, as the rule's with the same uniforms", draws=rows)
-    return _of_functions(subject, bench, alpha)
 
 
 def _consecutive(subject: Any, bench: Bench, alpha: float) -> CheckResult:

@@ -26,7 +26,7 @@ class Way:
     ``requests`` is how many verified requests it costs at most, ``least`` how few will do where a subject is
     slow, None if all are needed; ``of_a_true_law`` marks what compares with the target's law: it says nothing
     more of a subject whose law of one call is wrong, and is not asked then.
-    ``known(subject, bench)`` is a result that needs no requests, None where there is none.
+    ``known(subject, bench)`` is a result that needs few requests or none, None where there is none.
     """
 
     run: Answer

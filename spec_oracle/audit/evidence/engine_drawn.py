@@ -48,6 +48,9 @@ TARGET_TV = 0.1
 WANTED_TV = 0.05
 """What they should find if the budget allows."""
 
+PLAIN_SHARE = 0.25
+"""Share of the time for texts without speculation: they only tell whose fault a defect is."""
+
 SCREENING_SHARE = 0.25
 SCREENING_TURNS = 4
 ROUND = 50
@@ -172,9 +175,9 @@ def _drawn(cases: Sequence[Case], tokens: int, bench: Bench, alpha: float) -> tu
     cells = [text_cells(case.code, case.prompt, tokens, rng) for case in cases]
     texts = [Drawn(case, tokens, some) for case, some in zip(cases, cells, strict=True)]
     plain = [Drawn(s.case, tokens, s.cells, plain=True) for s in texts if s.case.code.has("generate_plain")]
-    rate, share = split(alpha, 3), bench.budget / (2 if plain else 1)
-    check, finds = _judged(texts, rate, share, rng)
-    of_plain = _judged(plain, rate, share, rng)[0] if plain else None
+    rate, for_plain = split(alpha, 3), bench.budget * PLAIN_SHARE * bool(plain)
+    check, finds = _judged(texts, rate, bench.budget - for_plain, rng)
+    of_plain = _judged(plain, rate, for_plain, rng)[0] if plain else None
     is_wrong = of_plain is not None and of_plain.status is Status.FAILED
     if of_plain is not None and is_wrong:
         check = _beside_plain(check, of_plain, texts, plain, rate)

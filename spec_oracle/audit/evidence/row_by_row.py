@@ -8,7 +8,8 @@ the rule's alone, and sign tests on these rows tell (McNemar's, exact).
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,7 +32,15 @@ from spec_oracle.audit.evidence.findings import (
 )
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult, Evidence, Status
-from spec_oracle.plain import Emissions, PlainCode, checked_emissions, plain_arguments, raising
+from spec_oracle.plain import (
+    ContractError,
+    Emissions,
+    PlainCode,
+    SubjectRaisedError,
+    checked_emissions,
+    plain_arguments,
+    raising,
+)
 from spec_oracle.plain.calls import to_library
 from spec_oracle.statistics import DEFAULT_MISS, split
 from spec_oracle.toy import Instance
@@ -149,20 +158,19 @@ def row_by_row(code: PlainCode, facts: Facts, bench: Bench, alpha: float) -> Fin
     return replace(findings, joint=replace(findings.joint, status=status, detail=detail), pair=pair)
 
 
-def rows_alike(findings: Findings | None, calls: Iterable[Drafts], rng: np.random.Generator) -> int:
-    """Return how many rows these calls, one after the other, have; 0 where one is not as a rule's.
+def rows_alike(subject: Any, bench: Bench, calls: Sequence[Drafts], rng: np.random.Generator) -> int:
+    """Return how many rows these calls have, made one after the other; 0 where one is not as a rule's.
 
-    So the rows depend on their own drafts and uniforms alone, as the rule's do.
+    So the rows depend on their own drafts and uniforms alone, as the rule's do. It is 0 where `joint` has
+    found no rule, or the budget is too short.
     """
-    if findings is None or findings.pair is None:
+    pair, rows = bench.findings and bench.findings.pair, sum(drafts.batch for drafts in calls)
+    if not callable(pair) or rows > bench.pace(subject) * bench.budget:
         return 0
-    rows = 0
-    for drafts in calls:
-        code, rule = findings.pair(drafts, rng)
-        if not np.array_equal(code.tokens, rule.tokens):
-            return 0
-        rows += drafts.batch
-    return rows
+    with suppress(ContractError, SubjectRaisedError):
+        both = (pair(drafts, rng) for drafts in calls)
+        return rows if all(np.array_equal(code.tokens, rule.tokens) for code, rule in both) else 0
+    return 0
 
 
 def paired_findings(pair: Pair, bench: Bench, alpha: float) -> Findings:
