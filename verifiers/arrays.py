@@ -70,7 +70,12 @@ def all_true(values: Array) -> Array:
 
 def kept(mask: Array, values: Array) -> Array:
     """Return ``values`` where ``mask`` holds, else 0; shapes broadcast."""
-    return namespace(values).where(mask, values, zeros(values) if is_exact(values) else 0)
+    return _where(mask, values, 0)
+
+
+def _where(mask: Array, values: Array, number: int) -> Array:
+    """Return ``values`` where ``mask`` holds, else ``number``; rationals take an array of it."""
+    return namespace(values).where(mask, values, filled(values, number) if is_exact(values) else number)
 
 
 def pick(rows: Array, index: Array) -> Array:
@@ -96,10 +101,10 @@ def positive_part(values: Array, out: Array = None) -> Array:
 def minus_multiple(values: Array, factor: Array, other: Array, out: Array = None) -> Array:
     """Return ``values - factor * other``; in torch by one operator, with no gradient.
 
-    In ``out`` if it is given and of the type of ``values``.
+    In ``out`` if it is given and of the type of the result.
     """
     xp = namespace(values)
-    fits = out is not None and out.dtype == values.dtype
+    fits = out is not None and out.dtype == xp.result_type(values, factor, other)
     if array_api_compat.is_torch_array(values):
         values, factor, other = values.detach(), factor.detach(), other.detach()
         return xp.addcmul(values, factor, other, value=-1, out=out.detach() if fits else None)
@@ -117,15 +122,13 @@ def overwritten(values: Array, mask: Array, other: Array) -> Array:
 
 def minimum_one(values: Array) -> Array:
     """Return min(values, 1), elementwise; NaN stays NaN, and is no chance of 1."""
-    return namespace(values).where(values > 1, ones(values), values)
+    return _where(~(values > 1), values, 1)
 
 
 def divide(numerator: Array, denominator: Array, *, otherwise: int) -> Array:
     """Return ``numerator / denominator``, and ``otherwise`` where the denominator is not positive, or NaN."""
-    xp = namespace(denominator)
     usable = denominator > 0
-    quotient = numerator / xp.where(usable, denominator, ones(denominator))
-    return xp.where(usable, quotient, filled(denominator, otherwise))
+    return _where(usable, numerator / _where(usable, denominator, 1), otherwise)
 
 
 def normalised(weights: Array) -> Array:

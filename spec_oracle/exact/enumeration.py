@@ -242,8 +242,10 @@ def enumerate_branches(
                 raise
             unfinished.extend(_expand(branch, chances, tried).pieces(max_rows))
             continue
-        rests = [0.0 if rest is None else rest.weight.sum() for rest in branch.rests]
-        np.add.at(mass_out, branch.rows, (branch.weight + rests).astype(np.float64))
+        np.add.at(mass_out, branch.rows, branch.weight.astype(np.float64))
+        for row, rest in zip(branch.rows, branch.rests, strict=True):
+            if rest is not None:
+                mass_out[row] += rest.weight.sum()
         yield Branches(branch.rows, branch.weight, result, branch.rests)
     if not np.allclose(mass_in, mass_out, rtol=MASS_TOLERANCE, atol=MASS_TOLERANCE * mass_in.max()):
         worst = int(np.argmax(np.abs(mass_in - mass_out)))
@@ -281,10 +283,13 @@ def _continued(
 ) -> _Unfinished:
     """Return the rows ``source`` of a branch after one more answer, each with its ``weight``."""
     script = [*(earlier.of_rows(source) for earlier in branch.script), answer]
-    counts = np.bincount(source, minlength=len(branch.rows))
-    if any(rest is not None and count > 1 for rest, count in zip(branch.rests, counts, strict=True)):
-        raise TooManyOutcomesError("a decision follows one of which not all outcomes are run")
-    return _Unfinished(branch.rows[source], weight, script, tuple(branch.rests[row] for row in source))
+    rows, rests = branch.rows[source], (None,) * len(source)
+    if any(branch.rests):
+        counts = np.bincount(source, minlength=len(branch.rows))
+        if any(rest is not None and count > 1 for rest, count in zip(branch.rests, counts, strict=True)):
+            raise TooManyOutcomesError("a decision follows one of which not all outcomes are run")
+        rests = tuple(branch.rests[row] for row in source)
+    return _Unfinished(rows, weight, script, rests)
 
 
 def _expand_some(branch: _Unfinished, chances: NDArray[Any], tried: Tried) -> _Unfinished:

@@ -26,24 +26,27 @@ def block_weights(target_rows: Array, draft_rows: Array, tokens: Array) -> Array
     return xp.concat(weights, axis=1)
 
 
-def _surplus(target: Array, draft: Array, weight: Array) -> Array:
-    """Return sum_x (w p(x) - q(x))+, [B, 1], from rows p, q [B, V] and w [B, 1]."""
-    xp = namespace(target)
-    below = minus_multiple(draft, weight, target)
-    # In place, and gone before the next row is read: so it stays in the cache.
-    return -xp.sum(xp.minimum(below, zeros(below[:, :1]), out=below), axis=-1, keepdims=True)
+def _surplus(target_rows: Array, draft_rows: Array, weights: Array) -> Array:
+    """Return S_i = sum_x (w_i p(x) - q(x))+, [B, L]."""
+    xp = namespace(target_rows)
+    sums, below = [], None
+    for i in range(draft_rows.shape[1]):
+        # All rows in one place, which stays in the cache: new memory costs more than the arithmetic.
+        below = minus_multiple(draft_rows[:, i], weights[:, i : i + 1], target_rows[:, i], out=below)
+        below = xp.minimum(below, zeros(below[:, :1]), out=below)
+        sums.append(-xp.sum(below, axis=-1, keepdims=True))
+    return xp.concat(sums, axis=1)
 
 
 def stop_chances(target_rows: Array, draft_rows: Array, weights: Array) -> Array:
     """Return h_i [B, L+1], the chance to stop after i tokens once every longer prefix has been refused.
 
-    h_L = w_L, else h_i = S_i / (S_i + 1 - w_i) with S_i = sum_x (w_i p(x) - q(x))+ (2403.10444, eq. 4).
+    h_L = w_L, else h_i = S_i / (S_i + 1 - w_i) with S_i as in `_surplus` (2403.10444, eq. 4).
     Where the denominator vanishes p = q and w_i = 1: every longer prefix is accepted, so h_i is never used.
     """
     xp = namespace(target_rows)
     length = draft_rows.shape[1]
-    surplus = (_surplus(target_rows[:, i], draft_rows[:, i], weights[:, i : i + 1]) for i in range(length))
-    inner = xp.concat(list(surplus), axis=1)
+    inner = _surplus(target_rows, draft_rows, weights)
     inner = divide(inner, inner + (1 - weights[:, :length]), otherwise=1)
     return xp.concat([inner, weights[:, length:]], axis=1)
 
