@@ -107,6 +107,7 @@ def minus_multiple(values: Array, factor: Array, other: Array, out: Array = None
     fits = out is not None and out.dtype == xp.result_type(values, factor, other)
     if array_api_compat.is_torch_array(values):
         values, factor, other = values.detach(), factor.detach(), other.detach()
+        fits = fits and not xp.compiler.is_compiling()  # which finds places itself
         return xp.addcmul(values, factor, other, value=-1, out=out.detach() if fits else None)
     return xp.subtract(values, factor * other, out=out if fits else None)
 

@@ -42,6 +42,9 @@ from spec_oracle.toy import Instance
 
 ROUNDS = 6
 BATCH = 500
+LEAST_BATCH = 100
+"""Requests of a call of slow code."""
+
 KEYED_REQUESTS = 16
 RULE_TEXTS = 20_000
 
@@ -50,7 +53,7 @@ CHAINS = (Design((4,), 151), Design((1, 2, 16, 33), 151))
 
 COST: Final = {
     "requests": 2 * ROUNDS * BATCH + sum(design.requests for design in CHAINS),
-    "least": 2 * ROUNDS * BATCH,
+    "least": 2 * ROUNDS * LEAST_BATCH,
 }
 """What it takes of a function."""
 
@@ -158,10 +161,11 @@ def _consecutive(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     first, second = (toys[name] for name in TURNS)
     toy = PairToy(subject.code, (first, second), bench.seed)
     generator = subject.code.generator(bench.seed)
+    batch = int(np.clip(affordable(subject, bench) / ROUNDS / 2, LEAST_BATCH, BATCH))
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
         for _ in range(ROUNDS):
-            yield [toy.paired(*(toy.texts(BATCH, generator, member) for member in (0, 1)))]
+            yield [toy.paired(*(toy.texts(batch, generator, member) for member in (0, 1)))]
 
     return watched("texts of two calls", [toy.law], rounds(), alpha=alpha)
 
