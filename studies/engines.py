@@ -6,6 +6,7 @@ python -m studies.engines --output docs/engines.md        # needs `make engines`
 import argparse
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,14 @@ BUDGET = 15.0
 
 
 def plan(names: Sequence[str], **options: Any) -> Plan:
-    """Return the sweep over the named engines, with fields of `AuditOptions`; slow ones come first."""
+    """Return the sweep over the named engines, with fields of `AuditOptions`.
+
+    Slow ones come first, neighbours in the list apart: releases of one engine wait for the same things.
+    """
     fixed = {name: [value] for name, value in {"among": len(names), **options}.items()}
-    return Plan("studies.engines:cell", {"subject": sorted(names, key=is_proven), **fixed})
+    slow, quick = ([name for name in names if is_proven(name) is proven] for proven in (False, True))
+    from_both_ends = chain.from_iterable(zip(slow, reversed(slow), strict=True))
+    return Plan("studies.engines:cell", {"subject": [*islice(from_both_ends, len(slow)), *quick], **fixed})
 
 
 def cell(*, seed: int, subject: str, among: int, **options: Any) -> dict[str, Any]:

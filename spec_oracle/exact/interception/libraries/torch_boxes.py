@@ -65,7 +65,7 @@ def boxed_positions(tensor: Any) -> Any:
             return None
         payloads = _payloads(array, dtype)
         found = (payloads >= (dtype in LOW)) & (payloads < _CAPACITY)
-    return found if found.any() else None
+    return found if np.logical_or.reduce(found, axis=None) else None
 
 
 def symbols_at(tensor: Any, where: Any) -> list[Symbol]:
@@ -92,9 +92,8 @@ def objects_at(tensor: Any, where: Any) -> Any:
     with no_dispatch():
         array = (tensor.detach().double() if tensor.dtype in LOW else tensor.detach()).numpy().astype(object)
     if where is not None:
-        boxes = np.empty(np.count_nonzero(where), dtype=object)
-        boxes[:] = symbols_at(tensor, where)
-        array[where] = boxes
+        for place, symbol in zip(np.argwhere(where).tolist(), symbols_at(tensor, where), strict=True):
+            array[*place] = symbol  # one by one: numpy asks the elements of a list whether they are arrays
     return array
 
 
