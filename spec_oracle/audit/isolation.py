@@ -111,13 +111,14 @@ def _haste(name: str) -> tuple[bool, bool]:
 
 def _context(names: Sequence[str], options: Iterable[AuditOptions]) -> Any:
     # Fresh processes, since array libraries do not survive a fork of their threads; where there is a fork
-    # server it imports them once, before any thread is started.
+    # server it imports them once, before any thread is started, and for engines what shrinks counterexamples.
     if "forkserver" not in get_all_start_methods():
         return get_context("spawn")
     context = get_context("forkserver")
     arrays = {how.array for how in options}
-    torch = ["torch"] * ("torch" in arrays or any(name in engines.engine_names() for name in names))
-    context.set_forkserver_preload(["spec_oracle.audit.isolation", *torch])
+    any_engine = any(name in engines.engine_names() for name in names)
+    torch = ["torch"] * ("torch" in arrays or any_engine)
+    context.set_forkserver_preload(["spec_oracle.audit.isolation", *torch, *["hypothesis"] * any_engine])
     return context
 
 
