@@ -154,19 +154,16 @@ def _forms(subject: Any, bench: Bench, laws: Laws, covered: Covered) -> dict[str
     if subject.num_paths > 1:
         forms["num_paths"] = (subject.num_paths, *(k for k in AXES["num_paths"] if k != subject.num_paths))
     taken: dict[str, tuple[Any, ...]] = {}
+    trials: dict[Shape, Covered] = {}
     for name, values in forms.items():
         taken[name] = ()
         for value in values:
-            trial = Covered()
             shape = replace(Shape(5, 3, subject.num_paths), **{name: value})
-            try:
-                _try_all(subject, bench, [shape], laws, trial)
-            except ContractError as error:
-                if shape.num_paths == subject.num_paths or value != 1:
-                    raise
-                trial.left_out[_reason(error)] += 1  # made for several paths
-            covered.shapes += trial.shapes
-            covered.refused += [shape for shape, _ in trial.not_followed]
+            if shape not in trials:
+                trials[shape] = _trial(subject, bench, shape, laws)
+                covered.shapes += trials[shape].shapes
+                covered.refused += [shape for shape, _ in trials[shape].not_followed]
+            trial = trials[shape]
             if trial.shapes:
                 taken[name] += (value,)
             elif value == "float64":
@@ -174,6 +171,18 @@ def _forms(subject: Any, bench: Bench, laws: Laws, covered: Covered) -> dict[str
             else:
                 covered.left_out.update(f"{name} {value}: {reason}" for reason in trial.left_out)
     return taken
+
+
+def _trial(subject: Any, bench: Bench, shape: Shape, laws: Laws) -> Covered:
+    """Judge one shape; code that is made for several paths may refuse one."""
+    trial = Covered()
+    try:
+        _try_all(subject, bench, [shape], laws, trial)
+    except ContractError as error:
+        if shape.num_paths == subject.num_paths or shape.num_paths != 1:
+            raise
+        trial.left_out[_reason(error)] += 1
+    return trial
 
 
 def _small(subject: Any, bench: Bench, covered: Covered, end: float) -> CheckResult | None:

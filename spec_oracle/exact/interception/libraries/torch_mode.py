@@ -195,19 +195,22 @@ _PLAIN: Final = frozenset(
 )
 """Functions that draw nothing and leave nothing unwritten: on numbers alone they are not watched."""
 
-_NUMBERS: Final = (bool, int, float, str, slice, type(None), type(...), torch.dtype, torch.device)
+_NUMBERS: Final = frozenset(
+    {bool, int, float, str, slice, type(None), type(...), torch.dtype, torch.device, torch.Size}
+)
 
 
 def _are_numbers(*values: Any) -> bool:
     """Whether arguments are ordinary through and through."""
     for value in values:
-        if isinstance(value, tuple | list):
-            if not _are_numbers(*value):
-                return False
-        elif type(value) is torch.Tensor:
+        kind = type(value)
+        if kind is torch.Tensor:
             if boxed_positions(value) is not None:
                 return False
-        elif type(value) not in _NUMBERS:
+        elif kind is tuple or kind is list:
+            if not _are_numbers(*value):
+                return False
+        elif kind not in _NUMBERS:
             return False
     return True
 

@@ -203,12 +203,16 @@ def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
     for some in boxed:
         if some is not None:
             where |= some
-    if base in _SINGLE_NAMES and all(isinstance(value, torch.Tensor) for value in args):
-        many = compared_with_many(_SINGLE_NAMES[base], *map(boxes.objects_in, args))
+    objects = [
+        boxes.objects_at(value, some) if isinstance(value, torch.Tensor) else value
+        for value, some in zip(args, boxed, strict=True)
+    ]
+    if base in _SINGLE_NAMES and all(isinstance(value, np.ndarray) for value in objects):
+        many = compared_with_many(_SINGLE_NAMES[base], *objects)
         if many is not None:
             return torch.from_numpy(many)
     common = torch.result_type(*args) if base in _ANSWERS and len(args) == 2 else None
-    operands = [_operand(value, some, common, where) for value, some in zip(args, boxed, strict=True)]
+    operands = [_operand(value, common, where) for value in objects]
     values = [_ELEMENTWISE[base](*elements, **kwargs) for elements in zip(*operands, strict=True)]
     result = func(*args, **kwargs)
     if result.dtype in LOW and any(isinstance(value, Noise) for value in values):
@@ -217,11 +221,12 @@ def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
     return result
 
 
-def _operand(value: Any, boxed: Any, common: Any, where: Any) -> list[Scalar]:
+def _operand(value: Any, common: Any, where: Any) -> list[Scalar]:
     """Return what takes part where ``where`` is True; numbers are rounded to the type of a comparison."""
-    if not isinstance(value, torch.Tensor):
+    if not isinstance(value, np.ndarray):
         return [_rounded(value, common)] * np.count_nonzero(where)
-    part: list[Scalar] = np.broadcast_to(boxes.objects_at(value, boxed), where.shape)[where].tolist()
+    whole = value if value.shape == where.shape else np.broadcast_to(value, where.shape)
+    part: list[Scalar] = whole[where].tolist()
     return [_rounded(element, common) for element in part] if common in LOW else part
 
 
