@@ -29,7 +29,7 @@ from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.results import AuditReport, CheckResult, Status, SubjectReport
 from spec_oracle.audit.run import as_subject, report_on, results
-from spec_oracle.audit.subjects.resolve import require_name
+from spec_oracle.audit.subjects.resolve import engine_names, require_name
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.statistics import split
 from spec_oracle.threads import one_torch_thread
@@ -116,7 +116,7 @@ def _context(names: Sequence[str], options: Iterable[AuditOptions]) -> Any:
         return get_context("spawn")
     context = get_context("forkserver")
     arrays = {how.array for how in options}
-    any_engine = any(name in engines.engine_names() for name in names)
+    any_engine = any(name in engine_names() for name in names)
     torch = ["torch"] * ("torch" in arrays or any_engine)
     context.set_forkserver_preload(["spec_oracle.audit.isolation", *torch, *["hypothesis"] * any_engine])
     return context

@@ -52,12 +52,13 @@ def subject_names() -> tuple[str, ...]:
 
 def engine_availability() -> tuple[list[str], list[str]]:
     """Return the engines that can be audited here, and a line for each that cannot: name and reason."""
-    reasons = {name: _why_unavailable(name) for name in _engine_names()}
+    reasons = {name: _why_unavailable(name) for name in engine_names()}
     available = [name for name, reason in reasons.items() if not reason]
     return available, [f"{name}: {reason}" for name, reason in reasons.items() if reason]
 
 
-def _engine_names() -> tuple[str, ...]:
+def engine_names() -> tuple[str, ...]:
+    """Return the names of all engines, samplers first, then whole ones."""
     return (*engines.engine_names(), *WHOLE_ENGINES)
 
 
@@ -93,7 +94,7 @@ def listed() -> Iterator[Listed]:
         paths = "1 path" if getattr(rule, "single_path", False) else _PATHS[drafting_of(rule)]
         yield Listed("rules", name, paths, str(sys.modules[type(rule).__module__].__doc__).partition("\n")[0])
     missing = []
-    for name in _engine_names():
+    for name in engine_names():
         whole = name in WHOLE_ENGINES
         verifies = "texts" if whole else engines.engine_subject(name).rule
         if reason := _why_unavailable(name):
@@ -108,7 +109,7 @@ def listed() -> Iterator[Listed]:
 def require_name(name: str) -> None:
     """Raise `InvalidInputError` for a name that cannot lead anywhere, without running code under test."""
     if ":" not in name:
-        if name not in (names := (*verifiers.names(), *_engine_names())):
+        if name not in (names := (*verifiers.names(), *engine_names())):
             raise InvalidInputError(f"subject: {unknown(name, names)} (--list, or package.module:object)")
         return
     top = name.partition(":")[0].partition(".")[0]
