@@ -34,7 +34,7 @@ def require_interpreter() -> None:
 
 @functools.cache
 def _hasten() -> None:
-    """Take out of the interpreter what makes it five times slower and changes no result.
+    """Take out of the interpreter what makes it several times slower and changes no result.
 
     It puts its language in place again in every call of every function of a kernel: here it stays in place.
     It computes integers twice to see whether they overflow, for an assertion that only debugging has. It asks

@@ -1,7 +1,6 @@
 """The check `batch`: a request's result ignores its batch mates, their number and its own place."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from spec_oracle.audit.checks.traffic import beside_other_traffic, within_volley
 from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
 from spec_oracle.audit.evidence.engine_batches import drawn_batches, enumerated_batches
 from spec_oracle.audit.evidence.findings import NoEvidenceError
-from spec_oracle.audit.evidence.row_by_row import rows_alike
+from spec_oracle.audit.evidence.row_by_row import beside_rule
 from spec_oracle.audit.evidence.watched import watched
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Status
@@ -116,13 +115,8 @@ def _beside_rule(subject: UniformsSubject, bench: Bench) -> CheckResult | None:
             for _ in range(REPLAYED)
         ),
     ]
-    rows = 0 if options_of(subject.code) else rows_alike(subject, bench, calls, rng)
-    what = f"{rows} rows of batches of up to {max(drafts.batch for drafts in calls)}, odd mates among them"
-    return (
-        replace(passed(f"{what}, as a rule's with the same uniforms", draws=rows), name="batch")
-        if rows
-        else None
-    )
+    what = f"batches of up to {max(drafts.batch for drafts in calls)}, odd mates among them"
+    return None if options_of(subject.code) else beside_rule("batch", subject, bench, calls, what)
 
 
 @BATCH.way(UniformsSubject, **COST, of_a_true_law=True, known=_beside_rule)

@@ -21,7 +21,7 @@ from spec_oracle.audit.evidence.engine_enumerated import enumerated_longer_texts
 from spec_oracle.audit.evidence.findings import Findings, NoEvidenceError
 from spec_oracle.audit.evidence.keyed import TOKENS, decoded_texts, expected_of, law_of_texts, verified_by
 from spec_oracle.audit.evidence.long_texts import TENTHS, Uniforms
-from spec_oracle.audit.evidence.row_by_row import rows_alike
+from spec_oracle.audit.evidence.row_by_row import beside_rule
 from spec_oracle.audit.evidence.served import UNKNOWN_ROWS, Texts, looked_at
 from spec_oracle.audit.evidence.texts import law_of_texts as law_of_system_texts
 from spec_oracle.audit.evidence.watched import watched
@@ -125,20 +125,11 @@ def _beside_rule(subject: UniformsSubject, bench: Bench) -> CheckResult | None:
     turns = itertools.cycle(toys[name] for name in TURNS)
     sizes = [size for design in CHAINS for size in design.sizes] * COMPARED
     calls = [sampled_drafts(next(turns), size, rng) for size in sizes]
-    rows = rows_alike(subject, bench, calls, rng)
-    what = f"{rows} rows of {len(calls)} calls of up to {max(sizes)} requests, of two models in turn"
-    return (
-        replace(passed(f"{what}, as a rule's with the same uniforms", draws=rows), name="calls")
-        if rows
-        else None
-    )
+    what = f"{len(calls)} calls of up to {max(sizes)} requests, of two models in turn"
+    return beside_rule("calls", subject, bench, calls, what)
 
 
-@CALLS.way(
-    FunctionSubject,
-    **COST,
-    of_a_true_law=True,
-)
+@CALLS.way(FunctionSubject, **COST, of_a_true_law=True)
 @CALLS.way(UniformsSubject, **COST, of_a_true_law=True, known=_beside_rule)
 def _of_functions(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     """Judge whether calls are independent: consecutive ones of two instances, equal ones at any distance."""

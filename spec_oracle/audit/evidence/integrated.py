@@ -36,8 +36,8 @@ _DENSER = 20
 _ROWS_PER_LAW = 100_000
 """About how many rows the law after one draft takes: probes, and the corners of boxes."""
 _PILOTS = (16, 16, 128, 4096)
-"""Rows of the calls that settle the pace: the first may compile; code that takes rows one by one is spared
-the last."""
+"""Rows of the calls that settle the pace: the first may compile, and code that is slow, or no faster with
+more rows, is spared those that follow."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _require_affordable(code: PlainCode, instances: Mapping[str, Instance], benc
         started = time.perf_counter()
         code(drafts, uniforms)
         before, pace = pace, batch / (time.perf_counter() - started)
-        if batch > _PILOTS[0] and pace < 2 * before:
+        if pace < (2 * before if batch > _PILOTS[0] else _PILOTS[0]) and before:
             break
     laws = sum(np.count_nonzero(draft_table(instance).law.probability) for instance in instances.values())
     seconds = laws * _ROWS_PER_LAW / pace

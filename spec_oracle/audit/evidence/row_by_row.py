@@ -158,19 +158,24 @@ def row_by_row(code: PlainCode, facts: Facts, bench: Bench, alpha: float) -> Fin
     return replace(findings, joint=replace(findings.joint, status=status, detail=detail), pair=pair)
 
 
-def rows_alike(subject: Any, bench: Bench, calls: Sequence[Drafts], rng: np.random.Generator) -> int:
-    """Return how many rows these calls have, made one after the other; 0 where one is not as a rule's.
+def beside_rule(
+    check: str, subject: Any, bench: Bench, calls: Sequence[Drafts], what: str
+) -> CheckResult | None:
+    """Return the check as passed if the rows of these calls, made one after the other, are all as a rule's.
 
-    So the rows depend on their own drafts and uniforms alone, as the rule's do. It is 0 where `joint` has
-    found no rule, or the budget is too short.
+    They depend on their own drafts and uniforms alone then, as the rule's do. It is None, too, where `joint`
+    has found no rule, or the budget is too short. ``what`` says what calls these are.
     """
+    rng = np.random.default_rng([bench.seed, 7])
     pair, rows = bench.findings and bench.findings.pair, sum(drafts.batch for drafts in calls)
     if not callable(pair) or rows > bench.pace(subject) * bench.budget:
-        return 0
+        return None
     with suppress(ContractError, SubjectRaisedError):
         both = (pair(drafts, rng) for drafts in calls)
-        return rows if all(np.array_equal(code.tokens, rule.tokens) for code, rule in both) else 0
-    return 0
+        if all(np.array_equal(code.tokens, rule.tokens) for code, rule in both):
+            detail = f"{rows} rows of {what}, as a rule's with the same uniforms"
+            return CheckResult(check, Status.PASSED, detail, draws=rows)
+    return None
 
 
 def paired_findings(pair: Pair, bench: Bench, alpha: float) -> Findings:
