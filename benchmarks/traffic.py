@@ -20,7 +20,7 @@ CACHE = 4 * 4 * VOCAB
 What is written goes to memory as it leaves; what is freed never does, as if its place were the next array's.
 """
 KINDS = ("rows", "all", "memory")
-_GATHERS = (torch.ops.aten.index, torch.ops.aten.gather)
+_GATHERS = (torch.ops.aten.index, torch.ops.aten.index_select, torch.ops.aten.gather)
 
 
 class Traffic(TorchDispatchMode):

@@ -44,6 +44,11 @@ def arange_like(array: Array, stop: int) -> Array:
     return xp.arange(stop, device=array_api_compat.device(array))
 
 
+def unfilled(shape: tuple[int, ...], like: Array) -> Array:
+    """Return an array with anything in it, of the number type and on the device of ``like``."""
+    return namespace(like).empty(shape, dtype=like.dtype, device=array_api_compat.device(like))
+
+
 def filled(values: Array, number: float) -> Array:
     """Return an array like ``values`` that holds ``number`` everywhere, in its number type.
 
@@ -78,9 +83,18 @@ def _where(mask: Array, values: Array, number: int) -> Array:
     return namespace(values).where(mask, values, filled(values, number) if is_exact(values) else number)
 
 
-def pick(rows: Array, index: Array) -> Array:
-    """Return ``rows[b, index[b]]`` for every request b: [B, N, ...] and int [B] give [...]-rows [B, ...]."""
-    return rows[arange_like(index, index.shape[0]), index]
+def pick(rows: Array, index: Array, out: Array = None) -> Array:
+    """Return ``rows[b, index[b]]`` for every request b: [B, N, ...] and int [B] give [...]-rows [B, ...].
+
+    In ``out`` if it is given, of their type, and torch can put them there.
+    """
+    batch = arange_like(index, index.shape[0])
+    if out is not None and out.dtype == rows.dtype and array_api_compat.is_torch_array(rows):
+        xp = namespace(rows)
+        if rows.is_contiguous() and not xp.compiler.is_compiling():
+            flat = rows.detach().flatten(0, 1)
+            return xp.index_select(flat, 0, batch * rows.shape[1] + index, out=out)
+    return rows[batch, index]
 
 
 def row_at(rows: Array, path: Array, depth: Array | int) -> Array:

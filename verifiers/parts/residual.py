@@ -77,18 +77,26 @@ def last_success(success: Array) -> Array:
 
 
 def draw_correction(
-    target_rows: Array, draft_rows: Array, tau: Array, scale: Array, decisions: DecisionSource
+    target_rows: Array,
+    draft_rows: Array,
+    tau: Array,
+    scale: Array,
+    decisions: DecisionSource,
+    *,
+    place: Array = None,
 ) -> Array:
     """Draw the token after an accepted prefix: from (scale p - q)+ inside the draft, from p after all of it.
 
     target_rows [B, L+1, V], draft_rows [B, L, V], tau int [B], scale [B] (1 for the token rule, w_tau for
-    the block rule), in working precision, which low-precision rows take from it; returns int [B].
+    the block rule), in working precision, which low-precision rows take from it; ``place`` [B, V] may be
+    overwritten. Returns int [B].
     """
     xp = namespace(target_rows)
     inside = tau < draft_rows.shape[1]
     times = divide(kept(inside, ones(scale)), scale, otherwise=0)[:, None]
     at = xp.where(inside, tau, draft_rows.shape[1] - 1)
-    target, draft = in_working_precision(pick(target_rows, tau)), in_working_precision(pick(draft_rows, at))
+    draft = in_working_precision(pick(draft_rows, at, out=place))
+    target = in_working_precision(pick(target_rows, tau))
     # All in one place: new arrays of this size can cost more than the arithmetic.
     left = minus_multiple(target, times, draft, out=draft)
     left = positive_part(left, out=left)
