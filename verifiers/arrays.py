@@ -83,17 +83,22 @@ def _where(mask: Array, values: Array, number: int) -> Array:
     return namespace(values).where(mask, values, filled(values, number) if is_exact(values) else number)
 
 
+def _fits(out: Array, dtype: Any) -> bool:
+    """Whether results of a type can be written to ``out``; compilers find places themselves."""
+    if out is None or out.dtype != dtype:
+        return False
+    return not (array_api_compat.is_torch_array(out) and namespace(out).compiler.is_compiling())
+
+
 def pick(rows: Array, index: Array, out: Array = None) -> Array:
     """Return ``rows[b, index[b]]`` for every request b: [B, N, ...] and int [B] give [...]-rows [B, ...].
 
     In ``out`` if it is given, of their type, and torch can put them there.
     """
     batch = arange_like(index, index.shape[0])
-    if out is not None and out.dtype == rows.dtype and array_api_compat.is_torch_array(rows):
-        xp = namespace(rows)
-        if rows.is_contiguous() and not xp.compiler.is_compiling():
-            flat = rows.detach().flatten(0, 1)
-            return xp.index_select(flat, 0, batch * rows.shape[1] + index, out=out)
+    if array_api_compat.is_torch_array(rows) and rows.is_contiguous() and _fits(out, rows.dtype):
+        flat = rows.detach().flatten(0, 1)
+        return namespace(rows).index_select(flat, 0, batch * rows.shape[1] + index, out=out)
     return rows[batch, index]
 
 
@@ -118,10 +123,9 @@ def minus_multiple(values: Array, factor: Array, other: Array, out: Array = None
     In ``out`` if it is given and of the type of the result.
     """
     xp = namespace(values)
-    fits = out is not None and out.dtype == xp.result_type(values, factor, other)
+    fits = _fits(out, xp.result_type(values, factor, other))
     if array_api_compat.is_torch_array(values):
         values, factor, other = values.detach(), factor.detach(), other.detach()
-        fits = fits and not xp.compiler.is_compiling()  # which finds places itself
         return xp.addcmul(values, factor, other, value=-1, out=out.detach() if fits else None)
     return xp.subtract(values, factor * other, out=out if fits else None)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spec_oracle.audit.draws import Sample, Sampler
-from spec_oracle.audit.evidence.findings import Findings
+from spec_oracle.audit.evidence.findings import Findings, Pair
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.plain import ContractError, SubjectRaisedError
@@ -70,6 +70,15 @@ class Bench:
         found = self.findings
         declared = bool(subject.facts.declared_lossy)
         return found is not None and (declared or found.joint.status is Status.FAILED)
+
+    @property
+    def pair(self) -> Pair | None:
+        """The code and a rule that emits the same with the same uniforms, as `joint` found them."""
+        return None if self.findings is None else self.findings.pair
+
+    def affordable(self, subject: Any, share: float = 1.0) -> float:
+        """Return how many verified requests of a subject a share of the budget pays."""
+        return share * self.budget * self.pace(subject)
 
     def pace(self, subject: Any) -> float:
         """Return verified requests per second of a second call: the first may compile.

@@ -117,8 +117,8 @@ def _context(names: Sequence[str], options: Iterable[AuditOptions]) -> Any:
     context = get_context("forkserver")
     arrays = {how.array for how in options}
     any_engine = any(name in engine_names() for name in names)
-    torch = ["torch"] * ("torch" in arrays or any_engine)
-    context.set_forkserver_preload(["spec_oracle.audit.isolation", *torch, *["hypothesis"] * any_engine])
+    libraries = ["torch", "hypothesis"] if any_engine else ["torch"] if "torch" in arrays else []
+    context.set_forkserver_preload(["spec_oracle.audit.isolation", *libraries])
     return context
 
 

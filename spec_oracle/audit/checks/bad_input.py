@@ -42,6 +42,13 @@ EDGE_ROUNDS = 8
 Rows: TypeAlias = NDArray[np.bool_] | slice
 Spoil: TypeAlias = Callable[[NDArray[np.float64]], None]
 
+BAD_INPUT = Check(
+    "bad-input",
+    "NaN, infinite, negative, unnormalised, zero rows, ids out of range, u = 0 and u just under 1",
+    Fraction(1, 100),
+)
+BAD_INPUT.does_not_apply("it is handed no rows", SystemSubject, EngineSubject, ServerSubject)
+
 
 def _with_impossible_drafts(drafts: Drafts) -> Drafts:
     """Strike tokens out of target rows: the last draft of every other request, token 0 at every first row.
@@ -92,13 +99,6 @@ SPOILT: Mapping[str, Spoil] = {
 ROUNDS = 2 * len(SPOILT) + 1 + EDGE_ROUNDS
 """Times that the requests are verified."""
 
-BAD_INPUT = Check(
-    "bad-input",
-    "NaN, infinite, negative, unnormalised, zero rows, ids out of range, u = 0 and u just under 1",
-    Fraction(1, 100),
-)
-BAD_INPUT.does_not_apply("it is handed no rows", SystemSubject, EngineSubject, ServerSubject)
-
 
 @BAD_INPUT.way(
     VerifierSubject,
@@ -113,7 +113,7 @@ def _bad_input(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     del alpha
     code, seed = subject.code, bench.seed
     toy = panel(3, 3, subject.num_paths, seed)["zeros"]
-    requests = int(np.clip(SHARE * bench.budget * bench.pace(subject) / ROUNDS, LEAST, REQUESTS))
+    requests = int(np.clip(bench.affordable(subject, SHARE) / ROUNDS, LEAST, REQUESTS))
     healthy = _with_impossible_drafts(sampled_drafts(toy, requests, checks_own_rng(seed), subject.drafting))
     complaints = {
         name: _complaint(code, drafts, code.generator(seed), answerable, may_refuse=True)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks.check import Check, failed, passed, together
-from spec_oracle.audit.checks.dependence import Design, affordable, equal_calls, independent, sessions
+from spec_oracle.audit.checks.dependence import BUDGET_SHARE, Design, equal_calls, independent, sessions
 from spec_oracle.audit.checks.mixed_batch import mixed_batch, options_of
 from spec_oracle.audit.checks.traffic import beside_other_traffic, within_volleys
 from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
@@ -106,17 +106,19 @@ def verdicts(verifier: AnyVerifier, drafts: Drafts, uniforms: NDArray[np.float64
 
 def _beside_rule(subject: UniformsSubject, bench: Bench) -> CheckResult | None:
     """Compare batches with a rule that knows no mates, where one emits the same."""
+    if options_of(subject.code):
+        return None
     rng = checks_own_rng(bench.seed)
     instance = panel(3, 3, subject.num_paths, bench.seed)["flat"]
-    calls = [
-        *(sampled_drafts(instance, size, rng) for design in BATCHES for size in design.sizes),
-        *(
-            _ordered(_with_odd_mates(sampled_drafts(instance, 1, rng)), rng.permutation(KINDS))
-            for _ in range(REPLAYED)
-        ),
-    ]
-    what = f"batches of up to {max(drafts.batch for drafts in calls)}, odd mates among them"
-    return None if options_of(subject.code) else beside_rule("batch", subject, bench, calls, what)
+    sizes = [size for design in BATCHES for size in design.sizes]
+
+    def calls() -> Iterator[Drafts]:
+        yield from (sampled_drafts(instance, size, rng) for size in sizes)
+        for _ in range(REPLAYED):
+            yield _ordered(_with_odd_mates(sampled_drafts(instance, 1, rng)), rng.permutation(KINDS))
+
+    rows, what = sum(sizes) + REPLAYED * KINDS, f"batches of up to {max(sizes)}, odd mates among them"
+    return beside_rule(CheckResult("batch", Status.PASSED, what, draws=rows), subject, bench, calls())
 
 
 @BATCH.way(UniformsSubject, **COST, of_a_true_law=True, known=_beside_rule)
@@ -131,7 +133,7 @@ def _by_draws(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     parts: list[Callable[[float], CheckResult]] = [
         lambda rate: _alone_and_among_mates(code, instance, rate, seed),
         lambda rate: independent(
-            equal_calls(subject, seed), BATCHES, rate, affordable=affordable(subject, bench)
+            equal_calls(subject, seed), BATCHES, rate, affordable=bench.affordable(subject, BUDGET_SHARE)
         ),
     ]
     if subject.num_paths == 1 and options_of(code):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks.check import Check, failed, passed, together
-from spec_oracle.audit.checks.dependence import Design, affordable, equal_calls, independent, sessions
+from spec_oracle.audit.checks.dependence import BUDGET_SHARE, Design, equal_calls, independent, sessions
 from spec_oracle.audit.checks.pairs import PairToy
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.evidence.engine_drawn import drawn_longer_texts
@@ -21,7 +21,7 @@ from spec_oracle.audit.evidence.engine_enumerated import enumerated_longer_texts
 from spec_oracle.audit.evidence.findings import Findings, NoEvidenceError
 from spec_oracle.audit.evidence.keyed import TOKENS, decoded_texts, expected_of, law_of_texts, verified_by
 from spec_oracle.audit.evidence.long_texts import TENTHS, Uniforms
-from spec_oracle.audit.evidence.row_by_row import beside_rule
+from spec_oracle.audit.evidence.row_by_row import beside_rule, rows_needed
 from spec_oracle.audit.evidence.served import UNKNOWN_ROWS, Texts, looked_at
 from spec_oracle.audit.evidence.texts import law_of_texts as law_of_system_texts
 from spec_oracle.audit.evidence.watched import watched
@@ -124,9 +124,9 @@ def _beside_rule(subject: UniformsSubject, bench: Bench) -> CheckResult | None:
     toys, rng = panel(3, 1, subject.num_paths, bench.seed), np.random.default_rng([bench.seed, 6])
     turns = itertools.cycle(toys[name] for name in TURNS)
     sizes = [size for design in CHAINS for size in design.sizes] * COMPARED
-    calls = [sampled_drafts(next(turns), size, rng) for size in sizes]
-    what = f"{len(calls)} calls of up to {max(sizes)} requests, of two models in turn"
-    return beside_rule("calls", subject, bench, calls, what)
+    calls = (sampled_drafts(next(turns), size, rng) for size in sizes)
+    what = f"{len(sizes)} calls of up to {max(sizes)} requests, of two models in turn"
+    return beside_rule(CheckResult("calls", Status.PASSED, what, draws=sum(sizes)), subject, bench, calls)
 
 
 @CALLS.way(FunctionSubject, **COST, of_a_true_law=True)
@@ -137,7 +137,10 @@ def _of_functions(subject: Any, bench: Bench, alpha: float) -> CheckResult:
         alpha,
         lambda rate: _consecutive(subject, bench, rate),
         lambda rate: independent(
-            equal_calls(subject, bench.seed), CHAINS, rate, affordable=affordable(subject, bench)
+            equal_calls(subject, bench.seed),
+            CHAINS,
+            rate,
+            affordable=bench.affordable(subject, BUDGET_SHARE),
         ),
     )
 
@@ -152,7 +155,8 @@ def _consecutive(subject: Any, bench: Bench, alpha: float) -> CheckResult:
     first, second = (toys[name] for name in TURNS)
     toy = PairToy(subject.code, (first, second), bench.seed)
     generator = subject.code.generator(bench.seed)
-    batch = int(np.clip(affordable(subject, bench) / ROUNDS / 2, LEAST_BATCH, BATCH))
+    affordable = bench.affordable(subject, BUDGET_SHARE)
+    batch = int(np.clip(affordable / ROUNDS / 2, LEAST_BATCH, BATCH))
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
         for _ in range(ROUNDS):
@@ -174,7 +178,7 @@ def _own_keys(subject: KeyedSubject, bench: Bench, alpha: float) -> CheckResult:
     ruled = watched(
         "texts", [law], [[decoded_texts(by_rule, rng.integers(2**62, size=RULE_TEXTS))]], alpha=alpha
     )
-    needed = math.ceil(-math.log(DEFAULT_MISS) / PAIRS_TV) if ruled.status is Status.PASSED else math.inf
+    needed = rows_needed(PAIRS_TV) if ruled.status is Status.PASSED else math.inf
     drawn = differing = 0
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:

@@ -80,10 +80,9 @@ class Check:
         known = way.known(subject, bench)
         if known is not None:
             return known
-        pace = bench.pace(subject) if way.requests else float("inf")
         least = way.requests if way.least is None else way.least
-        if least > pace * bench.budget:
-            detail = f"takes {least} requests, at {pace:.0f} a second; raise --budget"
+        if least and least > bench.affordable(subject):
+            detail = f"takes {least} requests, at {bench.pace(subject):.0f} a second; raise --budget"
             return CheckResult(self.name, Status.NOT_RUN, detail)
         alpha = bench.alpha * float(self.share)
         return replace(settled(lambda: way.run(subject, bench, alpha)), name=self.name)

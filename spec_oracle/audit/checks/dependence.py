@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks.check import failed, passed
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.plain import SubjectRaisedError
@@ -156,11 +155,6 @@ def _in_turn(emit: Callable[[int], Ints]) -> Draw:
         return np.stack([np.concatenate(turn) for turn in turns])
 
     return draw
-
-
-def affordable(subject: Any, bench: Bench) -> float:
-    """Return how many requests of a subject these tests may take."""
-    return BUDGET_SHARE * bench.budget * bench.pace(subject)
 
 
 def ordered(tokens: Ints) -> Ints:

@@ -81,7 +81,7 @@ def _of_generators(subject: Any, bench: Bench, alpha: float) -> CheckResult:
         return _same(runs, "on the same seed")
 
     parts = [repeats]
-    if bench.findings is None or bench.findings.pair is None:
+    if bench.pair is None:
         parts.append(lambda rate: watched("texts of seeds s and s + 1", [toy.law], rounds(), alpha=rate))
     return together(alpha, *parts)
 

@@ -8,7 +8,7 @@ the rule's alone, and sign tests on these rows tell (McNemar's, exact).
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -155,26 +155,31 @@ def row_by_row(code: PlainCode, facts: Facts, bench: Bench, alpha: float) -> Fin
     difference = next(filter(None, differences), "")
     status = Status.INCONCLUSIVE if difference else Status.PASSED
     detail = f"{findings.joint.detail}; {difference or 'thresholds agree to 1e-5'}"
-    return replace(findings, joint=replace(findings.joint, status=status, detail=detail), pair=pair)
+    joint = replace(findings.joint, status=status, detail=detail)
+    return replace(findings, joint=joint, pair=None if difference else pair)
+
+
+def rows_needed(total_variation: float) -> int:
+    """Return how many rows exclude a total variation, but for `DEFAULT_MISS`, if all are alike."""
+    return int(np.ceil(-np.log(DEFAULT_MISS) / total_variation))
 
 
 def beside_rule(
-    check: str, subject: Any, bench: Bench, calls: Sequence[Drafts], what: str
+    passed: CheckResult, subject: Any, bench: Bench, calls: Iterable[Drafts]
 ) -> CheckResult | None:
-    """Return the check as passed if the rows of these calls, made one after the other, are all as a rule's.
+    """Return a check as passed if the rows of these calls, made one after the other, are all as a rule's.
 
     They depend on their own drafts and uniforms alone then, as the rule's do. It is None, too, where `joint`
-    has found no rule, or the budget is too short. ``what`` says what calls these are.
+    has found no rule, or the budget is too short. ``passed`` tells how many rows, and of what calls they are.
     """
-    rng = np.random.default_rng([bench.seed, 7])
-    pair, rows = bench.findings and bench.findings.pair, sum(drafts.batch for drafts in calls)
-    if not callable(pair) or rows > bench.pace(subject) * bench.budget:
+    pair, rng = bench.pair, np.random.default_rng([bench.seed, 7])
+    if pair is None or passed.draws > bench.affordable(subject):
         return None
     with suppress(ContractError, SubjectRaisedError):
         both = (pair(drafts, rng) for drafts in calls)
         if all(np.array_equal(code.tokens, rule.tokens) for code, rule in both):
-            detail = f"{rows} rows of {what}, as a rule's with the same uniforms"
-            return CheckResult(check, Status.PASSED, detail, draws=rows)
+            detail = f"{passed.draws} rows of {passed.detail}, as a rule's with the same uniforms"
+            return replace(passed, detail=detail)
     return None
 
 
@@ -185,7 +190,7 @@ def paired_findings(pair: Pair, bench: Bench, alpha: float) -> Findings:
     samples = {name: PairedRows(instance) for name, instance in instances.items()}
     main = main_instances(instances)
     rate = split(alpha, 2 * len(instances))
-    needed = int(np.ceil(-np.log(DEFAULT_MISS) / TARGET_TV))
+    needed = rows_needed(TARGET_TV)
     for sample in samples.values():
         sample.add(pair, _PILOT, rng)
     spent = sum(sample.seconds for sample in samples.values())
