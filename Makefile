@@ -53,7 +53,7 @@ test-nightly: install  ## run the slow statistical tests too
 
 engines: install  ## fetch the pinned third-party samplers into .engines, install what runs them
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[engines]'
-	$(BIN)/python -m spec_oracle.engines.fetch
+	$(BIN)/python -m spec_oracle.adapters.samplers.fetch
 
 test-engines: engines  ## run the tests of third-party samplers
 	$(BIN)/pytest --numprocesses auto -m engines

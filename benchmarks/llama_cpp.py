@@ -21,15 +21,15 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from spec_oracle.adapters.servers.apis import Ask, Sampling
+from spec_oracle.adapters.servers.client import Client
 from spec_oracle.audit import AuditOptions, AuditReport, audit
-from spec_oracle.audit.evidence.served import Plan, Served
+from spec_oracle.audit.server.served import Plan, Served
 from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.commands.audit_server import HELP
+from spec_oracle.contracts.server import connect
 from spec_oracle.language_models.loading import smollm2_file
 from spec_oracle.report import AUDIT_FORMATS
-from spec_oracle.servers.apis import Ask, Sampling
-from spec_oracle.servers.client import Client
-from spec_oracle.servers.server import connect
 
 VOCAB, WIDTH, HEADS, INNER, LAYERS = 48, 32, 2, 64, 2
 END = 2

@@ -10,11 +10,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from spec_oracle.adapters.samplers import is_proven
 from spec_oracle.audit import AuditOptions
 from spec_oracle.audit.isolation import audit_apart
 from spec_oracle.audit.subjects.resolve import engine_availability
 from spec_oracle.commands.options import add_jobs, positive_number
-from spec_oracle.engines import is_proven
 from spec_oracle.report.audit_text import markdown_page, page_rows
 from spec_oracle.report.terminal import told
 from spec_oracle.sweeps import Plan, rows_for

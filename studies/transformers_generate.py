@@ -69,11 +69,11 @@ class Cell:
 
 def measured(version: str, generator: str, option: str, vocab_size: int, tokens: int) -> Cell:
     """Enumerate texts of ``tokens`` tokens, with drafts and without, with the version that is imported."""
-    from spec_oracle.audit.evidence.engine_cases import Case, Compared
+    from spec_oracle.adapters.engines.hugging_face import Generate
+    from spec_oracle.audit.engine.cases import Case, Compared
+    from spec_oracle.audit.engine.laws import enumerated_texts
+    from spec_oracle.contracts.engine import EngineCode
     from spec_oracle.errors import SpecOracleError
-    from spec_oracle.systems.engine import EngineCode
-    from spec_oracle.systems.engine_laws import enumerated_texts
-    from spec_oracle.systems.hugging_face import Generate
 
     started, asked = time.process_time(), (version, generator, option, vocab_size, tokens)
     try:
@@ -105,7 +105,7 @@ def plan(asked: Sequence[Sequence[Any]], environments: Path) -> Plan:
 
 def everything() -> Iterator[tuple[Any, ...]]:
     """Yield all that is asked, the newest version first: it has what takes longest."""
-    from spec_oracle.systems.hugging_face import OPTIONS
+    from spec_oracle.adapters.engines.hugging_face import OPTIONS
 
     newest = VERSIONS[-1]
     yield from ((newest, "assistant", "sampling", *sizes) for sizes in LONGER)

@@ -22,9 +22,9 @@ LAYERS = (
     {"spec_oracle.toy", "spec_oracle.statistics"},
     {"spec_oracle.exact", "spec_oracle.optimum", "spec_oracle.language_models"},
     {
-        "spec_oracle.plain",
-        "spec_oracle.engines",
-        "spec_oracle.systems",
+        "spec_oracle.contracts",
+        "spec_oracle.adapters.samplers",
+        "spec_oracle.adapters.engines",
         "spec_oracle.servers",
         "spec_oracle.specimens",
         "spec_oracle.decoding",

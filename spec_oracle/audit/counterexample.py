@@ -8,9 +8,8 @@ from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
-from spec_oracle.audit.evidence.findings import Findings, FoundText, Law
 from spec_oracle.audit.options import AuditOptions
-from spec_oracle.audit.results import Counterexample, TextCounterexample
+from spec_oracle.audit.results import Counterexample, Findings, FoundText, Law, TextCounterexample
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance

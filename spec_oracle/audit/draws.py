@@ -7,11 +7,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.contracts import PlainCode
 from spec_oracle.exact import Gap
 from spec_oracle.exact.arithmetic import arithmetic
 from spec_oracle.exact.call import DraftTable
 from spec_oracle.exact.gap import largest_gap
-from spec_oracle.plain import PlainCode
 from spec_oracle.toy import Instance
 from verifiers import Drafting, Drafts
 from verifiers.sampling import invert_cdf

@@ -23,7 +23,7 @@ from pebble import ProcessExpired
 from pebble.concurrent import process
 
 import verifiers
-from spec_oracle import engines
+from spec_oracle.adapters import samplers as engines
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
 from spec_oracle.audit.options import AuditOptions
@@ -141,12 +141,12 @@ def _audited(
         except SpecOracleError as error:
             return _unloaded(name, f"cannot be loaded: {error}", options, alpha)
         enter(_Known(subject.name, subject.kind, replace(subject.facts, rule_at=None), subject.num_paths))
-        bench, checks = options.bench(alpha), []
+        context, checks = options.context(alpha), []
         with one_torch_thread():
-            for result in results(subject, options, bench):
+            for result in results(subject, options, context):
                 enter(result)
                 checks.append(result)
-            report = report_on(subject, options, bench, checks)
+            report = report_on(subject, options, context, checks)
         sys.stdout.flush()
         return report
 
@@ -219,14 +219,14 @@ def _remains(name: str, folder: Path, reason: str, options: AuditOptions, alpha:
     missing = list(CHECKS)[len(checks) :]
     checks += [CheckResult(check, Status.INCONCLUSIVE, reason) for check in missing[:1]]
     checks += [CheckResult(check, Status.NOT_RUN, reason) for check in missing[1:]]
-    return replace(report_on(known, options, options.bench(alpha), checks), output=_printed(folder))
+    return replace(report_on(known, options, options.context(alpha), checks), output=_printed(folder))
 
 
 def _unloaded(
     name: str, reason: str, options: AuditOptions, alpha: float, *, error: str = ""
 ) -> SubjectReport:
     checks = [CheckResult(check, Status.NOT_RUN, reason) for check in CHECKS]
-    return replace(report_on(_Known(name), options, options.bench(alpha), checks), error=error)
+    return replace(report_on(_Known(name), options, options.context(alpha), checks), error=error)
 
 
 def _diary(folder: Path) -> list[Any]:

@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import require_known
+from spec_oracle.audit.context import Context
+from spec_oracle.contracts.calls import LIBRARIES
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.plain.calls import LIBRARIES
 from spec_oracle.statistics import DEFAULT_ALPHA
 from spec_oracle.statistics.validation import require_rate
 from spec_oracle.toy import Instance
@@ -71,9 +71,9 @@ class AuditOptions:
             return "on given instances only the law of one call is judged"
         return "" if self.checks is None or check in {*self.checks, "joint"} else "not asked for"
 
-    def bench(self, alpha: float) -> Bench:
+    def context(self, alpha: float) -> Context:
         """Return where the checks of one subject are run, at the rate ``alpha`` for all of them."""
-        return Bench(
+        return Context(
             alpha=alpha,
             seed=self.seed,
             budget=self.budget,

@@ -1,14 +1,21 @@
-"""What an audit says: checks, verdicts, counterexamples, and the report that holds them."""
+"""What a check comes to, and what `joint` found besides: results are read by later checks, never replaced."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
-from spec_oracle.exact import Gap
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.contracts import Emissions
+from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance
+from verifiers import Drafts
 
-SCHEMA_VERSION = 2
+Pair: TypeAlias = Callable[[Drafts, np.random.Generator], tuple[Emissions, Emissions]]
+"""Verifies drafts by the code and by a reference rule, under the same randomness."""
 
 
 class Status(StrEnum):
@@ -28,22 +35,18 @@ class Status(StrEnum):
 UNTRIED = (Status.NOT_RUN, Status.NOT_APPLICABLE, Status.SKIPPED)
 
 
-class SubjectVerdict(StrEnum):
-    """What the checks say of a subject."""
+class How(StrEnum):
+    """How a check knows what it says."""
 
-    LOSSLESS = "lossless"
-    LOSSY = "lossy"
-    INCONCLUSIVE = "inconclusive"
-    DECLARED_LOSSY = "declared-lossy"
-
-
-class Evidence(StrEnum):
-    """The strongest kind of evidence behind a verdict."""
-
-    EXACT = "exact"
+    PROVEN = "proven"
+    """Every outcome of every random decision was run."""
+    REPRESENTED = "represented"
+    """As proven, but values that the code only stores or compares were run by representatives."""
     REPLAYED = "replayed"
-    STATISTICAL = "statistical"
-    NONE = "none"
+    """The code was handed its random numbers, beside a reference."""
+    SAMPLED = "sampled"
+    NOT_TRIED = "not tried"
+    FAILED = "failed"
 
 
 class Cover(StrEnum):
@@ -51,19 +54,97 @@ class Cover(StrEnum):
 
     WRONG = "wrong"
     PROVEN = "proven"
-    DRAWN = "drawn"
-    """Only drawn from; found right at the rates of the check."""
-    NOT_FOLLOWED = "not-followed"
+    SAMPLED = "sampled"
+    """Only sampled; found right at the rates of the check."""
+    NOT_TRACED = "not-traced"
     UNTRIED = "untried"
+
+
+class Law(Protocol):
+    """What is known of a subject's law on one instance."""
+
+    @property
+    def instance(self) -> Instance:
+        """The instance."""
+        ...
+
+    @property
+    def total_variation(self) -> Any:
+        """Distance from the target."""
+        ...
+
+    @property
+    def block_efficiency(self) -> Any:
+        """Tokens per call."""
+        ...
+
+    @property
+    def accepted_length_pmf(self) -> Sequence[Any]:
+        """P(tau = 0), ..., P(tau = L)."""
+        ...
+
+    @property
+    def largest_gap(self) -> Gap:
+        """The text with the largest gap."""
+        ...
+
+    def extended(self) -> NDArray[Any]:
+        """Return the law of the first L+1 tokens, shape (V,) * (L+1)."""
+        ...
+
+
+@dataclass(frozen=True)
+class WrongCompletion:
+    """A completion that an engine generates too often or too rarely; fields as of `Counterexample`."""
+
+    engine: str
+    prompt: tuple[int, ...]
+    tokens: int
+    gap: Gap
+    total_variation: float
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What `joint` found of the law besides its result; other checks and the report read it.
+
+    ``laws`` by name of the instance, ``instances`` as they were given; ``worst`` is the one that shows a
+    defect, None without one; ``smallest_detectable_tv`` would have been found. ``length`` is what the same
+    evidence says of the accepted length, None where it says nothing. ``law_of(instance, exact=...)`` is the
+    exact law on any other instance, where there is one. ``is_reference_wrong`` if an engine reports another
+    law than that of its target-only decoding. ``rule`` is a built-in rule with the same law after every
+    draft, of code that declares none; ``pair`` verifies by code that takes its randomness as an argument, and
+    by a rule that emits the same with it.
+    """
+
+    laws: Mapping[str, Law] = field(default_factory=dict)
+    total_variation: float | None = None
+    smallest_detectable_tv: float | None = None
+    instances: Mapping[str, Instance] = field(default_factory=dict)
+    worst: str | None = None
+    length: "CheckResult | None" = None
+    law_of: Callable[..., EmissionLaw] | None = None
+    is_reference_wrong: bool = False
+    rule: str | None = None
+    pair: Pair | None = None
+
+    @property
+    def block_efficiency(self) -> float | None:
+        """Mean over the instances, tokens per call."""
+        means = [float(law.block_efficiency) for law in self.laws.values()]
+        return sum(means) / len(means) if means else None
 
 
 @dataclass(frozen=True)
 class CheckResult:
     """One check of one subject; ``detail`` is one line for people, the reason where it was not tried.
 
-    ``alpha`` is the check's false-alarm rate, 0 for one that proves; ``draws`` counts sampled requests;
-    ``total_variation`` is the largest that was proven, or its lower confidence bound, None where a check
-    measures none. ``known`` is the reason or the page that tells of a failure on record, empty for others.
+    ``how`` it knows, None where it knows nothing. ``alpha`` is the check's false-alarm rate, 0 for one that
+    proves; ``draws`` counts sampled requests; ``total_variation`` is the largest that was proven, or its
+    lower confidence bound, None where a check measures none. ``known`` is the reason or the page of a failure
+    on record, empty for others. ``scope`` and ``notes`` are lines for the reader; ``coverage`` by axis and
+    value is that of `shapes`. ``shown`` is a completion that shows the defect of an engine or a server.
+    ``findings`` stay in the process of the audit.
     """
 
     name: str
@@ -73,6 +154,12 @@ class CheckResult:
     draws: int = 0
     total_variation: float | None = None
     known: str = ""
+    how: How | None = None
+    scope: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
+    shown: Any = None
+    findings: Findings | None = field(default=None, repr=False)
 
     @property
     def is_settled(self) -> bool:
@@ -86,140 +173,47 @@ class CheckResult:
             return not self.known
         return self.status is Status.SKIPPED
 
-
-@dataclass(frozen=True)
-class Counterexample:
-    """The smallest instance found on which the subject is lossy, and how to see it again.
-
-    ``gap`` holds the sequence with the largest gap; ``actual`` the mass of every text of L+1 tokens as found,
-    in lexicographic order; ``reproduce`` is a command line; ``file`` is where the instance was saved. An
-    engine has no ``instance``: it generates another law of texts of at most ``tokens`` tokens after
-    ``prompt``.
-    """
-
-    instance: Instance | None
-    gap: Gap
-    total_variation: Any
-    actual: tuple[Any, ...]
-    file: str | None
-    reproduce: str
-    prompt: tuple[int, ...] = ()
-    tokens: int | None = None
-
-
-@dataclass(frozen=True)
-class TextCounterexample:
-    """A text that a server sends too often or too rarely, and how to ask for it.
-
-    ``tokens`` after ``prompt`` are the text, or, with ``is_prefix``, what it begins with; None stands for any
-    other token. ``seen`` of ``draws`` texts, with a confidence interval, where ``expected`` is right.
-    """
-
-    prompt: Any
-    tokens: tuple[Any, ...]
-    is_prefix: bool
-    expected: float
-    seen: float
-    lower: float
-    upper: float
-    draws: int
-    reproduce: str
-
-
-@dataclass(frozen=True)
-class InstanceFigures:
-    """What was found of the law of one call on one instance.
-
-    ``digest`` names the instance by its rows. ``block_efficiency`` and ``optimum`` (the most that any
-    verifier reaches under the same drafting) in tokens per call; ``accepted_length`` is P(tau = 0..L),
-    ``of_rule`` that of the declared rule, empty where none is declared.
-    """
-
-    name: str
-    digest: str
-    block_efficiency: float
-    optimum: float | None
-    accepted_length: tuple[float, ...]
-    of_rule: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class SubjectReport:
-    """All that was found about one subject.
-
-    ``total_variation`` is the largest over the instances tried (tokens' probability mass): exact, or as
-    estimated from draws. ``figures`` are those of each instance, ``block_efficiency`` and ``optimum`` (tokens
-    per call) their means. ``scope`` says in lines what the verdict covers; ``rule`` is the built-in verifier
-    that the subject declares to be, or was identified as, by equal laws. ``coverage`` is that of the check
-    `shapes`: axis, value, what is known there. ``output`` is what the code under
-    test printed, shortened; ``error`` says why it could not be audited at all: a name that leads nowhere, or
-    a fault of ours.
-    """
-
-    subject: str
-    kind: str
-    verdict: SubjectVerdict
-    evidence: Evidence
-    checks: tuple[CheckResult, ...]
-    alpha: float
-    scope: tuple[str, ...] = ()
-    total_variation: float | None = None
-    smallest_detectable_tv: float | None = None
-    figures: tuple[InstanceFigures, ...] = ()
-    counterexample: Counterexample | TextCounterexample | None = None
-    version: str | None = None
-    rule: str | None = None
-    rule_identified: bool = False
-    coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    output: str = ""
-    error: str = ""
-
     @property
-    def block_efficiency(self) -> float | None:
-        """Tokens per call, mean over the instances."""
-        return _mean(figures.block_efficiency for figures in self.figures)
-
-    @property
-    def optimum(self) -> float | None:
-        """The most tokens per call that any verifier reaches, mean over the instances."""
-        optima = [figures.optimum for figures in self.figures]
-        return None if None in optima else _mean(value for value in optima if value is not None)
-
-    @property
-    def headroom(self) -> float | None:
-        """The share of the optimum that the subject leaves unused."""
-        if self.block_efficiency is None or not self.optimum:
-            return None
-        return 1 - self.block_efficiency / self.optimum
+    def word(self) -> How:
+        """How it knows, in one of six words."""
+        if self.status is Status.FAILED:
+            return How.FAILED
+        return How.NOT_TRIED if self.how is None or self.status in UNTRIED else self.how
 
 
-def _mean(numbers: Iterable[float]) -> float | None:
-    listed = list(numbers)
-    return sum(listed) / len(listed) if listed else None
+class NoEvidenceError(SpecOracleError):
+    """A way of finding a law does not work for this code; the message says why, and the next way is tried."""
 
 
-@dataclass(frozen=True)
-class AuditReport:
-    """The reports of all subjects of one run, and the command line behind it."""
+class TooSlowError(SpecOracleError):
+    """The budget does not suffice for a check; the message says what it takes."""
 
-    subjects: tuple[SubjectReport, ...]
-    seed: int
-    alpha: float
-    command: str = ""
 
-    @property
-    def exit_code(self) -> int:
-        """What a command that shows this report ends with; 0 is earned, see docs/json-schema.md.
+def passed(detail: str, **fields: Any) -> CheckResult:
+    """Return the result of a check, or of a part of one, that found nothing."""
+    return CheckResult("", Status.PASSED, detail, **fields)
 
-        1 if a subject is lossy; else 3 if a name led nowhere or we failed; else 2 if nothing was tested, a
-        verdict is missing, or a check is not settled; else 0.
-        """
-        verdicts = [subject.verdict for subject in self.subjects]
-        if SubjectVerdict.LOSSY in verdicts:
-            return 1
-        if any(subject.error for subject in self.subjects):
-            return 3
-        checks = [check for subject in self.subjects for check in subject.checks]
-        open_ = SubjectVerdict.INCONCLUSIVE in verdicts or not all(check.is_settled for check in checks)
-        return 2 if open_ or not checks else 0
+
+def failed(detail: str, **fields: Any) -> CheckResult:
+    """Return the result of a check, or of a part of one, that found a defect."""
+    return CheckResult("", Status.FAILED, detail, **fields)
+
+
+def inconclusive(detail: str, **fields: Any) -> CheckResult:
+    """Return the result of a check, or of a part of one, that could not tell."""
+    return CheckResult("", Status.INCONCLUSIVE, detail, **fields)
+
+
+def not_asked(reason: str) -> CheckResult:
+    """Return the result of a check that has nothing to ask of the subject."""
+    return CheckResult("", Status.NOT_APPLICABLE, reason)
+
+
+def never_happened(lengths: Iterable[Any]) -> str:
+    """Say what never happened, "" where all did; ``lengths`` are laws or counts [L+1] of accepted lengths."""
+    listed = list(lengths)
+    if not any(some[-1] > 0 for some in listed):
+        return "never accepted a whole draft, so no bonus token"
+    if not any(sum(some[:-1]) > 0 for some in listed):
+        return "never rejected a draft"
+    return ""

@@ -4,14 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import CHECKS, Check
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.counterexample import counterexample
-from spec_oracle.audit.evidence.findings import Findings
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.figures import figures_of
 from spec_oracle.audit.options import AuditOptions
-from spec_oracle.audit.results import AuditReport, CheckResult, Evidence, Status, SubjectReport
+from spec_oracle.audit.results import AuditReport, CheckResult, Evidence, Findings, Status, SubjectReport
 from spec_oracle.audit.subjects.resolve import Subject, of_object, resolve_subject
 from spec_oracle.audit.verdict import against_law, verdict_of, with_record
 from spec_oracle.statistics import split
@@ -48,22 +47,22 @@ def as_subject(subject: Any, options: AuditOptions) -> Subject:
 def audit_subject(subject: Subject, options: AuditOptions, alpha: float) -> SubjectReport:
     """Run every check that the subject allows, at a false-alarm rate of ``alpha`` for all of them."""
     with one_torch_thread():
-        bench = options.bench(alpha)
-        return report_on(subject, options, bench, list(results(subject, options, bench)))
+        context = options.context(alpha)
+        return report_on(subject, options, context, list(results(subject, options, context)))
 
 
-def results(subject: Subject, options: AuditOptions, bench: Bench) -> Iterator[CheckResult]:
+def results(subject: Subject, options: AuditOptions, context: Context) -> Iterator[CheckResult]:
     """Yield the result of every check of the registry, one by one."""
     for check in CHECKS.values():
-        yield result_of(check, subject, options, bench)
+        yield result_of(check, subject, options, context)
 
 
-def result_of(check: Check, subject: Subject, options: AuditOptions, bench: Bench) -> CheckResult:
+def result_of(check: Check, subject: Subject, options: AuditOptions, context: Context) -> CheckResult:
     """Return the result of one check, unless it is left out; `joint` comes first, others use its findings."""
     reason = options.reason_to_skip(check.name)
     if reason and not check.why_not(subject):
         return CheckResult(check.name, Status.SKIPPED, reason)
-    return with_record(check.outcome(subject, bench), subject.facts)
+    return with_record(check.outcome(subject, context), subject.facts)
 
 
 class Audited(Protocol):
@@ -91,10 +90,10 @@ class Audited(Protocol):
 
 
 def report_on(
-    subject: Audited, options: AuditOptions, bench: Bench, checks: Sequence[CheckResult]
+    subject: Audited, options: AuditOptions, context: Context, checks: Sequence[CheckResult]
 ) -> SubjectReport:
     """Return the report on a subject: what was found of its law, the checks, and the verdict they come to."""
-    facts, found = subject.facts, bench.findings or Findings(checks[0], Evidence.NONE)
+    facts, found = subject.facts, context.findings or Findings(checks[0], Evidence.NONE)
     against = against_law(checks)
     by_joint = not against or any(check.name == "joint" or check.alpha == 0 for check in against)
     measured = [found.total_variation, *(c.total_variation for c in against if c.alpha == 0)]
@@ -104,7 +103,7 @@ def report_on(
         verdict_of(checks, facts),
         found.evidence if by_joint else Evidence.STATISTICAL,
         tuple(checks),
-        bench.alpha,
+        context.alpha,
         scope=found.scope,
         total_variation=max((tv for tv in measured if tv is not None), default=None),
         smallest_detectable_tv=found.smallest_detectable_tv,

@@ -92,14 +92,14 @@ def add_audit_server(commands: Any) -> None:
 
 
 def _audit_server(options: Any) -> int:
+    from spec_oracle.adapters.servers.apis import Sampling
+    from spec_oracle.adapters.servers.client import Client, Limits
     from spec_oracle.audit import AuditOptions, audit
-    from spec_oracle.audit.evidence.served import Plan, Served
+    from spec_oracle.audit.server.served import Plan, Served
     from spec_oracle.audit.subjects.server import ServerSubject
+    from spec_oracle.contracts.server import Server, connect
     from spec_oracle.report import AUDIT_FORMATS
     from spec_oracle.report.terminal import told
-    from spec_oracle.servers.apis import Sampling
-    from spec_oracle.servers.client import Client, Limits
-    from spec_oracle.servers.server import Server, connect
 
     chosen = AuditOptions(
         seed=options.seed, alpha=options.alpha, budget=options.budget, skip=dict.fromkeys(options.skip, "")

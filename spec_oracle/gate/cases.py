@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from spec_oracle.audit import AuditOptions, CheckResult, Counterexample, Subject
-from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.context import Bench
 from spec_oracle.audit.counterexample import counterexample
 from spec_oracle.audit.results import TextCounterexample
 from spec_oracle.audit.run import as_subject, report_on, result_of

@@ -12,29 +12,29 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.check import settled
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.checks.check import settled
+from spec_oracle.audit.context import Bench
 from spec_oracle.audit.draws import Sample, Sampler, checks_own_rng, sampled_drafts
-from spec_oracle.audit.evidence.intercepted import intercepted_law
-from spec_oracle.audit.evidence.sampled import screened
-from spec_oracle.audit.evidence.watched import judged
+from spec_oracle.audit.engine.laws import enumerated
+from spec_oracle.audit.engine.toy_texts import decoded, unseeded
 from spec_oracle.audit.facts import ROUNDING, Facts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.sampler.sampled import screened
+from spec_oracle.audit.sampler.traced import intercepted_law
+from spec_oracle.audit.sampling import judged
 from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.resolve import of_engines
 from spec_oracle.audit.subjects.system import SystemSubject
+from spec_oracle.contracts import PlainCode, SubjectRaisedError, as_plain
+from spec_oracle.contracts.engine import as_list
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
-from spec_oracle.plain import PlainCode, SubjectRaisedError, as_plain
 from spec_oracle.specimens.specimen import Specimen
 from spec_oracle.statistics import goodness_of_fit_by_chi_square
-from spec_oracle.systems.engine import as_list
-from spec_oracle.systems.engine_laws import enumerated
-from spec_oracle.systems.texts import decoded, unseeded
 from spec_oracle.toy import Instance
 
 EXACT = "exact"

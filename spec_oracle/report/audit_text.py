@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from spec_oracle.audit import AuditReport, CheckResult, Counterexample, Status, SubjectReport
-from spec_oracle.audit.evidence.engine_cases import counted, text_of
+from spec_oracle.audit.engine.cases import counted, text_of
 from spec_oracle.audit.results import TextCounterexample
 from spec_oracle.audit.subjects.resolve import Listed
 from spec_oracle.report.numbers import short

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, TypeAlias
 
-from spec_oracle.systems.hugging_face_drafters import VOCAB, small_model
+from spec_oracle.adapters.engines.hugging_face_drafters import VOCAB, small_model
 
 Tensor: TypeAlias = Any
 Row: TypeAlias = Any
@@ -150,7 +150,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Step:
-    """One call for a batch of one request; see `spec_oracle.systems.contract.Step`."""
+    """One call for a batch of one request; see `spec_oracle.contracts.steps.Step`."""
 
     draft_tokens: list[list[int]]
     draft_probs: list[list[list[float]]]

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from spec_oracle.plain import PlainFunction
+from spec_oracle.contracts import PlainFunction
 from spec_oracle.specimens.foreign.rows import Array, token_by_request
 from spec_oracle.specimens.foreign.uniforms import token_by_uniforms
 from spec_oracle.specimens.specimen import specimen

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from spec_oracle.plain import PlainFunction
+from spec_oracle.contracts import PlainFunction
 from spec_oracle.specimens.foreign.rows import (
     Array,
     by_accept,

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import verifiers
+from spec_oracle.contracts import PlainFunction
+from spec_oracle.contracts.engine import Engine
+from spec_oracle.contracts.steps import SystemFactory
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.plain import PlainFunction
 from spec_oracle.specimens.catalogue import CONTROL, MUTANT, catalogue, known_checks
-from spec_oracle.systems.contract import SystemFactory
-from spec_oracle.systems.engine import Engine
 from verifiers import AnyVerifier
 
 Part = TypeVar("Part", bound=Callable[..., Any])

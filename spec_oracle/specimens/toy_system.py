@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.systems.contract import Step
+from spec_oracle.contracts.steps import Step
 from spec_oracle.toy import Instance
 from spec_oracle.toy.contexts import after_tokens, child, rows_by_context
 
@@ -66,7 +66,7 @@ Advance: TypeAlias = Callable[[Progress, Ints, Ints, int], Progress]
 
 @dataclass(frozen=True)
 class Limits:
-    """Where texts end; see `spec_oracle.systems.contract.System`."""
+    """Where texts end; see `spec_oracle.contracts.steps.System`."""
 
     stop_token: int | None = None
     max_tokens: int | None = None
@@ -177,7 +177,7 @@ def trimmed(emitted: Ints, accepted: Ints, before: Ints, limits: Limits) -> tupl
 
 @dataclass(frozen=True)
 class ToySystem:
-    """A system on toy models; see `spec_oracle.systems.contract.System`."""
+    """A system on toy models; see `spec_oracle.contracts.steps.System`."""
 
     instance: Instance
     entropy: np.random.Generator

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from spec_oracle.audit.evidence import findings, sampled
 
 import verifiers
 from spec_oracle.audit import bench as benches
-from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import (
     CHECKS,
     bad_input,
@@ -23,14 +23,14 @@ from spec_oracle.audit.checks import (
     shapes,
     streams,
 )
-from spec_oracle.audit.checks.dependence import Design
+from spec_oracle.audit.context import Bench
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
-from spec_oracle.audit.evidence import findings, sampled
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.panel import panel
+from spec_oracle.audit.sampler.dependence import Design
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.system import SystemSubject
-from spec_oracle.plain import PlainCode
+from spec_oracle.contracts import PlainCode
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.specimens.toy_system import toy_system
 from spec_oracle.statistics import EProcess, goodness_of_fit_by_e_process, goodness_of_fit_by_g

@@ -9,7 +9,7 @@ pytest_plugins = ["pytester"]
 SAMPLERS = """
 import numpy as np
 import verifiers
-from spec_oracle.plain import as_plain
+from spec_oracle.contracts import as_plain
 
 right = as_plain(verifiers.get("token"))
 

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.draws import checks_own_rng
-from spec_oracle.audit.evidence.watched import watched
 from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.sampling import watched
 from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.contracts import Emissions, PlainCode
 from spec_oracle.exact.draft_tree import DraftTree
-from spec_oracle.plain import Emissions, PlainCode
 from spec_oracle.toy import Context
 from verifiers import Drafts
 

@@ -11,7 +11,7 @@ zero under the ideal (u = 0, u equal to a threshold, ties) never happen, and a c
 float32 changes nothing. Numbers of lower precision are rounded exactly, and so are integers.
 
 What a library computes from uniforms is written once, in `libraries`, for any `Source`: here they are
-followed; `spec_oracle.plain.edge_draws` puts extreme numbers in their place.
+followed; `spec_oracle.exact.interception.edge_draws` puts extreme numbers in their place.
 """
 
 import math

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from spec_oracle.plain import PlainFunction
+from spec_oracle.contracts import PlainFunction
 
 Array: TypeAlias = Any
 Rule: TypeAlias = Callable[[Array, Array, Array, Any], list[int]]

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import verifiers
-from spec_oracle.plain import PlainFunction, as_plain
+from spec_oracle.contracts import PlainFunction, as_plain
 from spec_oracle.specimens.foreign.rows import Array, token_by_request
 from spec_oracle.specimens.specimen import specimen
 

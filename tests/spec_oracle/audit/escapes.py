@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 import verifiers
-from spec_oracle.plain import as_plain
+from spec_oracle.contracts import as_plain
 
 TOKEN = as_plain(verifiers.get("token"))
 

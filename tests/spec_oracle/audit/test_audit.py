@@ -10,9 +10,9 @@ import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import AuditReport, CheckResult, Evidence, SubjectReport
+from spec_oracle.contracts import as_plain
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
-from spec_oracle.plain import as_plain
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.toy import Instance

@@ -5,7 +5,7 @@ import pytest
 from spec_oracle.audit import AuditOptions, Evidence, SubjectReport, SubjectVerdict, audit_subject
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.subjects.function import FunctionSubject
-from spec_oracle.plain import PlainCode
+from spec_oracle.contracts import PlainCode
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.specimens.specimen import Specimen
 

@@ -1,13 +1,15 @@
 """The table of checks and kinds of subjects: every cell runs, or gives its reason."""
 
 import pytest
+from tests.spec_oracle.adapters.engines.engines import Stepwise, Together
 
 import verifiers
-from spec_oracle.audit.bench import Bench
+from spec_oracle.adapters.servers.apis import Sampling
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.evidence.coins import BY_COINS
-from spec_oracle.audit.evidence.served import Plan, Served
+from spec_oracle.audit.context import Bench
 from spec_oracle.audit.results import Status
+from spec_oracle.audit.sampler.coins import BY_COINS
+from spec_oracle.audit.server.served import Plan, Served
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.keyed import KeyedSubject
 from spec_oracle.audit.subjects.resolve import Subject, of_object
@@ -15,12 +17,10 @@ from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
-from spec_oracle.plain import PlainCode, as_plain
-from spec_oracle.servers.apis import Sampling
-from spec_oracle.servers.server import connect
+from spec_oracle.contracts import PlainCode, as_plain
+from spec_oracle.contracts.server import connect
 from spec_oracle.specimens.toy_system import toy_system
 from tests.spec_oracle.servers.stand_in import InProcess, StandIn
-from tests.spec_oracle.systems.engines import Stepwise, Together
 
 
 class Everything(Stepwise, Together):

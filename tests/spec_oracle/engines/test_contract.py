@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from spec_oracle.engines.contract import (  # noqa: E402  # after the check for torch
+from spec_oracle.adapters.samplers.contract import (  # noqa: E402  # after the check for torch
     assembled,
     counted,
     draw_bonus,

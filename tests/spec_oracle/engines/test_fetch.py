@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from spec_oracle.engines import EngineError
-from spec_oracle.engines.fetch import fetch, main, selected, sha256_of
-from spec_oracle.engines.wheels import FOLDER_VARIABLE, WHEELS, Wheel, wheel
+from spec_oracle.adapters.samplers import EngineError
+from spec_oracle.adapters.samplers.fetch import fetch, main, selected, sha256_of
+from spec_oracle.adapters.samplers.wheels import FOLDER_VARIABLE, WHEELS, Wheel, wheel
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +82,7 @@ def test_the_command_reports_each_wheel_and_a_wrong_name(capsys, monkeypatch):
             raise EngineError("sglang==0.5.23: no network")
         return Path("there")
 
-    monkeypatch.setattr("spec_oracle.engines.fetch.fetch", fail)
+    monkeypatch.setattr("spec_oracle.adapters.samplers.fetch.fetch", fail)
     assert main(["lmdeploy"]) == 0
     assert capsys.readouterr().out == "lmdeploy==0.18.0: there\n"
     assert main(["sglang", "lmdeploy"]) == 1

@@ -13,14 +13,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import verifiers  # noqa: E402  # after the check for torch
+from spec_oracle.adapters.samplers import Engine, engine_names, engine_subject, load_engine  # noqa: E402
 from spec_oracle.audit.draws import sampled_drafts  # noqa: E402
-from spec_oracle.audit.evidence.intercepted import intercepted_law  # noqa: E402
-from spec_oracle.audit.evidence.keyed import pair_by_keys  # noqa: E402
-from spec_oracle.audit.evidence.raced import pair_by_race  # noqa: E402
-from spec_oracle.audit.evidence.row_by_row import PairedRows  # noqa: E402
-from spec_oracle.engines import Engine, engine_names, engine_subject, load_engine  # noqa: E402
+from spec_oracle.audit.sampler.keyed import pair_by_keys  # noqa: E402
+from spec_oracle.audit.sampler.raced import pair_by_race  # noqa: E402
+from spec_oracle.audit.sampler.row_by_row import PairedRows  # noqa: E402
+from spec_oracle.audit.sampler.traced import intercepted_law  # noqa: E402
+from spec_oracle.contracts import PlainCode  # noqa: E402
 from spec_oracle.exact import EmissionLaw, emission_law  # noqa: E402
-from spec_oracle.plain import PlainCode  # noqa: E402
 from spec_oracle.statistics import goodness_of_fit_by_chi_square  # noqa: E402
 from spec_oracle.toy import Instance  # noqa: E402
 from verifiers.parts.block_path import block_weights, stop_chances  # noqa: E402

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import verifiers
-from spec_oracle.engines import (
+from spec_oracle.adapters.samplers import (
     EngineError,
     engine_names,
     engine_subject,
@@ -14,7 +14,7 @@ from spec_oracle.engines import (
     load_engine,
     why_unavailable,
 )
-from spec_oracle.engines.wheels import FOLDER_VARIABLE, wheel
+from spec_oracle.adapters.samplers.wheels import FOLDER_VARIABLE, wheel
 from spec_oracle.errors import InvalidInputError
 
 
@@ -54,7 +54,7 @@ def test_short_drafts_fall_back_to_the_token_rule_where_the_engine_does_so():
 
 def test_the_registry_imports_no_engine():
     code = (
-        "import sys, spec_oracle.engines as e; e.engine_names(); e.why_unavailable('transformers');"
+        "import sys, spec_oracle.adapters.samplers as e; e.engine_names(); e.why_unavailable('transformers');"
         "assert not {'torch', 'transformers', 'triton', 'jax'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spec_oracle.engines import EngineError
-from spec_oracle.engines.stand_ins import load_alone
+from spec_oracle.adapters.samplers import EngineError
+from spec_oracle.adapters.samplers.stand_ins import load_alone
 
 MAIN = """
 from __future__ import annotations

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spec_oracle.plain import ContractError, PlainCode, SubjectRaisedError, checked_emissions
+from spec_oracle.contracts import ContractError, PlainCode, SubjectRaisedError, checked_emissions
 from verifiers import Drafts
 
 

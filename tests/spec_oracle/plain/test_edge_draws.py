@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from spec_oracle.audit import Status
-from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.context import Bench
 from spec_oracle.audit.subjects.function import FunctionSubject
-from spec_oracle.plain import PlainCode
-from spec_oracle.plain.edge_draws import edge_draws
+from spec_oracle.contracts import PlainCode
+from spec_oracle.exact.interception.edge_draws import edge_draws
 
 torch = pytest.importorskip("torch")
 

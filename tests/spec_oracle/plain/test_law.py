@@ -6,8 +6,8 @@ import torch
 from scipy import stats
 
 from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
-from spec_oracle.plain import PlainCode
-from spec_oracle.plain.law import law_after
+from spec_oracle.audit.sampler.after_draft import law_after
+from spec_oracle.contracts import PlainCode
 from spec_oracle.specimens.registry import specimens
 from verifiers import Drafts
 

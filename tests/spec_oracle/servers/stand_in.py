@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
 
-from spec_oracle.servers.client import Answer, Limits, RefusedError, ServerError
+from spec_oracle.adapters.servers.client import Answer, Limits, RefusedError, ServerError
 
 END = 0
 """The token that ends a text."""

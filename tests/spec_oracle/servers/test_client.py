@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from spec_oracle.adapters.servers.client import Client, Limits, RefusedError, Request, ServerError
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.servers.client import Client, Limits, RefusedError, Request, ServerError
 from tests.spec_oracle.servers.stand_in import StandIn, serving
 
 QUICK = Limits(timeout=5.0, pause=0.01, concurrency=4)

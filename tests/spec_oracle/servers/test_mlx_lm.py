@@ -16,14 +16,14 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from spec_oracle.adapters.servers.apis import Ask, Sampling
+from spec_oracle.adapters.servers.client import Client
 from spec_oracle.audit import Status
-from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.evidence.served import Plan, Served
+from spec_oracle.audit.context import Bench
+from spec_oracle.audit.server.served import Plan, Served
 from spec_oracle.audit.subjects.server import ServerSubject
-from spec_oracle.servers.apis import Ask, Sampling
-from spec_oracle.servers.client import Client
-from spec_oracle.servers.server import connect
+from spec_oracle.contracts.server import connect
 
 pytestmark = pytest.mark.servers
 

@@ -5,11 +5,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from spec_oracle.plain import ContractError
-from spec_oracle.servers.apis import Sampling
-from spec_oracle.servers.plain import PlainRows
-from spec_oracle.servers.server import connect
-from spec_oracle.servers.tree import IMPOSSIBLE, RARE, plain_tree
+from spec_oracle.adapters.servers.apis import Sampling
+from spec_oracle.audit.server.one_token import PlainRows
+from spec_oracle.audit.server.tree import IMPOSSIBLE, RARE, plain_tree
+from spec_oracle.contracts import ContractError
+from spec_oracle.contracts.server import connect
 from tests.spec_oracle.servers.stand_in import END, InProcess, StandIn
 
 LENGTH = 3

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.context import Bench
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects.resolve import of_engines
 from spec_oracle.specimens.catalogue import catalogue

@@ -5,17 +5,17 @@ import sys
 
 import pytest
 
+from spec_oracle.adapters.engines import registry
+from spec_oracle.adapters.samplers import EngineError
 from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit
 from spec_oracle.audit.subjects.resolve import listed, of_engines, resolve_subject
-from spec_oracle.engines import EngineError
-from spec_oracle.systems import registry
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from spec_oracle.systems.engine import EngineCode
-from spec_oracle.systems.engine_laws import distance, enumerated_texts
-from spec_oracle.systems.hugging_face import GENERATORS, Generate, engines
+from spec_oracle.adapters.engines.hugging_face import GENERATORS, Generate, engines
+from spec_oracle.audit.engine.laws import distance, enumerated_texts
+from spec_oracle.contracts.engine import EngineCode
 
 LOSSY = {"other tokenizer, unsorted"}
 """See docs/findings/transformers-other-tokenizer.md."""

@@ -11,18 +11,18 @@ import pytest
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
-from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.check import settled
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.checks.check import settled
-from spec_oracle.audit.checks.large_vocabulary import equal_tokens
-from spec_oracle.audit.checks.low_precision import low_precision
-from spec_oracle.audit.checks.mixed_batch import mixed_batch
+from spec_oracle.audit.context import Bench
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import UNTRIED, Evidence
+from spec_oracle.audit.sampler.large_vocabulary import equal_tokens
+from spec_oracle.audit.sampler.low_precision import low_precision
+from spec_oracle.audit.sampler.mixed_batch import mixed_batch
 from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.contracts import PlainCode, as_plain
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.plain import PlainCode, as_plain
 from spec_oracle.specimens.registry import specimens
 from verifiers import Drafting
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.evidence.intercepted import intercepted
+from spec_oracle.audit.context import Bench
 from spec_oracle.audit.facts import NOTHING_DECLARED
 from spec_oracle.audit.results import Status
+from spec_oracle.audit.sampler.traced import intercepted
 from spec_oracle.audit.subjects.function import FunctionSubject
-from spec_oracle.plain import PlainCode
+from spec_oracle.contracts import PlainCode
 from spec_oracle.specimens.registry import specimens
 
 QUICK = {

@@ -7,15 +7,15 @@ import pytest
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
-from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.context import Bench
 from spec_oracle.audit.draws import Sample, Sampler, extended_cells, sampled_drafts
-from spec_oracle.audit.evidence.findings import NoEvidenceError
-from spec_oracle.audit.evidence.intercepted import confirm, intercepted_law
-from spec_oracle.audit.evidence.sampled import sampled
+from spec_oracle.audit.findings import NoEvidenceError
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import Evidence
+from spec_oracle.audit.sampler.sampled import sampled
+from spec_oracle.audit.sampler.traced import confirm, intercepted_law
+from spec_oracle.contracts import PlainCode, as_plain
 from spec_oracle.exact import EmissionLaw, emission_law
-from spec_oracle.plain import PlainCode, as_plain
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.statistics import goodness_of_fit_by_g
 from spec_oracle.toy import Instance

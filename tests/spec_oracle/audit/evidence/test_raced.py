@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from spec_oracle.audit import Status
-from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.evidence.coins import BY_COINS, assembled, weights_after
+from spec_oracle.audit.context import Bench
 from spec_oracle.audit.results import Evidence
+from spec_oracle.audit.sampler.coins import BY_COINS, assembled, weights_after
 from spec_oracle.audit.subjects.function import FunctionSubject
-from spec_oracle.plain import PlainCode
+from spec_oracle.contracts import PlainCode
 
 torch = pytest.importorskip("torch")
 

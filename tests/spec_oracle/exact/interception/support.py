@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import numpy as np
 
-from spec_oracle.plain import PlainCode
-from spec_oracle.plain.law import law_after
+from spec_oracle.audit.sampler.after_draft import law_after
+from spec_oracle.contracts import PlainCode
 from verifiers import Drafts
 
 

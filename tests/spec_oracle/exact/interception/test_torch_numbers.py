@@ -10,9 +10,9 @@ import threading
 import numpy as np
 import pytest
 
+from spec_oracle.audit.sampler.after_draft import law_after
+from spec_oracle.contracts import PlainCode
 from spec_oracle.exact.interception import CannotFollowError, call_law, enumerate_calls
-from spec_oracle.plain import PlainCode
-from spec_oracle.plain.law import law_after
 from verifiers import Drafts
 
 torch = pytest.importorskip("torch")

@@ -1,0 +1,1 @@
+"""Third parties, one file each: samplers, whole engines, and what servers speak."""

@@ -1,0 +1,1 @@
+"""Whole engines of other people, unmodified, behind the engine contract."""

@@ -1,0 +1,35 @@
+"""transformers: `transformers.generation.utils._speculative_sampling`, one request at a time."""
+
+import torch
+
+from spec_oracle.adapters.samplers.contract import (
+    Emission,
+    Generator,
+    Tensor,
+    Verify,
+    assembled,
+    drawing_from,
+    logits_of,
+)
+
+
+def load(ensemble_weight: float | None) -> Verify:
+    """Return the token rule of assisted generation; a weight below 1 relaxes it (lossy, as documented).
+
+    The code takes ids [1, L], draft logits [1, L, V] and target logits [1, L+1, V], draws from the global
+    stream and draws the bonus token itself.
+    """
+    from transformers.generation.utils import _speculative_sampling
+
+    def one(tokens: Tensor, draft: Tensor, target: Tensor) -> Emission:
+        emitted, matches = _speculative_sampling(
+            tokens, logits_of(draft), tokens.shape[1], logits_of(target), ensemble_weight
+        )
+        return assembled(tokens, matches.reshape(1), emitted[:, -1])
+
+    def verify(tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None) -> Emission:
+        with drawing_from(generator):
+            rows = [one(tokens[b : b + 1], draft[b : b + 1], target[b : b + 1]) for b in range(len(tokens))]
+        return torch.cat([row[0] for row in rows]), torch.cat([row[1] for row in rows])
+
+    return verify

@@ -1,0 +1,45 @@
+"""lmdeploy: `DefaultRejectionSamplingImpl`, the portable torch backend."""
+
+from spec_oracle.adapters.samplers.contract import (
+    Emission,
+    Generator,
+    Tensor,
+    Verify,
+    counted,
+    draw_bonus,
+    drawing_from,
+    logits_of,
+)
+from spec_oracle.adapters.samplers.stand_ins import load_alone
+from spec_oracle.adapters.samplers.wheels import wheel
+
+
+def load(*, reads_draft: bool) -> Verify:
+    """Return the token rule, or its point-mass form when the draft rows are withheld.
+
+    Target logits [B, L, V], draft rows [B, L, V] or None, bonus int64 [B]; float64 uniforms, one exponential
+    noise row per request.
+    """
+    folder = wheel("lmdeploy", "0.18.0").fetched_folder()
+    module = load_alone("lmdeploy.pytorch.backends.default.rejection_sampling", folder, {})
+    sampler = module.DefaultRejectionSamplingImpl()
+
+    def verify(
+        tokens: Tensor,
+        draft: Tensor,
+        target: Tensor,
+        generator: Generator = None,
+        *,
+        is_greedy: Tensor | None = None,
+    ) -> Emission:
+        with drawing_from(generator):
+            output, _num_rejected, _last = sampler.forward(
+                logits_of(target[:, :-1]),
+                tokens,
+                draw_bonus(target[:, -1], is_greedy)[:, 0],
+                is_greedy=is_greedy,
+                draft_probs=draft if reads_draft else None,
+            )
+        return counted(output)
+
+    return verify

@@ -1,0 +1,1 @@
+"""What running servers speak: requests, answers and counters over HTTP."""

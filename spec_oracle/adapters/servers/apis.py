@@ -1,0 +1,222 @@
+"""The two APIs: what a completion request looks like, and what its answer says.
+
+`LlamaCpp` is the native API of llama.cpp's server, which shows probabilities as sampled and counts drafts in
+every answer. `OpenAI` is the completion API of everything else (vLLM, SGLang, TensorRT-LLM, TGI, mlx-lm,
+llama.cpp too); engines differ in what they add to it, so fields beyond the standard are read where they are.
+
+A token is its id. Of a server that shows no ids, the letters of a text stand for tokens. A prompt is text, or
+token ids.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from spec_oracle.adapters.servers.client import Request, ServerError
+from spec_oracle.errors import InvalidInputError
+
+Token: TypeAlias = int | str
+Prompt: TypeAlias = str | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How texts are sampled: ``top_k`` 0 and ``top_p`` 1 filter nothing; ``fields`` are sent as they are."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.temperature) and self.temperature > 0):
+            raise InvalidInputError(
+                f"temperature: expected a positive number, got {self.temperature}; at 0 nothing is sampled"
+            )
+        if self.top_k < 0:
+            raise InvalidInputError(f"top_k: expected at least 0, got {self.top_k}")
+        if not 0 < self.top_p <= 1:
+            raise InvalidInputError(f"top_p: expected a number in (0, 1], got {self.top_p}")
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request: at most ``tokens`` tokens after ``prompt``; ``listed`` probabilities a token are shown.
+
+    ``temperature`` replaces that of the audit.
+    """
+
+    prompt: Prompt
+    tokens: int
+    seed: int | None = None
+    listed: int = 0
+    temperature: float | None = None
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One answer.
+
+    ``tokens`` of the ``text``; ``ended`` if the model ended it, not the limit. ``row``: what was listed of
+    the first token, log-probabilities, None without. ``drafted`` and ``accepted`` tokens, None where not
+    told. ``is_doubtful``: see `spec_oracle.adapters.servers.client`.
+    """
+
+    tokens: tuple[Token, ...]
+    ended: bool
+    text: str = ""
+    row: Mapping[Token, float] | None = None
+    drafted: int | None = None
+    accepted: int | None = None
+    is_doubtful: bool = False
+
+    @property
+    def odd_counts(self) -> str:
+        """Say what is impossible about the counts of drafts, "" if nothing is or none are told."""
+        if self.drafted is None or self.accepted is None:
+            return ""
+        if not 0 <= self.accepted <= self.drafted:
+            return f"{self.accepted} accepted of {self.drafted} drafted tokens"
+        # Of a text that ended, more may have been accepted than was sent.
+        if not self.ended and self.accepted > max(0, len(self.tokens) - 1):
+            return (
+                f"{self.accepted} accepted tokens in a text of {len(self.tokens)}, whose first is not drafted"
+            )
+        return ""
+
+
+@dataclass(frozen=True)
+class LlamaCpp:
+    """llama.cpp's own ``/completion``."""
+
+    model: str = ""
+    name: str = "llama.cpp"
+
+    def request(self, ask: Ask, sampling: Sampling) -> Request:
+        """Return the request; filters that were not asked for are switched off."""
+        body = {
+            "prompt": list(ask.prompt) if isinstance(ask.prompt, tuple) else ask.prompt,
+            "n_predict": ask.tokens,
+            "temperature": ask.temperature or sampling.temperature,
+            "top_k": sampling.top_k,
+            "top_p": sampling.top_p,
+            "min_p": 0.0,
+            "return_tokens": True,
+        }
+        if ask.seed is not None:
+            body["seed"] = ask.seed
+        if ask.listed:
+            body |= {"n_probs": ask.listed, "post_sampling_probs": True}
+        return Request("/completion", {**body, **sampling.fields})
+
+    def completion(self, data: Any) -> Completion:
+        """Return what an answer says."""
+        first = next(iter(data.get("completion_probabilities") or ()), None)
+        timings = data.get("timings") or {}
+        return Completion(
+            tokens=tuple(data["tokens"]),
+            text=data.get("content", ""),
+            ended=data.get("stop_type") == "eos",
+            row=None if first is None else _listed(first.get("top_probs") or first["top_logprobs"]),
+            drafted=timings.get("draft_n", 0),
+            accepted=timings.get("draft_n_accepted", 0),
+        )
+
+    def tokenize(self, text: str) -> Request:
+        """Return the request for the token ids of a prompt."""
+        return Request("/tokenize", {"content": text, "add_special": True})
+
+
+NEUTRAL: Mapping[str, Any] = {
+    "top_k": -1,
+    "min_p": 0.0,
+    "return_token_ids": True,
+    "return_tokens_as_token_ids": True,
+}
+"""Beyond OpenAI's fields: no filters of the server's own, and ids. Left out where a server refuses them."""
+
+
+@dataclass(frozen=True)
+class OpenAI:
+    """The completion API of OpenAI; ``extra`` fields are sent first, ``root`` is the path of the API."""
+
+    model: str
+    root: str = "/v1"
+    extra: Mapping[str, Any] = field(default_factory=lambda: NEUTRAL)
+    name: str = "openai"
+
+    def request(self, ask: Ask, sampling: Sampling) -> Request:
+        """Return the request."""
+        body: dict[str, Any] = {
+            **self.extra,
+            "model": self.model,
+            "prompt": list(ask.prompt) if isinstance(ask.prompt, tuple) else ask.prompt,
+            "max_tokens": ask.tokens,
+            "temperature": ask.temperature or sampling.temperature,
+            "top_p": sampling.top_p,
+        }
+        if sampling.top_k:
+            body["top_k"] = sampling.top_k
+        if ask.seed is not None:
+            body["seed"] = ask.seed
+        if ask.listed:
+            body["logprobs"] = ask.listed
+        return Request(f"{self.root}/completions", {**body, **sampling.fields})
+
+    def completion(self, data: Any) -> Completion:
+        """Return what an answer says."""
+        choice, usage = data["choices"][0], data.get("usage") or {}
+        shown = choice.get("logprobs") or {}
+        listed = shown.get("tokens") or ()
+        shows_ids = all(isinstance(token, int) or token.startswith("token_id:") for token in listed)
+        top = next(iter(shown.get("top_logprobs") or ()), None) if shows_ids else None
+        tokens = choice.get("token_ids") or (shows_ids and [_as_id(token) for token in listed])
+        drafted, accepted = _drafts(data.get("timings"), usage.get("completion_tokens_details") or {})
+        return Completion(
+            tokens=tuple(tokens or choice["text"]),
+            text=choice["text"],
+            ended=choice.get("finish_reason") == "stop",
+            row={_as_id(token): float(log) for token, log in top.items()} if top else None,
+            drafted=drafted,
+            accepted=accepted,
+        )
+
+    def tokenize(self, text: str) -> Request:
+        """Return the request for the token ids of a prompt, as vLLM and SGLang take it."""
+        return Request("/tokenize", {"model": self.model, "prompt": text})
+
+
+Api: TypeAlias = LlamaCpp | OpenAI
+
+
+def read(api: Api, data: Any) -> Completion:
+    """Return what an answer says; raises `ServerError` for one that is not of this API."""
+    try:
+        return api.completion(data)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration) as error:
+        raise ServerError(
+            f"an answer is not of the API {api.name}: {type(error).__name__}: {error}"
+        ) from None
+
+
+def _drafts(timings: Any, details: Any) -> tuple[int | None, int | None]:
+    """Return drafted and accepted tokens, by llama.cpp's ``timings`` or OpenAI's usage; None where untold."""
+    if timings:
+        return timings.get("draft_n", 0), timings.get("draft_n_accepted", 0)
+    accepted, refused = (details.get(f"{kind}_prediction_tokens") for kind in ("accepted", "rejected"))
+    return None if None in (accepted, refused) else accepted + refused, accepted
+
+
+def _listed(entries: Any) -> Mapping[Token, float]:
+    """Return log-probabilities by token, from entries that show those or probabilities; none of zero."""
+    return {
+        entry["id"]: float(entry["logprob"]) if "logprob" in entry else math.log(entry["prob"])
+        for entry in entries
+        if entry.get("prob") != 0
+    }
+
+
+def _as_id(token: int | str) -> int:
+    """Return the id that vLLM writes as text and mlx-lm as a number; raises `ValueError` for other text."""
+    return int(token.removeprefix("token_id:")) if isinstance(token, str) else token

@@ -1,0 +1,245 @@
+"""Requests over HTTP: each bounded in time, tried again where that is right, and counted.
+
+The law of texts must not depend on which requests fail. A request that was refused before it was served (no
+connection, 429) tells nothing of a text, and is sent again. One that failed later (5xx, a broken connection,
+no answer in time, an answer cut short) may have failed for what it was about to say: it is sent again too,
+but its answer is marked as *doubtful*. Nothing is given up silently: a request that fails every time ends the
+audit.
+"""
+
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, Self
+
+from spec_oracle.contracts import SubjectRaisedError
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.version import tool_version
+
+LARGEST_ANSWER = 2**24
+"""Bytes; an answer to a few tokens that is longer is none."""
+
+LONGEST_PAUSE = 30.0
+SHOWN = 200
+"""Characters of a server's message that an error shows."""
+
+TOO_MANY, SERVER_ERROR, NOT_IMPLEMENTED = 429, 500, 501
+
+
+class ServerError(SubjectRaisedError):
+    """The server is gone, or does not do what it was asked."""
+
+
+class RefusedError(ServerError):
+    """The server refuses the request as it is: a status of 400 to 499 but 429, or 501."""
+
+
+class _AgainError(Exception):
+    """One attempt failed; ``cause`` is what is counted, ``is_doubtful`` if a text may have been under way."""
+
+    def __init__(self, cause: str, *, is_doubtful: bool = True, pause: float = 0.0) -> None:
+        super().__init__(cause)
+        self.cause, self.is_doubtful, self.pause = cause, is_doubtful, pause
+
+
+@dataclass(frozen=True)
+class Request:
+    """A POST of ``body`` as JSON, or a GET without one."""
+
+    path: str
+    body: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back at last: ``data`` of a POST, which was JSON, the text of a GET.
+
+    ``is_doubtful`` if an attempt before may have failed for what it had to say.
+    """
+
+    data: Any
+    is_doubtful: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """``timeout`` seconds for one attempt, ``attempts`` for a request, ``concurrency`` requests at a time.
+
+    The pause before another attempt begins with ``pause`` seconds and doubles each time.
+    """
+
+    timeout: float = 60.0
+    attempts: int = 6
+    concurrency: int = 4
+    pause: float = 0.25
+
+    def __post_init__(self) -> None:
+        for name in ("attempts", "concurrency"):
+            if getattr(self, name) < 1:
+                raise InvalidInputError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if not self.timeout > 0:
+            raise InvalidInputError(f"timeout: expected a positive number of seconds, got {self.timeout}")
+
+
+@dataclass
+class Client:
+    """Sends requests to one server, and to nothing else: no proxies, no redirects, TLS verified.
+
+    ``key_variable`` names the environment variable that holds an API key; the key goes into a header and
+    nowhere else. ``failures`` counts failed attempts by cause, ``requests`` what was asked.
+    """
+
+    url: str
+    limits: Limits = field(default_factory=Limits)
+    key_variable: str = ""
+    requests: int = field(default=0, init=False)
+    failures: Counter[str] = field(default_factory=Counter, init=False)
+
+    def __post_init__(self) -> None:
+        httpx = _httpx()
+        self.url = _checked_url(self.url)
+        self._key = os.environ.get(self.key_variable, "") if self.key_variable else ""
+        if self.key_variable and not self._key:
+            raise InvalidInputError(f"api_key_env: the environment has no {self.key_variable!r}")
+        self._http = httpx.Client(
+            verify=httpx.create_ssl_context(trust_env=True),  # the usual authorities, or SSL_CERT_FILE's
+            timeout=self.limits.timeout,
+            trust_env=False,
+            headers={"User-Agent": f"spec-oracle/{tool_version()}"}
+            | ({"Authorization": f"Bearer {self._key}"} if self._key else {}),
+            limits=httpx.Limits(
+                max_connections=self.limits.concurrency, max_keepalive_connections=self.limits.concurrency
+            ),
+        )
+        self._pool = ThreadPoolExecutor(self.limits.concurrency)
+        self._lock = Lock()
+        self._ended = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close all connections; nothing can be asked afterwards."""
+        self._pool.shutdown(cancel_futures=True)
+        self._http.close()
+
+    def ask(self, requests: Sequence[Request]) -> list[Answer]:
+        """Send requests, as many at a time as the limits allow; return the answers in the same order.
+
+        Raises `RefusedError`, and `ServerError` for a server that is gone: then, and after Ctrl-C, for all
+        later requests too.
+        """
+        futures = [self._pool.submit(self._answer, request) for request in requests]
+        try:
+            return [future.result() for future in futures]
+        except RefusedError:
+            raise
+        except (KeyboardInterrupt, ServerError) as error:
+            self._ended = self._ended or str(error) or "interrupted"
+            raise ServerError(self._ended) from None
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _answer(self, request: Request) -> Answer:
+        with self._lock:
+            self.requests += 1
+            number = self.requests
+        is_doubtful = False
+        for attempt in range(self.limits.attempts):
+            if self._ended:
+                raise ServerError(self._ended)
+            try:
+                return Answer(self._attempt(request, f"spec-oracle-{number}"), is_doubtful)
+            except _AgainError as error:
+                is_doubtful |= error.is_doubtful
+                cause, pause = error.cause, max(self.limits.pause * 2**attempt, error.pause)
+                with self._lock:
+                    self.failures[cause] += 1
+            if attempt + 1 < self.limits.attempts:
+                time.sleep(min(pause, LONGEST_PAUSE))
+        raise ServerError(f"a request failed {self.limits.attempts} times, at last: {cause}")
+
+    def _attempt(self, request: Request, name: str) -> Any:
+        httpx = _httpx()
+        method = "GET" if request.body is None else "POST"
+        content = None if request.body is None else json.dumps(request.body)
+        headers = {"Content-Type": "application/json", "X-Request-Id": name}
+        try:
+            with self._http.stream(
+                method, self.url + request.path, content=content, headers=headers
+            ) as response:
+                text = self._read(response)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise _AgainError(f"no connection ({self._shown(str(error))})", is_doubtful=False) from None
+        except httpx.TimeoutException:
+            raise _AgainError(f"no answer in {self.limits.timeout:g} s") from None
+        except (httpx.TransportError, httpx.DecodingError):
+            raise _AgainError("connection broken") from None
+        self._judge(response.status_code, text, response.headers)
+        try:
+            return text if request.body is None else json.loads(text)
+        except ValueError:
+            raise _AgainError("an answer that is no JSON") from None
+
+    def _read(self, response: Any) -> str:
+        """Read the body; the time limit of single reads does not bound a server that sends byte by byte."""
+        end, parts, size = time.monotonic() + self.limits.timeout, [], 0
+        for part in response.iter_bytes():
+            parts.append(part)
+            size += len(part)
+            if time.monotonic() > end:
+                raise _AgainError(f"no answer in {self.limits.timeout:g} s")
+            if size > LARGEST_ANSWER:
+                raise _AgainError(f"an answer of more than {LARGEST_ANSWER} bytes")
+        return b"".join(parts).decode("utf-8", "replace")
+
+    def _judge(self, status: int, text: str, headers: Mapping[str, str]) -> None:
+        """Raise what a status calls for; nothing for 200."""
+        if status == TOO_MANY:
+            after = headers.get("retry-after", "")
+            pause = float(after) if re.fullmatch(r"\d+(\.\d+)?", after) else 0.0
+            raise _AgainError(f"HTTP {status}", is_doubtful=False, pause=pause)
+        if status >= SERVER_ERROR and status != NOT_IMPLEMENTED:
+            raise _AgainError(f"HTTP {status}")
+        if status >= 400:
+            raise RefusedError(f"HTTP {status}: {self._shown(text)}")
+        if status != 200:
+            raise ServerError(f"HTTP {status}: expected an answer, not a redirect; give the final address")
+
+    def _shown(self, text: str) -> str:
+        """Return what a server says as one short line, without the key, should it repeat it."""
+        line = " ".join((text.replace(self._key, "***") if self._key else text).split())
+        return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
+
+
+def _checked_url(url: str) -> str:
+    """Return the address without a slash at its end; raises `InvalidInputError` for one that is none."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise InvalidInputError(f"url: {error}, got {url!r}") from None
+    if parts.username or parts.password:
+        raise InvalidInputError("url: it holds a user name or password; name a variable by --api-key-env")
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or parts.query:
+        raise InvalidInputError(f"url: expected http://HOST:PORT or https://HOST, got {url!r}")
+    return url.rstrip("/")
+
+
+def _httpx() -> Any:
+    try:
+        import httpx
+    except ModuleNotFoundError:
+        raise InvalidInputError(
+            "servers: httpx is not installed; pip install 'spec-oracle[server]'"
+        ) from None
+    return httpx

@@ -1,0 +1,112 @@
+"""What a check is told besides its subject: error rate, budget, sizes, and the results of earlier checks."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from spec_oracle.audit import effort, streams
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError, Status, inconclusive
+from spec_oracle.contracts import ContractError, SubjectRaisedError
+from spec_oracle.statistics import DEFAULT_ALPHA, split
+from spec_oracle.toy import Instance
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the checks of one subject share.
+
+    ``alpha`` is the false-alarm rate of all of them together, ``rate`` that of the check that runs;
+    ``budget`` in seconds for each that samples; ``vocab_size`` and ``draft_length`` of the toys on which laws
+    are found, unless the user's ``instances`` replace them; ``tokens`` of the longest completions of engines,
+    None for as many as are cheap, and ``prompts`` in place of their own; ``exact`` and ``array`` are the
+    arithmetic of what is enumerated. ``results`` are those of earlier checks, by name. ``part`` is the
+    subject's part of the run; ``most_shapes`` limits `shapes`, besides time.
+    """
+
+    alpha: float = DEFAULT_ALPHA
+    seed: int = 0
+    budget: float = float("inf")
+    vocab_size: int = 3
+    draft_length: int = 3
+    instances: Mapping[str, Instance] | None = None
+    tokens: int | None = None
+    prompts: tuple[tuple[int, ...], ...] = ()
+    exact: bool = False
+    array: str = "numpy"
+    part: float = 1.0
+    most_shapes: int | None = None
+    rate: float = DEFAULT_ALPHA
+    results: Mapping[str, CheckResult] = field(default_factory=dict)
+
+    @property
+    def shape_seconds(self) -> float:
+        """How long the check `shapes` may take: the more subjects a run has, the shorter."""
+        return effort.SHAPES_SHARE * self.budget * max(self.part, effort.SHAPES_LEAST_PART)
+
+    @property
+    def findings(self) -> Findings:
+        """What `joint` found besides its result; nothing before it ran, or where a check is run alone."""
+        joint = self.results.get("joint")
+        return (joint and joint.findings) or Findings()
+
+    def has_not_passed(self, check: str) -> bool:
+        """Whether an earlier check ran, and did not pass."""
+        return check in self.results and self.results[check].status is not Status.PASSED
+
+    def toys(self, num_paths: int) -> Mapping[str, Instance]:
+        """Return the instances on which the law of one call is found."""
+        if self.instances is not None:
+            return self.instances
+        return panel(self.vocab_size, self.draft_length, num_paths, self.seed)
+
+    def stream(self, name: str, *numbers: int) -> np.random.Generator:
+        """Return the random stream of a name; see `spec_oracle.audit.streams`."""
+        return streams.stream(self.seed, name, *numbers)
+
+    def at_rate(self, rate: float) -> "Context":
+        """Return the context of a part of a check."""
+        return replace(self, rate=rate)
+
+
+def run_guarded(part: Callable[[], CheckResult]) -> CheckResult:
+    """Run a check or a part of one; a broken contract fails it, an exception of the code leaves it open."""
+    try:
+        return part()
+    except ContractError as error:
+        return CheckResult("", Status.FAILED, str(error))
+    except SubjectRaisedError as error:
+        return inconclusive(str(error))
+
+
+def first_failure(alpha: float, *parts: Callable[[float], CheckResult]) -> CheckResult:
+    """Run the parts of a check, each with its part of ``alpha``, up to the first that fails.
+
+    What one part leaves open does not hide the others. Draws add up. The result is the first failure, else
+    the first part that is open, else the last one.
+    """
+    results: list[CheckResult] = []
+    rate = split(alpha, len(parts))
+    for part in parts:
+        results.append(run_guarded(partial(part, rate)))
+        if results[-1].status is Status.FAILED:
+            break
+    order = (Status.FAILED, Status.INCONCLUSIVE, Status.NOT_RUN)
+    chosen = next((r for status in order for r in results if r.status is status), results[-1])
+    return replace(chosen, draws=sum(result.draws for result in results))
+
+
+def first_that_works(ways: Sequence[Callable[[], CheckResult]]) -> CheckResult:
+    """Try the ways to answer a check in order, best first; notes say why those before did not work."""
+    notes: tuple[str, ...] = ()
+    for way in ways:
+        try:
+            found: Any = run_guarded(way)
+        except NoEvidenceError as error:
+            notes = (*notes, str(error))
+        else:
+            return replace(found, notes=(*notes, *found.notes))
+    return inconclusive("; ".join(notes))

@@ -1,0 +1,1 @@
+"""Checks of whole engines: prompts in, completions out."""

@@ -1,0 +1,168 @@
+"""What an audit says of subjects: verdicts, counterexamples, figures, and the report that holds them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from spec_oracle.audit.results import CheckResult, Cover
+from spec_oracle.exact import Gap
+from spec_oracle.toy import Instance
+
+SCHEMA_VERSION = 2
+
+
+class SubjectVerdict(StrEnum):
+    """What the checks say of a subject."""
+
+    LOSSLESS = "lossless"
+    LOSSY = "lossy"
+    INCONCLUSIVE = "inconclusive"
+    DECLARED_LOSSY = "declared-lossy"
+
+
+class Evidence(StrEnum):
+    """The strongest kind of evidence behind a verdict."""
+
+    EXACT = "exact"
+    REPLAYED = "replayed"
+    STATISTICAL = "statistical"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """The smallest instance found on which the subject is lossy, and how to see it again.
+
+    ``gap`` holds the sequence with the largest gap; ``actual`` the mass of every text of L+1 tokens as found,
+    in lexicographic order; ``reproduce`` is a command line; ``file`` is where the instance was saved. An
+    engine has no ``instance``: it generates another law of texts of at most ``tokens`` tokens after
+    ``prompt``.
+    """
+
+    instance: Instance | None
+    gap: Gap
+    total_variation: Any
+    actual: tuple[Any, ...]
+    file: str | None
+    reproduce: str
+    prompt: tuple[int, ...] = ()
+    tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class TextCounterexample:
+    """A text that a server sends too often or too rarely, and how to ask for it.
+
+    ``tokens`` after ``prompt`` are the text, or, with ``is_prefix``, what it begins with; None stands for any
+    other token. ``seen`` of ``draws`` texts, with a confidence interval, where ``expected`` is right.
+    """
+
+    prompt: Any
+    tokens: tuple[Any, ...]
+    is_prefix: bool
+    expected: float
+    seen: float
+    lower: float
+    upper: float
+    draws: int
+    reproduce: str
+
+
+@dataclass(frozen=True)
+class InstanceFigures:
+    """What was found of the law of one call on one instance.
+
+    ``digest`` names the instance by its rows. ``block_efficiency`` and ``optimum`` (the most that any
+    verifier reaches under the same drafting) in tokens per call; ``accepted_length`` is P(tau = 0..L),
+    ``of_rule`` that of the declared rule, empty where none is declared.
+    """
+
+    name: str
+    digest: str
+    block_efficiency: float
+    optimum: float | None
+    accepted_length: tuple[float, ...]
+    of_rule: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class SubjectReport:
+    """All that was found about one subject.
+
+    ``total_variation`` is the largest over the instances tried (tokens' probability mass): exact, or as
+    estimated from draws. ``figures`` are those of each instance, ``block_efficiency`` and ``optimum`` (tokens
+    per call) their means. ``scope`` says in lines what the verdict covers; ``rule`` is the built-in verifier
+    that the subject declares to be, or was identified as, by equal laws. ``coverage`` is that of the check
+    `shapes`: axis, value, what is known there. ``output`` is what the code under
+    test printed, shortened; ``error`` says why it could not be audited at all: a name that leads nowhere, or
+    a fault of ours.
+    """
+
+    subject: str
+    kind: str
+    verdict: SubjectVerdict
+    evidence: Evidence
+    checks: tuple[CheckResult, ...]
+    alpha: float
+    scope: tuple[str, ...] = ()
+    total_variation: float | None = None
+    smallest_detectable_tv: float | None = None
+    figures: tuple[InstanceFigures, ...] = ()
+    counterexample: Counterexample | TextCounterexample | None = None
+    version: str | None = None
+    rule: str | None = None
+    rule_identified: bool = False
+    coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    output: str = ""
+    error: str = ""
+
+    @property
+    def block_efficiency(self) -> float | None:
+        """Tokens per call, mean over the instances."""
+        return _mean(figures.block_efficiency for figures in self.figures)
+
+    @property
+    def optimum(self) -> float | None:
+        """The most tokens per call that any verifier reaches, mean over the instances."""
+        optima = [figures.optimum for figures in self.figures]
+        return None if None in optima else _mean(value for value in optima if value is not None)
+
+    @property
+    def headroom(self) -> float | None:
+        """The share of the optimum that the subject leaves unused."""
+        if self.block_efficiency is None or not self.optimum:
+            return None
+        return 1 - self.block_efficiency / self.optimum
+
+
+def _mean(numbers: Iterable[float]) -> float | None:
+    listed = list(numbers)
+    return sum(listed) / len(listed) if listed else None
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """The reports of all subjects of one run, and the command line behind it."""
+
+    subjects: tuple[SubjectReport, ...]
+    seed: int
+    alpha: float
+    command: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """What a command that shows this report ends with; 0 is earned, see docs/json-schema.md.
+
+        1 if a subject is lossy; else 3 if a name led nowhere or we failed; else 2 if nothing was tested, a
+        verdict is missing, or a check is not settled; else 0.
+        """
+        verdicts = [subject.verdict for subject in self.subjects]
+        if SubjectVerdict.LOSSY in verdicts:
+            return 1
+        if any(subject.error for subject in self.subjects):
+            return 3
+        checks = [check for subject in self.subjects for check in subject.checks]
+        open_ = SubjectVerdict.INCONCLUSIVE in verdicts or not all(check.is_settled for check in checks)
+        return 2 if open_ or not checks else 0

@@ -1,0 +1,1 @@
+"""Checks of samplers: functions that verify drafts with random numbers of their own, or handed over."""

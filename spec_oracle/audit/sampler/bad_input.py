@@ -1,0 +1,174 @@
+"""The check `bad-input`: what comes of extreme uniforms and of input that is no law.
+
+Valid input with any uniforms must give emissions inside the target's support. Broken input may be refused
+with an exception; what is returned instead must still be emissions, and inside the support of every healthy
+target row. Nothing here is sampled against a law, so one failure is proof.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.results import CheckResult, failed, passed
+from spec_oracle.contracts import ContractError, Emissions, PlainCode, SubjectRaisedError
+from spec_oracle.exact.interception.edge_draws import edge_draws
+from verifiers import Drafts
+
+REQUESTS = 64
+
+
+LEAST = 16
+"""Requests of slow code."""
+
+
+SHARE = 0.1
+"""Share of the budget beyond which code is slow."""
+
+
+EDGE_ROUNDS = 8
+
+
+Rows: TypeAlias = NDArray[np.bool_] | slice
+
+
+Spoil: TypeAlias = Callable[[NDArray[np.float64]], None]
+
+
+def _with_impossible_drafts(drafts: Drafts) -> Drafts:
+    """Strike tokens out of target rows: the last draft of every other request, token 0 at every first row.
+
+    So there are drafts with p(x) = 0 < q(x), and the id that code falls back to is impossible, too. Paths
+    that share a prefix keep equal rows.
+    """
+    target, tokens = drafts.target_probs.copy(), drafts.tokens
+    every_other = np.arange(drafts.batch) % 2 == 0
+    for path in range(drafts.num_paths):
+        beside_first = (tokens[:, path, :-1] == tokens[:, 0, :-1]).all(axis=1)
+        _strike(target[:, path, -2], np.where(every_other & beside_first, tokens[:, 0, -1], -1))
+        _strike(target[:, path, 0], np.zeros(drafts.batch, dtype=np.int64))
+    return replace(drafts, target_probs=target)
+
+
+def _strike(rows: NDArray[np.float64], tokens: NDArray[np.int64]) -> None:
+    """Take the tokens [B] out of rows [B, V], in place, except where nothing else is possible."""
+    struck = np.where(np.arange(rows.shape[1]) == tokens[:, None], 0.0, rows)
+    possible = struck.sum(axis=1) > 0
+    rows[possible] = struck[possible] / struck[possible].sum(axis=1, keepdims=True)
+
+
+def _set(value: float) -> Spoil:
+    def spoil(row: NDArray[np.float64]) -> None:
+        row[...] = value
+
+    return spoil
+
+
+def _negative(row: NDArray[np.float64]) -> None:
+    row[..., 0] -= 1.0
+
+
+def _unnormalised(row: NDArray[np.float64]) -> None:
+    row[...] *= 3.0
+
+
+SPOILT: Mapping[str, Spoil] = {
+    "NaN": _set(np.nan),
+    "infinite": _set(np.inf),
+    "zero": _set(0.0),
+    "negative": _negative,
+    "unnormalised": _unnormalised,
+}
+
+
+ROUNDS = 2 * len(SPOILT) + 1 + EDGE_ROUNDS
+"""Times that the requests are verified."""
+
+
+# WAY @BAD_INPUT.way( VerifierSubject, SamplerSubject, SamplerSubject, SamplerSubject, requests=REQUESTS * ROUNDS, least=LEAST * ROUNDS, )
+def bad_input(subject: Any, context: Context) -> CheckResult:
+    """Judge code on broken input and extreme uniforms; no error rate, one forbidden token proves it."""
+    del alpha
+    code, seed = subject.code, context.seed
+    toy = panel(3, 3, subject.num_paths, seed)["zeros"]
+    requests = int(np.clip(context.affordable(subject, SHARE) / ROUNDS, LEAST, REQUESTS))
+    healthy = _with_impossible_drafts(sampled_drafts(toy, requests, checks_own_rng(seed), subject.drafting))
+    complaints = {
+        name: _complaint(code, drafts, code.generator(seed), answerable, may_refuse=True)
+        for name, drafts, answerable in _cases(healthy)
+    }
+    edges = 0
+    for number in range(EDGE_ROUNDS):
+        with edge_draws(code.array, seed + number) as drawn:
+            complaint = _complaint(code, healthy, drawn.generator, slice(None), may_refuse=False)
+        edges += drawn.drawn
+        complaints["uniforms of 0 and 1-"] = complaints.get("uniforms of 0 and 1-") or complaint
+    draws = requests * (len(complaints) - 1 + EDGE_ROUNDS)
+    told = "; ".join(f"{name}: {complaint}" for name, complaint in complaints.items() if complaint)
+    return (
+        failed(told, draws=draws) if told else passed("refused, or emissions inside the support", draws=draws)
+    )
+
+
+def _cases(healthy: Drafts) -> Iterator[tuple[str, Drafts, Rows]]:
+    """Yield broken inputs, and the requests that must stay inside the target's support all the same.
+
+    In each, every fourth request has one broken row (or id). A q that is off must not harm other requests;
+    one that is NaN tells nothing, and then the target alone must decide.
+    """
+    sound = np.arange(healthy.batch) % 4 != 0
+    for kind, spoil in SPOILT.items():
+        for name, field in (("draft", "draft_probs"), ("target", "target_probs")):
+            spoilt = getattr(healthy, field).copy()
+            spoil(spoilt[::4, :, 0])
+            answerable = slice(None) if (kind, name) == ("NaN", "draft") else sound
+            yield f"{kind} {name} row", replace(healthy, **{field: spoilt}), answerable
+    tokens = healthy.tokens.copy()
+    # Ids wrap to every token but 0 in code that takes them modulo V.
+    beyond = 1 + np.arange(len(tokens[::4])) % (healthy.vocab_size - 1)
+    tokens[::4, :, 0] = healthy.vocab_size + beyond[:, None]
+    yield "draft id beyond V", replace(healthy, tokens=tokens), sound
+
+
+def _complaint(
+    code: PlainCode, drafts: Drafts, generator: Any, answerable: Rows, *, may_refuse: bool
+) -> str | None:
+    """Return what is wrong with the emissions, None if nothing is."""
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            emissions = code(drafts, generator)
+    except SubjectRaisedError as error:
+        return None if may_refuse else str(error)
+    except ContractError as error:
+        return str(error)
+    return _outside_support(drafts, emissions, answerable)
+
+
+def _outside_support(drafts: Drafts, emissions: Emissions, answerable: Rows) -> str | None:
+    """Name the first emitted token that its target row, if that is a law, gives no probability.
+
+    The last token of an emission is judged by the row of its position: rows are those along a
+    path that it follows up to there.
+    """
+    rows, tokens = drafts.target_probs, emissions.tokens[:, None]
+    laws = np.isfinite(rows).all(axis=-1) & (rows >= 0).all(axis=-1) & (abs(rows.sum(axis=-1) - 1) < 1e-9)
+    emitted = np.arange(rows.shape[2]) < emissions.lengths[:, None, None]
+    mass = np.take_along_axis(rows, np.maximum(tokens, 0)[:, :, :, None], axis=3)[..., 0]
+    follows = np.pad(drafts.tokens == tokens[:, :, :-1], ((0, 0), (0, 0), (1, 0)), constant_values=True)
+    wrong = (emitted & laws & (mass == 0) & (np.cumprod(follows, axis=2) > 0)).any(axis=1)
+    judged = np.zeros(drafts.batch, dtype=bool)
+    judged[answerable] = True
+    wrong &= judged[:, None]
+    if not wrong.any():
+        return None
+    request, where = (int(i) for i in np.argwhere(wrong)[0])
+    return (
+        f"token {emissions.tokens[request, where]} of probability 0 at position {where} of request {request}"
+    )

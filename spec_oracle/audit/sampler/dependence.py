@@ -1,0 +1,255 @@
+"""Whether equal requests share randomness: with others of their call, of any distance, or of other calls.
+
+All requests are alike, so that their emissions are independent draws of one law whatever the rule, and what
+two of them share shows most: a uniform that is shared by requests with other thresholds is shared by equal
+ones. The tests are exact, see `spec_oracle.statistics.independence`, and share their rate evenly.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit.engine.toy_texts import decoded, unseeded
+from spec_oracle.audit.results import CheckResult, Status, failed, passed
+from spec_oracle.contracts import SubjectRaisedError
+from spec_oracle.contracts.steps import System
+from spec_oracle.statistics import split
+from spec_oracle.statistics.independence import (
+    coincidence_bound,
+    coincidence_p_value,
+    coincidences,
+    coupling_found_by_coincidences,
+    coupling_found_by_signs,
+    fair_coin_p_values,
+    fair_signs,
+    lagged_products,
+    log_evenness,
+)
+from verifiers import Drafts
+
+Ints: TypeAlias = NDArray[np.int64]
+Finding: TypeAlias = tuple[float, str]
+"""A p-value, and what it belongs to."""
+
+_DRAFT = np.array([[28, 20, 8, 8], [46, 6, 6, 6]]) / 64
+_TARGET = np.array([[19, 21, 12, 12], [25, 13, 13, 13], [16, 16, 16, 16]]) / 64
+"""Rows on which every built-in rule accepts, rejects and adds a bonus token to drafts 0, 0 and 1, 0: two
+emissions are equal with a probability below 0.2."""
+
+BUDGET_SHARE = 1 / 2
+"""Share of the budget that these tests may take in a check."""
+
+FAMILIES = 13
+"""Families of tests that share the rate of a design: four for each order of the outcomes, and one more."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """Calls to make: ``sizes`` of batches in turn, ``2 * half`` turns.
+
+    ``row`` and ``column`` are what it calls the turns, and the requests of a turn.
+    """
+
+    sizes: tuple[int, ...]
+    half: int
+    row: str = "call"
+    column: str = "request"
+
+    @property
+    def requests(self) -> int:
+        """What it costs."""
+        return 2 * self.half * sum(self.sizes)
+
+    @property
+    def size(self) -> str:
+        """The batch sizes of a turn, for people."""
+        return "+".join(map(str, self.sizes))
+
+    def __str__(self) -> str:
+        return f"{self.size} {self.column}s a {self.row}"
+
+    def within(self, share: float) -> "Design":
+        """Return the design with a share of its calls."""
+        return replace(self, half=int(self.half * share))
+
+
+Draw: TypeAlias = Callable[[Design], Ints]
+"""Makes the calls of a design; returns what they emit, int [2 half, C, L+1], padded with -1."""
+
+
+def equal_requests(batch: int, num_paths: int) -> Drafts:
+    """Return that many equal requests of two drafts; paths begin with 0 and 1 by turns."""
+    tokens = np.zeros((num_paths, 2), dtype=np.int64)
+    tokens[1::2, 0] = 1
+    arrays = (tokens, *(np.tile(rows, (num_paths, 1, 1)) for rows in (_DRAFT, _TARGET)))
+    return Drafts(*(np.broadcast_to(array, (batch, *array.shape)) for array in arrays))
+
+
+def independent(
+    draw: Draw, designs: Sequence[Design], alpha: float, *, affordable: float = math.inf
+) -> CheckResult:
+    """Judge emissions of equal requests, design by design, up to the first that shows dependence.
+
+    With fewer than their requests ``affordable`` all designs shrink alike. The detail names the smallest
+    couplings that would have been found, and what told nothing: batch sizes that the code is too slow for or
+    refuses with an exception. Emissions that are all alike leave the check open.
+    """
+    share = min(1.0, affordable / sum(design.requests for design in designs))
+    rate, draws = split(alpha, len(designs)), 0
+    found: dict[Design, dict[str, float]] = {}
+    mute, alike = [], []
+    for design in (design.within(share) for design in designs):
+        if design.half < 1:
+            mute.append(f"{design}: too slow")
+            continue
+        try:
+            outcomes = ordered(draw(design))
+        except SubjectRaisedError as error:
+            mute.append(f"{design}: {error}")
+            continue
+        draws += design.requests
+        p_value, what = min(findings(outcomes, design, rate))
+        if p_value <= rate:
+            return failed(f"{design}: {what}, p-value {p_value:.1e}", draws=draws, alpha=alpha)
+        couplings = smallest_couplings(outcomes, design, rate)
+        if min(couplings.values()) <= 1:
+            found[design] = couplings
+        elif (outcomes[0] == outcomes[0, 0, 0]).all():
+            alike.append(f"{design}: all of {design.requests} emissions are alike")
+        else:
+            mute.append(f"{design}: too few")
+    if alike or not found:
+        return CheckResult("", Status.INCONCLUSIVE, "; ".join(alike + mute), alpha, draws)
+    return passed("; ".join([_told(found), *mute]), draws=draws, alpha=alpha)
+
+
+def _told(found: Mapping[Design, Mapping[str, float]]) -> str:
+    """Say for every kind of pair from which coupling on it is found in all designs."""
+    pairs = next(iter(found.values()))
+    worst = {pair: max(couplings[pair] for couplings in found.values()) for pair in pairs}
+    told = ", ".join(f"{pair} {c:.2g}" if c <= 1 else f"{pair} none" for pair, c in worst.items())
+    sizes = ", ".join(design.size for design in found)
+    design = next(iter(found))
+    return f"{sizes} {design.column}s a {design.row}: nothing shared; smallest share that is found: {told}"
+
+
+def equal_calls(subject: Any, seed: int) -> Draw:
+    """Return what draws from a subject that has a ``code``, with one generator for all of its designs."""
+    generator = subject.code.generator(seed)
+    return _in_turn(lambda size: subject.code(equal_requests(size, subject.num_paths), generator).tokens)
+
+
+def sessions(system: System) -> Draw:
+    """Return what draws first steps of requests without seed; a session is a call."""
+    return _in_turn(lambda size: decoded(system, system.start(unseeded(size)), size, 1)[1][0].tokens)
+
+
+def _in_turn(emit: Callable[[int], Ints]) -> Draw:
+    def draw(design: Design) -> Ints:
+        turns = ([emit(size) for size in design.sizes] for _ in range(2 * design.half))
+        return np.stack([np.concatenate(turn) for turn in turns])
+
+    return draw
+
+
+def ordered(tokens: Ints) -> Ints:
+    """Return emissions [..., L+1] as numbers in three orders, int [3, ...].
+
+    By text, where those that share the first accept tests lie together; by the last token, for those that
+    share the draw of it; and by the last accept test: failed, not reached, passed.
+    """
+    base, width = int(tokens.max()) + 2, tokens.shape[-1]
+    lengths = (tokens >= 0).sum(axis=-1)
+    by_text = (tokens + 1) @ base ** np.arange(width)[::-1]
+    last = np.take_along_axis(tokens, lengths[..., None] - 1, axis=-1)[..., 0]
+    by_test = (lengths == width).astype(np.int64) - (lengths == width - 1)
+    return np.stack([by_text, last * (width + 1) + lengths, by_test])
+
+
+def findings(outcomes: Ints, design: Design, alpha: float) -> Iterator[Finding]:
+    """Yield the smallest p-value of each family of tests, times their number and that of the families.
+
+    ``outcomes`` int [3, 2 half, C] as `ordered` returns them.
+    """
+    for order in outcomes:
+        first, second = np.split(order, 2)
+        yield from ((FAMILIES * p, what) for p, what in _by_signs(fair_signs(first, second), design))
+        log_e, too_even = log_evenness(first, second)
+        what = f"counts over a {design.row} are too {'even' if too_even else 'uneven'}"
+        yield FAMILIES * math.exp(-max(log_e, 0.0)), what
+    equal = _by_coincidences(outcomes[0], design, alpha / FAMILIES)
+    yield from ((FAMILIES * p_value, what) for p_value, what in equal)
+
+
+def _by_signs(signs: NDArray[np.int8], design: Design) -> Iterator[Finding]:
+    """Yield the findings of distances: in a row, from later columns on, between rows, for single columns."""
+    rows, columns = signs.shape
+    starts = [0, *(2**k for k in range(2, columns.bit_length()) if 2**k < columns)]
+    lags = [tuple(found[0, 1:columns] for found in lagged_products(signs, start)) for start in starts]
+    p_value, (start, distance), sign = _smallest(*(np.stack(both) for both in zip(*lags, strict=True)))
+    where = f", the later one from number {starts[start]} on" if start else ""
+    yield p_value, f"{design.column}s {distance + 1} apart {sign}{where}"
+    if rows > 1:
+        sums, edges = (found[1:] for found in lagged_products(signs))
+        p_value, (later, shift), sign = _smallest(sums, edges)
+        apart = shift if shift < columns else shift - sums.shape[1]
+        yield p_value, f"{design.row}s {later + 1} apart {sign}, at {design.column}s {apart} apart"
+        sums, edges = (found[:, 1:, 0] for found in lagged_products(signs.T[..., None]))
+        p_value, (column, later), sign = _smallest(sums, edges)
+        yield p_value, f"{design.row}s {later + 1} apart {sign} at {design.column} {column}"
+
+
+def _smallest(sums: Ints, edges: Ints) -> tuple[float, tuple[int, ...], str]:
+    """Return the smallest p-value times the number of tests, where it is, and what the signs do there."""
+    p_values = fair_coin_p_values(sums, edges)
+    index = np.unravel_index(int(p_values.argmin()), p_values.shape)
+    tests = max(np.count_nonzero(edges), 1)
+    return (
+        float(p_values[index] * tests),
+        tuple(int(i) for i in index),
+        "agree" if sums[index] > 0 else "differ",
+    )
+
+
+def _by_coincidences(outcomes: Ints, design: Design, alpha: float) -> Iterator[Finding]:
+    """Yield the findings of two columns, and of rows that are half of them apart or more.
+
+    Pairs of rows so far apart are disjoint. The bound of a coincidence has the rate of one test.
+    """
+    rows, columns = outcomes.shape
+    tests = columns * (columns - 1) // 2 + rows // 2 + 1
+    bound = coincidence_bound(outcomes, alpha / tests)
+    equal = coincidences(outcomes)
+    one, other = np.unravel_index(int(equal.argmax()), equal.shape)
+    p_value = coincidence_p_value(int(equal[one, other]), rows, bound)
+    yield tests * p_value, f"{design.column}s {one} and {other} are equal too often"
+    for later in range(rows // 2, rows):
+        same = outcomes[later:] == outcomes[:-later]
+        p_value = coincidence_p_value(int(same.sum()), same.size, bound)
+        yield tests * p_value, f"{design.row}s {later} apart are equal too often"
+
+
+def smallest_couplings(outcomes: Ints, design: Design, alpha: float) -> dict[str, float]:
+    """Return the smallest couplings that `findings` finds with a probability of 0.999, infinite for none.
+
+    A coupling is the probability with which two requests share all their random numbers: those at one
+    distance in a row, of half of it at most; those of rows at one distance, likewise; a single pair of a row.
+    """
+    _, rows, columns = outcomes.shape
+    rate = alpha / FAMILIES
+    of_two = coupling_found_by_coincidences(
+        rows, outcomes[0], alpha=rate / (columns * (columns - 1) // 2 + rows // 2 + 1)
+    )
+    in_row = coupling_found_by_signs(
+        rows // 2 * (columns // 2), outcomes[0], alpha=rate / (columns * columns.bit_length())
+    )
+    of_rows = coupling_found_by_signs(rows // 4 * columns, outcomes[0], alpha=rate / (rows * columns))
+    return {
+        f"{design.column}s apart": min(in_row, of_two),
+        f"{design.row}s apart": of_rows,
+        f"two {design.column}s": of_two,
+    }

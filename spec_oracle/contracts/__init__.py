@@ -1,0 +1,34 @@
+"""The plain contract: how code that knows nothing of this project is called, and what it must return.
+
+    verify(draft_tokens, draft_probs, target_probs, generator) -> (tokens, num_accepted)
+
+One path: shapes [B, L], [B, L, V], [B, L+1, V]; several: a K axis after B. ``tokens`` int [B, L+1], the
+accepted prefix and one more token, padded with -1; ``num_accepted`` int [B]. Arrays are numpy, or torch
+tensors; the generator is of the same library, and using the global one instead is allowed. A function whose
+fourth parameter is called ``uniforms`` gets numbers from [0, 1) in its place, [B, L+1].
+"""
+
+from spec_oracle.contracts.calls import PlainCode, as_plain, make_generator, plain_arguments, raising
+from spec_oracle.contracts.sampler import (
+    ContractError,
+    Emissions,
+    PlainFunction,
+    SubjectRaisedError,
+    checked_emissions,
+)
+from spec_oracle.contracts.uniforms import drawing_uniforms, takes_uniforms
+
+__all__ = [
+    "ContractError",
+    "Emissions",
+    "PlainCode",
+    "PlainFunction",
+    "SubjectRaisedError",
+    "as_plain",
+    "checked_emissions",
+    "drawing_uniforms",
+    "make_generator",
+    "plain_arguments",
+    "raising",
+    "takes_uniforms",
+]

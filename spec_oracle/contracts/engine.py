@@ -1,0 +1,201 @@
+"""The system contract: a whole engine as its user sees it, prompts in and texts out.
+
+    class Engine:
+        def next_token_probs(self, context): ...                        # [V]
+        def generate(self, prompt, max_new_tokens, seed=None): ...      # the new token ids
+
+``next_token_probs`` is the law of plain decoding after the given token ids, temperature, filters, penalties
+and all other processors included. ``generate`` decodes speculatively; its text ends after a stop token, else
+after ``max_new_tokens`` tokens. What an engine may have besides:
+
+* ``vocab_size``, else the length of a row; ``stop_tokens``, ids; ``stop_sequences``, lists of ids: a text
+  ends as soon as it ends with one of them; ``prompts``, lists of ids to decode after, else ``[[0]]``;
+* ``generate_plain(prompt, max_new_tokens, seed=None)``: the same with speculation switched off;
+* ``drafted`` and ``accepted``: how many tokens the last generation drafted, and how many of these the target
+  accepted; or ``drafter``, a callable that drafts: its calls are then counted;
+* ``generate_batch(prompts, max_new_tokens, seeds)``: several texts decoded together;
+* ``start(prompt, max_new_tokens, seed=None)``: the same as ``generate`` step by step, a
+  `spec_oracle.contracts.steps.Session` of one request; ``rule``, the built-in verifier whose law of the
+  accepted length it declares, ``draft_length``, and ``draft_probs(context)``, the drafter's intended law [V].
+
+Whether generations keep state is seen on copies (`copy.deepcopy`) of the engine as it was before the first.
+"""
+
+import copy
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
+from unittest import mock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
+from spec_oracle.validation import is_whole
+
+Text: TypeAlias = tuple[int, ...]
+
+ROW_TOLERANCE = 1e-3
+"""How far a row may sum from one and still be the rounding of a law; it is rescaled."""
+
+
+class Engine(Protocol):
+    """What is asked of an engine; see the module for what it may have besides."""
+
+    def next_token_probs(self, context: Sequence[int]) -> Any:
+        """Return the law of plain decoding after these token ids, [V]."""
+        ...
+
+    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> Any:
+        """Return the new token ids of a text decoded speculatively."""
+        ...
+
+
+class NoLawError(SubjectRaisedError):
+    """What an engine says of itself is no law: nothing can be judged by it."""
+
+
+def is_engine(thing: Any) -> bool:
+    """Whether an object keeps the system contract, by its methods."""
+    return callable(getattr(thing, "next_token_probs", None)) and callable(getattr(thing, "generate", None))
+
+
+@dataclass(frozen=True, eq=False)
+class EngineCode:
+    """An engine as the checks call it: what it returns is checked, what it raises is a result.
+
+    Methods raise `ContractError` for what is no text, `NoLawError` for what is no row, `SubjectRaisedError`
+    when the engine raises.
+    ``unused`` is a copy that never generates, None where the engine cannot be copied.
+    """
+
+    engine: Any
+    unused: Any = field(init=False, repr=False)
+    _rows: dict[Text, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unused", copy_of(self.engine))
+
+    @cached_property
+    def vocab_size(self) -> int:
+        """Number of tokens, V."""
+        declared = getattr(self.engine, "vocab_size", None)
+        return int(declared) if declared is not None else self._length_of_a_row()
+
+    def _length_of_a_row(self) -> int:
+        with raising():
+            return len(self.engine.next_token_probs(list(self.prompts[0])))
+
+    @cached_property
+    def prompts(self) -> tuple[Text, ...]:
+        """The prompts after which it is judged."""
+        with raising():
+            listed = getattr(self.engine, "prompts", None)
+            prompts = tuple(tuple(int(token) for token in prompt) for prompt in listed or [[0]])
+        if not all(prompts):
+            raise ContractError("prompts: expected at least one token each")
+        return prompts
+
+    @cached_property
+    def endings(self) -> tuple[Text, ...]:
+        """What ends a text: stop tokens, as texts of one token, and stop sequences."""
+        with raising():
+            tokens = [(int(token),) for token in getattr(self.engine, "stop_tokens", None) or ()]
+            sequences = getattr(self.engine, "stop_sequences", None) or ()
+            return (*tokens, *(tuple(int(token) for token in some) for some in sequences))
+
+    def is_ended(self, text: Text) -> bool:
+        """Whether plain decoding stops here, whatever the length."""
+        return any(text[-len(ending) :] == ending for ending in self.endings)
+
+    def has(self, method: str) -> bool:
+        """Whether the engine has an optional method."""
+        return callable(getattr(self.engine, method, None))
+
+    @property
+    def takes_seeds(self) -> bool:
+        """Whether ``generate`` takes a seed."""
+        try:
+            return "seed" in inspect.signature(self.engine.generate).parameters
+        except (TypeError, ValueError):  # compiled code tells no signature
+            return True
+
+    def row(self, context: Text) -> NDArray[np.float64]:
+        """Return the law of the next token of plain decoding, float64 [V]."""
+        if context not in self._rows:
+            self._rows[context] = self._checked_row("next_token_probs", context)
+        return self._rows[context]
+
+    def draft_row(self, context: Text) -> NDArray[np.float64]:
+        """Return the law that the drafter is meant to have, float64 [V]."""
+        return self._checked_row("draft_probs", context)
+
+    def _checked_row(self, method: str, context: Text) -> NDArray[np.float64]:
+        with raising():
+            returned = getattr(self.engine, method)(list(context))
+            row = np.asarray(returned.detach().cpu() if hasattr(returned, "detach") else returned, np.float64)
+        if row.shape != (self.vocab_size,):
+            raise NoLawError(f"{method}: shape {row.shape} after {context}, expected {(self.vocab_size,)}")
+        if not (np.isfinite(row) & (row >= 0)).all() or abs(row.sum() - 1) > ROW_TOLERANCE:
+            raise NoLawError(f"{method}: {_short(row.tolist())} after {context} is no law")
+        law: NDArray[np.float64] = row / row.sum()
+        return law
+
+    def generated(self, prompt: Text, tokens: int, seed: int | None = None) -> Text:
+        """Return the new tokens of a text of at most ``tokens``."""
+        with raising():
+            keywords = {"seed": seed} if self.takes_seeds else {}
+            returned = as_list(self.engine.generate(list(prompt), tokens, **keywords))
+        return self.checked(returned, tokens)
+
+    def checked(self, returned: Any, tokens: int, method: str = "generate") -> Text:
+        """Return what a generation of at most ``tokens`` tokens came to, if it can be a text."""
+        if not all(is_whole(token) for token in returned):
+            raise ContractError(f"{method}: expected whole token ids, got {_short(returned)}")
+        text = tuple(int(token) for token in returned)
+        foreign = [token for token in text if not 0 <= token < self.vocab_size]
+        if foreign:
+            raise ContractError(f"{method}: token {foreign[0]} is outside 0..{self.vocab_size - 1}")
+        if len(text) > tokens:
+            raise ContractError(f"{method}: returned {len(text)} tokens for max_new_tokens {tokens}")
+        return text
+
+
+def copy_of(engine: Any) -> Any:
+    """Return a copy of an engine, None where it cannot be copied; parameters of torch modules are shared."""
+    try:
+        with _shared_parameters():
+            return copy.deepcopy(engine)
+    except Exception:  # noqa: BLE001  # whatever it holds may refuse
+        return None
+
+
+def as_list(returned: Any) -> list[Any]:
+    """Return the tokens of a text as a list, whether it came as a list, an array, or a tensor."""
+    if returned is None or isinstance(returned, str | bytes | dict):
+        raise ContractError(f"generate: expected a list of token ids, got {_short(returned)}")
+    listed = returned.tolist() if hasattr(returned, "tolist") else returned
+    try:
+        return list(listed)
+    except TypeError:
+        raise ContractError(f"generate: expected a list of token ids, got {_short(returned)}") from None
+
+
+@contextmanager
+def _shared_parameters() -> Iterator[None]:
+    """Let copies share the parameters of torch modules, which generations do not change."""
+    if "torch" not in sys.modules:
+        yield
+        return
+    itself: Callable[[Any, Any], Any] = lambda parameter, memo: parameter  # noqa: E731, ARG005
+    with mock.patch.object(sys.modules["torch"].nn.Parameter, "__deepcopy__", itself):
+        yield
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return f"{text[:77]}..." if len(text) > 80 else text

@@ -1,1 +1,0 @@
-"""Running servers over HTTP: requests, the APIs they speak, and the law of plain decoding as they show it."""

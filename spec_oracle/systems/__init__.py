@@ -1,1 +1,0 @@
-"""Whole decoding systems as seen from outside."""
