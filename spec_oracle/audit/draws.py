@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.contracts import PlainCode
+from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact import Gap
 from spec_oracle.exact.arithmetic import arithmetic
 from spec_oracle.exact.call import DraftTable
@@ -118,7 +118,7 @@ class Sample:
 class Sampler:
     """Draws from code under test; every call advances its own random streams."""
 
-    code: PlainCode
+    code: SamplerCode
     seed: int
     seconds: float = field(default=0.0, init=False)
     draws: int = field(default=0, init=False)

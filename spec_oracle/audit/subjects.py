@@ -20,7 +20,7 @@ from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.server.subject import ServerSubject
 from spec_oracle.audit.verifier.subject import VerifierSubject
-from spec_oracle.contracts import PlainCode, raising, takes_uniforms
+from spec_oracle.contracts import SamplerCode, raising, takes_uniforms
 from spec_oracle.contracts.engine import EngineCode, is_engine
 from spec_oracle.errors import InvalidInputError, unknown
 from verifiers import Drafting, drafting_of
@@ -155,7 +155,7 @@ def of_engine(name: str) -> Subject:
         return SamplerSubject(name, engine.with_uniforms, facts, array="torch")
     return SamplerSubject(
         name,
-        PlainCode(engine.verify, "torch"),
+        SamplerCode(engine.verify, "torch"),
         facts,
         follow="exact" in known.origin.evidence,
         raced=engine.raced,
@@ -196,7 +196,7 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
         if num_paths not in (None, 1):
             raise InvalidInputError(f"num_paths: {name!r} takes uniforms, so it is handed one path")
         return SamplerSubject(name, thing, array=array)
-    return SamplerSubject(name, PlainCode(thing, array), num_paths=num_paths or 1)
+    return SamplerSubject(name, SamplerCode(thing, array), num_paths=num_paths or 1)
 
 
 def of_engines(name: str, made: Mapping[str, Any], facts: Facts = NOTHING_DECLARED) -> EngineSubject:

@@ -8,11 +8,11 @@ tensors; the generator is of the same library, and using the global one instead 
 fourth parameter is called ``uniforms`` gets numbers from [0, 1) in its place, [B, L+1].
 """
 
-from spec_oracle.contracts.calls import PlainCode, as_plain, make_generator, plain_arguments, raising
+from spec_oracle.contracts.calls import SamplerCode, as_sampler, make_generator, contract_arguments, raising
 from spec_oracle.contracts.sampler import (
     ContractError,
     Emissions,
-    PlainFunction,
+    SamplerFunction,
     SubjectRaisedError,
     checked_emissions,
 )
@@ -21,14 +21,14 @@ from spec_oracle.contracts.uniforms import drawing_uniforms, takes_uniforms
 __all__ = [
     "ContractError",
     "Emissions",
-    "PlainCode",
-    "PlainFunction",
+    "SamplerCode",
+    "SamplerFunction",
     "SubjectRaisedError",
-    "as_plain",
+    "as_sampler",
     "checked_emissions",
     "drawing_uniforms",
     "make_generator",
-    "plain_arguments",
+    "contract_arguments",
     "raising",
     "takes_uniforms",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.contracts.sampler import Emissions, PlainFunction, SubjectRaisedError, checked_emissions
+from spec_oracle.contracts.sampler import Emissions, SamplerFunction, SubjectRaisedError, checked_emissions
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from verifiers import AnyVerifier, Drafts, StatefulVerifier, numpy_decisions, torch_decisions
 
@@ -21,13 +21,13 @@ NO_OPTIONS: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class PlainCode:
+class SamplerCode:
     """A function of the plain contract, the library ``array`` whose arrays it takes, and the form of these.
 
     ``dtype`` is the type of the rows, ``ids`` that of the drafted tokens, ``layout`` one of `LAYOUTS`.
     """
 
-    function: PlainFunction
+    function: SamplerFunction
     array: str = "numpy"
     dtype: str = "float64"
     ids: str = "int64"
@@ -42,7 +42,7 @@ class PlainCode:
         Raises `ContractError` for tokens or lengths that are no emission, `SubjectRaisedError` when the
         function itself raises.
         """
-        tokens, draft, target = (self.handed(array) for array in plain_arguments(drafts))
+        tokens, draft, target = (self.handed(array) for array in contract_arguments(drafts))
         if isinstance(randomness, np.ndarray):
             # Uniforms keep their type, whatever the rows come in.
             randomness = to_library(np.ascontiguousarray(randomness), self.array)
@@ -66,7 +66,7 @@ class Handed:
     The memory is the same every time: at full vocabularies new memory costs more than a call.
     """
 
-    def __init__(self, code: PlainCode, array: NDArray[Any]) -> None:
+    def __init__(self, code: SamplerCode, array: NDArray[Any]) -> None:
         form = code.dtype if array.dtype.kind == "f" else code.ids if array.dtype == np.int64 else ""
         converted = to_library(array, code.array, form)
         self._base, self._view = _laid_out(converted, code.layout)
@@ -109,7 +109,7 @@ def raising() -> Iterator[None]:
         raise SubjectRaisedError(f"raised {type(error).__name__}: {error}") from error
 
 
-def plain_arguments(drafts: Drafts) -> tuple[NDArray[Any], ...]:
+def contract_arguments(drafts: Drafts) -> tuple[NDArray[Any], ...]:
     """Return tokens, draft rows and target rows; a single path has no axis of paths."""
     arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
     return tuple(array[:, 0] for array in arrays) if drafts.num_paths == 1 else arrays
@@ -170,7 +170,7 @@ def to_library(array: NDArray[Any], library: str, dtype: str = "") -> Any:
     return array.astype(dtype) if dtype else array.copy()
 
 
-def as_plain(verifier: AnyVerifier) -> PlainFunction:
+def as_sampler(verifier: AnyVerifier) -> SamplerFunction:
     """Return a verifier as a function of the plain contract, sampling with the generator it is handed."""
     if isinstance(verifier, StatefulVerifier):
         raise InvalidInputError("verifier: one that carries a state does not fit the plain contract")

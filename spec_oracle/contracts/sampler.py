@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spec_oracle.errors import SpecOracleError
 from verifiers import Drafts
 
-PlainFunction: TypeAlias = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
+SamplerFunction: TypeAlias = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
 """(draft_tokens, draft_probs, target_probs, generator) -> (tokens, num_accepted)."""
 
 

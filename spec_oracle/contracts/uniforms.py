@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spec_oracle.contracts.sampler import PlainFunction
+from spec_oracle.contracts.sampler import SamplerFunction
 
 
 def takes_uniforms(function: Callable[..., Any]) -> bool:
@@ -18,7 +18,7 @@ def takes_uniforms(function: Callable[..., Any]) -> bool:
     return parameters[3:4] == ["uniforms"]
 
 
-def drawing_uniforms(function: PlainFunction) -> PlainFunction:
+def drawing_uniforms(function: SamplerFunction) -> SamplerFunction:
     """Return code that takes uniforms as a function of the plain contract: the generator draws them."""
 
     def verify(tokens: Any, draft: Any, target: Any, generator: Any) -> tuple[Any, Any]:

@@ -28,7 +28,7 @@ from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.resolve import of_engines
 from spec_oracle.audit.subjects.system import SystemSubject
-from spec_oracle.contracts import PlainCode, SubjectRaisedError, as_plain
+from spec_oracle.contracts import SamplerCode, SubjectRaisedError, as_sampler
 from spec_oracle.contracts.engine import as_list
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
@@ -80,9 +80,9 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
         bench = replace(bench, tokens=ENGINE_TOKENS, budget=ENGINE_SECONDS)
         engine = of_engines(specimen.name, {"": specimen.engine()}, facts)
         return {**_checks(engine, bench), YARDSTICK: partial(_first_token_of_engine, engine, bench)}
-    function = as_plain(specimen.verifier) if specimen.verifier is not None else specimen.function
+    function = as_sampler(specimen.verifier) if specimen.verifier is not None else specimen.function
     assert function is not None
-    code = PlainCode(function, specimen.array)
+    code = SamplerCode(function, specimen.array)
     law_of: Callable[[Instance], EmissionLaw] = partial(intercepted_law, code)
     if specimen.verifier is not None:
         law_of = partial(emission_law, specimen.verifier)
@@ -116,7 +116,7 @@ def _exact(law_of: Callable[[Instance], EmissionLaw], seed: int) -> CheckResult:
     return CheckResult(EXACT, status, f"total variation {worst:.3g}", total_variation=worst)
 
 
-def _screening(code: PlainCode, bench: Bench) -> CheckResult:
+def _screening(code: SamplerCode, bench: Bench) -> CheckResult:
     """Judge the law of one call by the screening of an audit that samples."""
     alpha = bench.alpha * float(CHECKS["joint"].share)
 
@@ -128,7 +128,7 @@ def _screening(code: PlainCode, bench: Bench) -> CheckResult:
     return settled(screen)
 
 
-def _first_token_of_function(code: PlainCode, bench: Bench) -> CheckResult:
+def _first_token_of_function(code: SamplerCode, bench: Bench) -> CheckResult:
     """Test the first token by chi-square: what most projects have, on a toy with a row for every prefix."""
     instance = bench.toys(1)["flat"]
     drafts = sampled_drafts(instance, YARDSTICK_DRAWS, checks_own_rng(bench.seed))

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from spec_oracle.contracts import PlainFunction
+from spec_oracle.contracts import SamplerFunction
 from spec_oracle.specimens.foreign.rows import Array, token_by_request
 from spec_oracle.specimens.foreign.uniforms import token_by_uniforms
 from spec_oracle.specimens.specimen import specimen
@@ -20,19 +20,19 @@ Uniforms: TypeAlias = Callable[[Any, tuple[int, int]], Array]
 """(generator, (B, L+1)) -> uniforms."""
 
 
-def from_uniforms(draw: Uniforms) -> PlainFunction:
+def from_uniforms(draw: Uniforms) -> SamplerFunction:
     """Return the token rule by these uniforms: one for each draft, the last for the token that follows."""
     return lambda x, q, p, generator: token_by_uniforms(
         x, q, p, draw(generator, (len(x), x.shape[1] + 1)), dtype=np.float64
     )
 
 
-def made(make: Callable[[], Uniforms]) -> PlainFunction:
+def made(make: Callable[[], Uniforms]) -> SamplerFunction:
     """Return the token rule by uniforms that remember."""
     return from_uniforms(make())
 
 
-def shared(index: Callable[[Ints], Ints]) -> PlainFunction:
+def shared(index: Callable[[Ints], Ints]) -> SamplerFunction:
     """Return the token rule in which request b decides by the uniforms of request ``index(b)``."""
     return from_uniforms(lambda generator, shape: generator.random(shape)[index(np.arange(shape[0]))])
 
@@ -146,7 +146,7 @@ def graph_of_33_replays() -> Uniforms:
 
 
 @specimen("C12", "calls", rule="token", function=lambda make: make())
-def result_of_the_call_before_the_last() -> PlainFunction:
+def result_of_the_call_before_the_last() -> SamplerFunction:
     """The same requests get the result that they got in the call before the last, half of the time."""
     last: deque[tuple[tuple[Array, ...], tuple[Array, Array]]] = deque(maxlen=2)
     calls = 0

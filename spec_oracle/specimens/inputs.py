@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from spec_oracle.contracts import PlainFunction
+from spec_oracle.contracts import SamplerFunction
 from spec_oracle.specimens.foreign.rows import (
     Array,
     by_accept,
@@ -86,7 +86,7 @@ def draft_token_overwritten(x: Array, q: Array, p: Array, generator: Any) -> tup
 
 
 @specimen("D7", "calls", rule="token", function=lambda make: make())
-def stale_draft_buffer() -> PlainFunction:
+def stale_draft_buffer() -> SamplerFunction:
     """The buffer that q is read from holds the call before."""
     buffer: Array = None
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import verifiers
-from spec_oracle.contracts import PlainFunction
+from spec_oracle.contracts import SamplerFunction
 from spec_oracle.contracts.engine import Engine
 from spec_oracle.contracts.steps import SystemFactory
 from spec_oracle.errors import InvalidInputError
@@ -46,7 +46,7 @@ class Specimen:
     defect: str
     killers: tuple[str, ...] = ()
     verifier: AnyVerifier | None = None
-    function: PlainFunction | None = None
+    function: SamplerFunction | None = None
     system: SystemFactory | None = None
     engine: Callable[[], Engine] | None = None
     array: str = "numpy"
@@ -102,7 +102,7 @@ def specimen(
     catalogue_id: str,
     *killers: str,
     verifier: Callable[[Any], AnyVerifier] | None = None,
-    function: Callable[[Any], PlainFunction] | None = None,
+    function: Callable[[Any], SamplerFunction] | None = None,
     system: Callable[[Any], SystemFactory] | None = None,
     engine: Callable[[Any], Callable[[], Engine]] | None = None,
     array: str = "numpy",

@@ -30,7 +30,7 @@ from spec_oracle.audit.panel import panel
 from spec_oracle.audit.sampler.dependence import Design
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.system import SystemSubject
-from spec_oracle.contracts import PlainCode
+from spec_oracle.contracts import SamplerCode
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.specimens.toy_system import toy_system
 from spec_oracle.statistics import EProcess, goodness_of_fit_by_e_process, goodness_of_fit_by_g
@@ -129,7 +129,7 @@ def token_rule(tokens, draft, target, generator):
     return np.where(position == tau[:, None], extra[:, None], emitted), tau
 
 
-TOKEN = FunctionSubject("token", PlainCode(token_rule), Facts(rule_at=lambda _: "token"), follow=False)
+TOKEN = FunctionSubject("token", SamplerCode(token_rule), Facts(rule_at=lambda _: "token"), follow=False)
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def test_ten_thousand_null_audits_raise_few_alarms():
 )
 def test_the_same_audit_raises_alarms_on_faulty_code(name, checks):
     """Polarity: what a null audit passes is failed where drafts are not tested, or requests are not apart."""
-    faulty = replace(TOKEN, code=PlainCode(specimens()[name].function))
+    faulty = replace(TOKEN, code=SamplerCode(specimens()[name].function))
     assert checks <= set(null_audit(0, 1e-2, faulty))
 
 

@@ -9,9 +9,9 @@ pytest_plugins = ["pytester"]
 SAMPLERS = """
 import numpy as np
 import verifiers
-from spec_oracle.contracts import as_plain
+from spec_oracle.contracts import as_sampler
 
-right = as_plain(verifiers.get("token"))
+right = as_sampler(verifiers.get("token"))
 
 def wrong(tokens, draft_probs, target_probs, generator):
     bonus = np.array([generator.choice(len(rows[-1]), p=rows[-1]) for rows in target_probs])

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from spec_oracle.contracts.calls import Handed, PlainCode, plain_arguments, raising
+from spec_oracle.contracts.calls import Handed, SamplerCode, contract_arguments, raising
 from spec_oracle.contracts.sampler import checked_emissions
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.conditional import ConditionalLaw, Leaves
@@ -35,7 +35,7 @@ class _NotATokenError(SpecOracleError):
 
 
 def law_after(
-    code: PlainCode,
+    code: SamplerCode,
     drafts: Drafts,
     request: int = 0,
     *,
@@ -50,7 +50,7 @@ def law_after(
     `enumerate_calls`, `ContractError` for what is no emission, `SubjectRaisedError` when the code raises
     while its random numbers are followed.
     """
-    inputs = [Handed(code, array) for array in plain_arguments(drafts)]
+    inputs = [Handed(code, array) for array in contract_arguments(drafts)]
 
     def call() -> Any:
         tokens, draft, target = (given.fresh() for given in inputs)
@@ -80,7 +80,7 @@ def law_after(
     return leaves.law
 
 
-def _generator(code: PlainCode) -> Any:
+def _generator(code: SamplerCode) -> Any:
     """Return a generator of the library whose draws are enumerated."""
     if code.array == "numpy":
         return EnumeratedGenerator()

@@ -17,7 +17,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, failed, passed
-from spec_oracle.contracts import ContractError, Emissions, PlainCode, SubjectRaisedError
+from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.exact.interception.edge_draws import edge_draws
 from verifiers import Drafts
 
@@ -137,7 +137,7 @@ def _cases(healthy: Drafts) -> Iterator[tuple[str, Drafts, Rows]]:
 
 
 def _complaint(
-    code: PlainCode, drafts: Drafts, generator: Any, answerable: Rows, *, may_refuse: bool
+    code: SamplerCode, drafts: Drafts, generator: Any, answerable: Rows, *, may_refuse: bool
 ) -> str | None:
     """Return what is wrong with the emissions, None if nothing is."""
     try:

@@ -14,7 +14,7 @@ from spec_oracle.audit.sampler.dependence import BUDGET_SHARE, Design, equal_cal
 from spec_oracle.audit.sampler.mixed_batch import mixed_batch, options_of
 from spec_oracle.audit.sampler.row_by_row import beside_rule
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.contracts import PlainCode
+from spec_oracle.contracts import SamplerCode
 from spec_oracle.statistics import homogeneity_p_value
 from spec_oracle.toy import Instance
 from spec_oracle.toy.contexts import after_tokens, first_of_depth
@@ -80,7 +80,7 @@ def batch(subject: Any, context: Context) -> CheckResult:
     return first_failure(alpha, *parts)
 
 
-def _alone_and_among_mates(code: PlainCode, instance: Instance, alpha: float, seed: int) -> CheckResult:
+def _alone_and_among_mates(code: SamplerCode, instance: Instance, alpha: float, seed: int) -> CheckResult:
     """Compare the texts of a request alone with its texts among odd mates, in a new order every time."""
     rng, generator = checks_own_rng(seed), code.generator(seed)
     request = sampled_drafts(instance, 1, rng)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.sampler.coins import BY_COINS, CoinRule, by_coins
-from spec_oracle.contracts import PlainCode
+from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact.replay import LARGEST_UNIFORM
 from spec_oracle.toy import Instance
 from verifiers import Drafts
@@ -60,7 +60,7 @@ def _twice(drafts: Drafts, chosen: NDArray[np.bool_]) -> Drafts:
     return Drafts(*(np.concatenate([array[chosen]] * 2) for array in arrays))
 
 
-def difference_at_breakpoints(code: PlainCode, rule: str, instance: Instance, count: int, seed: int) -> str:
+def difference_at_breakpoints(code: SamplerCode, rule: str, instance: Instance, count: int, seed: int) -> str:
     """Say where the code and a rule of `BY_COINS` differ beside a breakpoint; "" if nowhere."""
     drafts, uniforms = breakpoint_rows(BY_COINS[rule], instance, count, np.random.default_rng([seed, 3]))
     found, expected = code(drafts, uniforms), by_coins(BY_COINS[rule], drafts, uniforms)

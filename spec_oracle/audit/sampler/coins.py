@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.contracts import Emissions, checked_emissions, plain_arguments
+from spec_oracle.contracts import Emissions, checked_emissions, contract_arguments
 from verifiers import Drafts
 from verifiers.parts.block_path import block_weights, stop_chances
 from verifiers.parts.residual import acceptance_ratios, residual
@@ -61,7 +61,7 @@ BY_COINS: Final[dict[str, CoinRule]] = {name: partial(_by_inversion, name) for n
 
 def by_coins(rule: CoinRule, drafts: Drafts, uniforms: Array) -> Emissions:
     """Verify drafts of one path by a rule of `BY_COINS`."""
-    tokens, draft, target = plain_arguments(drafts)
+    tokens, draft, target = contract_arguments(drafts)
     return checked_emissions(rule(tokens, draft, target, uniforms), drafts)
 
 
@@ -73,7 +73,7 @@ def by_race(
     ``coins`` [B, L]; ``times_at(tau)`` are standard exponential times [B, V]. Code that is not given the
     draft's rows takes the draft for certain.
     """
-    tokens, rows, target = plain_arguments(drafts)
+    tokens, rows, target = contract_arguments(drafts)
     draft = rows if reads_draft else np.eye(drafts.vocab_size)[tokens]
     tau, scale = _STOPS[rule](tokens, draft, target, coins)
     speeds = weights_after(draft, target, tau, scale) / times_at(tau)

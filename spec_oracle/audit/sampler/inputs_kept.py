@@ -9,7 +9,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, failed, passed
-from spec_oracle.contracts import plain_arguments, raising
+from spec_oracle.contracts import contract_arguments, raising
 
 REQUESTS = 64
 
@@ -19,7 +19,7 @@ def inputs_kept(subject: Any, context: Context) -> CheckResult:
     """Compare the arrays before and after; no error rate, one change proves it."""
     del alpha
     toy = panel(3, 3, subject.num_paths, context.seed)["flat"]
-    before = plain_arguments(sampled_drafts(toy, REQUESTS, checks_own_rng(context.seed)))
+    before = contract_arguments(sampled_drafts(toy, REQUESTS, checks_own_rng(context.seed)))
     handed = [subject.code.handed(array) for array in before]
     with raising():
         subject.code.function(*handed, subject.code.generator(context.seed))

@@ -27,7 +27,7 @@ from spec_oracle.audit.results import (
     never_happened,
     scope_of,
 )
-from spec_oracle.contracts import PlainCode
+from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.replay import replayed_law
 from spec_oracle.statistics import split
@@ -61,7 +61,7 @@ class IntegratedLaw:
 
 
 def integrated_law(
-    code: PlainCode, instance: Instance, *, alpha: float, seed: int, probes: int = _PROBES
+    code: SamplerCode, instance: Instance, *, alpha: float, seed: int, probes: int = _PROBES
 ) -> IntegratedLaw:
     """Integrate the emission law over the uniforms, draft by draft; the bound holds at confidence 1 - alpha.
 
@@ -97,7 +97,7 @@ def repeated(drafts: Drafts, count: int) -> Drafts:
     return Drafts(*(np.repeat(array, count, axis=0) for array in arrays))
 
 
-def integrated(code: PlainCode, facts: Facts, context: Context, alpha: float) -> Findings:
+def integrated(code: SamplerCode, facts: Facts, context: Context, alpha: float) -> Findings:
     """Integrate on every instance of the context and judge: lossy, lossless, or too close to tell.
 
     Raises `NoEvidenceError` when that would take more time than the context allows.
@@ -133,7 +133,7 @@ def integrated(code: PlainCode, facts: Facts, context: Context, alpha: float) ->
     )
 
 
-def _require_affordable(code: PlainCode, instances: Mapping[str, Instance], context: Context) -> None:
+def _require_affordable(code: SamplerCode, instances: Mapping[str, Instance], context: Context) -> None:
     rng = np.random.default_rng(context.seed)
     first = next(iter(instances.values()))
     pace = 0.0

@@ -15,7 +15,7 @@ from scipy import stats
 from spec_oracle.audit.draws import checks_own_rng
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.sampling import watched
-from spec_oracle.contracts import PlainCode
+from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact.drafting import next_draft_law
 from verifiers import Drafting, Drafts
 from verifiers.sampling import invert_cdf
@@ -30,7 +30,7 @@ REQUESTS = 64
 DRAWS = ROUNDS * REQUESTS
 
 
-def tokens_by_ratio(code: PlainCode, paths: Paths, alpha: float, seed: int) -> CheckResult:
+def tokens_by_ratio(code: SamplerCode, paths: Paths, alpha: float, seed: int) -> CheckResult:
     """Judge the first token of one draft on Zipf-like rows, by groups of tokens."""
     rng, generator = checks_own_rng(seed), code.generator(seed)
     target, draft = (_zipf_row(rng) for _ in range(2))
@@ -44,7 +44,7 @@ def tokens_by_ratio(code: PlainCode, paths: Paths, alpha: float, seed: int) -> C
     return watched(f"first token of {VOCABULARY}", [_normalised(law)], rounds(), alpha=alpha)
 
 
-def equal_tokens(code: PlainCode, paths: Paths, alpha: float, seed: int) -> CheckResult:
+def equal_tokens(code: SamplerCode, paths: Paths, alpha: float, seed: int) -> CheckResult:
     """Judge whether draws from equally likely tokens coincide as rarely as they should.
 
     Draw i coincides with an earlier one with probability i / V at most, whatever came before. The number of
@@ -70,7 +70,7 @@ def equal_tokens(code: PlainCode, paths: Paths, alpha: float, seed: int) -> Chec
 
 
 def _first_tokens(
-    code: PlainCode,
+    code: SamplerCode,
     paths: Paths,
     rows: tuple[NDArray[np.float64], NDArray[np.float64]],
     generator: Any,

@@ -12,7 +12,7 @@ from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.sampler.large_vocabulary import DRAWS as DRAWS_OF_EQUAL_TOKENS
 from spec_oracle.audit.sampler.large_vocabulary import equal_tokens
 from spec_oracle.audit.sampling import watched
-from spec_oracle.contracts import PlainCode
+from spec_oracle.contracts import SamplerCode
 from spec_oracle.statistics import split
 from spec_oracle.toy import Instance
 from verifiers import Drafting
@@ -29,7 +29,7 @@ DRAWS = ROUNDS * REQUESTS + DRAWS_OF_EQUAL_TOKENS
 
 
 def low_precision(
-    code: PlainCode, instance: Instance, drafting: Drafting, alpha: float, seed: int
+    code: SamplerCode, instance: Instance, drafting: Drafting, alpha: float, seed: int
 ) -> CheckResult:
     """Judge code in every type on a toy and on a large vocabulary.
 
@@ -53,7 +53,7 @@ def low_precision(
 
 
 def _in_one_type(
-    code: PlainCode, instance: Instance, drafting: Drafting, alpha: float, seed: int
+    code: SamplerCode, instance: Instance, drafting: Drafting, alpha: float, seed: int
 ) -> CheckResult:
     def texts(rate: float) -> CheckResult:
         rng, generator = checks_own_rng(seed), code.generator(seed)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spec_oracle.audit.draws import checks_own_rng, extended_cells, sampled_drafts
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.sampling import watched
-from spec_oracle.contracts import ContractError, Emissions, PlainCode
+from spec_oracle.contracts import ContractError, Emissions, SamplerCode
 from spec_oracle.toy import Instance
 from verifiers import Drafts
 
@@ -23,7 +23,7 @@ OPTIONS = ("draft_lengths", "is_greedy")
 ROUNDS = 6
 
 
-def options_of(code: PlainCode) -> tuple[str, ...]:
+def options_of(code: SamplerCode) -> tuple[str, ...]:
     """Return the optional parameters that the function has."""
     try:
         parameters = inspect.signature(code.function).parameters
@@ -32,7 +32,7 @@ def options_of(code: PlainCode) -> tuple[str, ...]:
     return tuple(name for name in OPTIONS if name in parameters)
 
 
-def mixed_batch(code: PlainCode, instance: Instance, requests: int, alpha: float, seed: int) -> CheckResult:
+def mixed_batch(code: SamplerCode, instance: Instance, requests: int, alpha: float, seed: int) -> CheckResult:
     """Judge the texts of ``requests`` in mixed batches: sampled ones by the target's law, greedy ones each.
 
     For functions with `options_of` only.

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.draws import checks_own_rng, extended_cells, sampled_drafts
-from spec_oracle.contracts import PlainCode
+from spec_oracle.contracts import SamplerCode
 from spec_oracle.toy import Instance
 
 
 class PairToy:
     """The toy on which code is called twice: an instance for either text of a pair."""
 
-    def __init__(self, code: PlainCode, instances: tuple[Instance, Instance], seed: int) -> None:
+    def __init__(self, code: SamplerCode, instances: tuple[Instance, Instance], seed: int) -> None:
         self._code = code
         self._instances = instances
         self._rng = checks_own_rng(seed)

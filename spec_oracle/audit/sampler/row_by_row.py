@@ -37,10 +37,10 @@ from spec_oracle.audit.sampler.coins import BY_COINS, by_coins
 from spec_oracle.contracts import (
     ContractError,
     Emissions,
-    PlainCode,
+    SamplerCode,
     SubjectRaisedError,
     checked_emissions,
-    plain_arguments,
+    contract_arguments,
     raising,
 )
 from spec_oracle.contracts.calls import to_library
@@ -56,14 +56,14 @@ _BREAKPOINTS = 40
 
 
 def called_with(call: Callable[..., Any], drafts: Drafts, *noise: NDArray[Any]) -> Emissions:
-    """Verify numpy drafts of one path by torch code that is handed its noise; errors as `PlainCode`."""
-    given = (*plain_arguments(drafts), *noise)
+    """Verify numpy drafts of one path by torch code that is handed its noise; errors as `SamplerCode`."""
+    given = (*contract_arguments(drafts), *noise)
     with raising():
         returned = call(*(to_library(np.ascontiguousarray(array), "torch") for array in given))
     return checked_emissions(returned, drafts)
 
 
-def pair_by_coins(code: PlainCode, rule: str) -> Pair:
+def pair_by_coins(code: SamplerCode, rule: str) -> Pair:
     """Return the pair of code that takes its uniforms and a rule of `BY_COINS`."""
 
     def pair(drafts: Drafts, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
@@ -73,7 +73,7 @@ def pair_by_coins(code: PlainCode, rule: str) -> Pair:
     return pair
 
 
-def fitting_rule(code: PlainCode, instance: Instance, seed: int) -> str | None:
+def fitting_rule(code: SamplerCode, instance: Instance, seed: int) -> str | None:
     """Return the first rule of `BY_COINS` that agrees with the code in a few rows, if one does."""
     for name in BY_COINS:
         rows = PairedRows(instance)
@@ -135,7 +135,7 @@ class PairedRows:
         return float(min([1.0, *(pvalue * len(code) for pvalue in tests)]))
 
 
-def row_by_row(code: PlainCode, facts: Facts, context: Context, alpha: float) -> Findings:
+def row_by_row(code: SamplerCode, facts: Facts, context: Context, alpha: float) -> Findings:
     """Compare code that takes its uniforms with a rule of `BY_COINS`: the declared one, or one that fits.
 
     Raises `NoEvidenceError` where none does.

@@ -22,7 +22,7 @@ from spec_oracle.audit.results import (
     never_happened,
     scope_of,
 )
-from spec_oracle.contracts import PlainCode
+from spec_oracle.contracts import SamplerCode
 from spec_oracle.statistics import (
     EProcess,
     GoodnessOfFit,
@@ -42,7 +42,7 @@ SCREENING_SHARE = 0.25
 _PILOT = 16
 
 
-def sampled(code: PlainCode, context: Context, alpha: float, num_paths: int) -> Findings:
+def sampled(code: SamplerCode, context: Context, alpha: float, num_paths: int) -> Findings:
     """Sample the extended law of one call on every instance of the context, within its budget."""
     instances = context.toys(num_paths)
     half = split(alpha, 2)

@@ -11,7 +11,7 @@ from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, failed, passed
 from spec_oracle.audit.sampler import large_vocabulary, low_precision
 from spec_oracle.audit.sampling import watched
-from spec_oracle.contracts import PlainCode
+from spec_oracle.contracts import SamplerCode
 from verifiers import Drafts
 
 SWEPT_VOCABULARY = 1003
@@ -34,7 +34,7 @@ def scale(subject: Any, context: Context) -> CheckResult:
     )
 
 
-def _every_id(code: PlainCode, paths: int, seed: int) -> CheckResult:
+def _every_id(code: SamplerCode, paths: int, seed: int) -> CheckResult:
     """Request t has the target token t for certain, and another draft: t must come out."""
     vocab = SWEPT_VOCABULARY
     wanted = np.arange(vocab)
@@ -55,7 +55,7 @@ def _on_every_path(tokens: NDArray[Any], draft: NDArray[Any], target: NDArray[An
     return Drafts(*(np.repeat(array, paths, axis=1) for array in (tokens, draft, target)))
 
 
-def _large_offsets(code: PlainCode, paths: int, alpha: float, seed: int) -> CheckResult:
+def _large_offsets(code: SamplerCode, paths: int, alpha: float, seed: int) -> CheckResult:
     """Request t drafts t for certain, the target halves between t and t + 1: another request's q shows."""
     vocab = SWEPT_VOCABULARY
     drafted = np.arange(vocab)

@@ -11,7 +11,7 @@ from spec_oracle.audit.results import Way
 from spec_oracle.audit.sampler.raced import raced
 from spec_oracle.audit.sampler.sampled import sampled
 from spec_oracle.audit.sampler.traced import intercepted
-from spec_oracle.contracts import PlainCode
+from spec_oracle.contracts import SamplerCode
 from verifiers import Drafting
 
 
@@ -23,7 +23,7 @@ class SamplerSubject:
     """
 
     name: str
-    code: PlainCode
+    code: SamplerCode
     facts: Facts = NOTHING_DECLARED
     num_paths: int = 1
     follow: bool = True

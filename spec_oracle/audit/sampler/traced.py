@@ -17,7 +17,7 @@ from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError, St
 from spec_oracle.audit.sampler.after_draft import law_after
 from spec_oracle.audit.sampler.identified import identified
 from spec_oracle.audit.verifier.joint import judged
-from spec_oracle.contracts import PlainCode, SubjectRaisedError
+from spec_oracle.contracts import SamplerCode, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
@@ -41,7 +41,7 @@ CONFIRMING_SHARE = 0.05
 _PILOT = 1000
 
 
-def intercepted(code: PlainCode, facts: Facts, context: Context, alpha: float, num_paths: int) -> Findings:
+def intercepted(code: SamplerCode, facts: Facts, context: Context, alpha: float, num_paths: int) -> Findings:
     """Follow the function's random numbers on every instance, then compare with plain draws.
 
     Raises `NoEvidenceError` where the law would not be exact, where the code raises while it is followed, and
@@ -65,7 +65,7 @@ def intercepted(code: PlainCode, facts: Facts, context: Context, alpha: float, n
     return replace(findings, law_of=unlimited, scope=(*findings.scope, confirmed))
 
 
-def _identified(code: PlainCode, findings: Findings, facts: Facts, known: Known) -> Findings:
+def _identified(code: SamplerCode, findings: Findings, facts: Facts, known: Known) -> Findings:
     """Add the built-in rule with the same law after every draft, if there is one."""
     laws = [(law.instance, laws_after(code, law.instance, known)) for law in findings.laws.values()]
     rule = identified(laws, Drafting.INDEPENDENT, facts.tolerance)
@@ -77,7 +77,7 @@ def _identified(code: PlainCode, findings: Findings, facts: Facts, known: Known)
 
 
 def confirm(
-    code: PlainCode, laws: Mapping[str, Any], alpha: float, seed: int, seconds: float = math.inf
+    code: SamplerCode, laws: Mapping[str, Any], alpha: float, seed: int, seconds: float = math.inf
 ) -> str:
     """Compare plain draws on every instance with its intercepted law; return what that could have found.
 
@@ -106,7 +106,7 @@ def confirm(
 
 
 def intercepted_law(
-    code: PlainCode,
+    code: SamplerCode,
     instance: Instance,
     known: Known | None = None,
     *,
@@ -132,7 +132,7 @@ def intercepted_law(
 
 
 def laws_after(
-    code: PlainCode, instance: Instance, known: Known, end: float = math.inf
+    code: SamplerCode, instance: Instance, known: Known, end: float = math.inf
 ) -> dict[int, ConditionalLaw]:
     """Return the law after each possible draft, by its row in the instance's `draft_table`; as above."""
     table = draft_table(instance)

@@ -17,7 +17,7 @@ from spec_oracle.audit.draws import checks_own_rng
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.sampling import watched
 from spec_oracle.audit.shapes.axes import Shape
-from spec_oracle.contracts import Emissions, PlainCode
+from spec_oracle.contracts import Emissions, SamplerCode
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.toy import Context
 from verifiers import Drafts
@@ -93,7 +93,7 @@ def _numbered(target: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def drawn_at(
-    code: PlainCode,
+    code: SamplerCode,
     trees: Sequence[tuple[Shape, DraftTree]],
     *,
     alpha: float,

@@ -9,7 +9,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
 from spec_oracle.audit.results import Way
 from spec_oracle.audit.verifier.joint import enumerated
-from spec_oracle.contracts import PlainCode, as_plain
+from spec_oracle.contracts import SamplerCode, as_sampler
 from verifiers import AnyVerifier, Drafting, ModelBound, StatefulVerifier, drafting_of
 
 BATCHED = ("batch", "inputs-kept")
@@ -33,9 +33,9 @@ class VerifierSubject:
         return drafting_of(self.verifier)
 
     @property
-    def code(self) -> PlainCode:
+    def code(self) -> SamplerCode:
         """The verifier as a sampler; raises `InvalidInputError` for one that carries a state."""
-        return PlainCode(as_plain(self.verifier), self.array)
+        return SamplerCode(as_sampler(self.verifier), self.array)
 
     def ways_to_law(self, context: Context, alpha: float) -> tuple[Way, ...]:
         """Return the ways to find the law of one call."""

@@ -10,14 +10,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from spec_oracle.contracts import PlainFunction
+from spec_oracle.contracts import SamplerFunction
 from spec_oracle.specimens.foreign.rows import Array, draw, residual
 from spec_oracle.specimens.specimen import specimen
 
 Step: TypeAlias = Callable[[list[int], Array, Array, Any], int]
 
 
-def by_steps(step: Step) -> PlainFunction:
+def by_steps(step: Step) -> SamplerFunction:
     """Walk down the tree of every request with this step."""
 
     def one(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
@@ -40,7 +40,7 @@ def by_steps(step: Step) -> PlainFunction:
     return verify
 
 
-def walked(own: Callable[[Array], Array]) -> PlainFunction:
+def walked(own: Callable[[Array], Array]) -> SamplerFunction:
     """Return recursive rejection in which a request has a generator of its own, with the seed of ``own``."""
     one = by_steps(recursive_rejection)
 

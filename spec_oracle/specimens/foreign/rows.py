@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from spec_oracle.contracts import PlainFunction
+from spec_oracle.contracts import SamplerFunction
 
 Array: TypeAlias = Any
 Rule: TypeAlias = Callable[[Array, Array, Array, Any], list[int]]
@@ -19,7 +19,7 @@ Accept: TypeAlias = Callable[[Array, Array, Array, int, Any], bool]
 Draw: TypeAlias = Callable[[Array, Array, Array, int, Any], int]
 
 
-def per_request(rule: Rule) -> PlainFunction:
+def per_request(rule: Rule) -> SamplerFunction:
     """Turn a rule for one request into a batched verifier."""
 
     @wraps(rule)
@@ -72,7 +72,7 @@ def from_target(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     return draw(p[i], rng)
 
 
-def by_accept(accept: Accept, correct: Draw = from_residual, bonus: Draw = from_target) -> PlainFunction:
+def by_accept(accept: Accept, correct: Draw = from_residual, bonus: Draw = from_target) -> SamplerFunction:
     """Return the token rule with another acceptance test."""
 
     def rule(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
@@ -87,12 +87,12 @@ def by_accept(accept: Accept, correct: Draw = from_residual, bonus: Draw = from_
     return per_request(rule)
 
 
-def by_correction(correct: Draw) -> PlainFunction:
+def by_correction(correct: Draw) -> SamplerFunction:
     """Return the token rule with another correction."""
     return by_accept(passes, correct)
 
 
-def by_bonus(bonus: Draw) -> PlainFunction:
+def by_bonus(bonus: Draw) -> SamplerFunction:
     """Return the token rule with another bonus."""
     return by_accept(passes, from_residual, bonus)
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import verifiers
-from spec_oracle.contracts import PlainFunction, as_plain
+from spec_oracle.contracts import SamplerFunction, as_sampler
 from spec_oracle.specimens.foreign.rows import Array, token_by_request
 from spec_oracle.specimens.specimen import specimen
 
@@ -20,8 +20,8 @@ Rows: TypeAlias = tuple[Array, Array, Array]
 
 
 def seeing(
-    part: Callable[[Array, Array, Array], Rows], rule: PlainFunction = token_by_request
-) -> PlainFunction:
+    part: Callable[[Array, Array, Array], Rows], rule: SamplerFunction = token_by_request
+) -> SamplerFunction:
     """Return the rule on the tokens and rows that the part returns."""
 
     @wraps(part)
@@ -31,7 +31,7 @@ def seeing(
     return verify
 
 
-def emitting(part: Callable[[Array, Array, int], Array]) -> PlainFunction:
+def emitting(part: Callable[[Array, Array, int], Array]) -> SamplerFunction:
     """Return the token rule with the emitted tokens that the part returns, given tokens, lengths and V."""
 
     @wraps(part)
@@ -45,7 +45,7 @@ def emitting(part: Callable[[Array, Array, int], Array]) -> PlainFunction:
 unseen = partial(specimen, prefix="shape-")
 defect = partial(unseen, function=seeing)
 control = partial(unseen, "control", rule="token", function=seeing)
-siblings = partial(seeing, rule=as_plain(verifiers.get("recursive_rejection")))
+siblings = partial(seeing, rule=as_sampler(verifiers.get("recursive_rejection")))
 
 
 def _unlike(rows: Array) -> Array:
@@ -269,7 +269,7 @@ def rows_of_float64(x: Array, q: Array, p: Array) -> Rows:
     return x.astype(np.int64), q.astype(np.float64), p.astype(np.float64)
 
 
-def without_copies(part: Callable[[Array], Array]) -> PlainFunction:
+def without_copies(part: Callable[[Array], Array]) -> SamplerFunction:
     """Return the token rule on target rows of which the part sees the memory."""
 
     @wraps(part)

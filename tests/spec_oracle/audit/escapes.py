@@ -9,9 +9,9 @@ import time
 import numpy as np
 
 import verifiers
-from spec_oracle.contracts import as_plain
+from spec_oracle.contracts import as_sampler
 
-TOKEN = as_plain(verifiers.get("token"))
+TOKEN = as_sampler(verifiers.get("token"))
 
 
 def right(tokens, draft_probs, target_probs, generator):

@@ -10,7 +10,7 @@ import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import AuditReport, CheckResult, Evidence, SubjectReport
-from spec_oracle.contracts import as_plain
+from spec_oracle.contracts import as_sampler
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.report import AUDIT_FORMATS
@@ -187,7 +187,7 @@ def test_subjects_that_lead_nowhere_are_named(name, message):
 
 
 def test_a_built_in_as_plain_function_emits_what_it_accepts():
-    plain = as_plain(verifiers.get("block"))
+    plain = as_sampler(verifiers.get("block"))
     drafts = Instance.random(3, 2, seed=1).floats
     rows = (drafts.draft.levels[0][None], drafts.target.levels[0][None])
     tokens, accepted = plain(

@@ -5,7 +5,7 @@ import pytest
 from spec_oracle.audit import AuditOptions, Evidence, SubjectReport, SubjectVerdict, audit_subject
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.subjects.function import FunctionSubject
-from spec_oracle.contracts import PlainCode
+from spec_oracle.contracts import SamplerCode
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.specimens.specimen import Specimen
 
@@ -36,7 +36,7 @@ CATALOGUE = {
 
 def audited(specimen: Specimen) -> SubjectReport:
     instances = {name: panel(3, 2, specimen.num_paths, 0)[name] for name in ("flat", "peaked")}
-    code = PlainCode(specimen.function, specimen.array)
+    code = SamplerCode(specimen.function, specimen.array)
     subject = FunctionSubject("foreign", code, num_paths=specimen.num_paths)
     options = AuditOptions(instances=instances, shrink=False, checks=(), budget=5.0)
     return audit_subject(subject, options, 1e-6)

@@ -17,7 +17,7 @@ from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
-from spec_oracle.contracts import PlainCode, as_plain
+from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.contracts.server import connect
 from spec_oracle.specimens.toy_system import toy_system
 from tests.spec_oracle.servers.stand_in import InProcess, StandIn
@@ -43,7 +43,7 @@ RUNS = {
 
 SUBJECTS = {
     "verifier": VerifierSubject("mine", verifiers.get("token")),
-    "function": FunctionSubject("mine", PlainCode(as_plain(verifiers.get("token")))),
+    "function": FunctionSubject("mine", SamplerCode(as_sampler(verifiers.get("token")))),
     "uniforms": UniformsSubject("mine", BY_COINS["token"]),
     "system": SystemSubject("mine", toy_system),
     "engine": of_object("mine", Everything),

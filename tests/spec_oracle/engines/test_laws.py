@@ -19,7 +19,7 @@ from spec_oracle.audit.sampler.keyed import pair_by_keys  # noqa: E402
 from spec_oracle.audit.sampler.raced import pair_by_race  # noqa: E402
 from spec_oracle.audit.sampler.row_by_row import PairedRows  # noqa: E402
 from spec_oracle.audit.sampler.traced import intercepted_law  # noqa: E402
-from spec_oracle.contracts import PlainCode  # noqa: E402
+from spec_oracle.contracts import SamplerCode  # noqa: E402
 from spec_oracle.exact import EmissionLaw, emission_law  # noqa: E402
 from spec_oracle.statistics import goodness_of_fit_by_chi_square  # noqa: E402
 from spec_oracle.toy import Instance  # noqa: E402
@@ -96,7 +96,7 @@ def emission_counts(engine: Engine, instance: Instance, draws: int):
 
 def enumerated_law(engine: Engine, instance: Instance) -> EmissionLaw:
     """Return the engine's exact law, from every draft and every outcome of its unmodified random calls."""
-    return intercepted_law(PlainCode(engine.verify, "torch"), instance)
+    return intercepted_law(SamplerCode(engine.verify, "torch"), instance)
 
 
 def goodness_of_fit(engine: Engine, instance: Instance, draws: int):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spec_oracle.contracts import ContractError, PlainCode, SubjectRaisedError, checked_emissions
+from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError, checked_emissions
 from verifiers import Drafts
 
 
@@ -43,4 +43,4 @@ def test_whatever_code_raises_is_told(error):
         raise error
 
     with pytest.raises(SubjectRaisedError, match=type(error).__name__):
-        PlainCode(code)(drafts(), None)
+        SamplerCode(code)(drafts(), None)

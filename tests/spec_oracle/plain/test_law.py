@@ -7,7 +7,7 @@ from scipy import stats
 
 from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
 from spec_oracle.audit.sampler.after_draft import law_after
-from spec_oracle.contracts import PlainCode
+from spec_oracle.contracts import SamplerCode
 from spec_oracle.specimens.registry import specimens
 from verifiers import Drafts
 
@@ -22,7 +22,7 @@ def drafts(seed=0, length=2):
 
 def of_specimen(name):
     found = specimens()[name]
-    return PlainCode(found.function, found.array)
+    return SamplerCode(found.function, found.array)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def emitting(draw):
         tokens[:, 0] = [draw(row, generator) for row in p[:, 0]]
         return tokens, np.zeros(len(x), dtype=int)
 
-    return PlainCode(verify)
+    return SamplerCode(verify)
 
 
 def coin_from_a_choice(row, rng):
@@ -79,7 +79,7 @@ def test_an_open_token_that_is_emitted_twice_is_decided():
         token = torch.multinomial(p[:, 0], 1, generator=generator)
         return torch.cat([token, token, torch.full_like(token, -1)], dim=1), torch.ones(1, dtype=torch.int64)
 
-    law = law_after(PlainCode(verify, "torch"), drafts())
+    law = law_after(SamplerCode(verify, "torch"), drafts())
     assert all(prefix[0] == masses.argmax() for prefix, masses in law.leaves.items())
     assert len(law.leaves) == VOCAB
 
@@ -96,7 +96,7 @@ def test_a_buffer_made_while_it_was_followed_is_filled_by_numpy_later(method):
             getattr(generator, method)(out=buffers[0])
         return np.array([[0, -1, -1]]), np.zeros(1, dtype=np.int64)
 
-    code = PlainCode(verify)
+    code = SamplerCode(verify)
     law_after(code, drafts())
     with pytest.raises(TypeError, match="float64"):
         getattr(np.random.default_rng(0), method)(out=buffers[0])
@@ -113,7 +113,7 @@ def kept_numbers(count, draw):
         kept[:] = [draw(generator) for _ in range(count)]
         return np.array([[0, -1, -1]]), np.zeros(1, dtype=np.int64)
 
-    law_after(PlainCode(verify), drafts())
+    law_after(SamplerCode(verify), drafts())
     return kept
 
 

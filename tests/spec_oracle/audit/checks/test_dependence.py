@@ -17,7 +17,7 @@ from spec_oracle.audit.sampler.dependence import Design, equal_calls, equal_requ
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
-from spec_oracle.contracts import PlainCode, as_plain
+from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.specimens.foreign.uniforms import token_by_uniforms
 from spec_oracle.specimens.registry import specimens
 from verifiers import numpy_decisions
@@ -31,7 +31,7 @@ RIGHT = (
     *("blocks-of-a-counter-generator", "hash-of-a-counter", "buffer-for-each-size", "split-at-32"),
     *("own-seeds-by-paths", "system", "system-with-stop-and-budget"),
 )
-TOKEN = as_plain(verifiers.get("token"))
+TOKEN = as_sampler(verifiers.get("token"))
 STATELESS = [
     n for n in verifiers.names() if n not in {"greedy_block", "greedy_multipath_carry", "block_transport"}
 ]
@@ -41,7 +41,7 @@ def subject_of(specimen):
     if specimen.system is not None:
         return SystemSubject(specimen.name, specimen.system)
     return FunctionSubject(
-        specimen.name, PlainCode(specimen.function, specimen.array), num_paths=specimen.num_paths
+        specimen.name, SamplerCode(specimen.function, specimen.array), num_paths=specimen.num_paths
     )
 
 
@@ -69,7 +69,7 @@ def sharing(distance, uniforms=(0, 1, 2), start=0):
         drawn[:, uniforms] = drawn[source][:, uniforms]
         return token_by_uniforms(x, q, p, drawn, dtype=np.float64)
 
-    return FunctionSubject("sharing", PlainCode(verify))
+    return FunctionSubject("sharing", SamplerCode(verify))
 
 
 def is_found(subject, design, seed=0):
@@ -144,7 +144,7 @@ def test_chains_are_as_long_as_they_should_be():
 def test_slow_code_is_asked_less_or_nothing_and_that_is_told(pace, status):
     bench = Bench(budget=1.0)
     bench._pace = pace
-    result = CHECKS["batch"].outcome(FunctionSubject("slow", PlainCode(TOKEN)), bench)
+    result = CHECKS["batch"].outcome(FunctionSubject("slow", SamplerCode(TOKEN)), bench)
     assert result.status is status, result.detail
     assert result.draws < sum(design.requests for design in BATCHES) / 2
 
@@ -156,7 +156,7 @@ def refusing(tokens, draft_probs, target_probs, generator):
 
 
 def test_sizes_that_are_refused_are_named():
-    result = CHECKS["batch"].outcome(FunctionSubject("mine", PlainCode(refusing)), Bench())
+    result = CHECKS["batch"].outcome(FunctionSubject("mine", SamplerCode(refusing)), Bench())
     assert result.status is Status.PASSED
     assert "1030 requests a call: raised ValueError: capacity 128" in result.detail
 
@@ -170,7 +170,7 @@ def frozen(tokens, draft_probs, target_probs, generator):
 
 
 def test_emissions_that_are_all_alike_leave_the_check_open():
-    result = CHECKS["batch"].outcome(FunctionSubject("mine", PlainCode(frozen)), Bench())
+    result = CHECKS["batch"].outcome(FunctionSubject("mine", SamplerCode(frozen)), Bench())
     assert result.status is Status.INCONCLUSIVE
     assert "33 requests a call: all of" in result.detail
 

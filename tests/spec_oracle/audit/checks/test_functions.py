@@ -21,13 +21,13 @@ from spec_oracle.audit.sampler.large_vocabulary import equal_tokens
 from spec_oracle.audit.sampler.low_precision import low_precision
 from spec_oracle.audit.sampler.mixed_batch import mixed_batch
 from spec_oracle.audit.subjects.function import FunctionSubject
-from spec_oracle.contracts import PlainCode, as_plain
+from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.specimens.registry import specimens
 from verifiers import Drafting
 
 STATEFUL = ("greedy_block", "greedy_multipath_carry", "block_transport")
-TOKEN = as_plain(verifiers.get("token"))
+TOKEN = as_sampler(verifiers.get("token"))
 SMALL = panel(3, 2, 1, 0)["flat"]
 ONE_PATH = (1, Drafting.INDEPENDENT)
 
@@ -37,7 +37,7 @@ def audited(function, *checks, facts=NOTHING_DECLARED, num_paths=1, **options):
     chosen = AuditOptions(
         **{"draft_length": 2, "shrink": False, "budget": 20.0, "checks": checks or None} | options
     )
-    report = audit(FunctionSubject("mine", PlainCode(function), facts, num_paths), options=chosen)
+    report = audit(FunctionSubject("mine", SamplerCode(function), facts, num_paths), options=chosen)
     return report, {check.name: check for check in report.subjects[0].checks}
 
 
@@ -117,7 +117,7 @@ def test_a_lossy_function_is_not_compared_with_laws_again():
 @pytest.mark.parametrize("name", [n for n in verifiers.names() if n not in STATEFUL])
 def test_built_in_rules_answer_broken_input_inside_the_support(name):
     for paths in (1, 2):
-        subject = FunctionSubject(name, PlainCode(as_plain(verifiers.get(name))), num_paths=paths)
+        subject = FunctionSubject(name, SamplerCode(as_sampler(verifiers.get(name))), num_paths=paths)
         result = CHECKS["bad-input"].outcome(subject, Bench(seed=paths))
         assert result.status is Status.PASSED, result.detail
 
@@ -135,7 +135,7 @@ def test_a_slow_function_is_spared_what_its_budget_does_not_allow():
 
 
 def test_several_paths_run_what_is_made_for_them():
-    function = as_plain(verifiers.get("recursive_rejection"))
+    function = as_sampler(verifiers.get("recursive_rejection"))
     report, checks = audited(function, num_paths=2)
     untried = {name for name, check in checks.items() if check.status in UNTRIED}
     assert untried == {"plain-law", "draft-law"}
@@ -156,7 +156,7 @@ def test_types_that_a_function_refuses_are_named():
             raise TypeError("float64 only")
         return TOKEN(tokens, draft_probs, target_probs, generator)
 
-    found = low_precision(PlainCode(double_only), SMALL, Drafting.INDEPENDENT, 1e-8, 0)
+    found = low_precision(SamplerCode(double_only), SMALL, Drafting.INDEPENDENT, 1e-8, 0)
     assert "float32 refused (raised TypeError: float64 only)" in found.detail
     report, checks = audited(double_only, "scale")
     assert checks["scale"].status is Status.PASSED  # the other parts count
@@ -169,8 +169,8 @@ def test_tokens_that_cannot_come_out_are_noticed_by_coincidence():
         first = emitted[:, 0] - emitted[:, 0] % 50
         return np.concatenate([first[:, None], np.full_like(emitted[:, 1:], -1)], axis=1), 0 * accepted
 
-    right = equal_tokens(PlainCode(TOKEN), ONE_PATH, 1e-8, 0)
-    wrong = equal_tokens(PlainCode(every_fiftieth), ONE_PATH, 1e-8, 0)
+    right = equal_tokens(SamplerCode(TOKEN), ONE_PATH, 1e-8, 0)
+    wrong = equal_tokens(SamplerCode(every_fiftieth), ONE_PATH, 1e-8, 0)
     assert right.status is Status.PASSED
     assert wrong.status is Status.FAILED
 
@@ -201,13 +201,13 @@ def test_mixed_batches_are_judged_where_they_are_taken(wrong, status):
         return mixed(tokens, draft_probs, target_probs, generator, **options)
 
     instance = panel(3, 3, 1, 0)["flat"]
-    result = settled(lambda: mixed_batch(PlainCode(function), instance, 3000, 1e-9, 0))
+    result = settled(lambda: mixed_batch(SamplerCode(function), instance, 3000, 1e-9, 0))
     assert result.status is status
 
 
 def test_declared_costs_cover_what_is_drawn():
     """Every check that draws states how many requests that may take: it decides what a budget allows."""
-    subject = FunctionSubject("mine", PlainCode(TOKEN), Facts(rule_at=lambda _: "token"))
+    subject = FunctionSubject("mine", SamplerCode(TOKEN), Facts(rule_at=lambda _: "token"))
     for check in CHECKS.values():
         way = check.ways.get(FunctionSubject)
         if way is not None and way.requests:

@@ -9,7 +9,7 @@ from spec_oracle.audit.facts import NOTHING_DECLARED
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.traced import intercepted
 from spec_oracle.audit.subjects.function import FunctionSubject
-from spec_oracle.contracts import PlainCode
+from spec_oracle.contracts import SamplerCode
 from spec_oracle.specimens.registry import specimens
 
 QUICK = {
@@ -25,7 +25,7 @@ QUICK = {
 
 
 def outcome(function, shapes=12, **options):
-    subject = FunctionSubject("mine", PlainCode(function), **options)
+    subject = FunctionSubject("mine", SamplerCode(function), **options)
     return CHECKS["shapes"].outcome(subject, Bench(budget=60.0, most_shapes=shapes))
 
 
@@ -56,7 +56,7 @@ def test_code_that_cannot_be_followed_is_drawn():
 
 @pytest.mark.parametrize(("name", "rule"), [("exponential-race", "token"), ("block-rule", "block")])
 def test_rules_are_identified(name, rule):
-    code = PlainCode(specimens()[name].function)
+    code = SamplerCode(specimens()[name].function)
     found = intercepted(code, NOTHING_DECLARED, Bench(draft_length=2), 1e-6, 1)
     assert found.rule == rule
     assert found.length.status is Status.PASSED
@@ -68,6 +68,6 @@ def test_code_of_no_built_in_rule_is_not_identified():
         tokens[:, 0] = [rng.choice(p.shape[2], p=row) for row in p[:, 0]]
         return tokens, np.zeros(len(x), dtype=int)
 
-    found = intercepted(PlainCode(from_the_target), NOTHING_DECLARED, Bench(draft_length=2), 1e-6, 1)
+    found = intercepted(SamplerCode(from_the_target), NOTHING_DECLARED, Bench(draft_length=2), 1e-6, 1)
     assert found.rule is None
     assert found.length is None

@@ -14,7 +14,7 @@ from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import Evidence
 from spec_oracle.audit.sampler.sampled import sampled
 from spec_oracle.audit.sampler.traced import confirm, intercepted_law
-from spec_oracle.contracts import PlainCode, as_plain
+from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.specimens.registry import specimens
 from spec_oracle.statistics import goodness_of_fit_by_g
@@ -48,7 +48,7 @@ def test_a_function_that_raises_is_inconclusive_and_says_why():
 
 def test_a_verifier_as_plain_function_has_its_own_law_by_interception():
     instance = panel(3, 2, 1, 0)["peaked"]
-    intercepted = intercepted_law(PlainCode(as_plain(verifiers.get("block"))), instance)
+    intercepted = intercepted_law(SamplerCode(as_sampler(verifiers.get("block"))), instance)
     enumerated = emission_law(verifiers.get("block"), instance)
     for mine, theirs in zip(intercepted.masses, enumerated.masses, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-14)
@@ -62,7 +62,7 @@ def test_lossless_foreign_code_is_proved(name):
 
 
 def test_code_that_compiles_for_every_size_is_drawn_often_enough():
-    rule, compiled = as_plain(verifiers.get("token")), set()
+    rule, compiled = as_sampler(verifiers.get("token")), set()
 
     def verify(tokens, draft_probs, target_probs, generator):
         if len(tokens) not in compiled:
@@ -70,14 +70,14 @@ def test_code_that_compiles_for_every_size_is_drawn_often_enough():
             time.sleep(0.3)
         return rule(tokens, draft_probs, target_probs, generator)
 
-    code = PlainCode(verify)
+    code = SamplerCode(verify)
     found = sampled(code, Bench(alpha=1e-6, budget=10.0), 1e-7, num_paths=1)
     assert found.joint.status is Status.PASSED
 
 
 def sorts_its_noise(draft_tokens, draft_probs, target_probs, generator):
     """A right token rule whose uniforms pass through a sort, which interception refuses to follow."""
-    plain = as_plain(verifiers.get("token"))
+    plain = as_sampler(verifiers.get("token"))
     np.sort(generator.random(4))
     return plain(draft_tokens, draft_probs, target_probs, generator)
 
@@ -113,7 +113,7 @@ def test_a_large_defect_stops_the_draws_early(tmp_path):
 
 def test_an_intercepted_law_that_draws_contradict_is_not_believed():
     instance = panel(3, 2, 1, 0)["flat"]
-    code = PlainCode(as_plain(verifiers.get("token")))
+    code = SamplerCode(as_sampler(verifiers.get("token")))
     right = intercepted_law(code, instance)
     assert "would have found a total variation of 0.0" in confirm(code, {"flat": right}, 1e-9, 0)
     wrong = EmissionLaw(right.instance, tuple(mass[::-1].copy() for mass in right.masses))
@@ -143,7 +143,7 @@ def test_sampled_drafts_follow_the_draft():
 
 def test_samplers_are_reproducible():
     instance = panel(3, 2, 1, 0)["flat"]
-    code = PlainCode(as_plain(verifiers.get("token")))
+    code = SamplerCode(as_sampler(verifiers.get("token")))
     samples = [Sample.of(instance) for _ in range(2)]
     for sample in samples:
         Sampler(code, seed=3).draw(sample, 500)
@@ -152,7 +152,7 @@ def test_samplers_are_reproducible():
 
 def test_the_subjects_stream_is_not_the_one_its_drafts_come_from():
     # The token rule reads its uniforms from the generator first thing: one stream for both would couple them.
-    found = only(audit(as_plain(verifiers.get("token")), options=SHORT))
+    found = only(audit(as_sampler(verifiers.get("token")), options=SHORT))
     assert joint(found).status is Status.PASSED
 
 
@@ -168,7 +168,7 @@ PRIVATE = np.random.default_rng(5)
 def private_beside_zeros(draft_tokens, draft_probs, target_probs, generator):
     """Right, but where a row has zeros the numbers come from a generator that nobody sees."""
     hidden = PRIVATE if (target_probs == 0).any() else generator
-    return as_plain(verifiers.get("token"))(draft_tokens, draft_probs, target_probs, hidden)
+    return as_sampler(verifiers.get("token"))(draft_tokens, draft_probs, target_probs, hidden)
 
 
 def test_a_generator_out_of_sight_is_no_false_counterexample():
@@ -180,7 +180,7 @@ def test_a_generator_out_of_sight_is_no_false_counterexample():
 
 def rounds_to_float32(draft_tokens, draft_probs, target_probs, generator):
     narrow = (rows.astype(np.float32) for rows in (draft_probs, target_probs))
-    return as_plain(verifiers.get("token"))(draft_tokens, *narrow, generator)
+    return as_sampler(verifiers.get("token"))(draft_tokens, *narrow, generator)
 
 
 def test_rounding_to_float32_is_told_and_not_lossy():

@@ -11,7 +11,7 @@ from spec_oracle.audit.context import Bench
 from spec_oracle.audit.results import Evidence
 from spec_oracle.audit.sampler.coins import BY_COINS, assembled, weights_after
 from spec_oracle.audit.subjects.function import FunctionSubject
-from spec_oracle.contracts import PlainCode
+from spec_oracle.contracts import SamplerCode
 
 torch = pytest.importorskip("torch")
 
@@ -40,7 +40,7 @@ class Engine:
 
 
 def joint_of(engine, budget):
-    subject = FunctionSubject("mine", PlainCode(engine, "torch"), follow=False, raced=engine)
+    subject = FunctionSubject("mine", SamplerCode(engine, "torch"), follow=False, raced=engine)
     bench = Bench(alpha=5e-7, budget=budget)
     return CHECKS["joint"].outcome(subject, bench), bench.findings
 

@@ -18,7 +18,7 @@ from spec_oracle.audit.sampler.coins import BY_COINS
 from spec_oracle.audit.sampler.integrated import integrated, integrated_law
 from spec_oracle.audit.sampler.row_by_row import PairedRows, pair_by_coins, row_by_row
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
-from spec_oracle.contracts import PlainCode, drawing_uniforms, takes_uniforms
+from spec_oracle.contracts import SamplerCode, drawing_uniforms, takes_uniforms
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.specimens.foreign.uniforms import shifted_token_kernel, token_kernel
@@ -57,13 +57,13 @@ def bench(budget, instances=INSTANCES):
 def slow(function, budget=NO_TIME, rule=None):
     """Judge code that is too slow to be integrated."""
     facts = Facts(rule_at=None if rule is None else lambda _: rule)
-    return row_by_row(PlainCode(function), facts, bench(budget), 3e-7)
+    return row_by_row(SamplerCode(function), facts, bench(budget), 3e-7)
 
 
 @pytest.mark.parametrize("rule", BY_COINS)
 def test_coins_give_the_law_of_the_built_in_rule(rule):
     instance = LONGER
-    found = integrated_law(PlainCode(BY_COINS[rule]), instance, alpha=1e-6, seed=0)
+    found = integrated_law(SamplerCode(BY_COINS[rule]), instance, alpha=1e-6, seed=0)
     for mine, theirs in zip(
         found.law.masses, emission_law(verifiers.get(rule), instance).masses, strict=True
     ):
@@ -87,7 +87,7 @@ def test_thresholds_off_by_half_a_thousandth_are_found():
 
 
 def test_a_gap_below_the_first_bound_is_probed_again():
-    code, instances = PlainCode(shifted_token_kernel), {"reversed": INSTANCES["reversed"]}
+    code, instances = SamplerCode(shifted_token_kernel), {"reversed": INSTANCES["reversed"]}
     first = integrated_law(code, instances["reversed"], alpha=1e-9 / 2, seed=0)
     assert 0 < first.total_variation < first.error_bound
     findings = integrated(code, Facts(), bench(600.0, instances), 1e-9)
@@ -128,8 +128,8 @@ def sharing(draft_tokens, draft_probs, target_probs, uniforms):
 def beside_a_rule(check, function):
     """Return the result of a check of code whose rows are those of the token rule, as `joint` has found."""
     at = bench(60.0)
-    at.findings = row_by_row(PlainCode(token_kernel), Facts(), at, 3e-7)
-    injected = PlainCode(function)
+    at.findings = row_by_row(SamplerCode(token_kernel), Facts(), at, 3e-7)
+    injected = SamplerCode(function)
     at.findings = replace(at.findings, pair=pair_by_coins(injected, "token"))
     return CHECKS[check].outcome(UniformsSubject("mine", function), at)
 
@@ -156,15 +156,15 @@ def test_a_slow_kernel_with_a_shifted_threshold_is_not_passed():
 
 
 def test_breakpoints_show_a_shifted_threshold():
-    assert difference_at_breakpoints(PlainCode(token_kernel), "token", LONGER, 40, seed=0) == ""
-    shown = difference_at_breakpoints(PlainCode(shifted_token_kernel), "token", LONGER, 40, seed=0)
+    assert difference_at_breakpoints(SamplerCode(token_kernel), "token", LONGER, 40, seed=0) == ""
+    shown = difference_at_breakpoints(SamplerCode(shifted_token_kernel), "token", LONGER, 40, seed=0)
     assert "beside a breakpoint of 'token': with uniforms" in shown
 
 
 @pytest.mark.parametrize(("function", "is_lossy"), [(greedy_by_uniforms, True), (other_way_round, False)])
 def test_the_sign_test_tells_a_defect_from_another_convention(function, is_lossy):
     rows = PairedRows(LONGER)
-    rows.add(pair_by_coins(PlainCode(function), "token"), 30_000, np.random.default_rng(0))
+    rows.add(pair_by_coins(SamplerCode(function), "token"), 30_000, np.random.default_rng(0))
     assert rows.differing > 100
     assert (rows.p_value < 1e-9) == is_lossy
 
@@ -197,7 +197,7 @@ def test_what_is_no_verifier(function, verdict, budget):
 
 
 def test_affordability_depends_on_the_pace():
-    code = PlainCode(token_kernel)
+    code = SamplerCode(token_kernel)
     integration._require_affordable(code, INSTANCES, bench(600.0))
     with pytest.raises(NoEvidenceError, match="rows/s"):
         integration._require_affordable(code, INSTANCES, bench(NO_TIME))

@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 
 from spec_oracle.audit.sampler.after_draft import law_after
-from spec_oracle.contracts import PlainCode
+from spec_oracle.contracts import SamplerCode
 from verifiers import Drafts
 
 
@@ -70,7 +70,7 @@ def emission_law(verify, target, draft, vocab_size, draft_length, *, array="nump
     for path, probability in drafts(draft, vocab_size, draft_length):
         inputs = (path, along(draft, path, draft_length), along(target, path, draft_length + 1))
         one = Drafts(*(np.asarray(array)[None, None] for array in inputs))
-        for emission, weight in law_after(PlainCode(verify, array), one).emissions.items():
+        for emission, weight in law_after(SamplerCode(verify, array), one).emissions.items():
             law[emission] += probability * weight
     return law
 

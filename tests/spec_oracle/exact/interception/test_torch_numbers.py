@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from spec_oracle.audit.sampler.after_draft import law_after
-from spec_oracle.contracts import PlainCode
+from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact.interception import CannotFollowError, call_law, enumerate_calls
 from verifiers import Drafts
 
@@ -240,7 +240,7 @@ def test_the_law_of_a_call_hands_over_a_generator():
 
     rows = WEIGHTS.numpy()
     drafts = Drafts(np.zeros((1, 1, 1), int), rows[None, None, None], np.stack([rows, rows])[None, None])
-    law = law_after(PlainCode(verify, "torch"), drafts).emissions
+    law = law_after(SamplerCode(verify, "torch"), drafts).emissions
     assert law == pytest.approx({(0,): 0.2, (1,): 0.5, (2,): 0.3})
 
 
