@@ -1,17 +1,10 @@
-"""Audits: checks give evidence, evidence gives a verdict."""
+"""Audits: each check of the table gives a result, the results give a verdict."""
 
 from spec_oracle.audit.options import AuditOptions
-from spec_oracle.audit.results import (
-    AuditReport,
-    CheckResult,
-    Counterexample,
-    Evidence,
-    Status,
-    SubjectReport,
-    SubjectVerdict,
-)
+from spec_oracle.audit.reports import AuditReport, Counterexample, Evidence, SubjectReport, SubjectVerdict
+from spec_oracle.audit.results import CheckResult, How, Status
 from spec_oracle.audit.run import audit, audit_subject
-from spec_oracle.audit.subjects.resolve import Subject, resolve_subject
+from spec_oracle.audit.subjects import Subject, resolve_subject
 
 __all__ = [
     "AuditOptions",
@@ -19,6 +12,7 @@ __all__ = [
     "CheckResult",
     "Counterexample",
     "Evidence",
+    "How",
     "Status",
     "Subject",
     "SubjectReport",

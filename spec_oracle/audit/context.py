@@ -53,6 +53,11 @@ class Context:
         joint = self.results.get("joint")
         return (joint and joint.findings) or Findings()
 
+    def is_lossy(self, subject: Any) -> bool:
+        """Whether `joint` has failed, or the subject declares that it would."""
+        joint = self.results.get("joint")
+        return joint is not None and (joint.status is Status.FAILED or bool(subject.facts.declared_lossy))
+
     def has_not_passed(self, check: str) -> bool:
         """Whether an earlier check ran, and did not pass."""
         return check in self.results and self.results[check].status is not Status.PASSED

@@ -3,13 +3,13 @@
 import re
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
 from spec_oracle.audit.options import AuditOptions
-from spec_oracle.audit.results import Counterexample, Findings, FoundText, Law, TextCounterexample
+from spec_oracle.audit.results import Counterexample, Findings, Law, TextCounterexample
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance
@@ -24,17 +24,18 @@ SEARCH_SECONDS = 60.0
 
 
 def counterexample(
-    subject: str, found: Findings, options: AuditOptions, max_paths: int
+    subject: str, found: Findings, checks: Sequence[CheckResult], options: AuditOptions, max_paths: int
 ) -> Counterexample | TextCounterexample | None:
     """Return the smallest instance that shows the defect found, None where none was proven or drawn.
 
     Where the exact law can be had on any instance, Hypothesis looks for a small one; else, and where it finds
     none, it is the worst instance of the audit. Texts of engines grow only as long as none is wrong.
     """
-    if isinstance(found.text, TextCounterexample):
-        return found.text
-    if found.text is not None:
-        return _of_text(subject, found.text, options)
+    shown = next((check.shown for check in checks if check.shown is not None), None)
+    if isinstance(shown, TextCounterexample):
+        return shown
+    if shown is not None:
+        return _of_completion(subject, shown, options)
     if found.worst is None:
         return None
     instance, law = found.instances[found.worst], found.laws[found.worst]
@@ -110,8 +111,8 @@ def _described(subject: str, instance: Instance, law: Law, options: AuditOptions
     return Counterexample(instance, gap, as_fraction(law.total_variation), masses, file, reproduce)
 
 
-def _of_text(subject: str, found: FoundText, options: AuditOptions) -> Counterexample:
-    """Say how to reproduce the gap of an engine's texts."""
+def _of_completion(subject: str, found: WrongCompletion, options: AuditOptions) -> Counterexample:
+    """Say how to reproduce the gap of an engine's completions."""
     name = f"{subject}/{found.engine}" if found.engine else subject
     words = ["--tokens", str(found.tokens), "--prompt", ",".join(map(str, found.prompt))]
     reproduce = shlex.join(["spec-oracle", "audit", name, *words, *options.to_reproduce()])

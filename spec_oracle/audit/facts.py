@@ -1,7 +1,7 @@
 """What is declared of a subject, whatever its kind."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 ROUNDING = 1e-12
 """Largest total variation that float64 rounding may cause in an audit; rationals cause none."""
@@ -27,13 +27,6 @@ class Facts:
     version: str | None = None
     notes: tuple[str, ...] = ()
     expected: frozenset[str] = frozenset()
-
-    def expecting(self, failures: Mapping[str, str], skipped: Mapping[str, str]) -> "Facts":
-        """Return the facts with the failures that the user expects, and what is left out, by check: reasons.
-
-        What is left out is on record too: it is out of date where the check would not apply.
-        """
-        return replace(self, known={**self.known, **skipped, **failures}, expected=frozenset(failures))
 
 
 NOTHING_DECLARED = Facts()

@@ -5,7 +5,8 @@ from functools import lru_cache
 from typing import Any
 
 import verifiers
-from spec_oracle.audit.results import Findings, InstanceFigures
+from spec_oracle.audit.reports import InstanceFigures
+from spec_oracle.audit.results import Findings
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.exact import emission_law
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum

@@ -2,14 +2,15 @@
 
 Code under test may end the process, hang, run out of memory, print, or start threads. Each subject is loaded
 and audited by a process that is its own, with a time limit and a memory limit, output captured and Ctrl-C
-ignored. It keeps a diary: what it found before it ended so is in the report, and the check in which it ended
-is inconclusive. Processes are pebble's, which tells how each of them ended.
+ignored. It keeps a journal: what it found before it ended so is in the report, and the check in which it ended
+is inconclusive. Processes are pebble's, which says how each of them ended.
 """
 
 import os
 import pickle
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
@@ -22,17 +23,16 @@ from typing import Any
 from pebble import ProcessExpired
 from pebble.concurrent import process
 
-import verifiers
-from spec_oracle.adapters import samplers as engines
-from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
 from spec_oracle.audit.options import AuditOptions
-from spec_oracle.audit.results import AuditReport, CheckResult, Status, SubjectReport
-from spec_oracle.audit.run import as_subject, report_on, results
-from spec_oracle.audit.subjects.resolve import engine_names, require_name
+from spec_oracle.audit.reports import AuditReport, SubjectReport
+from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.run import as_subject, audit_subject
+from spec_oracle.audit.subjects import is_third_party, quickness, require_name
+from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.verdict import report_on
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.statistics import split
-from spec_oracle.threads import one_torch_thread
 
 SHOWN_OUTPUT = 2000
 """Characters of what the code under test printed that a report shows, the last ones."""
@@ -71,7 +71,7 @@ def audit_apart(
     Raises `InvalidInputError` for a name that cannot lead anywhere. After Ctrl-C the report holds what is
     done.
     """
-    chosen, limits = options or AuditOptions(), isolation or Isolation()
+    chosen, limits, started = options or AuditOptions(), isolation or Isolation(), time.perf_counter()
     for name in names:
         require_name(name)
     alpha = split(chosen.alpha, max(len(names), among, 1))
@@ -83,7 +83,7 @@ def audit_apart(
     apart = start(_audited)
     with TemporaryDirectory() as scratch:
         folders = [Path(scratch, str(number)) for number in range(len(names))]
-        waiting = sorted(enumerate(zip(names, folders, strict=True)), key=lambda one: _haste(one[1][0]))
+        waiting = sorted(enumerate(zip(names, folders, strict=True)), key=lambda one: quickness(one[1][0]))
         try:
             while waiting or running:
                 while waiting and len(running) < limits.jobs:
@@ -101,12 +101,7 @@ def audit_apart(
             reports.get(number) or _remains(name, folder, "interrupted", how[number], alpha)
             for number, (name, folder) in enumerate(zip(names, folders, strict=True))
         )
-        return AuditReport(tuple(listed), chosen.seed, chosen.alpha)
-
-
-def _haste(name: str) -> tuple[bool, bool]:
-    """Return what sorts slow subjects first, so that no process is left with one of them at the end."""
-    return name in verifiers.names(), engines.is_proven(name)
+        return AuditReport(tuple(listed), chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
 
 
 def _context(names: Sequence[str], options: Iterable[AuditOptions]) -> Any:
@@ -116,7 +111,7 @@ def _context(names: Sequence[str], options: Iterable[AuditOptions]) -> Any:
         return get_context("spawn")
     context = get_context("forkserver")
     arrays = {how.array for how in options}
-    any_engine = any(name in engine_names() for name in names)
+    any_engine = any(is_third_party(name) for name in names)
     libraries = ["torch", "hypothesis"] if any_engine else ["torch"] if "torch" in arrays else []
     context.set_forkserver_preload(["spec_oracle.audit.isolation", *libraries])
     return context
@@ -125,14 +120,14 @@ def _context(names: Sequence[str], options: Iterable[AuditOptions]) -> Any:
 def _audited(
     name: str, options: AuditOptions, alpha: float, folder: Path, memory: float | None
 ) -> SubjectReport:
-    """Load and audit one subject, in its own process; the diary is in ``folder``, and what it prints."""
+    """Load and audit one subject, in its own process; journal and output are in ``folder``."""
     folder.mkdir()
     _confine(folder / "output", memory)
-    with (folder / "diary").open("wb") as diary:
+    with (folder / "journal").open("wb") as journal:
 
         def enter(entry: Any) -> None:
-            pickle.dump(entry, diary)
-            diary.flush()
+            pickle.dump(entry, journal)
+            journal.flush()
 
         try:
             subject = as_subject(name, options)
@@ -141,12 +136,9 @@ def _audited(
         except SpecOracleError as error:
             return _unloaded(name, f"cannot be loaded: {error}", options, alpha)
         enter(_Known(subject.name, subject.kind, replace(subject.facts, rule_at=None), subject.num_paths))
-        context, checks = options.context(alpha), []
-        with one_torch_thread():
-            for result in results(subject, options, context):
-                enter(result)
-                checks.append(result)
-            report = report_on(subject, options, context, checks)
+        report = audit_subject(
+            subject, options, alpha, note=lambda result: enter(replace(result, findings=None))
+        )
         sys.stdout.flush()
         return report
 
@@ -207,9 +199,9 @@ def _ending(code: int | None) -> str:
 
 
 def _remains(name: str, folder: Path, reason: str, options: AuditOptions, alpha: float) -> SubjectReport:
-    """Return the report on a subject whose process is gone: its diary, and ``reason`` for what is missing."""
+    """Return the report on a subject whose process is gone: its journal, and ``reason`` for what is missing."""
     known, checks = _Known(name), []
-    for entry in _diary(folder):
+    for entry in _journal(folder):
         if isinstance(entry, CheckResult):
             checks.append(entry)
         else:
@@ -219,22 +211,22 @@ def _remains(name: str, folder: Path, reason: str, options: AuditOptions, alpha:
     missing = list(CHECKS)[len(checks) :]
     checks += [CheckResult(check, Status.INCONCLUSIVE, reason) for check in missing[:1]]
     checks += [CheckResult(check, Status.NOT_RUN, reason) for check in missing[1:]]
-    return replace(report_on(known, options, options.context(alpha), checks), output=_printed(folder))
+    return replace(report_on(known, options, alpha, tuple(checks)), output=_printed(folder))
 
 
 def _unloaded(
     name: str, reason: str, options: AuditOptions, alpha: float, *, error: str = ""
 ) -> SubjectReport:
     checks = [CheckResult(check, Status.NOT_RUN, reason) for check in CHECKS]
-    return replace(report_on(_Known(name), options, options.context(alpha), checks), error=error)
+    return replace(report_on(_Known(name), options, alpha, tuple(checks)), error=error)
 
 
-def _diary(folder: Path) -> list[Any]:
+def _journal(folder: Path) -> list[Any]:
     entries: list[Any] = []
     try:
-        with (folder / "diary").open("rb") as diary:
+        with (folder / "journal").open("rb") as journal:
             while True:
-                entries.append(pickle.load(diary))  # noqa: S301  # our own, in a folder of our own
+                entries.append(pickle.load(journal))  # noqa: S301  # our own, in a folder of our own
     except (OSError, EOFError, pickle.UnpicklingError):
         return entries
 

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spec_oracle.audit.checks import require_known
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.table import require_known
 from spec_oracle.contracts.calls import LIBRARIES
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import DEFAULT_ALPHA

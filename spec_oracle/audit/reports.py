@@ -9,7 +9,7 @@ from spec_oracle.audit.results import CheckResult, Cover
 from spec_oracle.exact import Gap
 from spec_oracle.toy import Instance
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 class SubjectVerdict(StrEnum):
@@ -71,7 +71,7 @@ class TextCounterexample:
 
 @dataclass(frozen=True)
 class InstanceFigures:
-    """What was found of the law of one call on one instance.
+    """What was found of one call on one instance.
 
     ``digest`` names the instance by its rows. ``block_efficiency`` and ``optimum`` (the most that any
     verifier reaches under the same drafting) in tokens per call; ``accepted_length`` is P(tau = 0..L),
@@ -119,6 +119,11 @@ class SubjectReport:
     error: str = ""
 
     @property
+    def seconds(self) -> float:
+        """What its checks took."""
+        return sum(check.seconds for check in self.checks)
+
+    @property
     def block_efficiency(self) -> float | None:
         """Tokens per call, mean over the instances."""
         return _mean(figures.block_efficiency for figures in self.figures)
@@ -144,12 +149,13 @@ def _mean(numbers: Iterable[float]) -> float | None:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """The reports of all subjects of one run, and the command line behind it."""
+    """The reports of all subjects of one run, the command line behind it, and how long it took."""
 
     subjects: tuple[SubjectReport, ...]
     seed: int
     alpha: float
     command: str = ""
+    seconds: float = 0.0
 
     @property
     def exit_code(self) -> int:

@@ -29,7 +29,7 @@ class Status(StrEnum):
     NOT_APPLICABLE = "not-applicable"
     """There is nothing to ask of this subject."""
     SKIPPED = "skipped"
-    """Left out by the user."""
+    """Left out: by the user, or because `joint` failed."""
 
 
 UNTRIED = (Status.NOT_RUN, Status.NOT_APPLICABLE, Status.SKIPPED)
@@ -144,7 +144,7 @@ class CheckResult:
     lower confidence bound, None where a check measures none. ``known`` is the reason or the page of a failure
     on record, empty for others. ``scope`` and ``notes`` are lines for the reader; ``coverage`` by axis and
     value is that of `shapes`. ``shown`` is a completion that shows the defect of an engine or a server.
-    ``findings`` stay in the process of the audit.
+    ``seconds`` is what the check took. ``findings`` stay in the process of the audit.
     """
 
     name: str
@@ -159,6 +159,7 @@ class CheckResult:
     notes: tuple[str, ...] = ()
     coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
     shown: Any = None
+    seconds: float = 0.0
     findings: Findings | None = field(default=None, repr=False)
 
     @property

@@ -1,38 +1,41 @@
-"""Runs the checks of subjects, in two loops: over the subjects, and over the registry of checks."""
+"""Runs the checks of subjects, in two loops: over the subjects, and over the table of checks."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any
 
-from spec_oracle.audit.checks import CHECKS, Check
-from spec_oracle.audit.context import Context
-from spec_oracle.audit.counterexample import counterexample
-from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.figures import figures_of
 from spec_oracle.audit.options import AuditOptions
-from spec_oracle.audit.results import AuditReport, CheckResult, Evidence, Findings, Status, SubjectReport
-from spec_oracle.audit.subjects.resolve import Subject, of_object, resolve_subject
-from spec_oracle.audit.verdict import against_law, verdict_of, with_record
+from spec_oracle.audit.reports import AuditReport, SubjectReport
+from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.subjects import Subject, of_object, resolve_subject
+from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.verdict import report_on, with_record
 from spec_oracle.statistics import split
 from spec_oracle.threads import one_torch_thread
 
 
 def audit(*subjects: Any, options: AuditOptions | None = None) -> AuditReport:
-    """Audit subjects given by name, as verifiers, as functions of the plain contract, or as `Subject`, here.
+    """Audit subjects given by name, as verifiers, samplers or engines, or as `Subject`, in this process.
 
     Returns one report for all; raises `InvalidInputError` for a subject that does not exist. The run's alpha
     is shared by all subjects, so that the chance of any false alarm is at most alpha. Code under test runs in
     this process: `spec_oracle.audit.isolation` gives each subject one of its own.
     """
-    chosen = options or AuditOptions()
+    chosen, started = options or AuditOptions(), time.perf_counter()
     listed = [as_subject(subject, chosen) for subject in subjects]
     alpha = split(chosen.alpha, max(len(listed), 1))
     reports = tuple(audit_subject(subject, chosen, alpha) for subject in listed)
-    return AuditReport(reports, chosen.seed, chosen.alpha)
+    return AuditReport(reports, chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
 
 
 def as_subject(subject: Any, options: AuditOptions) -> Subject:
-    """Return the subject of a name or an object, or a `Subject`, with its record as configured."""
+    """Return the subject of a name or an object, or a `Subject`, with its record as configured.
+
+    What the user leaves out is on record like the failures that the user expects: it is out of date where
+    the check would not apply.
+    """
     if isinstance(subject, Subject):
         found = subject
     elif isinstance(subject, str):
@@ -41,77 +44,30 @@ def as_subject(subject: Any, options: AuditOptions) -> Subject:
         attribute = getattr(subject, "__qualname__", type(subject).__name__)
         name = f"{getattr(subject, '__module__', '')}:{attribute}"
         found = of_object(name, subject, array=options.array, num_paths=options.num_paths)
-    return replace(found, facts=found.facts.expecting(options.expected, options.skip))
+    known = {**found.facts.known, **options.skip, **options.expected}
+    return replace(found, facts=replace(found.facts, known=known, expected=frozenset(options.expected)))
 
 
-def audit_subject(subject: Subject, options: AuditOptions, alpha: float) -> SubjectReport:
-    """Run every check that the subject allows, at a false-alarm rate of ``alpha`` for all of them."""
-    with one_torch_thread():
-        context = options.context(alpha)
-        return report_on(subject, options, context, list(results(subject, options, context)))
-
-
-def results(subject: Subject, options: AuditOptions, context: Context) -> Iterator[CheckResult]:
-    """Yield the result of every check of the registry, one by one."""
-    for check in CHECKS.values():
-        yield result_of(check, subject, options, context)
-
-
-def result_of(check: Check, subject: Subject, options: AuditOptions, context: Context) -> CheckResult:
-    """Return the result of one check, unless it is left out; `joint` comes first, others use its findings."""
-    reason = options.reason_to_skip(check.name)
-    if reason and not check.why_not(subject):
-        return CheckResult(check.name, Status.SKIPPED, reason)
-    return with_record(check.outcome(subject, context), subject.facts)
-
-
-class Audited(Protocol):
-    """What a report says of a subject itself."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def kind(self) -> str:
-        """Its kind."""
-        ...
-
-    @property
-    def facts(self) -> Facts:
-        """What it declares."""
-        ...
-
-    @property
-    def num_paths(self) -> int:
-        """How many draft paths it is handed."""
-        ...
-
-
-def report_on(
-    subject: Audited, options: AuditOptions, context: Context, checks: Sequence[CheckResult]
+def audit_subject(
+    subject: Subject,
+    options: AuditOptions,
+    alpha: float,
+    note: Callable[[CheckResult], None] = lambda _: None,
 ) -> SubjectReport:
-    """Return the report on a subject: what was found of its law, the checks, and the verdict they come to."""
-    facts, found = subject.facts, context.findings or Findings(checks[0], Evidence.NONE)
-    against = against_law(checks)
-    by_joint = not against or any(check.name == "joint" or check.alpha == 0 for check in against)
-    measured = [found.total_variation, *(c.total_variation for c in against if c.alpha == 0)]
-    return SubjectReport(
-        subject.name,
-        subject.kind,
-        verdict_of(checks, facts),
-        found.evidence if by_joint else Evidence.STATISTICAL,
-        tuple(checks),
-        context.alpha,
-        scope=found.scope,
-        total_variation=max((tv for tv in measured if tv is not None), default=None),
-        smallest_detectable_tv=found.smallest_detectable_tv,
-        figures=figures_of(subject, found),
-        counterexample=counterexample(subject.name, found, options, subject.num_paths),
-        version=facts.version,
-        rule=facts.rule_at(options.draft_length) if facts.rule_at else found.rule,
-        rule_identified=found.rule is not None,
-        coverage=found.coverage,
-        notes=(*facts.notes, *found.notes),
-    )
+    """Run every check that the subject allows, at a false-alarm rate of ``alpha`` for all of them.
+
+    ``note`` is called with each result as it comes.
+    """
+    results: dict[str, CheckResult] = {}
+    context = replace(options.context(alpha), results=MappingProxyType(results))
+    with one_torch_thread():
+        for name, check in CHECKS.items():
+            started = time.perf_counter()
+            reason = options.reason_to_skip(name)
+            if reason and not isinstance(check.answer(subject.kind), str):
+                result = CheckResult(name, Status.SKIPPED, reason)
+            else:
+                result = with_record(check.outcome(subject, context), subject.facts)
+            results[name] = replace(result, seconds=time.perf_counter() - started)
+            note(results[name])
+        return report_on(subject, options, alpha, tuple(results.values()))

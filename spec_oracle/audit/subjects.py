@@ -15,9 +15,8 @@ import verifiers
 from spec_oracle.adapters import samplers as engines
 from spec_oracle.adapters.engines.registry import WHOLE_ENGINES
 from spec_oracle.audit.engine.subject import EngineSubject
-from spec_oracle.audit.engine.toy_subject import SystemSubject
 from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts
-from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.subject import Generator, Noise, SamplerSubject
 from spec_oracle.audit.server.subject import ServerSubject
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import SamplerCode, raising, takes_uniforms
@@ -25,15 +24,7 @@ from spec_oracle.contracts.engine import EngineCode, is_engine
 from spec_oracle.errors import InvalidInputError, unknown
 from verifiers import Drafting, drafting_of
 
-Subject: TypeAlias = (
-    VerifierSubject
-    | SamplerSubject
-    | SamplerSubject
-    | SamplerSubject
-    | SystemSubject
-    | EngineSubject
-    | ServerSubject
-)
+Subject: TypeAlias = VerifierSubject | SamplerSubject | EngineSubject | ServerSubject
 
 DEFAULT_PATHS = 2
 """Draft paths of verifiers that take several, unless told otherwise."""
@@ -58,6 +49,16 @@ def engine_availability() -> tuple[list[str], list[str]]:
 def engine_names() -> tuple[str, ...]:
     """Return the names of all engines, samplers first, then whole ones."""
     return (*engines.engine_names(), *WHOLE_ENGINES)
+
+
+def is_third_party(name: str) -> bool:
+    """Whether a name is that of an engine or sampler of other people."""
+    return name in engine_names()
+
+
+def quickness(name: str) -> int:
+    """Return what sorts slow subjects first, so that no process is left with one of them at the end."""
+    return 2 if name in verifiers.names() else int(engines.is_proven(name))
 
 
 def _why_unavailable(name: str) -> str:
@@ -121,8 +122,8 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
     """Return the subject called ``name``: a built-in verifier, an engine, or ``package.module:object``.
 
     The object may be a verifier (an object with ``verify``), an engine (one with ``next_token_probs`` and
-    ``generate``), a class or a function without arguments that makes one of these, or a function of the plain
-    contract, which is handed one path unless ``num_paths`` asks for more. Modules are looked for in the
+    ``generate``), a class or a function without arguments that makes one of these, or a function of the sampler
+    contract, which is given one path unless ``num_paths`` asks for more. Modules are looked for in the
     working directory too. Raises `InvalidInputError` for a name that leads nowhere,
     `EngineError` for an engine that is not available here, `SubjectRaisedError` where loading it raises.
     """
@@ -150,15 +151,15 @@ def of_engine(name: str) -> Subject:
         notes=tuple(note for note in (known.declared_lossy, known.notes) if note),
     )
     if engine.keyed is not None:
-        return SamplerSubject(name, engine.keyed, facts)
+        return SamplerSubject.of_keys(name, engine.keyed, facts)
     if engine.with_uniforms is not None:
-        return SamplerSubject(name, engine.with_uniforms, facts, array="torch")
+        return SamplerSubject.of_uniforms(name, engine.with_uniforms, facts, array="torch")
     return SamplerSubject(
         name,
         SamplerCode(engine.verify, "torch"),
         facts,
-        follow="exact" in known.origin.evidence,
-        raced=engine.raced,
+        traceable="exact" in known.origin.evidence,
+        randomness=Generator() if engine.raced is None else Noise(engine.raced),
     )
 
 
@@ -180,7 +181,7 @@ def of_verifier(name: str, verifier: Any, *, array: str = "numpy", num_paths: in
 
 
 def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
-    """Return the subject for a verifier, an engine, what makes one, or a function of the plain contract."""
+    """Return the subject for a verifier, an engine, what makes one, or a function of the sampler contract."""
     if isinstance(thing, type) or _takes_nothing(thing):
         with raising():
             thing = thing()
@@ -195,7 +196,7 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
     if takes_uniforms(thing):
         if num_paths not in (None, 1):
             raise InvalidInputError(f"num_paths: {name!r} takes uniforms, so it is handed one path")
-        return SamplerSubject(name, thing, array=array)
+        return SamplerSubject.of_uniforms(name, thing, array=array)
     return SamplerSubject(name, SamplerCode(thing, array), num_paths=num_paths or 1)
 
 

@@ -1,13 +1,201 @@
 """The suite on one screen: each check, its question, its share of the error rate, and who answers it.
 
 A cell is the function that answers for a kind of subject, or the reason why there is nothing to ask. Checks
-run from top to bottom, so that those whose results others read come first.
+run from top to bottom: those whose results others read come first. The rate of a check is its share of the
+run's, used or not; within a check each way that may decide has a stated part of it.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
-from spec_oracle.audit.context import Context
-from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.context import Context, run_guarded
+from spec_oracle.audit.engine import checks as engine
+from spec_oracle.audit.results import CheckResult, Status, TooSlowError, not_asked
+from spec_oracle.audit.sampler import checks as sampler
+from spec_oracle.audit.server import checks as server
+from spec_oracle.audit.verifier import checks as verifier
+from spec_oracle.errors import InvalidInputError, unknown
 
 Answer: TypeAlias = Callable[[Any, Context], CheckResult]
+
+KINDS: Final = ("verifier", "sampler", "engine", "server")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One question; ``share`` is its part of the run's error rate.
+
+    ``against_law``: whether its failure proves that the output is not distributed as the target.
+    """
+
+    name: str
+    question: str
+    share: Fraction
+    against_law: bool = False
+    verifier: Answer | str
+    sampler: Answer | str
+    engine: Answer | str
+    server: Answer | str
+
+    def answer(self, kind: str) -> Answer | str:
+        """Return the cell of a kind of subject."""
+        cell: Answer | str = getattr(self, kind)
+        return cell
+
+    def outcome(self, subject: Any, context: Context) -> CheckResult:
+        """Run the check on a subject; a broken contract, an exception, or a short budget is a result."""
+        answer = self.answer(subject.kind)
+        if isinstance(answer, str):
+            result = not_asked(answer)
+        else:
+            try:
+                result = run_guarded(
+                    lambda: answer(subject, context.at_rate(context.alpha * float(self.share)))
+                )
+            except TooSlowError as error:
+                result = CheckResult("", Status.NOT_RUN, str(error))
+        return replace(result, name=self.name)
+
+
+def unless_lossy(answer: Answer) -> Answer:
+    """Return the answer that is left out where `joint` failed: it compares with the target's distribution."""
+
+    def asked(subject: Any, context: Context) -> CheckResult:
+        if context.is_lossy(subject):
+            return CheckResult("", Status.SKIPPED, "joint failed")
+        return answer(subject, context)
+
+    asked.__doc__, asked.__module__ = answer.__doc__, answer.__module__
+    return asked
+
+
+def percent(share: int) -> Fraction:
+    """Return a share of the error rate."""
+    return Fraction(share, 100)
+
+
+TAKES_ROWS = "it is given the target's next-token distributions"
+HAS_NO_ROWS = "it takes no next-token distributions"
+
+CHECKS: Final = MappingProxyType(
+    {
+        check.name: check
+        for check in (
+            Check(
+                name="plain-law",
+                question="are the next-token distributions it reports those it samples from?",
+                share=percent(5),
+                verifier=TAKES_ROWS,
+                sampler=TAKES_ROWS,
+                engine="its target-only decoding is judged by joint",
+                server=server.plain_law,
+            ),
+            Check(
+                name="joint",
+                question="is the output distribution of one call the target's?",
+                share=percent(20),
+                against_law=True,
+                verifier=verifier.joint,
+                sampler=sampler.joint,
+                engine=engine.joint,
+                server=server.joint,
+            ),
+            Check(
+                name="shapes",
+                question="is it so at other V, L, K and B, number types, memory layouts, kinds of rows?",
+                share=percent(10),
+                against_law=True,
+                verifier=unless_lossy(verifier.shapes),
+                sampler=unless_lossy(sampler.shapes),
+                engine=HAS_NO_ROWS,
+                server=HAS_NO_ROWS,
+            ),
+            Check(
+                name="length",
+                question="is the accepted length that of its rule, declared or identified?",
+                share=percent(10),
+                verifier=unless_lossy(verifier.length),
+                sampler=unless_lossy(sampler.length),
+                engine=engine.length,
+                server=server.length,
+            ),
+            Check(
+                name="calls",
+                question="is the text of several calls distributed as the target's?",
+                share=percent(15),
+                against_law=True,
+                verifier=verifier.calls,
+                sampler=unless_lossy(sampler.calls),
+                engine=engine.calls,
+                server=unless_lossy(server.calls),
+            ),
+            Check(
+                name="draft-law",
+                question="does the drafter sample from the q that it reports?",
+                share=percent(10),
+                verifier="it does not draft: the audit does",
+                sampler="it does not draft: the audit does",
+                engine=engine.draft_law,
+                server="drafts and their distributions stay inside the server",
+            ),
+            Check(
+                name="streams",
+                question="same seed same result, other seeds independent?",
+                share=percent(10),
+                verifier="it has no random stream: every decision comes from the source that it is given",
+                sampler=unless_lossy(sampler.streams),
+                engine=unless_lossy(engine.streams),
+                server=unless_lossy(server.streams),
+            ),
+            Check(
+                name="batch",
+                question="does a request ignore the others of its batch, and share no randomness with them?",
+                share=percent(10),
+                against_law=True,
+                verifier=verifier.batch,
+                sampler=unless_lossy(sampler.batch),
+                engine=engine.batch,
+                server=unless_lossy(server.batch),
+            ),
+            Check(
+                name="bad-input",
+                question="NaN, infinite, negative, unnormalised, zero rows, ids out of range, u = 0 or near 1?",
+                share=percent(1),
+                verifier=verifier.bad_input,
+                sampler=sampler.bad_input,
+                engine=HAS_NO_ROWS,
+                server=HAS_NO_ROWS,
+            ),
+            Check(
+                name="inputs-kept",
+                question="are inputs unchanged after the call?",
+                share=percent(1),
+                verifier=verifier.inputs_kept,
+                sampler=sampler.inputs_kept,
+                engine=HAS_NO_ROWS,
+                server=HAS_NO_ROWS,
+            ),
+            Check(
+                name="scale",
+                question="are ids, offsets and the distribution kept at large V and in low precision?",
+                share=percent(8),
+                against_law=True,
+                verifier=unless_lossy(verifier.scale),
+                sampler=unless_lossy(sampler.scale),
+                engine=HAS_NO_ROWS,
+                server=HAS_NO_ROWS,
+            ),
+        )
+    }
+)
+"""Every check by name, in the order in which they run."""
+
+
+def require_known(argument: str, names: Iterable[str]) -> None:
+    """Raise `InvalidInputError` for a name that is no check's."""
+    for name in names:
+        if name not in CHECKS:
+            raise InvalidInputError(f"{argument}: {unknown(name, CHECKS, 'check')}")

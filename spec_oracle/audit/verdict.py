@@ -1,25 +1,43 @@
-"""What the checks of a subject come to."""
+"""What the checks of a subject come to: its verdict, and the report on it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
-from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.counterexample import counterexample
 from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.results import CheckResult, Status, SubjectVerdict
+from spec_oracle.audit.figures import figures_of
+from spec_oracle.audit.options import AuditOptions
+from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
+from spec_oracle.audit.results import CheckResult, Findings, How, Status
+from spec_oracle.audit.table import CHECKS
+
+
+class Audited(Protocol):
+    """What a report says of a subject itself: name, kind, what it declares, how many paths it is given."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def kind(self) -> str: ...  # noqa: D102
+    @property
+    def facts(self) -> Facts: ...  # noqa: D102
+    @property
+    def num_paths(self) -> int: ...  # noqa: D102
 
 
 def against_law(checks: Iterable[CheckResult]) -> list[CheckResult]:
-    """Return the failures that prove text to be other than the target's."""
+    """Return the failures that prove the output to be distributed otherwise than the target."""
     failures = (check for check in checks if check.status is Status.FAILED)
-    return [check for check in failures if CHECKS[check.name].speaks_against_law]
+    return [check for check in failures if CHECKS[check.name].against_law]
 
 
 def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
-    """Return the verdict: never lossless where a check found the law wrong, whatever its name."""
+    """Return the verdict: never lossless where a check found the distribution wrong, whatever its name."""
     if wrong := against_law(checks):
         is_declared = facts.declared_lossy or facts.expected.issuperset(check.name for check in wrong)
         return SubjectVerdict.DECLARED_LOSSY if is_declared else SubjectVerdict.LOSSY
-    # Another check that could not be settled is told, but what was found of one call stands without it.
+    # Another check that is open has its own line, but what was found of one call stands without it.
     is_law_kept = any(check.name == "joint" and check.status is Status.PASSED for check in checks)
     return SubjectVerdict.LOSSLESS if is_law_kept else SubjectVerdict.INCONCLUSIVE
 
@@ -27,7 +45,46 @@ def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
 def with_record(check: CheckResult, facts: Facts) -> CheckResult:
     """Mark a result that is on record: a known or declared failure, or one of what is said to fail."""
     record = facts.known.get(check.name, "")
-    if check.status is Status.FAILED and CHECKS[check.name].speaks_against_law:
+    if check.status is Status.FAILED and CHECKS[check.name].against_law:
         record = record or facts.declared_lossy
-    settled = (Status.PASSED, Status.FAILED, Status.NOT_APPLICABLE)
-    return replace(check, known=record) if check.status in settled else check
+    ended = (Status.PASSED, Status.FAILED, Status.NOT_APPLICABLE)
+    return replace(check, known=record) if check.status in ended else check
+
+
+def report_on(
+    subject: Audited, options: AuditOptions, alpha: float, checks: tuple[CheckResult, ...]
+) -> SubjectReport:
+    """Return the report on a subject: what was found of its law, the checks, and the verdict they come to."""
+    facts = subject.facts
+    joint = next((check for check in checks if check.name == "joint"), checks[0])
+    found = joint.findings or Findings()
+    against = against_law(checks)
+    by_joint = not against or any(check.name == "joint" or check.alpha == 0 for check in against)
+    measured = [found.total_variation, *(check.total_variation for check in against if check.alpha == 0)]
+    return SubjectReport(
+        subject.name,
+        subject.kind,
+        verdict_of(checks, facts),
+        evidence_of(joint) if by_joint else Evidence.STATISTICAL,
+        tuple(replace(check, findings=None) for check in checks),
+        alpha,
+        scope=tuple(line for check in checks for line in check.scope),
+        total_variation=max((tv for tv in measured if tv is not None), default=None),
+        smallest_detectable_tv=found.smallest_detectable_tv,
+        figures=figures_of(subject, found),
+        counterexample=counterexample(subject.name, found, checks, options, subject.num_paths),
+        version=facts.version,
+        rule=facts.rule_at(options.draft_length) if facts.rule_at else found.rule,
+        rule_identified=found.rule is not None,
+        coverage=next((check.coverage for check in checks if check.coverage), {}),
+        notes=(*facts.notes, *dict.fromkeys(note for check in checks for note in check.notes)),
+    )
+
+
+def evidence_of(joint: CheckResult) -> Evidence:
+    """Return the kind of evidence behind the distribution of one call."""
+    if joint.how in (How.PROVEN, How.REPRESENTED):
+        return Evidence.EXACT
+    if joint.how is None:
+        return Evidence.NONE
+    return Evidence.REPLAYED if joint.how is How.REPLAYED else Evidence.STATISTICAL
