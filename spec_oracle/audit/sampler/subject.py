@@ -1,46 +1,68 @@
-"""Functions of the plain contract: they draw their own random numbers."""
+"""Samplers: code of the sampler contract, whatever hands it its random numbers."""
 
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
-from spec_oracle.adapters.samplers import RacedEngine
-from spec_oracle.audit.context import Context
+from spec_oracle.adapters.samplers import KeyedEngine, RacedEngine
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
-from spec_oracle.audit.results import Way
-from spec_oracle.audit.sampler.raced import raced
-from spec_oracle.audit.sampler.sampled import sampled
-from spec_oracle.audit.sampler.traced import intercepted
-from spec_oracle.contracts import SamplerCode
+from spec_oracle.contracts import SamplerCode, SamplerFunction, drawing_uniforms
 from verifiers import Drafting
 
 
 @dataclass(frozen=True)
-class SamplerSubject:
-    """A function; ``follow`` says whether its random numbers can be intercepted.
+class Generator:
+    """It draws its random numbers itself, from the generator that it is handed or from a global one."""
 
-    ``raced`` is the engine behind it, where that can be handed its noise.
+
+@dataclass(frozen=True)
+class Uniforms:
+    """It takes uniforms [B, L+1] as its fourth argument; ``code`` does so."""
+
+    code: SamplerCode
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Its engine also takes accept uniforms and exponential noise as arguments."""
+
+    engine: RacedEngine
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Its engine's noise is a hash of (request seed, absolute position), and it takes both as arguments."""
+
+    engine: KeyedEngine
+
+
+Randomness: TypeAlias = Generator | Uniforms | Noise | Keys
+
+
+@dataclass(frozen=True)
+class SamplerSubject:
+    """A sampler; ``code`` draws its random numbers itself, ``randomness`` says what else it can be handed.
+
+    ``traceable`` says whether its random numbers can be traced.
     """
 
     name: str
     code: SamplerCode
     facts: Facts = NOTHING_DECLARED
     num_paths: int = 1
-    follow: bool = True
-    raced: RacedEngine | None = None
+    traceable: bool = True
+    randomness: Randomness = Generator()
     drafting: ClassVar[Drafting] = Drafting.INDEPENDENT
-    kind: ClassVar[str] = "function"
+    kind: ClassVar[str] = "sampler"
 
-    def ways_to_law(self, context: Context, alpha: float) -> tuple[Way, ...]:
-        """Return the ways to find the law of one call, best first."""
-        followed = partial(intercepted, self.code, self.facts, context, alpha, self.num_paths)
-        drawn = partial(sampled, self.code, context, alpha, self.num_paths)
-        if self.raced is not None:
-            halved = partial(sampled, self.code, context, alpha / 2, self.num_paths)
-            return partial(raced, self.raced, context, alpha / 2), halved
-        return (followed, drawn) if self.follow else (drawn,)
+    @classmethod
+    def of_uniforms(
+        cls, name: str, function: SamplerFunction, facts: Facts = NOTHING_DECLARED, array: str = "numpy"
+    ) -> "SamplerSubject":
+        """Return the subject for a function whose fourth argument are uniforms; it is handed one path."""
+        code = SamplerCode(drawing_uniforms(function), array)
+        return cls(name, code, facts, randomness=Uniforms(SamplerCode(function, array)))
 
-    def why_not(self, check: str) -> str:
-        """Return why a check does not apply to this function, "" where it may."""
-        del check
-        return ""
+    @classmethod
+    def of_keys(cls, name: str, engine: KeyedEngine, facts: Facts = NOTHING_DECLARED) -> "SamplerSubject":
+        """Return the subject for an engine on torch tensors with keyed noise; called with fresh seeds."""
+        return cls(name, SamplerCode(engine.__call__, "torch"), facts, randomness=Keys(engine))

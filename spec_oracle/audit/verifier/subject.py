@@ -1,19 +1,12 @@
 """Verifiers: objects that take every random decision from a source, so that they can be enumerated."""
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from typing import ClassVar
 
-import verifiers
-from spec_oracle.audit.context import Context
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
-from spec_oracle.audit.results import Way
-from spec_oracle.audit.verifier.joint import enumerated
 from spec_oracle.contracts import SamplerCode, as_sampler
 from verifiers import AnyVerifier, Drafting, ModelBound, StatefulVerifier, drafting_of
-
-BATCHED = ("batch", "inputs-kept")
-CALLED = ("bad-input", "scale", "shapes")
 
 
 @dataclass(frozen=True)
@@ -32,25 +25,20 @@ class VerifierSubject:
         """The law by which it wants its paths drawn."""
         return drafting_of(self.verifier)
 
-    @property
+    @cached_property
     def code(self) -> SamplerCode:
         """The verifier as a sampler; raises `InvalidInputError` for one that carries a state."""
         return SamplerCode(as_sampler(self.verifier), self.array)
 
-    def ways_to_law(self, context: Context, alpha: float) -> tuple[Way, ...]:
-        """Return the ways to find the law of one call."""
-        del alpha  # nothing is drawn
-        return (partial(enumerated, self.verifier, self.facts, context, self.num_paths),)
+    @property
+    def never_batched(self) -> str:
+        """Why it is asked nothing of batches and memory, "" where it is."""
+        is_bound = isinstance(self.verifier, ModelBound)
+        return "a rule for toy models, never batched in service" if is_bound else ""
 
-    def why_not(self, check: str) -> str:
-        """Return why a check does not apply to this verifier, "" where it may."""
-        if check == "length" and self.name in verifiers.names():
-            return "it is the reference for its rule"
-        largest = getattr(self.verifier, "largest_vocab_size", None)
-        if check == "scale" and largest is not None:
-            return f"made for vocabularies of at most {largest} tokens"
-        if check in (*BATCHED, *CALLED) and isinstance(self.verifier, ModelBound):
-            return "a rule for toy models, never batched in service"
-        if check in CALLED and isinstance(self.verifier, StatefulVerifier):
-            return "it owes text to later calls: made for rules that see one call and its rows only"
-        return ""
+    @property
+    def never_called_alone(self) -> str:
+        """Why it is asked nothing that one call under the sampler contract would answer, "" where it is."""
+        if isinstance(self.verifier, StatefulVerifier):
+            return "it carries tokens over to later calls: this check is for rules that see one call only"
+        return self.never_batched
