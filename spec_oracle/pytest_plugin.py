@@ -255,7 +255,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     told = [json.loads(text) for report in listed if (text := getattr(report, "spec_oracle", None))]
     if not told:
         return
-    from spec_oracle.report.numbers import short
+    from spec_oracle.report.table import short
     from spec_oracle.report.table import text_table
 
     rows: dict[str, tuple[str, ...]] = {}

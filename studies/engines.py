@@ -13,7 +13,7 @@ from typing import Any
 from spec_oracle.adapters.samplers import is_proven
 from spec_oracle.audit import AuditOptions
 from spec_oracle.audit.isolation import audit_apart
-from spec_oracle.audit.subjects.resolve import engine_availability
+from spec_oracle.audit.subjects import engine_availability
 from spec_oracle.commands.options import add_jobs, positive_number
 from spec_oracle.report.audit_text import markdown_page, page_rows
 from spec_oracle.report.terminal import told

@@ -9,7 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 from spec_oracle.audit.options import AuditOptions
-from spec_oracle.audit.results import Counterexample, Findings, Law, TextCounterexample
+from spec_oracle.audit.reports import Counterexample, TextCounterexample
+from spec_oracle.audit.results import Findings, Law
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance

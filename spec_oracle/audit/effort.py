@@ -19,8 +19,140 @@ SHAPES_LEAST_PART: Final = 0.05
 SAMPLER_TV: Final = 0.02
 """TV that samples must be able to detect before they may call a sampler or a server lossless."""
 
+SCREENING_SHARE: Final = 0.25
+"""Share of the time for samples that the screening may take; also of engines."""
+
+FIRST_LOOK: Final = 64
+"""Samples before the first look at those of a server."""
+
+LOOK_SECONDS: Final = 2.0
+"""About how far apart later looks are."""
+
+CALL_GROWTH: Final = 4
+"""Factor from one measured call to the next."""
+
+SAMPLER_BATCH: Final = 1000
+"""Requests of one call of the screening; calls of the test that decides grow to ten times as many."""
+
+SAMPLER_FOLLOW_UPS: Final = 32
+"""Calls of the screening beyond the first of every instance."""
+
+SAMPLER_PILOT: Final = 16
+"""Requests of the first call by which the pace is measured."""
+
+CONFIRMING_TV: Final = 0.02
+"""TV between traced and uninstrumented runs of a sampler that uninstrumented samples should detect."""
+
+CONFIRMING_SHARE: Final = 0.05
+"""Share of the budget that these samples may take."""
+
+CONFIRMING_PILOT: Final = 1000
+"""Requests of the first call by which their pace is measured."""
+
+FULL_VOCABULARY: Final = 300
+"""Most tokens of one random decision that are all run when a sampler is traced."""
+
+INTEGRATED_TV: Final = 1e-3
+"""TV that must be excluded before a sampler that was integrated over its uniforms may be called lossless."""
+
+INTEGRATED_PROBES: Final = 50_000
+"""Random uniforms per draft by which the integration finds where the sampler's emission changes."""
+
+INTEGRATED_DENSER: Final = 20
+"""How many times as many a second look takes."""
+
+INTEGRATED_ROWS: Final = 100_000
+"""About how many rows the distribution after one draft takes: probes, and the corners of boxes."""
+
+INTEGRATED_PILOTS: Final = (16, 16, 128, 4096)
+"""Rows of the calls that measure the pace: the first may compile, and code that is slow, or no faster with
+more rows, is spared those that follow."""
+
+PAIRED_BATCH: Final = 64
+"""Rows of one call beside a reference rule."""
+
+PAIRED_PILOT: Final = 4
+"""Rows of each instance that measure the pace: few, since interpreted kernels do less than ten a second."""
+
+PAIRED_BREAKPOINTS: Final = 40
+"""Rows whose breakpoints are sought on each main instance."""
+
+PACE_REQUESTS: Final = 16
+"""Requests of the two calls that measure the pace of a subject; the first may compile."""
+
 # --- other checks of samplers and verifiers --------------------------------------------------------------
 
 # --- engines ---------------------------------------------------------------------------------------------
 
 # --- servers ---------------------------------------------------------------------------------------------
+
+SERVER_JOINT_SHARE: Final = 0.6
+"""Share of the budget for the completions of `joint`."""
+
+SERVER_PLAIN_LAW_SHARE: Final = 0.1
+"""Share for the one-token samples of `plain-law`."""
+
+SERVER_CALLS_SHARE: Final = 0.1
+"""Share for the long completions of `calls`."""
+
+SERVER_STREAMS_SHARE: Final = 0.05
+"""Share for neighbouring seeds, and as much for requests in turn, in `streams`."""
+
+SERVER_BATCH_SHARE: Final = 0.05
+"""Share for concurrent requests, and as much for other traffic, in `batch`."""
+
+SERVER_TOKENS: Final = 4
+"""Tokens of the completions of `joint`."""
+
+SERVER_LONGER: Final = 4
+"""How many times longer the completions of `calls` are."""
+
+SERVER_PILOT: Final = 64
+"""Samples before a check first looks at the evidence; completions by which the pace is measured."""
+
+SERVER_LOOK_SECONDS: Final = 2.0
+"""Time between two looks at the evidence."""
+
+SERVER_SMALLEST_BIN: Final = 0.004
+"""Least probability of a bin of completions: smaller ones are not worth the samples that more bins cost."""
+
+SERVER_NEAR: Final = 8
+"""Prefixes near the prompts whose distributions are asked for again, and compared with samples."""
+
+SERVER_READING_SAMPLES: Final = 24
+"""One-token samples after each of these, by which it is found out what the reported probabilities are."""
+
+SERVER_NOISE_REPEATS: Final = 8
+"""How often a distribution is asked for to measure how much it varies."""
+
+SERVER_ONE_TOKEN_COARSER: Final = 2.5
+"""Tests of single tokens must detect that many times the TV of `joint`, and `SERVER_ONE_TOKEN_TV` at most."""
+
+SERVER_ONE_TOKEN_TV: Final = 0.5
+
+SERVER_DISTANCES: Final = 6
+"""Largest distance of tokens whose independence `calls` judges: calls are about that far apart."""
+
+SERVER_DISTANCES_TV: Final = 0.1
+"""TV of pairs of tokens that is planned for; twice as much is accepted where completions are short."""
+
+SERVER_PAIRS: Final = 800
+"""Pairs of completions whose independence is judged: with as many far apart they detect a TV of 0.25."""
+
+SERVER_PAIRS_TV: Final = 0.5
+"""TV of pairs that must be detected: requests that share randomness have equal completions."""
+
+SERVER_BESIDE: Final = 2000
+"""Completions beside other traffic: with as many alone they detect a TV of 0.2."""
+
+SERVER_BESIDE_TV: Final = 0.3
+"""TV that must be detected beside other traffic."""
+
+SERVER_REPEATED_SEEDS: Final = 24
+"""Seeds that are sent twice."""
+
+SERVER_BLAME_RATE: Final = 1e-3
+"""False-alarm rate of deciding whether completions or the reported probabilities are wrong; one of them is."""
+
+SERVER_BOUND_RATE: Final = 1e-6
+"""Chance that the TV is less than the lower bound that is reported."""

@@ -1,26 +1,305 @@
-"""Draws watched by an e-process, round by round, until the evidence or the rounds run out."""
+"""The one way to sample: an e-process screens, then a G test decides; and samples confirm what was traced.
 
-from collections.abc import Iterable, Sequence
+Half of a check's error rate is for the screening, which may stop at any look: gross defects are found within
+seconds. The other half is for the G test, which takes as many samples as detect a stated total variation.
+
+How many samples does it take to notice that a sampler of three tokens is off by a total variation of 0.02,
+with one false alarm in a million? A defect of 0.1 shows long before that, in the screening:
+
+>>> draws_needed_by_g(0.02, [0.5, 0.3, 0.2], alpha=0.5e-6)
+44098
+>>> right = Outcomes([0.5, 0.3, 0.2], partial(np.random.default_rng(0).multinomial, pvals=[0.5, 0.3, 0.2]))
+>>> decision = judge_looks(right, rate=1e-6, count=44_098, seconds=60)
+>>> decision.passed, round(decision.detectable_tv, 3)
+(True, 0.02)
+>>> wrong = Outcomes([0.5, 0.3, 0.2], partial(np.random.default_rng(0).multinomial, pvals=[0.4, 0.4, 0.2]))
+>>> decision = judge_looks(wrong, rate=1e-6, count=44_098, seconds=60)
+>>> decision.passed, decision.draws < 2000
+(False, True)
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.statistics import EProcess, goodness_of_fit_by_e_process, total_variation_interval
+from spec_oracle.audit import effort
+from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
+from spec_oracle.statistics import (
+    EProcess,
+    GoodnessOfFit,
+    draws_needed_by_g,
+    draws_needed_by_joint_e_process,
+    goodness_of_fit_by_e_process,
+    goodness_of_fit_by_g,
+    split,
+    total_variation_interval,
+)
 
 
-def watched(
+class Sampled(Protocol):
+    """What can be sampled: counts [C] of outcomes that should follow a law [C]."""
+
+    @property
+    def law(self) -> npt.NDArray[np.float64]:
+        """The law that the outcomes should follow."""
+        ...
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How often each outcome was sampled so far."""
+        ...
+
+    @property
+    def seconds(self) -> float:
+        """What the samples so far took of the code under test."""
+        ...
+
+    def draw(self, count: int) -> Any:
+        """Add that many samples."""
+        ...
+
+
+S = TypeVar("S", bound=Sampled)
+
+
+class Stream(Sampled, Protocol):
+    """Samples of a law that is known up to a slack, and may be known better after more of them."""
+
+    @property
+    def slack(self) -> npt.ArrayLike:
+        """Largest |log p'_i / p_i|, [C] or a number, with which a law p' counts as right."""
+        ...
+
+    @property
+    def ended(self) -> str:
+        """Why no more can be sampled, "" where more can."""
+        ...
+
+
+@dataclass
+class Outcomes:
+    """Samples by a function: it returns counts [C] of so many outcomes."""
+
+    law: npt.NDArray[np.float64]
+    sample: Callable[[int], npt.NDArray[np.int64]]
+    slack: npt.ArrayLike = 0.0
+    ended: str = ""
+    seconds: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.law = np.asarray(self.law, dtype=np.float64)
+        self.counts = np.zeros(len(self.law), dtype=np.int64)
+
+    def draw(self, count: int) -> npt.NDArray[np.int64]:
+        """Add samples; return the counts of these alone."""
+        started = time.perf_counter()
+        new = self.sample(count)
+        self.seconds += time.perf_counter() - started
+        self.counts = self.counts + new
+        return new
+
+
+@dataclass(frozen=True)
+class Decision(Generic[S]):
+    """Whether samples follow their laws.
+
+    ``worst`` names one that does not, None without one; ``reason`` says how that is known, ``statistics`` is
+    the test behind it. ``detectable_tv`` would have been detected in each, infinite where nothing was
+    decided; ``draws`` counts all samples, ``fresh`` holds those of the G test; ``ended`` as of `Stream`.
+    """
+
+    worst: str | None
+    reason: str
+    statistics: str
+    detectable_tv: float
+    draws: int
+    fresh: Mapping[str, S] = field(default_factory=dict)
+    ended: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found."""
+        return self.worst is None
+
+
+def judge_samples(
+    samples: Mapping[str, S],
+    fresh: Callable[[str], S],
+    *,
+    rate: float,
+    seconds: float,
+    tv: float,
+    batch: int,
+    turns: int,
+    most: int,
+    names: Sequence[str] = (),
+) -> Decision[S]:
+    """Judge samples of many laws, within ``seconds``: all are screened, those of some ``names`` decided.
+
+    Screening draws ``batch`` of each, then by turns, at most ``turns`` times and within its share of the
+    time. The G test takes samples of its own, made by ``fresh``, since those of the screening were looked at
+    already: as many as detect a total variation of ``tv``, in calls of ``most`` at most.
+    """
+    half, listed = split(rate, 2), list(samples.values())
+
+    def sizes() -> Iterator[int]:
+        for turn in range(len(samples) + turns):
+            if turn >= len(samples) and _seconds(listed) > effort.SCREENING_SHARE * seconds:
+                break
+            yield batch
+
+    found = _contradicted(screen(listed, half, sizes()), list(samples), half)
+    if found is not None:
+        return found
+    decided: dict[str, S] = {}
+    chosen, detectable = names or list(samples), 0.0
+    for position, name in enumerate(chosen):
+        left = (seconds - _seconds([*listed, *decided.values()])) / (len(chosen) - position)
+        sample = decided[name] = fresh(name)
+        needed = draws_needed_by_g(tv, sample.law, alpha=split(half, len(chosen)))
+        draw_within(sample, left, needed, start=min(batch, needed), most=most)
+        fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=split(half, len(chosen)))
+        detectable = max(detectable, fit.smallest_detectable_tv)
+        draws = sum(int(some.counts.sum()) for some in [*listed, *decided.values()])
+        if not fit.passed:
+            return Decision(name, _against(sample, fit), str(fit), math.inf, draws, decided)
+    return Decision(None, "", "", detectable, draws, decided)
+
+
+def judge_looks(
+    sample: Any,
+    *,
+    rate: float,
+    count: int,
+    seconds: float,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> Decision[Any]:
+    """Judge one `Stream` while it is sampled, up to ``count`` samples, or for ``seconds``, or until it ends.
+
+    Half of the rate is for the looks, the other half for the G test of all samples in the end.
+    """
+    half, started = split(rate, 2), time.monotonic()
+
+    def sizes() -> Iterator[int]:
+        size, before = effort.FIRST_LOOK, int(sample.counts.sum())
+        while (drawn := int(sample.counts.sum())) < count and not sample.ended:
+            if drawn and time.monotonic() - started >= seconds:
+                break
+            yield min(size, count - drawn)
+            drawn = int(sample.counts.sum())
+            progress(drawn, count)
+            pace = (drawn - before) / max(time.monotonic() - started, 1e-9)
+            size = max(effort.FIRST_LOOK, int(effort.LOOK_SECONDS * pace))
+
+    found = _contradicted(screen([sample], half, sizes()), [""], half)
+    if found is not None:
+        return found
+    fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=half, slack=sample.slack)
+    worst, reason = (None, "") if fit.passed else ("", _against(sample, fit))
+    return Decision(worst, reason, str(fit), fit.smallest_detectable_tv, fit.draws, ended=sample.ended)
+
+
+def screen(samples: Sequence[Sampled], rate: float, sizes: Iterable[int]) -> EProcess:
+    """Sample each once, then by turns where the evidence is strongest and where the samples are fewest.
+
+    Stops when the evidence suffices for ``rate``, or ``sizes`` of what to draw next end.
+    """
+    process = _evidence(samples)
+    for turn, size in enumerate(sizes):
+        if turn < len(samples) or turn % 2:
+            number = int(np.argmin([sample.counts.sum() for sample in samples]))
+        else:
+            number = int(process.log_e_by_sample.argmax())
+        samples[number].draw(size)
+        process = _evidence(samples)
+        if process.p_value <= rate:
+            break
+    return process
+
+
+def _evidence(samples: Sequence[Sampled]) -> EProcess:
+    """Return the e-process of all samples as their laws are known by now."""
+    process = EProcess.against([sample.law for sample in samples])
+    for number, sample in enumerate(samples):
+        process = process.observe(sample.counts, number, slack=getattr(sample, "slack", 0.0))
+    return process
+
+
+def _contradicted(process: EProcess, names: Sequence[str], rate: float) -> Decision[Any] | None:
+    if process.p_value > rate:
+        return None
+    worst = names[int(process.log_e_by_sample.argmax())]
+    statistics = f"e-process: p-value {process.p_value:.1e} after {process.draws} samples"
+    reason = f"{process.draws:,} samples contradict the expected distribution"
+    return Decision(worst, reason, statistics, math.inf, process.draws)
+
+
+def _against(sample: Sampled, fit: GoodnessOfFit) -> str:
+    impossible = ", some of them outcomes of probability 0" if fit.off_support else ""
+    return f"{int(sample.counts.sum()):,} samples contradict the expected distribution{impossible}"
+
+
+def _seconds(samples: Iterable[Sampled]) -> float:
+    return sum(sample.seconds for sample in samples)
+
+
+def draw_within(sample: Sampled, seconds: float, count: int, *, start: int, most: int) -> None:
+    """Add ``count`` samples, fewer if they take longer: in calls of ``start`` at first, then of up to ``most``.
+
+    A call that compiles says little of the pace of the others, so every one is timed.
+    """
+    end, size, goal = sample.seconds + seconds, start, int(sample.counts.sum()) + count
+    least = int(sample.counts.sum()) + start
+    while (drawn := int(sample.counts.sum())) < goal and (drawn < least or sample.seconds < end):
+        before = sample.seconds
+        sample.draw(min(size, goal - drawn))
+        room = (end - sample.seconds) / max(sample.seconds - before, 1e-9)
+        size = max(start, min(most, int(size * min(room, effort.CALL_GROWTH))))
+
+
+def confirm(samples: Mapping[str, S], draw: Callable[[S, int], Any], *, rate: float, tv: float) -> str:
+    """Compare samples that are not instrumented with laws that were traced; return what they would detect.
+
+    Code may behave otherwise when its random numbers are traced. ``draw(sample, needed)`` adds samples, up to
+    the number that detects a total variation of ``tv``; one e-process judges them all. Raises
+    `NoEvidenceError` where they contradict a law.
+    """
+    process = EProcess.against([sample.law for sample in samples.values()])
+    needed = draws_needed_by_joint_e_process(tv, process.laws, alpha=rate)
+    for number, sample in enumerate(samples.values()):
+        draw(sample, needed)
+        process = process.observe(sample.counts, number)
+    fit = goodness_of_fit_by_e_process(process, alpha=rate)
+    if not fit.passed:
+        worst = list(samples)[int(process.log_e_by_sample.argmax())]
+        raise NoEvidenceError(
+            f"uninstrumented samples contradict the traced distribution, {worst}: "
+            f"p-value {fit.p_value:.1e} after {fit.draws} samples"
+        )
+    return (
+        f"an independent run of {fit.draws:,} uninstrumented samples agrees "
+        f"(it alone would detect a total variation of {fit.smallest_detectable_tv:.2g})"
+    )
+
+
+def judge_rounds(
     what: str,
     laws: Sequence[npt.ArrayLike],
     rounds: Iterable[Sequence[npt.NDArray[np.int64]]],
     *,
     alpha: float,
 ) -> CheckResult:
-    """Judge whether samples follow their laws, [V_i] each; stops at the first round that settles it.
+    """Judge whether samples follow their laws, [V_i] each; stops at the first round that shows they do not.
 
     Every round brings new outcomes int [N] (not counts) for each of the samples, independent of each other
     under the laws. A right subject fails with probability ``alpha`` at most, however many rounds there are;
-    ``what`` completes "the law of ...".
+    ``what`` names the outcomes, in the plural.
     """
     process = EProcess.against(laws)
     for outcomes in rounds:
@@ -29,18 +308,29 @@ def watched(
             process = process.observe(counts, sample)
         if process.p_value <= alpha:
             break
-    return judged(what, process, alpha)
+    return judge_process(what, process, alpha)
 
 
-def judged(what: str, process: EProcess, alpha: float) -> CheckResult:
-    """Return the result of an e-process as it stands; without a draw it is inconclusive."""
+def judge_process(what: str, process: EProcess, alpha: float) -> CheckResult:
+    """Return the result of an e-process as it stands; without a sample it is inconclusive."""
     if process.draws == 0:
-        return CheckResult("", Status.INCONCLUSIVE, f"nothing was drawn of {what}", alpha)
+        return CheckResult("", Status.INCONCLUSIVE, f"{what}: nothing could be sampled", alpha)
     fit = goodness_of_fit_by_e_process(process, alpha=alpha)
-    bounds = [
+    bound = max(
         total_variation_interval(counts, law, alpha=alpha).lower
         for counts, law in zip(process.counts, process.laws, strict=True)
         if counts.any()
-    ]
-    status = Status.PASSED if fit.passed else Status.FAILED
-    return CheckResult("", status, f"{what}: {fit}", alpha, process.draws, max(bounds))
+    )
+    result = CheckResult(
+        "", Status.PASSED, "", alpha, fit.draws, bound, how=How.SAMPLED, scope=(f"{what}: {fit}",)
+    )
+    if fit.passed:
+        tv = fit.smallest_detectable_tv
+        least = (
+            f"a total variation of {tv:.2g} or more would show" if tv < 1 else "too few to detect a defect"
+        )
+        return replace(result, detail=f"{what}: {fit.draws:,} samples are as expected; {least}")
+    size = f" by a total variation of at least {bound:.2g}" if bound > 0 else ""
+    impossible = ", some of them are outcomes of probability 0" if fit.off_support else ""
+    detail = f"{what}: {fit.draws:,} samples contradict the expected distribution{size}{impossible}"
+    return replace(result, status=Status.FAILED, detail=detail)

@@ -122,7 +122,7 @@ def add_audit(commands: Any) -> None:
 def _audit(options: Any) -> int:
     from spec_oracle.audit import AuditOptions
     from spec_oracle.audit.isolation import Isolation, audit_apart
-    from spec_oracle.audit.subjects.resolve import engine_availability, listed, subject_names
+    from spec_oracle.audit.subjects import engine_availability, listed, subject_names
     from spec_oracle.report import AUDIT_FORMATS
     from spec_oracle.report.audit_text import list_to_text
     from spec_oracle.report.terminal import told

@@ -1,191 +1,135 @@
-"""A running server: what it was found to speak, and completions of the audit's prompts by it."""
+"""What an audit asks of a running server, and what an answer says; how both are written is for adapters.
 
-import json
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Final, TypeAlias
+A token is its id. Of a server that shows no ids, the letters of a completion stand for tokens. A prompt is
+text, or token ids.
+"""
 
-from spec_oracle.adapters.servers.apis import (
-    Api,
-    Ask,
-    Completion,
-    LlamaCpp,
-    OpenAI,
-    Prompt,
-    Sampling,
-    Token,
-    read,
-)
-from spec_oracle.adapters.servers.client import Client, RefusedError, Request, ServerError
-from spec_oracle.adapters.servers.metrics import Drafts, told_to_prometheus
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from spec_oracle.contracts.sampler import SubjectRaisedError
 from spec_oracle.errors import InvalidInputError
 
-APIS: Final = ("openai", "llama.cpp")
+Token: TypeAlias = int | str
+Prompt: TypeAlias = str | tuple[int, ...]
 
-_FLIPS = (
-    "tails, heads, heads, tails, heads, tails, tails, tails, heads, heads, tails, heads, tails, heads, heads,"
-)
-
-PROMPTS: Final = (
-    "The first thing that I noticed was the",
-    "Here are three words that nobody expects:",
-    f"Coin flips: {_FLIPS} {_FLIPS}",
-)
-"""Prompts whose continuation is open; the last repeats itself, for drafters that look up n-grams."""
-
-LISTINGS = (20, 10, 5)
-"""How many log-probabilities are asked for, in turn, until the server agrees."""
-
-_SEEDS = range(1001, 1009)
-
-Context: TypeAlias = tuple[int, tuple[Token, ...]]
-"""The number of a prompt, and the tokens after it."""
-
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""(what, done, of how many)."""
+Prefix: TypeAlias = tuple[int, tuple[Token, ...]]
+"""The number of a prompt, and tokens after it."""
 
 
-@dataclass
-class Server:
-    """A server and how it is asked.
+class ServerError(SubjectRaisedError):
+    """The server is gone, or does not do what it was asked."""
 
-    ``prompts`` are token ids where the server takes and shows ids; else text, and with ``by_letters`` the
-    letters of a text stand for its tokens. ``listed`` log-probabilities are shown of a token, 0 for a server
-    that shows none. ``progress`` is told how far a check is.
+
+class RefusedError(ServerError):
+    """The server refuses the request as it is: a status of 400 to 499 but 429, or 501."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How completions are sampled: ``top_k`` 0 and ``top_p`` 1 filter nothing; ``fields`` are sent as given."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.temperature) and self.temperature > 0):
+            raise InvalidInputError(
+                f"temperature: expected a positive number, got {self.temperature}; at 0 nothing is sampled"
+            )
+        if self.top_k < 0:
+            raise InvalidInputError(f"top_k: expected at least 0, got {self.top_k}")
+        if not 0 < self.top_p <= 1:
+            raise InvalidInputError(f"top_p: expected a number in (0, 1], got {self.top_p}")
+
+    def __str__(self) -> str:
+        return (
+            f"temperature {self.temperature:g}, top-k {self.top_k or 'off'}, "
+            f"top-p {'off' if self.top_p == 1 else f'{self.top_p:g}'}"
+        )
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request: at most ``tokens`` tokens after ``prompt``; ``listed`` log-probabilities of the first.
+
+    ``temperature`` replaces that of the audit.
     """
 
-    client: Client
-    api: Api
-    sampling: Sampling
-    prompts: tuple[Prompt, ...]
-    listed: int
-    by_letters: bool = False
-    progress: Progress = lambda *_: None
-    ends: set[Token] = field(default_factory=set)
-    """Tokens that were seen to end a text."""
+    prompt: Prompt
+    tokens: int
+    seed: int | None = None
+    listed: int = 0
+    temperature: float | None = None
 
-    def complete(self, asks: Sequence[Ask]) -> list[Completion]:
-        """Return the completions, in order; raises `ServerError`."""
-        answers = self.client.ask([self.api.request(ask, self.sampling) for ask in asks])
-        found = [replace(read(self.api, answer.data), is_doubtful=answer.is_doubtful) for answer in answers]
-        if self.by_letters:
-            return [replace(completion, tokens=tuple(completion.text)) for completion in found]
-        for ask, completion in zip(asks, found, strict=True):
-            if completion.ended and completion.tokens and len(completion.tokens) <= ask.tokens:
-                self.ends.add(completion.tokens[-1])
-        return found
 
-    def prompt(self, context: Context) -> Prompt:
-        """Return a context as a prompt, of a server that takes token ids."""
-        number, tokens = context
-        return (*self.prompts[number], *tokens)
+@dataclass(frozen=True)
+class Completion:
+    """One answer.
 
-    def drafts(self) -> Drafts:
-        """Return what the server tells of drafts since it began, of all traffic."""
-        try:
-            return told_to_prometheus(self.client.ask([Request("/metrics")])[0].data)
-        except RefusedError:
-            return Drafts()
+    ``tokens`` of the ``text``; ``ended`` if the model ended it, not the limit. ``logs``: the log-probabilities
+    listed of the first token, None without. ``drafted`` and ``accepted`` tokens, None where not reported.
+    ``is_doubtful``: see `spec_oracle.adapters.servers.client`.
+    """
 
-    @cached_property
-    def repeats_seeds(self) -> bool:
-        """Whether a few seeded requests gave the same texts twice, and not all the same text."""
-        asks = [Ask(self.prompts[0], 8, seed) for seed in _SEEDS]
-        first, second = ([c.tokens for c in self.complete(asks)] for _ in range(2))
-        return first == second and len(set(first)) > 1
+    tokens: tuple[Token, ...]
+    ended: bool
+    text: str = ""
+    logs: Mapping[Token, float] | None = None
+    drafted: int | None = None
+    accepted: int | None = None
+    is_doubtful: bool = False
 
     @property
-    def failures(self) -> Counter[str]:
-        """Failed attempts by cause."""
-        return self.client.failures
+    def odd_counts(self) -> str:
+        """Say what is impossible about the counts of drafts, "" if nothing is or none are reported."""
+        if self.drafted is None or self.accepted is None:
+            return ""
+        if not 0 <= self.accepted <= self.drafted:
+            return f"the server reports {self.accepted} accepted of {self.drafted} drafted tokens"
+        # Of a completion that ended, more may have been accepted than was sent.
+        if not self.ended and self.accepted > max(0, len(self.tokens) - 1):
+            return (
+                f"the server reports {self.accepted} accepted tokens in a completion of {len(self.tokens)}, "
+                "whose first token cannot be a draft"
+            )
+        return ""
 
 
-def connect(
-    client: Client,
-    sampling: Sampling,
-    *,
-    api: str = "",
-    model: str = "",
-    prompts: Sequence[str] = (),
-    progress: Progress = lambda *_: None,
-) -> Server:
-    """Find out what the server speaks, and return it; ``api`` and ``model`` "" are found out too.
+@dataclass(frozen=True)
+class Drafts:
+    """Drafted and accepted tokens, None where not reported; ``accepted`` may be a mean per call."""
 
-    ``prompts`` are texts, or JSON lists of token ids. Raises `ServerError`, `InvalidInputError`.
-    """
-    if api not in ("", *APIS):
-        raise InvalidInputError(f"api: expected one of {', '.join(APIS)}, got {api!r}")
-    root = "" if not client.url.endswith("/v1") else "/v1"
-    client.url = client.url.removesuffix("/v1")
-    if api != "openai" and (_is_llama_cpp(client) or api):
-        spoken: Api = LlamaCpp(model)
-    else:
-        spoken = OpenAI(model or _first_model(client), root or "/v1")
-    given = tuple(_read_prompt(prompt) for prompt in prompts) or PROMPTS
-    server = _negotiated(Server(client, spoken, sampling, given[:1], LISTINGS[0], progress=progress))
-    ids = _as_ids(server, given)
-    if ids is not None:
-        return replace(server, prompts=ids)
-    if any(isinstance(prompt, tuple) for prompt in given):
-        raise InvalidInputError("prompt: the server does not take and show token ids; give text")
-    return replace(server, prompts=given, listed=0, by_letters=True)
+    drafted: float | None = None
+    accepted: float | None = None
 
+    def __add__(self, other: "Drafts") -> "Drafts":
+        return Drafts(_sum(self.drafted, other.drafted), _sum(self.accepted, other.accepted))
 
-def _is_llama_cpp(client: Client) -> bool:
-    try:
-        return "default_generation_settings" in client.ask([Request("/props")])[0].data
-    except RefusedError:
-        return False
+    def since(self, before: "Drafts") -> "Drafts":
+        """Return what was counted after ``before``; a mean is no count, and stays what it is."""
+        if self.drafted is None or self.accepted is None or before.drafted is None or before.accepted is None:
+            return self
+        return Drafts(self.drafted - before.drafted, self.accepted - before.accepted)
+
+    @property
+    def never_happened(self) -> str:
+        """Say why completions show nothing of speculation, "" where they do."""
+        if self.accepted is None:
+            return (
+                "the server does not report whether drafts were accepted; if you know that they are, "
+                "say --assume-speculating"
+            )
+        if self.drafted == 0:
+            return "nothing was drafted: speculation is off, or found nothing to draft after these prompts"
+        if self.accepted == 0:
+            return "no draft was accepted"
+        return "no draft was rejected" if self.accepted == self.drafted else ""
 
 
-def _first_model(client: Client) -> str:
-    try:
-        models = json.loads(client.ask([Request("/v1/models")])[0].data)["data"]
-        return str(models[0]["id"])
-    except (RefusedError, LookupError, TypeError, ValueError):
-        raise InvalidInputError("model: the server does not name its models; give one by --model") from None
-
-
-def _read_prompt(text: str) -> Prompt:
-    """Return a prompt given on the command line."""
-    if not text.startswith("["):
-        return text
-    try:
-        ids = json.loads(text)
-    except ValueError:
-        return text
-    if not ids or not all(type(token) is int and token >= 0 for token in ids):
-        raise InvalidInputError(f"prompt: expected text or a JSON list of token ids, got {text!r}")
-    return tuple(ids)
-
-
-def _negotiated(server: Server) -> Server:
-    """Return the server with the fields and the number of log-probabilities that it agrees to."""
-    extras: list[Mapping[str, Any]] = [server.api.extra, {}] if isinstance(server.api, OpenAI) else [{}]
-    refusal = ServerError("nothing was asked")
-    for listed in (*LISTINGS, 0):
-        for extra in extras:
-            api = replace(server.api, extra=extra) if isinstance(server.api, OpenAI) else server.api
-            tried = replace(server, api=api, listed=listed)
-            try:
-                (completion,) = tried.complete([Ask(tried.prompts[0], 1, listed=listed)])
-            except RefusedError as error:
-                refusal = error
-                continue
-            return replace(tried, listed=listed if completion.row else 0)
-    raise refusal
-
-
-def _as_ids(server: Server, prompts: tuple[Prompt, ...]) -> tuple[Prompt, ...] | None:
-    """Return the prompts as token ids; None where the server does not take and show them."""
-    texts = [prompt for prompt in prompts if isinstance(prompt, str)]
-    try:
-        answers = server.client.ask([server.api.tokenize(text) for text in texts])
-        ids = iter([tuple(answer.data["tokens"]) for answer in answers])
-        found = tuple(next(ids) if isinstance(prompt, str) else prompt for prompt in prompts)
-        (completion,) = server.complete([Ask(found[0], 1)])
-    except (RefusedError, LookupError, TypeError):
-        return None
-    return found if all(isinstance(token, int) for token in completion.tokens) else None
+def _sum(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else first + second

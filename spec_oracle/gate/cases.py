@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from spec_oracle.audit import AuditOptions, CheckResult, Counterexample, Subject
-from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.counterexample import counterexample
-from spec_oracle.audit.results import TextCounterexample
+from spec_oracle.audit.reports import TextCounterexample
 from spec_oracle.audit.run import as_subject, report_on, result_of
 from spec_oracle.gate import baseline
 from spec_oracle.threads import one_torch_thread

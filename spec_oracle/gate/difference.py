@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from spec_oracle.audit import Evidence, Status, SubjectVerdict
-from spec_oracle.audit.results import SCHEMA_VERSION, InstanceFigures
+from spec_oracle.audit.reports import SCHEMA_VERSION, InstanceFigures
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.gate.tokens import Effect, TokensPerCall, tokens_compared
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from spec_oracle.audit import Evidence, SubjectVerdict
-from spec_oracle.audit.results import InstanceFigures
+from spec_oracle.audit.reports import InstanceFigures
 
 _EXACT = (Evidence.EXACT, Evidence.REPLAYED)
 

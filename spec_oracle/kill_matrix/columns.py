@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from spec_oracle.audit.check import settled
-from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.draws import Sample, Sampler, checks_own_rng, sampled_drafts
 from spec_oracle.audit.engine.laws import enumerated
@@ -26,7 +26,7 @@ from spec_oracle.audit.sampler.traced import intercepted_law
 from spec_oracle.audit.sampling import judged
 from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
-from spec_oracle.audit.subjects.resolve import of_engines
+from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.contracts import SamplerCode, SubjectRaisedError, as_sampler
 from spec_oracle.contracts.engine import as_list

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from html import escape
 
 from spec_oracle.audit import AuditReport, Counterexample, SubjectReport
-from spec_oracle.audit.results import Cover, TextCounterexample
+from spec_oracle.audit.reports import TextCounterexample
+from spec_oracle.audit.results import Cover
 from spec_oracle.report.audit_text import HEAD, audit_rows, counterexample_text, summary
 from spec_oracle.report.drawings import length_chart, text_tree
-from spec_oracle.report.numbers import short
+from spec_oracle.report.table import short
 from spec_oracle.report.page import cell, heat, heat_map, page
 from spec_oracle.version import tool_version
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from spec_oracle.audit import AuditReport, CheckResult, Counterexample, Status, SubjectReport
 from spec_oracle.audit.engine.cases import counted, text_of
-from spec_oracle.audit.results import TextCounterexample
-from spec_oracle.audit.subjects.resolve import Listed
-from spec_oracle.report.numbers import short
+from spec_oracle.audit.reports import TextCounterexample
+from spec_oracle.audit.subjects import Listed
+from spec_oracle.report.table import short
 from spec_oracle.report.table import markdown_table, text_table
 from spec_oracle.toy import Instance, ToyModel, context_text
 from spec_oracle.version import tool_version

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from spec_oracle.audit.results import InstanceFigures
+from spec_oracle.audit.reports import InstanceFigures
 from spec_oracle.efficiency import Sweep
-from spec_oracle.report.numbers import short
+from spec_oracle.report.table import short
 from spec_oracle.toy import Instance
 
 _WIDTH, _HEIGHT, _FOOT = 150, 84, 14

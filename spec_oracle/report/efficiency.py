@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from spec_oracle.efficiency import Efficiency
-from spec_oracle.report.numbers import plain, short
+from spec_oracle.report.table import plain, short
 from spec_oracle.report.table import markdown_table, text_table
 
 

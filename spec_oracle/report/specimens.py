@@ -9,7 +9,7 @@ from typing import Any
 from spec_oracle.kill_matrix.columns import COLUMNS
 from spec_oracle.kill_matrix.matrix import SAMPLING_MUST_FIND, KillMatrix, MatrixRow
 from spec_oracle.report.audit_json import header
-from spec_oracle.report.numbers import plain, short
+from spec_oracle.report.table import plain, short
 from spec_oracle.report.page import MARKS, heat, heat_map, page
 from spec_oracle.report.table import markdown_table, text_table
 from spec_oracle.specimens.catalogue import MUTANT

@@ -42,13 +42,20 @@ def concentrations(num_cells: int) -> FloatArray:
     return max(num_cells - 1, 1) / (4 * sizes**2)
 
 
-def log_e_values_by_size(counts: npt.ArrayLike, probabilities: npt.ArrayLike) -> FloatArray:
+def log_e_values_by_size(
+    counts: npt.ArrayLike, probabilities: npt.ArrayLike, slack: npt.ArrayLike = 0.0
+) -> FloatArray:
     """Return the log e-value of each prior of the ladder, [..., J], for counts int [..., V] under a law [V].
 
     The draws, in their order, have probability prod_i (a p_i)(a p_i + 1)...(a p_i + n_i - 1) over
     a (a + 1)...(a + n - 1) under the prior and prod_i p_i^n_i under the law. Divided by its leading power
     each product becomes a `_log_rising_ratio`, and all the powers cancel.
     Infinite as soon as an outcome of probability zero was drawn.
+
+    With ``slack`` [V] or a number, against every law p' with |log p'_i / p_i| <= slack_i at once: an
+    e-value against each of them. Its denominator is the likelihood under p', which exceeds that under p by
+    sum n_i log(p'_i / p_i) = sum (n_i - n p_i) log(p'_i / p_i) - n KL(p || p'), so that
+    sum |n_i - n p_i| slack_i is taken off.
     """
     law = require_law(probabilities)
     drawn = require_counts(counts, law.size)
@@ -57,6 +64,7 @@ def log_e_values_by_size(counts: npt.ArrayLike, probabilities: npt.ArrayLike) ->
     a = concentrations(p.size)
     log_e = _log_rising_ratio(n[..., None, :], a[:, None] * p).sum(axis=-1)
     log_e -= _log_rising_ratio(n.sum(axis=-1)[..., None], a)
+    log_e -= (np.abs(drawn - drawn.sum(axis=-1, keepdims=True) * law) * slack).sum(axis=-1)[..., None]
     proven_wrong = drawn.sum(axis=-1) > n.sum(axis=-1)
     return np.asarray(np.where(proven_wrong[..., None], np.inf, log_e), dtype=np.float64)
 
@@ -66,16 +74,9 @@ def log_e_value(
 ) -> FloatArray:
     """Return the log e-value, [...], of counts int [..., V] against a law [V]: the ladder's average.
 
-    With ``slack`` [V] or a number, against every law p' with |log p'_i / p_i| <= slack_i at once: an
-    e-value against each of them. Its denominator is the likelihood under p', which exceeds that under p by
-    sum n_i log(p'_i / p_i) = sum (n_i - n p_i) log(p'_i / p_i) - n KL(p || p'), so that
-    sum |n_i - n p_i| slack_i is taken off.
+    ``slack`` as of `log_e_values_by_size`.
     """
-    law = require_law(probabilities)
-    log_e = _average(log_e_values_by_size(counts, law))
-    drawn = np.asarray(counts)
-    price = (np.abs(drawn - drawn.sum(axis=-1, keepdims=True) * law) * slack).sum(axis=-1)
-    return np.asarray(log_e - price)
+    return _average(log_e_values_by_size(counts, probabilities, slack))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +113,11 @@ class EProcess:
         counts = tuple(np.zeros(law.size, dtype=np.int64) for law in checked)
         return cls(checked, counts, np.zeros((len(checked), len(DEFECT_SIZES))), 0.0)
 
-    def observe(self, new_counts: npt.ArrayLike, sample: int = 0) -> "EProcess":
+    def observe(self, new_counts: npt.ArrayLike, sample: int = 0, slack: npt.ArrayLike = 0.0) -> "EProcess":
         """Return the process after further draws, counts int [V_i], of sample number ``sample``.
 
-        Which sample to draw from next, and how often, may depend on everything seen so far.
+        Which sample to draw from next, and how often, may depend on everything seen so far. ``slack`` as of
+        `log_e_values_by_size`, the same in all calls for one sample.
         """
         if not (is_whole(sample) and 0 <= sample < len(self.laws)):
             raise InvalidInputError(f"sample: expected an index below {len(self.laws)}, got {sample!r}")
@@ -123,7 +125,7 @@ class EProcess:
         counts = list(self.counts)
         counts[sample] = counts[sample] + require_counts(new_counts, law.size, "new_counts")
         log_e_by_size = self.log_e_by_size.copy()
-        log_e_by_size[sample] = log_e_values_by_size(counts[sample], law)
+        log_e_by_size[sample] = log_e_values_by_size(counts[sample], law, slack)
         after = replace(self, counts=tuple(counts), log_e_by_size=log_e_by_size)
         return replace(after, largest_log_e=max(self.largest_log_e, after.log_e))
 

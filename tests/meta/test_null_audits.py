@@ -9,7 +9,7 @@ from spec_oracle.audit.evidence import findings, sampled
 
 import verifiers
 from spec_oracle.audit import bench as benches
-from spec_oracle.audit.checks import (
+from spec_oracle.audit.table import (
     CHECKS,
     bad_input,
     batch,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.table import CHECKS
 
 pytest_plugins = ["pytester"]
 

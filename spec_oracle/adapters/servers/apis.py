@@ -1,89 +1,18 @@
-"""The two APIs: what a completion request looks like, and what its answer says.
+"""The two APIs: what a completion request looks like, and what its answer and the counters of drafts say.
 
 `LlamaCpp` is the native API of llama.cpp's server, which shows probabilities as sampled and counts drafts in
 every answer. `OpenAI` is the completion API of everything else (vLLM, SGLang, TensorRT-LLM, TGI, mlx-lm,
 llama.cpp too); engines differ in what they add to it, so fields beyond the standard are read where they are.
-
-A token is its id. Of a server that shows no ids, the letters of a text stand for tokens. A prompt is text, or
-token ids.
 """
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from spec_oracle.adapters.servers.client import Request, ServerError
-from spec_oracle.errors import InvalidInputError
-
-Token: TypeAlias = int | str
-Prompt: TypeAlias = str | tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How texts are sampled: ``top_k`` 0 and ``top_p`` 1 filter nothing; ``fields`` are sent as they are."""
-
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    fields: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.temperature) and self.temperature > 0):
-            raise InvalidInputError(
-                f"temperature: expected a positive number, got {self.temperature}; at 0 nothing is sampled"
-            )
-        if self.top_k < 0:
-            raise InvalidInputError(f"top_k: expected at least 0, got {self.top_k}")
-        if not 0 < self.top_p <= 1:
-            raise InvalidInputError(f"top_p: expected a number in (0, 1], got {self.top_p}")
-
-
-@dataclass(frozen=True)
-class Ask:
-    """One request: at most ``tokens`` tokens after ``prompt``; ``listed`` probabilities a token are shown.
-
-    ``temperature`` replaces that of the audit.
-    """
-
-    prompt: Prompt
-    tokens: int
-    seed: int | None = None
-    listed: int = 0
-    temperature: float | None = None
-
-
-@dataclass(frozen=True)
-class Completion:
-    """One answer.
-
-    ``tokens`` of the ``text``; ``ended`` if the model ended it, not the limit. ``row``: what was listed of
-    the first token, log-probabilities, None without. ``drafted`` and ``accepted`` tokens, None where not
-    told. ``is_doubtful``: see `spec_oracle.adapters.servers.client`.
-    """
-
-    tokens: tuple[Token, ...]
-    ended: bool
-    text: str = ""
-    row: Mapping[Token, float] | None = None
-    drafted: int | None = None
-    accepted: int | None = None
-    is_doubtful: bool = False
-
-    @property
-    def odd_counts(self) -> str:
-        """Say what is impossible about the counts of drafts, "" if nothing is or none are told."""
-        if self.drafted is None or self.accepted is None:
-            return ""
-        if not 0 <= self.accepted <= self.drafted:
-            return f"{self.accepted} accepted of {self.drafted} drafted tokens"
-        # Of a text that ended, more may have been accepted than was sent.
-        if not self.ended and self.accepted > max(0, len(self.tokens) - 1):
-            return (
-                f"{self.accepted} accepted tokens in a text of {len(self.tokens)}, whose first is not drafted"
-            )
-        return ""
+from spec_oracle.adapters.servers.client import Request
+from spec_oracle.contracts.server import Ask, Completion, Drafts, Sampling, ServerError, Token
 
 
 @dataclass(frozen=True)
@@ -118,7 +47,7 @@ class LlamaCpp:
             tokens=tuple(data["tokens"]),
             text=data.get("content", ""),
             ended=data.get("stop_type") == "eos",
-            row=None if first is None else _listed(first.get("top_probs") or first["top_logprobs"]),
+            logs=None if first is None else _listed(first.get("top_probs") or first["top_logprobs"]),
             drafted=timings.get("draft_n", 0),
             accepted=timings.get("draft_n_accepted", 0),
         )
@@ -177,7 +106,7 @@ class OpenAI:
             tokens=tuple(tokens or choice["text"]),
             text=choice["text"],
             ended=choice.get("finish_reason") == "stop",
-            row={_as_id(token): float(log) for token, log in top.items()} if top else None,
+            logs={_as_id(token): float(log) for token, log in top.items()} if top else None,
             drafted=drafted,
             accepted=accepted,
         )
@@ -196,12 +125,12 @@ def read(api: Api, data: Any) -> Completion:
         return api.completion(data)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration) as error:
         raise ServerError(
-            f"an answer is not of the API {api.name}: {type(error).__name__}: {error}"
+            f"cannot read an answer by the API {api.name}: {type(error).__name__}: {error}"
         ) from None
 
 
 def _drafts(timings: Any, details: Any) -> tuple[int | None, int | None]:
-    """Return drafted and accepted tokens, by llama.cpp's ``timings`` or OpenAI's usage; None where untold."""
+    """Return drafted and accepted tokens, by llama.cpp's ``timings`` or OpenAI's usage; None where neither."""
     if timings:
         return timings.get("draft_n", 0), timings.get("draft_n_accepted", 0)
     accepted, refused = (details.get(f"{kind}_prediction_tokens") for kind in ("accepted", "rejected"))
@@ -220,3 +149,27 @@ def _listed(entries: Any) -> Mapping[Token, float]:
 def _as_id(token: int | str) -> int:
     """Return the id that vLLM writes as text and mlx-lm as a number; raises `ValueError` for other text."""
     return int(token.removeprefix("token_id:")) if isinstance(token, str) else token
+
+
+_SAMPLE = re.compile(r"^(?P<name>[A-Za-z_:][\w:]*)(\{[^}]*\})?\s+(?P<value>\S+)", re.MULTILINE)
+
+
+def drafts_counted(text: str) -> Drafts:
+    r"""Return the drafts that a ``/metrics`` page for Prometheus counts, added up over models and ranks.
+
+    vLLM and llama.cpp count tokens; SGLang shows the mean number of tokens per call, the last one included.
+
+    >>> drafts_counted('vllm:spec_decode_num_draft_tokens_total{engine="0"} 9.0\n'
+    ...                    'vllm:spec_decode_num_accepted_tokens_total{engine="0"} 4.0')
+    Drafts(drafted=9.0, accepted=4.0)
+    """
+    samples = [(found["name"], float(found["value"])) for found in _SAMPLE.finditer(text)]
+
+    def values(ending: str) -> list[float]:
+        return [value for name, value in samples if name.removesuffix("_total").endswith(ending)]
+
+    drafted, accepted = values(":spec_decode_num_draft_tokens"), values(":spec_decode_num_accepted_tokens")
+    if drafted and accepted:
+        return Drafts(sum(drafted), sum(accepted))
+    per_call = values(":spec_accept_length")
+    return Drafts(accepted=max(max(per_call) - 1, 0.0)) if per_call else Drafts()

@@ -1,10 +1,10 @@
 """Requests over HTTP: each bounded in time, tried again where that is right, and counted.
 
-The law of texts must not depend on which requests fail. A request that was refused before it was served (no
-connection, 429) tells nothing of a text, and is sent again. One that failed later (5xx, a broken connection,
-no answer in time, an answer cut short) may have failed for what it was about to say: it is sent again too,
-but its answer is marked as *doubtful*. Nothing is given up silently: a request that fails every time ends the
-audit.
+The distribution of completions must not depend on which requests fail. A request that was refused before it
+was served (no connection, 429) says nothing of its completion, and is sent again. One that failed later (5xx,
+a broken connection, no answer in time, an answer cut short) may have failed for what it was about to say: it
+is sent again too, but its answer is marked as *doubtful*. Nothing is given up silently: a request that fails
+every time ends the audit.
 """
 
 import json
@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Self
 
-from spec_oracle.contracts import SubjectRaisedError
+from spec_oracle.contracts.server import RefusedError, ServerError
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.version import tool_version
 
 LARGEST_ANSWER = 2**24
-"""Bytes; an answer to a few tokens that is longer is none."""
+"""Bytes; no answer of a few tokens is longer."""
 
 LONGEST_PAUSE = 30.0
 SHOWN = 200
@@ -32,16 +32,8 @@ SHOWN = 200
 TOO_MANY, SERVER_ERROR, NOT_IMPLEMENTED = 429, 500, 501
 
 
-class ServerError(SubjectRaisedError):
-    """The server is gone, or does not do what it was asked."""
-
-
-class RefusedError(ServerError):
-    """The server refuses the request as it is: a status of 400 to 499 but 429, or 501."""
-
-
 class _AgainError(Exception):
-    """One attempt failed; ``cause`` is what is counted, ``is_doubtful`` if a text may have been under way."""
+    """One attempt failed; ``cause`` is what is counted, ``is_doubtful`` if a completion may have been under way."""
 
     def __init__(self, cause: str, *, is_doubtful: bool = True, pause: float = 0.0) -> None:
         super().__init__(cause)
@@ -106,7 +98,7 @@ class Client:
         self.url = _checked_url(self.url)
         self._key = os.environ.get(self.key_variable, "") if self.key_variable else ""
         if self.key_variable and not self._key:
-            raise InvalidInputError(f"api_key_env: the environment has no {self.key_variable!r}")
+            raise InvalidInputError(f"api_key_env: the environment has no variable {self.key_variable!r}")
         self._http = httpx.Client(
             verify=httpx.create_ssl_context(trust_env=True),  # the usual authorities, or SSL_CERT_FILE's
             timeout=self.limits.timeout,
@@ -164,7 +156,7 @@ class Client:
                     self.failures[cause] += 1
             if attempt + 1 < self.limits.attempts:
                 time.sleep(min(pause, LONGEST_PAUSE))
-        raise ServerError(f"a request failed {self.limits.attempts} times, at last: {cause}")
+        raise ServerError(f"a request failed {self.limits.attempts} times; the last cause: {cause}")
 
     def _attempt(self, request: Request, name: str) -> Any:
         httpx = _httpx()
@@ -186,7 +178,7 @@ class Client:
         try:
             return text if request.body is None else json.loads(text)
         except ValueError:
-            raise _AgainError("an answer that is no JSON") from None
+            raise _AgainError("an answer that is not JSON") from None
 
     def _read(self, response: Any) -> str:
         """Read the body; the time limit of single reads does not bound a server that sends byte by byte."""
@@ -211,7 +203,7 @@ class Client:
         if status >= 400:
             raise RefusedError(f"HTTP {status}: {self._shown(text)}")
         if status != 200:
-            raise ServerError(f"HTTP {status}: expected an answer, not a redirect; give the final address")
+            raise ServerError(f"HTTP {status}: redirects are not followed; give the final address")
 
     def _shown(self, text: str) -> str:
         """Return what a server says as one short line, without the key, should it repeat it."""
@@ -229,7 +221,7 @@ def _checked_url(url: str) -> str:
     except ValueError as error:
         raise InvalidInputError(f"url: {error}, got {url!r}") from None
     if parts.username or parts.password:
-        raise InvalidInputError("url: it holds a user name or password; name a variable by --api-key-env")
+        raise InvalidInputError("url: it contains a user name or password; use --api-key-env instead")
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or parts.query:
         raise InvalidInputError(f"url: expected http://HOST:PORT or https://HOST, got {url!r}")
     return url.rstrip("/")

@@ -17,7 +17,8 @@ from spec_oracle.audit.draws import checks_own_rng
 from spec_oracle.audit.engine.cases import FIRST_TOKENS, Case, Compared, scope_of, text_of
 from spec_oracle.audit.engine.cells import TextCells, listed_cells, text_cells
 from spec_oracle.audit.engine.spies import Drafts, drafts_seen
-from spec_oracle.audit.results import CheckResult, Evidence, Findings, FoundText, NoEvidenceError, Status
+from spec_oracle.audit.reports import Evidence
+from spec_oracle.audit.results import CheckResult, Findings, FoundText, NoEvidenceError, Status
 from spec_oracle.contracts import make_generator, raising
 from spec_oracle.contracts.engine import Text, as_list
 from spec_oracle.exact import Gap

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit.draws import checks_own_rng
 from spec_oracle.audit.engine.toy_texts import PlainTexts, decoded, unseeded
-from spec_oracle.audit.results import CheckResult, Evidence, Findings, scope_of
+from spec_oracle.audit.reports import Evidence
+from spec_oracle.audit.results import CheckResult, Findings, scope_of
 from spec_oracle.audit.sampling import watched
 from spec_oracle.contracts.steps import SystemFactory
 from spec_oracle.toy import Instance

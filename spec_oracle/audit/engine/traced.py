@@ -26,7 +26,8 @@ from spec_oracle.audit.engine.laws import (
 from spec_oracle.audit.engine.sampled import confirm
 from spec_oracle.audit.engine.spies import Drafts
 from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.results import Evidence, Findings, NoEvidenceError, Status
+from spec_oracle.audit.reports import Evidence
+from spec_oracle.audit.results import Findings, NoEvidenceError, Status
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.contracts.engine import Text
 from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError

@@ -18,15 +18,8 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import draft_table, sampled_drafts
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.lengths import declared_length
-from spec_oracle.audit.results import (
-    CheckResult,
-    Evidence,
-    Findings,
-    NoEvidenceError,
-    Status,
-    never_happened,
-    scope_of,
-)
+from spec_oracle.audit.reports import Evidence
+from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError, Status, never_happened, scope_of
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.replay import replayed_law

@@ -20,18 +20,8 @@ from scipy import stats
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import checks_own_rng, extended_cells, sampled_drafts
 from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.results import (
-    TARGET_TV,
-    CheckResult,
-    Evidence,
-    Findings,
-    NoEvidenceError,
-    Pair,
-    Status,
-    main_instances,
-    never_happened,
-    scope_of,
-)
+from spec_oracle.audit.reports import Evidence
+from spec_oracle.audit.results import TARGET_TV, CheckResult, Findings, NoEvidenceError, Pair, Status, main_instances, never_happened, scope_of
 from spec_oracle.audit.sampler.breakpoints import difference_at_breakpoints
 from spec_oracle.audit.sampler.coins import BY_COINS, by_coins
 from spec_oracle.contracts import (

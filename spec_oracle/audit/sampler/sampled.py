@@ -12,16 +12,8 @@ import numpy as np
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sample, Sampler
-from spec_oracle.audit.results import (
-    TARGET_TV,
-    CheckResult,
-    Evidence,
-    Findings,
-    Status,
-    main_instances,
-    never_happened,
-    scope_of,
-)
+from spec_oracle.audit.reports import Evidence
+from spec_oracle.audit.results import TARGET_TV, CheckResult, Findings, Status, main_instances, never_happened, scope_of
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.statistics import (
     EProcess,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.adapters.servers.apis import Ask, Token
-from spec_oracle.audit.results import TextCounterexample
+from spec_oracle.audit.reports import TextCounterexample
 from spec_oracle.audit.server.served import Served
 from spec_oracle.audit.server.tree import IMPOSSIBLE, PlainTree
 from spec_oracle.contracts.server import Server

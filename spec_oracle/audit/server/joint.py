@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from spec_oracle.adapters.servers.metrics import Drafts
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.results import Evidence, Findings, NoEvidenceError, Status
+from spec_oracle.audit.reports import Evidence
+from spec_oracle.audit.results import Findings, NoEvidenceError, Status
 from spec_oracle.audit.server.counterexample import counterexample
 from spec_oracle.audit.server.plain_texts import are_rows_to_blame
 from spec_oracle.audit.server.served import UNKNOWN_ROWS, Looks, Sample, Served, looked_at

@@ -1,36 +1,131 @@
-"""Running servers, of which nothing is known but what they answer over HTTP."""
+"""A running server as the subject of an audit: what to ask of it, and what was sampled from it so far."""
 
-from dataclasses import dataclass
-from functools import partial
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
-from spec_oracle.audit.context import Context
+import numpy as np
+
+from spec_oracle.adapters.servers.server import Server
+from spec_oracle.audit import effort, streams
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
-from spec_oracle.audit.results import Way
-from spec_oracle.audit.server.joint import by_tree
-from spec_oracle.audit.server.served import Served
-from spec_oracle.audit.server.two_servers import by_reference
+from spec_oracle.audit.server.distributions import Distributions, measured
+from spec_oracle.contracts.server import Ask, Drafts, Prefix, Token
+from spec_oracle.errors import InvalidInputError
 
 
 @dataclass(frozen=True)
-class ServerSubject:
-    """A server, with what was asked of it so far."""
+class Plan:
+    """What to ask of a server.
 
-    served: Served
+    Completions of ``tokens`` tokens; ``requests`` of them at most, None for as many as detect a total
+    variation of ``detect``. ``seeded``: each request has a seed of its own, so that one that is sent again is
+    the same. ``assume_speculating``: the user knows that drafts are made, whatever the server reports.
+    """
+
+    tokens: int = effort.SERVER_TOKENS
+    requests: int | None = None
+    detect: float = effort.SAMPLER_TV
+    seeded: bool = False
+    assume_speculating: bool = False
+
+    def __post_init__(self) -> None:
+        if self.tokens < 2:
+            raise InvalidInputError(
+                f"tokens: expected at least 2, got {self.tokens}; nothing speculates on the first"
+            )
+        if self.requests is not None and self.requests < 1:
+            raise InvalidInputError(f"requests: expected at least 1, got {self.requests}")
+        if not 0 < self.detect < 1:
+            raise InvalidInputError(f"detect: expected a total variation in (0, 1), got {self.detect}")
+
+    @property
+    def coarse(self) -> float:
+        """The total variation that tests of single tokens must detect."""
+        return min(effort.SERVER_ONE_TOKEN_COARSER * self.detect, effort.SERVER_ONE_TOKEN_TV)
+
+
+@dataclass
+class Completions:
+    """Completions of ``length`` tokens, sampled from a server after prompts chosen at random.
+
+    ``found`` in the order in which they were sampled, ``tally`` how often each came. ``retried`` came after a
+    failed attempt; ``drafts`` is what the answers report of drafts, ``odd_counts`` the first of it that is
+    impossible.
+    """
+
+    server: Server
+    length: int
+    rng: np.random.Generator
+    seeded: bool = False
+    found: list[Prefix] = field(default_factory=list, init=False)
+    tally: Counter[Prefix] = field(default_factory=Counter, init=False)
+    retried: int = field(default=0, init=False)
+    drafts: Drafts = field(default=Drafts(0, 0), init=False)
+    odd_counts: str = field(default="", init=False)
+
+    def sample(self, count: int) -> list[Prefix]:
+        """Sample some more, and return these."""
+        numbers = self.rng.integers(len(self.server.prompts), size=count)
+        seeds = self.rng.integers(2**31, size=count)
+        asks = [
+            Ask(self.server.prompts[number], self.length, int(seed) if self.seeded else None)
+            for number, seed in zip(numbers, seeds, strict=True)
+        ]
+        answers = self.server.complete(asks)
+        new = [(int(number), answer.tokens) for number, answer in zip(numbers, answers, strict=True)]
+        self.found += new
+        self.tally.update(new)
+        for answer in answers:
+            self.retried += answer.is_doubtful
+            self.drafts += Drafts(answer.drafted, answer.accepted)
+            self.odd_counts = self.odd_counts or answer.odd_counts
+        return new
+
+    def after(self, number: int) -> list[tuple[Token, ...]]:
+        """Return the completions after one prompt."""
+        return [tokens for prompt, tokens in self.found if prompt == number]
+
+
+@dataclass
+class ServerSubject:
+    """A server under audit; ``reference`` serves the same model without speculation, if there is one.
+
+    ``seed`` is that of the audit's own choices.
+    """
+
+    server: Server
+    plan: Plan = field(default_factory=Plan)
+    reference: Server | None = None
     facts: Facts = NOTHING_DECLARED
+    seed: int = 0
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1
 
     @property
     def name(self) -> str:
         """The address."""
-        return self.served.server.client.url
+        return self.server.client.url
 
-    def ways_to_law(self, context: Context, alpha: float) -> tuple[Way, ...]:
-        """Return the ways to find the law of texts, best first."""
-        return tuple(partial(way, self.served, context, alpha) for way in (by_tree, by_reference))
+    @cached_property
+    def completions(self) -> Completions:
+        """The completions of `joint`; other checks compare theirs with them."""
+        rng = streams.stream(self.seed, "server/joint/completions")
+        return Completions(self.server, self.plan.tokens, rng, self.plan.seeded)
 
-    def why_not(self, check: str) -> str:
-        """Return why a check does not apply to this server, "" where it may."""
-        needs_rows = check in ("plain-law", "calls") and not self.served.server.listed
-        return "the server shows no probabilities" if needs_rows else ""
+    @cached_property
+    def distributions(self) -> Distributions:
+        """The next-token distributions of target-only decoding, as the server reports them."""
+        return measured(self.server)
+
+    @property
+    def doubt(self) -> float:
+        """What answers after a failed attempt may hide, total variation: it may have failed for its text.
+
+        Nothing, if each had a seed that fixes the completion: then the same one came at last.
+        """
+        found = self.completions
+        if not found.retried or (self.plan.seeded and self.server.repeats_seeds):
+            return 0.0
+        return found.retried / len(found.found)

@@ -10,14 +10,8 @@ from numpy.typing import NDArray
 
 from spec_oracle.adapters.servers.client import ServerError
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.results import (
-    CheckResult,
-    Evidence,
-    Findings,
-    NoEvidenceError,
-    Status,
-    TextCounterexample,
-)
+from spec_oracle.audit.reports import Evidence, TextCounterexample
+from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError, Status
 from spec_oracle.audit.server.counterexample import shown_text
 from spec_oracle.audit.server.served import FIRST_LOOK, Served, Texts
 from spec_oracle.contracts.server import Context

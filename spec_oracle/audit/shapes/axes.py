@@ -24,7 +24,7 @@ PLACES: Final = ("first", "last", "second", "middle")
 TYPES: Final = ("float64", "float32", "bfloat16", "float16")
 IDS: Final = ("int64", "int32")
 LAYOUTS: Final = ("contiguous", "sliced", "transposed")
-KINDS: Final = ("flat", "wide", "good", "zeros", "peaked", "reversed", "certain", "equal")
+KINDS: Final = ("flat", "tiny", "good-draft", "zero", "peaked", "reversed", "one-hot", "equal")
 
 MOST_NUMBERS: Final = 6_000_000
 """Most probabilities that are handed over in one call."""
@@ -38,7 +38,7 @@ MOST_POSITIONS: Final = 1_500
 
 @dataclass(frozen=True)
 class Shape:
-    """A size and a form of the arrays, the request that is looked at, and the kind of its rows."""
+    """A size and a form of the arrays, the request that is looked at, and the kind of its distributions."""
 
     vocab_size: int
     draft_length: int
@@ -68,7 +68,7 @@ class Shape:
             self.dtype,
             self.ids if self.ids != "int64" else "",
             self.layout if self.layout != "contiguous" else "",
-            f"{self.kind} rows",
+            f"{self.kind} probabilities",
         )
         sizes = f"V {self.vocab_size}, L {self.draft_length}, K {self.num_paths}"
         return ", ".join([sizes, *filter(None, special)])

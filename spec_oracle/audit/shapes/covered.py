@@ -1,29 +1,79 @@
-"""What came of the shapes that were tried."""
+"""What came of the shapes that were tried: the output distribution after every likely draft, added up."""
 
+import math
+import time
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
 
-from spec_oracle.audit.results import Cover
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.results import CheckResult, Cover, How, failed, inconclusive, passed
 from spec_oracle.audit.shapes.axes import AXES, Shape
-from spec_oracle.audit.shapes.judging import Judged
-from spec_oracle.exact.draft_tree import DraftTree
+from spec_oracle.audit.shapes.rounding import tolerance, unit_roundoff
+from spec_oracle.audit.shapes.trees import tree_of
+from spec_oracle.contracts import SubjectRaisedError
+from spec_oracle.exact.conditional import ConditionalLaw
+from spec_oracle.exact.draft_tree import Account, DraftTree
+from spec_oracle.exact.enumeration import TooManyOutcomesError
+from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
+from verifiers import Drafts
+
+Laws: TypeAlias = Callable[[Shape, Sequence[Drafts]], Sequence[ConditionalLaw]]
+"""Finds the law of the emission of one request after each of the drafts, at a shape."""
+
+ENGINES: Final = "float32"
+"""The type in which engines compute, whatever their rows come in."""
+
+SMALL: Final = ((2, 5), (4, 2), (5, 2), (8, 2), (33, 1))
+"""Sizes V, L at which all drafts are tried."""
+
+_NOT_TRACED = (
+    *(CannotFollowError, TooManyBranchesError, UnrepeatableError, TooManyOutcomesError),
+    SubjectRaisedError,
+)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The total variation at a shape, beyond what rounding does to single tokens, and what is left open.
+
+    ``allowed`` is what rounding explains; ``unseen`` the probability of drafts that were not tried;
+    ``assumed`` that of tokens that others represent; ``drafts`` were tried; the ``seed`` is the tree's.
+    """
+
+    shape: Shape
+    total_variation: float
+    allowed: float
+    unseen: float
+    assumed: float
+    drafts: int
+    seed: int = 0
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether neither rounding nor what was not seen explains the distance."""
+        return self.total_variation > self.allowed + self.unseen
+
+    def __str__(self) -> str:
+        return f"total variation {self.total_variation:.3g} at {self.shape}"
 
 
 @dataclass
 class Covered:
     """What was tried: the shapes that were judged, and what was not, by reason.
 
-    Right after all drafts are ``small`` shapes, wrong ``small_wrong``; ``drawn`` were drawn from; ``refused``
+    Right after all drafts are ``small`` shapes, wrong ``small_wrong``; ``sampled`` were sampled; ``refused``
     have a form that the code does not take.
     """
 
     shapes: list[Judged] = field(default_factory=list)
     small: list[Shape] = field(default_factory=list)
     small_wrong: list[Shape] = field(default_factory=list)
-    drawn: list[Shape] = field(default_factory=list)
+    sampled: list[Shape] = field(default_factory=list)
     refused: list[Shape] = field(default_factory=list)
-    not_followed: list[tuple[Shape, DraftTree]] = field(default_factory=list)
+    not_traced: list[tuple[Shape, DraftTree]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -32,9 +82,74 @@ class Covered:
         wrong = [shape for shape in self.shapes if shape.is_lossy]
         return max(wrong, key=lambda shape: shape.total_variation, default=None)
 
+    def try_shapes(
+        self, subject: Any, context: Context, shapes: Sequence[Shape], laws: Laws, end: float = math.inf
+    ) -> None:
+        """Judge shapes until one is a defect, or time is over."""
+        for seed, shape in enumerate(shapes[: context.most_shapes], start=context.seed):
+            if time.process_time() > end or self.lossy:
+                break
+            tree = tree_of(shape, seed, subject.drafting)
+            try:
+                found = judge(shape, tree, laws, explained=subject.facts.tolerance)
+            except _NOT_TRACED as error:
+                if time.process_time() > end:
+                    break
+                self.leave_out(error)
+                self.not_traced.append((shape, tree))
+            else:
+                self.shapes.append(replace(found, seed=seed))
+
+    def try_small_sizes(self, subject: Any, context: Context, end: float) -> CheckResult | None:
+        """Find the law of all emissions at small sizes; return a failure, None where there is none."""
+        law_of = context.findings.law_of
+        for vocab, length in SMALL:
+            if law_of is None or time.process_time() > end:
+                break
+            instance = panel(vocab, length, subject.num_paths, context.seed)["flat"]
+            try:
+                distance = float(law_of(instance).total_variation)
+            except _NOT_TRACED as error:
+                self.leave_out(error)
+                continue
+            shape = Shape(vocab, length, subject.num_paths)
+            if distance > subject.facts.tolerance:
+                self.small_wrong.append(shape)
+                return self.failure(f"total variation {distance:.3g} at {shape}", distance)
+            self.small.append(shape)
+        return None
+
+    def leave_out(self, error: Exception, where: str = "") -> None:
+        """Count why a shape was not judged."""
+        reason = str(error).partition("\n")[0].partition(" (at ")[0][:100]
+        self.left_out[f"{where}{reason}"] += 1
+
+    def failure(self, detail: str, total_variation: float) -> CheckResult:
+        """Return the result for a defect at one shape."""
+        return failed(detail, total_variation=total_variation, how=How.PROVEN, coverage=self.coverage)
+
+    def result(self, sampled: CheckResult | None = None) -> CheckResult:
+        """Return the result: what was found exactly, and what samples at shapes come to, where some were."""
+        worst, scope = self.lossy, self.scope if self.shapes else ()
+        if worst is not None:
+            return self.failure(str(worst), worst.total_variation)
+        exact = f"output distribution exact at {len(self.shapes)} input shapes" if self.shapes else ""
+        how = How.REPRESENTED if any(one.assumed for one in self.shapes) else How.PROVEN
+        if sampled is not None:
+            return replace(
+                sampled,
+                detail="; ".join(filter(None, (exact, sampled.detail))),
+                how=how if self.shapes else How.SAMPLED,
+                scope=(*scope, f"{sampled.detail}, {sampled.draws} uninstrumented samples"),
+                coverage=self.coverage,
+            )
+        if not self.shapes:
+            return inconclusive(f"no shape was tried: {', '.join(self.left_out) or 'raise --budget'}")
+        return passed(exact, how=how, scope=scope, coverage=self.coverage)
+
     @property
     def scope(self) -> tuple[str, ...]:
-        """Lines that say at which shapes the law was found."""
+        """Lines that say at which shapes the output distribution was found."""
         axes = {name: {getattr(one.shape, name) for one in self.shapes} for name in AXES}
         vocab, length, paths, batch = (
             _range(axes[name]) for name in ("vocab_size", "draft_length", "num_paths", "batch")
@@ -42,25 +157,25 @@ class Covered:
         forms = "; ".join(", ".join(sorted(axes[name])) for name in ("dtype", "ids", "layout"))
         assumed = max(one.assumed for one in self.shapes)
         law = (
-            f"law at {len(self.shapes)} shapes, proven after {sum(one.drafts for one in self.shapes)} "
-            f"drafts: V {vocab}, L {length}, K {paths}; requests in batches of {batch}; {forms}; rows "
-            f"{', '.join(sorted(axes['kind']))}"
+            f"output distribution exact at {len(self.shapes)} input shapes, after "
+            f"{sum(one.drafts for one in self.shapes)} drafts: V {vocab}, L {length}, K {paths}; "
+            f"batch size {batch}; {forms}; {', '.join(sorted(axes['kind']))} probabilities"
         )
         few = (
-            "of tokens that the code looks at few are run: the others, at a shape up to "
-            f"{assumed:.0%} of the probability, are taken to come out as these"
+            "assumption: where the code reads a sampled id, only the drafted, first, last and likeliest ids "
+            f"were run (up to {assumed:.0%} of the probability at one shape is represented, not run)"
         )
-        left_out = (f"not covered at {count} shapes: {reason}" for reason, count in self.left_out.items())
+        left_out = (f"not traced at {count} input shapes: {reason}" for reason, count in self.left_out.items())
         sizes = "; ".join(f"V {s.vocab_size}, L {s.draft_length}, K {s.num_paths}" for s in self.small)
-        small = f"law of all emissions after all drafts: {sizes}"
+        small = f"output distribution exact after all drafts: {sizes}"
         return (law, *([small] if self.small else []), *([few] if assumed else []), *left_out)
 
     @property
     def coverage(self) -> dict[str, dict[str, Cover]]:
         """What is known at each value of each axis; the worst, if that is a defect, else the best."""
         known = {
-            Cover.NOT_FOLLOWED: [*self.refused, *(shape for shape, _ in self.not_followed)],
-            Cover.DRAWN: self.drawn,
+            Cover.NOT_TRACED: [*self.refused, *(shape for shape, _ in self.not_traced)],
+            Cover.SAMPLED: self.sampled,
             Cover.PROVEN: [*(one.shape for one in self.shapes if not one.is_lossy), *self.small],
             Cover.WRONG: [*(one.shape for one in self.shapes if one.is_lossy), *self.small_wrong],
         }
@@ -72,6 +187,27 @@ class Covered:
             listed = found if isinstance(values[0], str) else sorted(found)
             coverage[axis] = {str(value): found[value] for value in listed}
         return coverage
+
+
+def judge(shape: Shape, tree: DraftTree, laws: Laws, *, explained: float) -> Judged:
+    """Judge a shape; code may compute in `ENGINES`, or in the type of its rows where that is coarser.
+
+    ``explained`` is the total variation that its arithmetic explains anywhere. Errors are those of ``laws``.
+    """
+    listed = list(tree.likely)
+    account = Account(tree)
+    found = laws(shape, [tree.drafts(paths) for paths in listed])
+    for paths, law in zip(listed, found, strict=True):
+        account.add(tree.likely[paths], law)
+    coarsest = max(shape.dtype, ENGINES, key=unit_roundoff)
+    return Judged(
+        shape,
+        account.total_variation(2 * unit_roundoff(coarsest)),
+        max(explained, tolerance(coarsest, tree.draft_length, tree.vocab_size)),
+        tree.unseen,
+        account.assumed,
+        len(listed),
+    )
 
 
 def _range(values: set[Any]) -> str:

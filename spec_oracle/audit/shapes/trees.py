@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit.shapes.axes import KINDS, Shape
 from spec_oracle.audit.shapes.rounding import exact_row
+from spec_oracle.audit.streams import stream
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.toy import Context
-from verifiers import Drafting
+from verifiers import Drafting, Drafts
 
 Floats: TypeAlias = NDArray[np.float64]
-Pair: TypeAlias = tuple[Floats, Floats]
+RowPair: TypeAlias = tuple[Floats, Floats]
 """Rows [V] of target and draft."""
 
 VARIANTS: Final = 3
@@ -44,14 +45,14 @@ _FEW: Final = 12
 
 
 @dataclass(frozen=True)
-class Plan:
+class OpenPositions:
     """How many tokens are drafted at each open position; one of these has the ``special`` rows."""
 
     drafted: Mapping[int, int]
     special: int
 
 
-def plan(shape: Shape, rng: np.random.Generator) -> Plan:
+def open_positions(shape: Shape, rng: np.random.Generator) -> OpenPositions:
     """Choose the open positions of a shape."""
     positions_of_all = shape.batch * shape.num_paths * (shape.draft_length + 1)
     small = shape.numbers <= _SMALL and positions_of_all <= _SHORT
@@ -60,17 +61,17 @@ def plan(shape: Shape, rng: np.random.Generator) -> Plan:
     positions = rng.permutation(shape.draft_length)[:count]
     two = set(rng.permutation(positions)[:forks].tolist())
     special = int(rng.choice([*positions, shape.draft_length]))
-    return Plan({int(p): 1 + (int(p) in two) for p in positions}, special)
+    return OpenPositions({int(p): 1 + (int(p) in two) for p in positions}, special)
 
 
 def tree_of(shape: Shape, seed: int, drafting: Drafting) -> DraftTree:
     """Return the rows of a shape; the same seed gives the same ones."""
-    chosen = plan(shape, np.random.default_rng([seed, 5]))
-    known: dict[Context, Pair] = {}
+    chosen = open_positions(shape, stream(seed, "shapes/open positions"))
+    known: dict[Context, RowPair] = {}
 
-    def rows(context: Context) -> Pair:
+    def rows(context: Context) -> RowPair:
         if context not in known:
-            rng = np.random.default_rng([seed, 6, *context])
+            rng = stream(seed, "shapes/rows", *context)
             tail = drafting is Drafting.INDEPENDENT and shape.dtype == "float64"
             known[context] = _rows(shape, chosen, len(context), rng, tail=tail)
         return known[context]
@@ -78,14 +79,14 @@ def tree_of(shape: Shape, seed: int, drafting: Drafting) -> DraftTree:
     return DraftTree(shape.vocab_size, shape.draft_length, rows, shape.num_paths, drafting)
 
 
-def _rows(shape: Shape, chosen: Plan, depth: int, rng: np.random.Generator, *, tail: bool) -> Pair:
+def _rows(shape: Shape, chosen: OpenPositions, depth: int, rng: np.random.Generator, *, tail: bool) -> RowPair:
     """Return the rows after a context of so many tokens."""
     vocab = shape.vocab_size
     if depth < shape.draft_length and depth not in chosen.drafted:
         certain = _one(vocab, int(_of_interest(vocab, 1, rng)[0]))
         return certain, certain
     count = min(chosen.drafted.get(depth, 1), vocab)
-    kind = shape.kind if depth == chosen.special else "good"
+    kind = shape.kind if depth == chosen.special else "good-draft"
     target, draft = _model_rows(kind, vocab, count, shape.dtype, int(rng.integers(VARIANTS)), tail)
     ids = _of_interest(vocab, count, rng)
     shift = int(rng.integers(max(vocab - count, 1)))
@@ -134,11 +135,11 @@ def _model_rows(  # noqa: PLR0917
     dtype: str,
     variant: int,
     tail: bool,  # noqa: FBT001
-) -> Pair:
+) -> RowPair:
     """Return rows of a kind whose first ``count`` tokens are the drafted ones."""
-    rng = np.random.default_rng([vocab, count, variant, KINDS.index(kind)])
+    rng = stream(0, "shapes/models", vocab, count, variant, KINDS.index(kind))
     target, draft = _MAKERS[kind](vocab, count, rng)
-    if tail and kind != "zeros":
+    if tail and kind != "zero":
         draft[draft == 0] = _TAIL
     rows = exact_row(target, dtype), exact_row(draft, dtype)
     for row in rows:
@@ -146,7 +147,7 @@ def _model_rows(  # noqa: PLR0917
     return rows
 
 
-Maker: TypeAlias = Callable[[int, int, np.random.Generator], Pair]
+Maker: TypeAlias = Callable[[int, int, np.random.Generator], RowPair]
 
 
 def _one(vocab: int, token: int) -> Floats:
@@ -164,20 +165,20 @@ def _even(count: int, rng: np.random.Generator) -> Floats:
     return rng.gamma(4.0, size=count)
 
 
-def _flat(vocab: int, count: int, rng: np.random.Generator) -> Pair:
+def _flat(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
     """Most tokens about as likely as each other."""
     target = np.concatenate([_shared(0.5, _even(count, rng)), _shared(0.5, _even(vocab - count, rng))])
     return target, np.concatenate([_even(count, rng), np.zeros(vocab - count)])
 
 
-def _good(vocab: int, count: int, rng: np.random.Generator) -> Pair:
+def _good(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
     """The target wants what is drafted, mostly."""
     draft = _even(count, rng)
     target = np.concatenate([_shared(0.8, draft), _shared(0.2, _even(vocab - count, rng))])
     return target, np.concatenate([draft, np.zeros(vocab - count)])
 
 
-def _peaked(vocab: int, count: int, rng: np.random.Generator) -> Pair:
+def _peaked(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
     """One token has most of the target, the others have less and less."""
     ranks = 1.0 / (1.0 + rng.permutation(vocab - count)) ** 1.5
     drafted = np.array([0.7, 0.1])[:count]
@@ -185,14 +186,14 @@ def _peaked(vocab: int, count: int, rng: np.random.Generator) -> Pair:
     return target, np.concatenate([np.array([0.4, 0.6])[:count], np.zeros(vocab - count)])
 
 
-def _reversed(vocab: int, count: int, rng: np.random.Generator) -> Pair:
+def _reversed(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
     """What is drafted most is wanted least."""
     drafted = np.array([0.05, 0.35])[:count]
     target = np.concatenate([drafted, _shared(1 - drafted.sum(), _even(vocab - count, rng))])
     return target, np.concatenate([np.array([0.9, 0.1])[:count], np.zeros(vocab - count)])
 
 
-def _zeros(vocab: int, count: int, rng: np.random.Generator) -> Pair:
+def _zeros(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
     """A few tokens are possible; one that is drafted may not be."""
     target, draft = _flat(vocab, count, rng)
     others = count + rng.permutation(vocab - count)
@@ -202,21 +203,21 @@ def _zeros(vocab: int, count: int, rng: np.random.Generator) -> Pair:
     return target, draft
 
 
-def _certain(vocab: int, count: int, rng: np.random.Generator) -> Pair:
-    """The draft is certain, or else the target."""
+def _one_hot(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
+    """The draft is one-hot, or else the target."""
     target, draft = _flat(vocab, count, rng)
     if rng.random() < 0.5 and vocab > 1:
         return _one(vocab, int(rng.integers(count + (vocab > count)))), draft
     return target, _one(vocab, 0)
 
 
-def _equal(vocab: int, count: int, rng: np.random.Generator) -> Pair:
+def _equal(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
     """Target and draft are alike."""
     row = np.concatenate([_even(count, rng), np.zeros(vocab - count)])
     return row, row.copy()
 
 
-def _wide(vocab: int, count: int, rng: np.random.Generator) -> Pair:
+def _tiny(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
     """Probabilities and ratios over seven decades: tokens with q far above p, and with p far above q."""
     low = 10.0 ** rng.uniform(-7, -1.5)
     rest = 10.0 ** rng.uniform(-7, 0, size=vocab - count)
@@ -227,11 +228,33 @@ def _wide(vocab: int, count: int, rng: np.random.Generator) -> Pair:
 
 _MAKERS: Final[dict[str, Maker]] = {
     "flat": _flat,
-    "wide": _wide,
-    "good": _good,
-    "zeros": _zeros,
+    "tiny": _tiny,
+    "good-draft": _good,
+    "zero": _zeros,
     "peaked": _peaked,
     "reversed": _reversed,
-    "certain": _certain,
+    "one-hot": _one_hot,
     "equal": _equal,
 }
+
+
+def among_others(drafts: Drafts, shape: Shape, rng: np.random.Generator) -> Drafts:
+    """Return the batch of a shape with this request at its place.
+
+    The others have one-hot distributions, target and draft alike, other ones at every position of every
+    request: they cost no branches, and code that reads one of them emits what is impossible.
+    """
+    if shape.batch == 1:
+        return drafts
+    ids = ids_of_interest(shape.vocab_size)
+    size = (shape.batch, 1, shape.draft_length + 1)
+    certain = np.where(
+        rng.random(size) < 0.5, rng.choice(ids, size), rng.integers(shape.vocab_size, size=size)
+    )
+    target = np.zeros((*size, shape.vocab_size))
+    np.put_along_axis(target, certain[..., None], 1.0, axis=-1)
+    arrays = (certain[..., :-1], target[:, :, :-1], target)
+    batch = tuple(np.repeat(array, shape.num_paths, axis=1) for array in arrays)
+    for array, own in zip(batch, (drafts.tokens, drafts.draft_probs, drafts.target_probs), strict=True):
+        array[shape.request] = own[0]
+    return Drafts(*batch)

@@ -6,7 +6,8 @@ from dataclasses import replace
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.facts import ROUNDING, Facts
 from spec_oracle.audit.lengths import declared_length
-from spec_oracle.audit.results import CheckResult, Evidence, Findings, Status, never_happened, scope_of
+from spec_oracle.audit.reports import Evidence
+from spec_oracle.audit.results import CheckResult, Findings, Status, never_happened, scope_of
 from spec_oracle.contracts import ContractError, raising
 from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError, emission_law
 from spec_oracle.toy import Instance

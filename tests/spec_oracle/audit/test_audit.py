@@ -9,7 +9,8 @@ import pytest
 import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import AuditReport, CheckResult, Evidence, SubjectReport
+from spec_oracle.audit.reports import AuditReport, Evidence, SubjectReport
+from spec_oracle.audit.results import CheckResult
 from spec_oracle.contracts import as_sampler
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law

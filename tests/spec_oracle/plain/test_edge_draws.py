@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spec_oracle.audit import Status
-from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.contracts import SamplerCode

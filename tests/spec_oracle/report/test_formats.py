@@ -10,7 +10,7 @@ import pytest
 import xmlschema
 
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
-from spec_oracle.audit.results import SCHEMA_VERSION
+from spec_oracle.audit.reports import SCHEMA_VERSION
 from spec_oracle.claims import decided_claims
 from spec_oracle.cli import main
 from spec_oracle.efficiency.language_models import PairEfficiency, prompt_efficiencies

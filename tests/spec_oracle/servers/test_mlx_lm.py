@@ -19,7 +19,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from spec_oracle.adapters.servers.apis import Ask, Sampling
 from spec_oracle.adapters.servers.client import Client
 from spec_oracle.audit import Status
-from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.server.served import Plan, Served
 from spec_oracle.audit.subjects.server import ServerSubject

@@ -2,10 +2,10 @@
 
 import pytest
 
-from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.results import Status
-from spec_oracle.audit.subjects.resolve import of_engines
+from spec_oracle.audit.subjects import of_engines
 from spec_oracle.specimens.catalogue import catalogue
 from spec_oracle.specimens.registry import specimens
 

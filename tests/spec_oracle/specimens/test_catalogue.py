@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report.catalogue import to_markdown

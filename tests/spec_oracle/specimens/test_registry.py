@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.kill_matrix.columns import YARDSTICK, columns_of
 from spec_oracle.specimens.catalogue import MUTANT, catalogue

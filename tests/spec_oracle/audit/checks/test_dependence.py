@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import verifiers
-from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.checks.batch import BATCHES
 from spec_oracle.audit.checks.calls import CHAINS, STEPS
 from spec_oracle.audit.context import Bench

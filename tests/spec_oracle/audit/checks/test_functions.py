@@ -12,11 +12,12 @@ import pytest
 import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.check import settled
-from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import UNTRIED, Evidence
+from spec_oracle.audit.reports import Evidence
+from spec_oracle.audit.results import UNTRIED
 from spec_oracle.audit.sampler.large_vocabulary import equal_tokens
 from spec_oracle.audit.sampler.low_precision import low_precision
 from spec_oracle.audit.sampler.mixed_batch import mixed_batch

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.facts import NOTHING_DECLARED
 from spec_oracle.audit.results import Status

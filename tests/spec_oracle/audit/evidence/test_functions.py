@@ -11,7 +11,7 @@ from spec_oracle.audit.context import Bench
 from spec_oracle.audit.draws import Sample, Sampler, extended_cells, sampled_drafts
 from spec_oracle.audit.findings import NoEvidenceError
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import Evidence
+from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.sampler.sampled import sampled
 from spec_oracle.audit.sampler.traced import confirm, intercepted_law
 from spec_oracle.contracts import SamplerCode, as_sampler

@@ -7,7 +7,7 @@ import pytest
 
 from spec_oracle.adapters.samplers.keyed_noise import murmur_uniform, philox_uniform
 from spec_oracle.audit import Status
-from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.sampler.coins import BY_COINS

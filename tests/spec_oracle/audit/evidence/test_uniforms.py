@@ -8,7 +8,7 @@ from spec_oracle.audit.evidence import integrated as integration
 
 import verifiers
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
-from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.findings import NoEvidenceError

@@ -1,6 +1,6 @@
-"""Plain draws at shapes: for code whose random numbers cannot be followed, and against code that is watched.
+"""Samples at shapes: of code whose random numbers cannot be traced, and against code that knows it is traced.
 
-A text is told by where it leaves the tree of drafts: after which context, and by which token, the likeliest
+Texts differ by where they leave the tree of drafts: after which context, and by which token, the likeliest
 ones one by one and the others by their place in the vocabulary. Continued by the target, texts have these
 cells with the target's probabilities, whatever the rule.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit.draws import checks_own_rng
+from spec_oracle.audit import effort
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.sampling import watched
 from spec_oracle.audit.shapes.axes import Shape
@@ -22,17 +22,15 @@ from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.toy import Context
 from verifiers import Drafts
 
-MOST_SHAPES = 12
-"""So many shapes are drawn from, at most: those of the fewest numbers, which make for the most draws."""
-
-_ROUNDS = 4
 _MOST_NUMBERS = 1_000_000
+"""Most probabilities that are handed over in one call."""
+
 _SINGLE = 6
 _PARTS = 4
 """Cells after a context: of single tokens, and of the others by the part of the vocabulary they are in."""
 
 
-class TextCells:
+class TreeCells:
     """The cells of the texts of one tree: ``law`` [cells] under the target."""
 
     def __init__(self, tree: DraftTree) -> None:
@@ -92,22 +90,21 @@ def _numbered(target: NDArray[np.float64]) -> NDArray[np.int64]:
     return cells
 
 
-def drawn_at(
+def sampled_at(
     code: SamplerCode,
     trees: Sequence[tuple[Shape, DraftTree]],
+    rng: np.random.Generator,
     *,
     alpha: float,
-    seed: int,
     requests: float,
 ) -> CheckResult:
-    """Judge texts drawn at shapes, in batches of independent requests, against the target's.
+    """Judge texts sampled at shapes, in batches of independent requests, against the target's.
 
     About ``requests`` are verified, fewer where they have many numbers.
     """
-    cells = [TextCells(tree) for _, tree in trees]
-    rng = checks_own_rng(seed)
+    cells = [TreeCells(tree) for _, tree in trees]
     batches = [
-        max(1, min(int(requests / len(trees) / _ROUNDS), _MOST_NUMBERS * shape.batch // shape.numbers))
+        max(1, min(int(requests / len(trees) / effort.SHAPES_ROUNDS), _MOST_NUMBERS * shape.batch // shape.numbers))
         for shape, _ in trees
     ]
 
@@ -126,5 +123,5 @@ def drawn_at(
         handed = replace(code, dtype=shape.dtype)
         return cells[number].of(handed(drafts, handed.generator(int(rng.integers(2**31)))), rng)
 
-    rounds = ([drawn(number) for number in range(len(trees))] for _ in range(_ROUNDS))
-    return watched(f"texts at {len(trees)} shapes", [some.law for some in cells], rounds, alpha=alpha)
+    rounds = ([drawn(number) for number in range(len(trees))] for _ in range(effort.SHAPES_ROUNDS))
+    return watched(f"completions at {len(trees)} input shapes", [some.law for some in cells], rounds, alpha=alpha)

@@ -1,0 +1,182 @@
+"""A running server: what it was found to speak, and completions of the audit's prompts by it."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+from spec_oracle.adapters.servers.apis import Api, LlamaCpp, OpenAI, drafts_counted, read
+from spec_oracle.adapters.servers.client import Client, Request
+from spec_oracle.contracts.server import (
+    Ask,
+    Completion,
+    Drafts,
+    Prefix,
+    Prompt,
+    RefusedError,
+    Sampling,
+    ServerError,
+    Token,
+)
+from spec_oracle.errors import InvalidInputError
+
+APIS: Final = ("openai", "llama.cpp")
+
+_FLIPS = (
+    "tails, heads, heads, tails, heads, tails, tails, tails, heads, heads, tails, heads, tails, heads, heads,"
+)
+
+PROMPTS: Final = (
+    "The first thing that I noticed was the",
+    "Here are three words that nobody expects:",
+    f"Coin flips: {_FLIPS} {_FLIPS}",
+)
+"""Prompts with many likely continuations; the last repeats itself, for drafters that look up n-grams."""
+
+LISTINGS = (20, 10, 5)
+"""How many log-probabilities are asked for, in turn, until the server agrees."""
+
+_SEEDS = range(1001, 1009)
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""(what, done, of how many)."""
+
+
+@dataclass
+class Server:
+    """A server and how it is asked.
+
+    ``prompts`` are token ids where the server takes and shows ids; else text, and with ``by_letters`` the
+    letters of a completion stand for its tokens. ``listed`` log-probabilities are shown of a token, 0 for a
+    server that shows none. ``progress`` is called with how far a check is.
+    """
+
+    client: Client
+    api: Api
+    sampling: Sampling
+    prompts: tuple[Prompt, ...]
+    listed: int
+    by_letters: bool = False
+    progress: Progress = lambda *_: None
+    ends: set[Token] = field(default_factory=set)
+    """Tokens that were seen to end a completion."""
+
+    def complete(self, asks: Sequence[Ask]) -> list[Completion]:
+        """Return the completions, in order; raises `ServerError`."""
+        answers = self.client.ask([self.api.request(ask, self.sampling) for ask in asks])
+        found = [replace(read(self.api, answer.data), is_doubtful=answer.is_doubtful) for answer in answers]
+        if self.by_letters:
+            return [replace(completion, tokens=tuple(completion.text)) for completion in found]
+        for ask, completion in zip(asks, found, strict=True):
+            if completion.ended and completion.tokens and len(completion.tokens) <= ask.tokens:
+                self.ends.add(completion.tokens[-1])
+        return found
+
+    def prompt(self, prefix: Prefix) -> Prompt:
+        """Return a prompt and the tokens after it as one prompt, of a server that takes token ids."""
+        number, tokens = prefix
+        return (*self.prompts[number], *tokens)
+
+    def drafts(self) -> Drafts:
+        """Return the drafts that the server has counted since it began, of all traffic."""
+        try:
+            return drafts_counted(self.client.ask([Request("/metrics")])[0].data)
+        except RefusedError:
+            return Drafts()
+
+    @cached_property
+    def repeats_seeds(self) -> bool:
+        """Whether a few seeded requests gave the same completions twice, and not all the same one."""
+        asks = [Ask(self.prompts[0], 8, seed) for seed in _SEEDS]
+        first, second = ([c.tokens for c in self.complete(asks)] for _ in range(2))
+        return first == second and len(set(first)) > 1
+
+
+def connect(
+    client: Client,
+    sampling: Sampling,
+    *,
+    api: str = "",
+    model: str = "",
+    prompts: Sequence[str] = (),
+    progress: Progress = lambda *_: None,
+) -> Server:
+    """Find out what the server speaks, and return it; ``api`` and ``model`` "" are found out too.
+
+    ``prompts`` are texts, or JSON lists of token ids. Raises `ServerError`, `InvalidInputError`.
+    """
+    if api not in ("", *APIS):
+        raise InvalidInputError(f"api: expected one of {', '.join(APIS)}, got {api!r}")
+    root = "" if not client.url.endswith("/v1") else "/v1"
+    client.url = client.url.removesuffix("/v1")
+    if api != "openai" and (_is_llama_cpp(client) or api):
+        spoken: Api = LlamaCpp(model)
+    else:
+        spoken = OpenAI(model or _first_model(client), root or "/v1")
+    given = tuple(_read_prompt(prompt) for prompt in prompts) or PROMPTS
+    server = _negotiated(Server(client, spoken, sampling, given[:1], LISTINGS[0], progress=progress))
+    ids = _as_ids(server, given)
+    if ids is not None:
+        return replace(server, prompts=ids)
+    if any(isinstance(prompt, tuple) for prompt in given):
+        raise InvalidInputError("prompt: the server does not take and show token ids; give a text prompt")
+    return replace(server, prompts=given, listed=0, by_letters=True)
+
+
+def _is_llama_cpp(client: Client) -> bool:
+    try:
+        return "default_generation_settings" in client.ask([Request("/props")])[0].data
+    except RefusedError:
+        return False
+
+
+def _first_model(client: Client) -> str:
+    try:
+        models = json.loads(client.ask([Request("/v1/models")])[0].data)["data"]
+        return str(models[0]["id"])
+    except (RefusedError, LookupError, TypeError, ValueError):
+        raise InvalidInputError("model: the server does not name its models; use --model") from None
+
+
+def _read_prompt(text: str) -> Prompt:
+    """Return a prompt given on the command line."""
+    if not text.startswith("["):
+        return text
+    try:
+        ids = json.loads(text)
+    except ValueError:
+        return text
+    if not ids or not all(type(token) is int and token >= 0 for token in ids):
+        raise InvalidInputError(f"prompt: expected text or a JSON list of token ids, got {text!r}")
+    return tuple(ids)
+
+
+def _negotiated(server: Server) -> Server:
+    """Return the server with the fields and the number of log-probabilities that it agrees to."""
+    extras: list[Mapping[str, Any]] = [server.api.extra, {}] if isinstance(server.api, OpenAI) else [{}]
+    refusal = ServerError("nothing was asked")
+    for listed in (*LISTINGS, 0):
+        for extra in extras:
+            api = replace(server.api, extra=extra) if isinstance(server.api, OpenAI) else server.api
+            tried = replace(server, api=api, listed=listed)
+            try:
+                (completion,) = tried.complete([Ask(tried.prompts[0], 1, listed=listed)])
+            except RefusedError as error:
+                refusal = error
+                continue
+            return replace(tried, listed=listed if completion.logs else 0)
+    raise refusal
+
+
+def _as_ids(server: Server, prompts: tuple[Prompt, ...]) -> tuple[Prompt, ...] | None:
+    """Return the prompts as token ids; None where the server does not take and show them."""
+    texts = [prompt for prompt in prompts if isinstance(prompt, str)]
+    try:
+        answers = server.client.ask([server.api.tokenize(text) for text in texts])
+        ids = iter([tuple(answer.data["tokens"]) for answer in answers])
+        found = tuple(next(ids) if isinstance(prompt, str) else prompt for prompt in prompts)
+        (completion,) = server.complete([Ask(found[0], 1)])
+    except (RefusedError, LookupError, TypeError):
+        return None
+    return found if all(isinstance(token, int) for token in completion.tokens) else None

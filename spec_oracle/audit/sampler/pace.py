@@ -1,0 +1,45 @@
+"""How fast a subject verifies requests, and what of a check its budget pays."""
+
+from typing import Any
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.draws import Sample, Sampler
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.results import TooSlowError
+from spec_oracle.contracts import ContractError, SubjectRaisedError
+
+
+def pace(subject: Any, context: Context) -> float:
+    """Return verified requests per second of a second call: the first may compile.
+
+    Infinite where the subject raises: the checks will say so better. It is measured once a subject and seed.
+    """
+    known: dict[int, float] = vars(subject).setdefault("_pace", {})
+    if context.seed not in known:
+        sampler = Sampler(subject.code, context.seed)
+        sample = Sample.of(panel(3, 3, subject.num_paths, context.seed)["flat"])
+        try:
+            sampler.draw(sample, effort.PACE_REQUESTS)
+            sampler.seconds, sampler.draws = 0.0, 0
+            sampler.draw(sample, effort.PACE_REQUESTS)
+            known[context.seed] = sampler.pace
+        except (ContractError, SubjectRaisedError):
+            known[context.seed] = float("inf")
+    return known[context.seed]
+
+
+def affordable(subject: Any, context: Context, share: float = 1.0) -> float:
+    """Return how many verified requests of a subject a share of the budget pays."""
+    return share * context.budget * pace(subject, context)
+
+
+def require_affordable(subject: Any, context: Context, least: int) -> None:
+    """Raise `TooSlowError` where the budget does not pay so many requests."""
+    if least > affordable(subject, context):
+        raise TooSlowError(too_slow(subject, context, least))
+
+
+def too_slow(subject: Any, context: Context, least: int) -> str:
+    """Say what a check takes."""
+    return f"takes {least} requests, at {pace(subject, context):.0f} a second; raise --budget"

@@ -1,0 +1,255 @@
+"""Target-only decoding as a server reports it: next-token distributions from one-token requests.
+
+A request for one token has nothing to speculate on. Some servers list probabilities as sampled, after
+temperature and filters; others list them before. Each is a *reading*; which one holds is for samples to say.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.adapters.servers.server import Server
+from spec_oracle.audit import effort
+from spec_oracle.contracts import ContractError
+from spec_oracle.contracts.server import Ask, Completion, Prefix, Sampling, Token
+
+FLOAT32_LOG = 1e-5
+"""Rounding of a log-probability computed in float32 from logits of ordinary size, nats."""
+
+WHOLE = 1e-3
+"""How far from 1 a list may sum that claims to hold all tokens that can be sampled."""
+
+SEEN_MASS = 1e-3
+"""Tokens of less probability do not count for how much distributions vary: no test sees them."""
+
+CHUNK = 256
+SHOWN = 32
+"""Log-probabilities from whose digits it is read how they are rounded."""
+
+_DIGITS = 6
+
+Logs: TypeAlias = Mapping[Token, float]
+"""Log-probabilities by token."""
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Of the next token: ``probabilities`` [n] of ``tokens``, and ``other``, the mass of all else.
+
+    Every probability is right up to a factor of exp(+-``slack``), ``other`` up to ``other_error``.
+    """
+
+    tokens: tuple[Token, ...]
+    probabilities: NDArray[np.float64]
+    other: float
+    slack: float
+
+    @property
+    def other_error(self) -> float:
+        """What errors of listed tokens leave open of the rest, mass; nothing where filters rule it out."""
+        return math.expm1(self.slack) * (1 - self.other) if self.other else 0.0
+
+    def index(self, token: Token) -> int:
+        """Return the place of a token, -1 for one that is not listed."""
+        return self.tokens.index(token) if token in self.tokens else -1
+
+
+Reading: TypeAlias = Callable[[Logs, Sampling, int, float], Distribution | None]
+"""(log-probabilities, sampling, how many were asked for, their error in nats); None if they do not suffice."""
+
+
+def as_sampled(logs: Logs, sampling: Sampling, listed: int, error: float) -> Distribution | None:
+    """Take probabilities as they are. A list shorter than was asked for holds all that can be sampled."""
+    del sampling
+    tokens, masses = _sorted(logs)
+    total = float(masses.sum())
+    if len(tokens) < listed:
+        is_whole = abs(total - 1) < WHOLE + math.expm1(error)
+        return Distribution(tokens, masses / total, 0.0, 2 * error) if is_whole else None
+    return Distribution(tokens, masses / max(total, 1.0), max(0.0, 1 - total), error)
+
+
+def unfiltered(logs: Logs, sampling: Sampling, listed: int, error: float) -> Distribution | None:
+    """Apply temperature, then top-k and top-p: the order of most engines.
+
+    None where the list is too short: a temperature needs all tokens that pass the filters. Tokens that tie at
+    a filter's edge, within the error, leave the distribution unknown too.
+    """
+    tokens, masses = _sorted(logs)
+    is_whole = len(tokens) < listed
+    if sampling.top_k and not (is_whole and sampling.top_k >= len(tokens)):
+        if not is_whole and sampling.top_k >= len(tokens):
+            return None
+        if masses[sampling.top_k - 1] <= masses[sampling.top_k] * math.exp(2 * error):
+            return None
+        tokens, masses, is_whole = tokens[: sampling.top_k], masses[: sampling.top_k], True
+    if sampling.temperature != 1 and not is_whole:
+        return None
+    law = masses ** (1 / sampling.temperature)
+    if is_whole:
+        law /= law.sum()
+    if sampling.top_p < 1:
+        kept = _nucleus(law, sampling.top_p, 2 * error)
+        if kept is None:
+            return None
+        tokens, law, is_whole = tokens[:kept], law[:kept] / law[:kept].sum(), True
+    if not is_whole:
+        return Distribution(tokens, law, max(0.0, 1 - float(law.sum())), error)
+    return Distribution(tokens, law, 0.0, 2 * error / min(sampling.temperature, 1.0))
+
+
+def filters_ignored(logs: Logs, sampling: Sampling, listed: int, error: float) -> Distribution | None:
+    """Apply the temperature alone: a server that ignores the filters it was asked for."""
+    return unfiltered(logs, Sampling(temperature=sampling.temperature), listed, error)
+
+
+def _sorted(logs: Logs) -> tuple[tuple[Token, ...], NDArray[np.float64]]:
+    """Return tokens and probabilities, the most probable first."""
+    tokens = tuple(sorted(logs, key=lambda token: -logs[token]))
+    return tokens, np.exp([logs[token] for token in tokens])
+
+
+def _nucleus(law: NDArray[np.float64], top_p: float, error: float) -> int | None:
+    """Return how many tokens it takes to reach ``top_p``; None if they do not, or an edge decides."""
+    reached = np.cumsum(law)
+    kept = int(np.searchsorted(reached, top_p)) + 1
+    if kept > len(law) or np.any(abs(reached[:kept] - top_p) < error):
+        return None
+    return kept
+
+
+READINGS: Final[Mapping[str, Reading]] = MappingProxyType(
+    {
+        "after sampling filters": as_sampled,
+        "before sampling filters": unfiltered,
+        "before sampling filters, which the server ignores": filters_ignored,
+    }
+)
+
+
+@dataclass
+class Distributions:
+    """The next-token distributions of a server by prefix, each asked for once.
+
+    ``reading`` is the name of one of `READINGS`; ``noise`` is by how much log-probabilities differed when
+    they were asked for again, nats. ``drafted`` counts tokens that one-token requests drafted: none, or they
+    are not target-only decoding.
+    """
+
+    server: Server
+    reading: str = next(iter(READINGS))
+    noise: float = 0.0
+    drafted: int = field(default=0, init=False)
+    _logs: dict[Prefix, Logs | None] = field(default_factory=dict, init=False)
+    _values: list[float] = field(default_factory=list, init=False)
+
+    def samples(self, prefixes: Sequence[Prefix]) -> list[tuple[Prefix, Token]]:
+        """Sample one token after each prefix, asked for as in a completion: no probabilities are shown."""
+        found = self._complete(prefixes, listed=0)
+        for answer in found:
+            if len(answer.tokens) != 1:
+                raise ContractError(f"{len(answer.tokens)} tokens where one was asked for: {answer.tokens!r}")
+        return [(prefix, answer.tokens[0]) for prefix, answer in zip(prefixes, found, strict=True)]
+
+    def fetch(self, prefixes: Iterable[Prefix]) -> None:
+        """Ask for the distributions that are not known yet."""
+        missing = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in self._logs]
+        for start in range(0, len(missing), CHUNK):
+            chunk = missing[start : start + CHUNK]
+            for prefix, answer in zip(chunk, self._complete(chunk, self.server.listed), strict=True):
+                self._logs[prefix] = answer.logs
+                if answer.logs and len(self._values) < SHOWN:
+                    self._values += answer.logs.values()
+
+    def _complete(self, prefixes: Sequence[Prefix], listed: int) -> list[Completion]:
+        prompts = self.server.prompts  # token ids, where a server lists probabilities
+        asks = [Ask((*prompts[number], *tokens), 1, listed=listed) for number, tokens in prefixes]  # type: ignore[arg-type]
+        found = self.server.complete(asks)
+        self.drafted += sum(answer.drafted or 0 for answer in found)
+        return found
+
+    def near(self) -> list[Prefix]:
+        """Return the prompts, and the most probable prefixes one token behind; none that ends a completion."""
+        roots: list[Prefix] = [(number, ()) for number in range(len(self.server.prompts))]
+        self.fetch(roots)
+        listed = [(log, root, token) for root in roots for token, log in (self._logs[root] or {}).items()]
+        children = [(n, (token,)) for _, (n, _), token in sorted(listed, key=lambda entry: -entry[0])]
+        open_ = [child for child in children if child[1][0] not in self.server.ends]
+        nearest = open_[: max(0, effort.SERVER_NEAR - len(roots))]
+        self.fetch(nearest)
+        return [*roots, *nearest]
+
+    def read(self, logs: Logs | None, reading: str) -> Distribution | None:
+        """Return the distribution that a list stands for by a reading; None where it does not suffice."""
+        if not logs:
+            return None
+        return READINGS[reading](logs, self.server.sampling, self.server.listed, self.error)
+
+    def after(self, prefix: Prefix) -> Distribution | None:
+        """Return the distribution after a prefix; None where the server does not show enough of it."""
+        self.fetch([prefix])
+        return self.read(self._logs[prefix], self.reading)
+
+    @property
+    def asked(self) -> int:
+        """How many distributions were asked for."""
+        return len(self._logs)
+
+    @property
+    def error(self) -> float:
+        """By how much log-probabilities may be off, nats: rounding, and the noise that was measured."""
+        return self.noise + rounding(self._values)
+
+    def choose_reading(self, samples: Sequence[tuple[Prefix, Token]]) -> None:
+        """Choose the reading under which one-token samples are most probable."""
+        self.reading = max(READINGS, key=lambda reading: self._log_likelihood(reading, samples))
+
+    def _log_likelihood(self, reading: str, samples: Sequence[tuple[Prefix, Token]]) -> float:
+        total = 0.0
+        for prefix, token in samples:
+            law = self.read(self._logs[prefix], reading)
+            if law is None:
+                return -math.inf
+            place = law.index(token)
+            mass = law.other if place < 0 else law.probabilities[place]
+            # A token that a reading rules out costs much, but does not make all readings alike.
+            total += math.log(max(mass, 1e-9))
+        return total
+
+    def measure_noise(self, prefixes: Sequence[Prefix]) -> None:
+        """Ask for distributions again, mixed and at once, as batches change; keep the largest difference."""
+        for _ in range(effort.SERVER_NOISE_REPEATS - 1):
+            for prefix, answer in zip(prefixes, self._complete(prefixes, self.server.listed), strict=True):
+                known = self._logs[prefix]
+                if known and answer.logs:
+                    self.noise = max(self.noise, _difference(known, answer.logs))
+
+
+def measured(server: Server) -> Distributions:
+    """Return the distributions of a server, their reading chosen and their noise measured."""
+    found = Distributions(server)
+    near = found.near()
+    found.choose_reading(found.samples(near * effort.SERVER_READING_SAMPLES))
+    found.measure_noise(near)
+    return found
+
+
+def _difference(first: Logs, second: Logs) -> float:
+    """Return the largest difference of log-probabilities that both list, nats."""
+    seen = math.log(SEEN_MASS)
+    both = [(first[token], second[token]) for token in first.keys() & second.keys()]
+    return max((abs(a - b) for a, b in both if max(a, b) > seen), default=0.0)
+
+
+def rounding(logs: Iterable[float]) -> float:
+    """Return the error of log-probabilities by their digits, nats: half a last one where they are rounded."""
+    values = list(logs)
+    for digits in range(_DIGITS):
+        if all(round(value, digits) == value for value in values):
+            return 0.5 * 10.0**-digits
+    return FLOAT32_LOG
