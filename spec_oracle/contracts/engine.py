@@ -1,22 +1,25 @@
-"""The system contract: a whole engine as its user sees it, prompts in and texts out.
+"""The engine contract: a whole engine as its user sees it, prompts in and completions out.
 
     class Engine:
         def next_token_probs(self, context): ...                        # [V]
         def generate(self, prompt, max_new_tokens, seed=None): ...      # the new token ids
 
-``next_token_probs`` is the law of plain decoding after the given token ids, temperature, filters, penalties
-and all other processors included. ``generate`` decodes speculatively; its text ends after a stop token, else
-after ``max_new_tokens`` tokens. What an engine may have besides:
+``next_token_probs`` is the distribution of target-only decoding after the given token ids, temperature,
+filters, penalties and all other processors included. ``generate`` decodes speculatively; its completion ends
+after a stop token, else after ``max_new_tokens`` tokens. What an engine may have besides:
 
-* ``vocab_size``, else the length of a row; ``stop_tokens``, ids; ``stop_sequences``, lists of ids: a text
-  ends as soon as it ends with one of them; ``prompts``, lists of ids to decode after, else ``[[0]]``;
+* ``vocab_size``, else the length of what ``next_token_probs`` returns; ``stop_tokens``, ids;
+  ``stop_sequences``, lists of ids: a completion ends as soon as it ends with one of them; ``prompts``, lists
+  of ids to decode after, else ``[[0]]``;
 * ``generate_plain(prompt, max_new_tokens, seed=None)``: the same with speculation switched off;
 * ``drafted`` and ``accepted``: how many tokens the last generation drafted, and how many of these the target
   accepted; or ``drafter``, a callable that drafts: its calls are then counted;
-* ``generate_batch(prompts, max_new_tokens, seeds)``: several texts decoded together;
-* ``start(prompt, max_new_tokens, seed=None)``: the same as ``generate`` step by step, a
-  `spec_oracle.contracts.steps.Session` of one request; ``rule``, the built-in verifier whose law of the
-  accepted length it declares, ``draft_length``, and ``draft_probs(context)``, the drafter's intended law [V].
+* ``generate_batch(prompts, max_new_tokens, seeds)``: several completions decoded together;
+* ``start(prompt, max_new_tokens, seed=None)``: the same as ``generate`` step by step, a `Session` of one
+  request; ``rule``, the built-in verifier whose distribution of the accepted length it declares,
+  ``draft_length``, and ``draft_probs(context)``, the drafter's intended distribution [V];
+* ``start_many(prompts, max_new_tokens, seeds)``: a `Session` of many requests that are decoded together, for
+  engines that decode thousands at once: checks then sample by it, and judge long series of batches.
 
 Whether generations keep state is seen on copies (`copy.deepcopy`) of the engine as it was before the first.
 """
@@ -37,7 +40,8 @@ from numpy.typing import NDArray
 from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
 from spec_oracle.validation import is_whole
 
-Text: TypeAlias = tuple[int, ...]
+Ids: TypeAlias = tuple[int, ...]
+"""Token ids of a prompt, of a completion, or of both."""
 
 ROW_TOLERANCE = 1e-3
 """How far a row may sum from one and still be the rounding of a law; it is rescaled."""
@@ -75,7 +79,7 @@ class EngineCode:
 
     engine: Any
     unused: Any = field(init=False, repr=False)
-    _rows: dict[Text, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
+    _rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unused", copy_of(self.engine))
@@ -91,7 +95,7 @@ class EngineCode:
             return len(self.engine.next_token_probs(list(self.prompts[0])))
 
     @cached_property
-    def prompts(self) -> tuple[Text, ...]:
+    def prompts(self) -> tuple[Ids, ...]:
         """The prompts after which it is judged."""
         with raising():
             listed = getattr(self.engine, "prompts", None)
@@ -101,14 +105,14 @@ class EngineCode:
         return prompts
 
     @cached_property
-    def endings(self) -> tuple[Text, ...]:
+    def endings(self) -> tuple[Ids, ...]:
         """What ends a text: stop tokens, as texts of one token, and stop sequences."""
         with raising():
             tokens = [(int(token),) for token in getattr(self.engine, "stop_tokens", None) or ()]
             sequences = getattr(self.engine, "stop_sequences", None) or ()
             return (*tokens, *(tuple(int(token) for token in some) for some in sequences))
 
-    def is_ended(self, text: Text) -> bool:
+    def is_ended(self, text: Ids) -> bool:
         """Whether plain decoding stops here, whatever the length."""
         return any(text[-len(ending) :] == ending for ending in self.endings)
 
@@ -124,17 +128,17 @@ class EngineCode:
         except (TypeError, ValueError):  # compiled code tells no signature
             return True
 
-    def row(self, context: Text) -> NDArray[np.float64]:
+    def row(self, context: Ids) -> NDArray[np.float64]:
         """Return the law of the next token of plain decoding, float64 [V]."""
         if context not in self._rows:
             self._rows[context] = self._checked_row("next_token_probs", context)
         return self._rows[context]
 
-    def draft_row(self, context: Text) -> NDArray[np.float64]:
+    def draft_row(self, context: Ids) -> NDArray[np.float64]:
         """Return the law that the drafter is meant to have, float64 [V]."""
         return self._checked_row("draft_probs", context)
 
-    def _checked_row(self, method: str, context: Text) -> NDArray[np.float64]:
+    def _checked_row(self, method: str, context: Ids) -> NDArray[np.float64]:
         with raising():
             returned = getattr(self.engine, method)(list(context))
             row = np.asarray(returned.detach().cpu() if hasattr(returned, "detach") else returned, np.float64)
@@ -145,14 +149,14 @@ class EngineCode:
         law: NDArray[np.float64] = row / row.sum()
         return law
 
-    def generated(self, prompt: Text, tokens: int, seed: int | None = None) -> Text:
+    def generated(self, prompt: Ids, tokens: int, seed: int | None = None) -> Ids:
         """Return the new tokens of a text of at most ``tokens``."""
         with raising():
             keywords = {"seed": seed} if self.takes_seeds else {}
             returned = as_list(self.engine.generate(list(prompt), tokens, **keywords))
         return self.checked(returned, tokens)
 
-    def checked(self, returned: Any, tokens: int, method: str = "generate") -> Text:
+    def checked(self, returned: Any, tokens: int, method: str = "generate") -> Ids:
         """Return what a generation of at most ``tokens`` tokens came to, if it can be a text."""
         if not all(is_whole(token) for token in returned):
             raise ContractError(f"{method}: expected whole token ids, got {_short(returned)}")

@@ -6,9 +6,18 @@ import numpy as np
 import pytest
 from scipy import stats
 from spec_oracle.audit.evidence import findings, sampled
+from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.audit.subjects.system import SystemSubject
 
 import verifiers
+from lab.specimens.registry import specimens
+from lab.specimens.toy_system import toy_system
 from spec_oracle.audit import bench as benches
+from spec_oracle.audit.context import Bench
+from spec_oracle.audit.draws import extended_cells, sampled_drafts
+from spec_oracle.audit.facts import Facts
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.sampler.dependence import Design
 from spec_oracle.audit.table import (
     CHECKS,
     bad_input,
@@ -23,16 +32,7 @@ from spec_oracle.audit.table import (
     shapes,
     streams,
 )
-from spec_oracle.audit.context import Bench
-from spec_oracle.audit.draws import extended_cells, sampled_drafts
-from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.panel import panel
-from spec_oracle.audit.sampler.dependence import Design
-from spec_oracle.audit.subjects.function import FunctionSubject
-from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.contracts import SamplerCode
-from spec_oracle.specimens.registry import specimens
-from spec_oracle.specimens.toy_system import toy_system
 from spec_oracle.statistics import EProcess, goodness_of_fit_by_e_process, goodness_of_fit_by_g
 from spec_oracle.toy import Instance
 from verifiers import numpy_decisions

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from scipy import stats
 from spec_oracle.audit.evidence import near_texts, served_law
+from spec_oracle.audit.subjects.server import ServerSubject
 
 from spec_oracle.adapters.servers.apis import Sampling
 from spec_oracle.adapters.servers.client import Client, Limits
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
-from spec_oracle.audit.table import CHECKS, calls, streams, traffic
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.server.served import Plan, Served
 from spec_oracle.audit.server.two_servers import prefix_counts
-from spec_oracle.audit.subjects.server import ServerSubject
+from spec_oracle.audit.table import CHECKS, calls, streams, traffic
 from spec_oracle.contracts.server import connect
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS

@@ -13,16 +13,16 @@ from contextlib import contextmanager
 import httpx
 import pytest
 import torch
+from spec_oracle.audit.subjects.server import ServerSubject
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from spec_oracle.adapters.servers.apis import Ask, Sampling
 from spec_oracle.adapters.servers.client import Client
 from spec_oracle.audit import Status
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.server.served import Plan, Served
-from spec_oracle.audit.subjects.server import ServerSubject
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts.server import connect
 
 pytestmark = pytest.mark.servers

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from spec_oracle.audit.server.rows import FLOAT32_LOG, READINGS, Row, rounding
 
 from spec_oracle.adapters.servers.apis import Sampling
-from spec_oracle.audit.server.rows import FLOAT32_LOG, READINGS, Row, rounding
 
 RAW = {"a": 0.4, "b": 0.3, "c": 0.2, "d": 0.06, "e": 0.04}
 LOGS = {token: math.log(p) for token, p in RAW.items()}

@@ -3,10 +3,10 @@
 import math
 
 import pytest
+from spec_oracle.adapters.servers.metrics import Drafts, told_to_prometheus
 
 from spec_oracle.adapters.servers.apis import Ask, Completion, LlamaCpp, OpenAI, Sampling, read
 from spec_oracle.adapters.servers.client import RefusedError, ServerError
-from spec_oracle.adapters.servers.metrics import Drafts, told_to_prometheus
 from spec_oracle.contracts.server import PROMPTS, connect
 from spec_oracle.errors import InvalidInputError
 from tests.spec_oracle.servers.stand_in import END, InProcess, StandIn

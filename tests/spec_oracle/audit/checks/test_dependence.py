@@ -6,20 +6,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-
-import verifiers
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.checks.batch import BATCHES
 from spec_oracle.audit.checks.calls import CHAINS, STEPS
-from spec_oracle.audit.context import Bench
-from spec_oracle.audit.results import Status
-from spec_oracle.audit.sampler.dependence import Design, equal_calls, equal_requests, findings, ordered
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
+
+import verifiers
+from lab.specimens.foreign.uniforms import token_by_uniforms
+from lab.specimens.registry import specimens
+from spec_oracle.audit.context import Bench
+from spec_oracle.audit.results import Status
+from spec_oracle.audit.sampler.dependence import Design, equal_calls, equal_requests, findings, ordered
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode, as_sampler
-from spec_oracle.specimens.foreign.uniforms import token_by_uniforms
-from spec_oracle.specimens.registry import specimens
 from verifiers import numpy_decisions
 
 NEVER = 1e-6

@@ -8,11 +8,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from spec_oracle.audit.check import settled
+from spec_oracle.audit.subjects.function import FunctionSubject
 
 import verifiers
+from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
-from spec_oracle.audit.check import settled
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
 from spec_oracle.audit.panel import panel
@@ -21,10 +22,9 @@ from spec_oracle.audit.results import UNTRIED
 from spec_oracle.audit.sampler.large_vocabulary import equal_tokens
 from spec_oracle.audit.sampler.low_precision import low_precision
 from spec_oracle.audit.sampler.mixed_batch import mixed_batch
-from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.specimens.registry import specimens
 from verifiers import Drafting
 
 STATEFUL = ("greedy_block", "greedy_multipath_carry", "block_transport")

@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
+from spec_oracle.audit.subjects.function import FunctionSubject
 
-from spec_oracle.audit.table import CHECKS
+from lab.specimens.registry import specimens
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.facts import NOTHING_DECLARED
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.traced import intercepted
-from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode
-from spec_oracle.specimens.registry import specimens
 
 QUICK = {
     "four-drafts-unrolled": "L 5",

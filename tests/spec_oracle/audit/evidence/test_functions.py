@@ -4,19 +4,19 @@ import time
 
 import numpy as np
 import pytest
+from spec_oracle.audit.findings import NoEvidenceError
 
 import verifiers
+from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.draws import Sample, Sampler, extended_cells, sampled_drafts
-from spec_oracle.audit.findings import NoEvidenceError
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.sampler.sampled import sampled
 from spec_oracle.audit.sampler.traced import confirm, intercepted_law
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.exact import EmissionLaw, emission_law
-from spec_oracle.specimens.registry import specimens
 from spec_oracle.statistics import goodness_of_fit_by_g
 from spec_oracle.toy import Instance
 

@@ -4,16 +4,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from spec_oracle.audit.subjects.keyed import KeyedSubject
 
 from spec_oracle.adapters.samplers.keyed_noise import murmur_uniform, philox_uniform
 from spec_oracle.audit import Status
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.sampler.coins import BY_COINS
 from spec_oracle.audit.sampler.keyed import expected_of, pair_by_keys
 from spec_oracle.audit.sampler.row_by_row import PairedRows
-from spec_oracle.audit.subjects.keyed import KeyedSubject
+from spec_oracle.audit.table import CHECKS
 from verifiers import Drafts
 
 torch = pytest.importorskip("torch")

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from spec_oracle.audit.subjects.function import FunctionSubject
 
 from spec_oracle.audit import Status
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.sampler.coins import BY_COINS, assembled, weights_after
-from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode
 
 torch = pytest.importorskip("torch")

@@ -5,23 +5,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from spec_oracle.audit.evidence import integrated as integration
+from spec_oracle.audit.findings import NoEvidenceError
+from spec_oracle.audit.subjects.uniforms import UniformsSubject
 
 import verifiers
+from lab.specimens.foreign.uniforms import shifted_token_kernel, token_kernel
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.findings import NoEvidenceError
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.sampler.breakpoints import difference_at_breakpoints
 from spec_oracle.audit.sampler.coins import BY_COINS
 from spec_oracle.audit.sampler.integrated import integrated, integrated_law
 from spec_oracle.audit.sampler.row_by_row import PairedRows, pair_by_coins, row_by_row
-from spec_oracle.audit.subjects.uniforms import UniformsSubject
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode, drawing_uniforms, takes_uniforms
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
-from spec_oracle.specimens.foreign.uniforms import shifted_token_kernel, token_kernel
 
 INSTANCES = {name: panel(3, 1, 1, 0)[name] for name in ("good-draft", "reversed", "point-mass")}
 LONGER = panel(3, 2, 1, 0)["good-draft"]

@@ -5,12 +5,12 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from spec_oracle.audit.shapes.judging import Judged, judged
+from spec_oracle.audit.shapes.mates import among_mates
 
 import verifiers
 from spec_oracle.audit.shapes.axes import AXES, MOST_NUMBERS, Shape, design
 from spec_oracle.audit.shapes.covered import Covered
-from spec_oracle.audit.shapes.judging import Judged, judged
-from spec_oracle.audit.shapes.mates import among_mates
 from spec_oracle.audit.shapes.rounding import DIGITS, exact_row, tolerance
 from spec_oracle.audit.shapes.trees import ids_of_interest, tree_of
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
