@@ -11,17 +11,13 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
-
-<<<<<<< HEAD:spec_oracle/kill_matrix/columns.py
 from spec_oracle.audit.check import settled
-from spec_oracle.audit.table import CHECKS
-from spec_oracle.audit.context import Bench
-=======
+from spec_oracle.audit.subjects.engine import EngineSubject
+from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.audit.subjects.system import SystemSubject
+
 from lab.specimens.specimen import Specimen
-from spec_oracle.audit.bench import Bench
-from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.checks.check import settled
->>>>>>> lab:lab/kill_matrix/columns.py
+from spec_oracle.audit.context import Bench
 from spec_oracle.audit.draws import Sample, Sampler, checks_own_rng, sampled_drafts
 from spec_oracle.audit.engine.laws import enumerated
 from spec_oracle.audit.engine.toy_texts import decoded, unseeded
@@ -31,20 +27,13 @@ from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.sampler.sampled import screened
 from spec_oracle.audit.sampler.traced import intercepted_law
 from spec_oracle.audit.sampling import judged
-from spec_oracle.audit.subjects.engine import EngineSubject
-from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects import of_engines
-from spec_oracle.audit.subjects.system import SystemSubject
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode, SubjectRaisedError, as_sampler
 from spec_oracle.contracts.engine import as_list
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
-<<<<<<< HEAD:spec_oracle/kill_matrix/columns.py
-from lab.specimens.specimen import Specimen
-=======
-from spec_oracle.plain import PlainCode, SubjectRaisedError, as_plain
->>>>>>> lab:lab/kill_matrix/columns.py
 from spec_oracle.statistics import goodness_of_fit_by_chi_square
 from spec_oracle.toy import Instance
 

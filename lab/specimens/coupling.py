@@ -10,19 +10,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-<<<<<<< HEAD:spec_oracle/specimens/coupling.py
+from lab.specimens.foreign.rows import Array, token_by_request
+from lab.specimens.foreign.uniforms import token_by_uniforms
+from lab.specimens.specimen import specimen
+from lab.specimens.toy_system import Floats, Ints, Use, keyed_noise, own_seeds, replacing
 from spec_oracle.contracts import SamplerFunction
-from lab.specimens.foreign.rows import Array, token_by_request
-from lab.specimens.foreign.uniforms import token_by_uniforms
-from lab.specimens.specimen import specimen
-from lab.specimens.toy_system import Floats, Ints, Use, keyed_noise, own_seeds, replacing
-=======
-from lab.specimens.foreign.rows import Array, token_by_request
-from lab.specimens.foreign.uniforms import token_by_uniforms
-from lab.specimens.specimen import specimen
-from lab.specimens.toy_system import Floats, Ints, Use, keyed_noise, own_seeds, replacing
-from spec_oracle.plain import PlainFunction
->>>>>>> lab:lab/specimens/coupling.py
 
 Uniforms: TypeAlias = Callable[[Any, tuple[int, int]], Array]
 """(generator, (B, L+1)) -> uniforms."""

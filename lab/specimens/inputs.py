@@ -5,12 +5,7 @@ from typing import Any
 
 import numpy as np
 
-<<<<<<< HEAD:spec_oracle/specimens/inputs.py
-from spec_oracle.contracts import SamplerFunction
 from lab.specimens.foreign.rows import (
-=======
-from lab.specimens.foreign.rows import (
->>>>>>> lab:lab/specimens/inputs.py
     Array,
     by_accept,
     by_correction,
@@ -19,7 +14,7 @@ from lab.specimens.foreign.rows import (
     token_by_request,
 )
 from lab.specimens.specimen import itself, specimen
-from spec_oracle.plain import PlainFunction
+from spec_oracle.contracts import SamplerFunction
 
 # Extreme uniforms and broken rows.
 

@@ -14,19 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import verifiers
-<<<<<<< HEAD:spec_oracle/specimens/specimen.py
+from lab.specimens.catalogue import CONTROL, MUTANT, catalogue, known_checks
 from spec_oracle.contracts import SamplerFunction
 from spec_oracle.contracts.engine import Engine
 from spec_oracle.contracts.steps import SystemFactory
 from spec_oracle.errors import InvalidInputError
-from lab.specimens.catalogue import CONTROL, MUTANT, catalogue, known_checks
-=======
-from lab.specimens.catalogue import CONTROL, MUTANT, catalogue, known_checks
-from spec_oracle.errors import InvalidInputError
-from spec_oracle.plain import PlainFunction
-from spec_oracle.systems.contract import SystemFactory
-from spec_oracle.systems.engine import Engine
->>>>>>> lab:lab/specimens/specimen.py
 from verifiers import AnyVerifier
 
 Part = TypeVar("Part", bound=Callable[..., Any])

@@ -10,15 +10,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-<<<<<<< HEAD:spec_oracle/specimens/foreign/paths.py
+from lab.specimens.foreign.rows import Array, draw, residual
+from lab.specimens.specimen import specimen
 from spec_oracle.contracts import SamplerFunction
-from lab.specimens.foreign.rows import Array, draw, residual
-from lab.specimens.specimen import specimen
-=======
-from lab.specimens.foreign.rows import Array, draw, residual
-from lab.specimens.specimen import specimen
-from spec_oracle.plain import PlainFunction
->>>>>>> lab:lab/specimens/foreign/paths.py
 
 Step: TypeAlias = Callable[[list[int], Array, Array, Any], int]
 

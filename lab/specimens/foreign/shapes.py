@@ -12,15 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import verifiers
-<<<<<<< HEAD:spec_oracle/specimens/foreign/shapes.py
+from lab.specimens.foreign.rows import Array, token_by_request
+from lab.specimens.specimen import specimen
 from spec_oracle.contracts import SamplerFunction, as_sampler
-from lab.specimens.foreign.rows import Array, token_by_request
-from lab.specimens.specimen import specimen
-=======
-from lab.specimens.foreign.rows import Array, token_by_request
-from lab.specimens.specimen import specimen
-from spec_oracle.plain import PlainFunction, as_plain
->>>>>>> lab:lab/specimens/foreign/shapes.py
 
 Rows: TypeAlias = tuple[Array, Array, Array]
 

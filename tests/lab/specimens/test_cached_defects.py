@@ -2,21 +2,12 @@
 
 import pytest
 
-<<<<<<< HEAD:tests/spec_oracle/specimens/test_cached_defects.py
-from spec_oracle.audit.table import CHECKS
+from lab.specimens.catalogue import catalogue
+from lab.specimens.registry import specimens
 from spec_oracle.audit.context import Bench
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects import of_engines
-from lab.specimens.catalogue import catalogue
-from lab.specimens.registry import specimens
-=======
-from lab.specimens.catalogue import catalogue
-from lab.specimens.registry import specimens
-from spec_oracle.audit.bench import Bench
-from spec_oracle.audit.checks import CHECKS
-from spec_oracle.audit.results import Status
-from spec_oracle.audit.subjects.resolve import of_engines
->>>>>>> lab:tests/lab/specimens/test_cached_defects.py
+from spec_oracle.audit.table import CHECKS
 
 pytest.importorskip("transformers")
 

@@ -6,15 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-<<<<<<< HEAD:tests/spec_oracle/specimens/test_registry.py
 from spec_oracle.audit.table import CHECKS
-=======
-from lab.kill_matrix.columns import YARDSTICK, columns_of
-from lab.specimens.catalogue import MUTANT, catalogue
-from lab.specimens.registry import specimens
-from lab.specimens.specimen import EXACT, itself, specimen
-from spec_oracle.audit.checks import CHECKS
->>>>>>> lab:tests/lab/specimens/test_registry.py
 from spec_oracle.errors import InvalidInputError
 
 ALL = [found for paths in (1, 2) for found in specimens(num_paths=paths).values()]
