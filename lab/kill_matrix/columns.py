@@ -17,7 +17,7 @@ from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 
 from lab.specimens.specimen import Specimen
-from spec_oracle.audit.context import Bench
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sample, Sampler, checks_own_rng, sampled_drafts
 from spec_oracle.audit.engine.laws import enumerated
 from spec_oracle.audit.engine.toy_texts import decoded, unseeded
@@ -72,7 +72,7 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
     rule = specimen.rule
     facts = Facts(rule_at=None if rule is None else lambda _: rule)
     in_full = "shapes" in specimen.killers or specimen.name.startswith(OF_SHAPES)
-    bench = Bench(alpha=alpha, seed=seed, most_shapes=None if in_full else FEW_SHAPES)
+    bench = Context(alpha=alpha, seed=seed, most_shapes=None if in_full else FEW_SHAPES)
     if specimen.system is not None:
         system = SystemSubject(specimen.name, specimen.system, facts)
         return {**_checks(system, bench), YARDSTICK: partial(_first_token_of_system, system, bench)}
@@ -96,7 +96,7 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
     }
 
 
-def _checks(subject: Any, bench: Bench) -> dict[str, Column]:
+def _checks(subject: Any, bench: Context) -> dict[str, Column]:
     return {name: partial(check.outcome, subject, bench) for name, check in ASKED.items()}
 
 
@@ -116,7 +116,7 @@ def _exact(law_of: Callable[[Instance], EmissionLaw], seed: int) -> CheckResult:
     return CheckResult(EXACT, status, f"total variation {worst:.3g}", total_variation=worst)
 
 
-def _screening(code: SamplerCode, bench: Bench) -> CheckResult:
+def _screening(code: SamplerCode, bench: Context) -> CheckResult:
     """Judge the law of one call by the screening of an audit that samples."""
     alpha = bench.alpha * float(CHECKS["joint"].share)
 
@@ -128,7 +128,7 @@ def _screening(code: SamplerCode, bench: Bench) -> CheckResult:
     return settled(screen)
 
 
-def _first_token_of_function(code: SamplerCode, bench: Bench) -> CheckResult:
+def _first_token_of_function(code: SamplerCode, bench: Context) -> CheckResult:
     """Test the first token by chi-square: what most projects have, on a toy with a row for every prefix."""
     instance = bench.toys(1)["flat"]
     drafts = sampled_drafts(instance, YARDSTICK_DRAWS, checks_own_rng(bench.seed))
@@ -137,7 +137,7 @@ def _first_token_of_function(code: SamplerCode, bench: Bench) -> CheckResult:
     )
 
 
-def _first_token_of_system(subject: SystemSubject, bench: Bench) -> CheckResult:
+def _first_token_of_system(subject: SystemSubject, bench: Context) -> CheckResult:
     """Test the first token by chi-square, of drafts that the system draws itself."""
 
     def test() -> CheckResult:
@@ -148,7 +148,7 @@ def _first_token_of_system(subject: SystemSubject, bench: Bench) -> CheckResult:
     return settled(test)
 
 
-def _first_token_of_engine(subject: EngineSubject, bench: Bench) -> CheckResult:
+def _first_token_of_engine(subject: EngineSubject, bench: Context) -> CheckResult:
     """Test the first token of texts by chi-square: drawn from their law, which takes an engine too long."""
 
     def test() -> CheckResult:
@@ -169,7 +169,7 @@ def _first_row(instance: Instance) -> Any:
     return instance.floats.target.conditional(())
 
 
-def _tested(tokens: Any, law: Any, bench: Bench) -> CheckResult:
+def _tested(tokens: Any, law: Any, bench: Context) -> CheckResult:
     fit = goodness_of_fit_by_chi_square(np.bincount(tokens, minlength=len(law)), law, alpha=bench.alpha)
     status = Status.PASSED if fit.passed else Status.FAILED
     return CheckResult(YARDSTICK, status, str(fit), bench.alpha, YARDSTICK_DRAWS)

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from lab.specimens.__main__ import main
+from lab.specimens.catalogue import FAMILIES, catalogue, known_checks
+from lab.specimens.catalogue_page import to_markdown
+from lab.specimens.registry import specimens
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.errors import InvalidInputError
 

@@ -6,6 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from lab.kill_matrix.columns import YARDSTICK, columns_of
+from lab.specimens.catalogue import MUTANT, catalogue
+from lab.specimens.registry import specimens
+from lab.specimens.specimen import EXACT, itself, specimen
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.errors import InvalidInputError
 
