@@ -82,6 +82,95 @@ PACE_REQUESTS: Final = 16
 
 # --- other checks of samplers and verifiers --------------------------------------------------------------
 
+PACE_REQUESTS: Final = 16
+"""Requests of a call that measures how fast a sampler is."""
+
+SHAPES_SAMPLED_SHARE: Final = 0.15
+"""Share of the time of `shapes` for samples, where code can be traced."""
+
+SHAPES_SMALL_SHARE: Final = 0.15
+"""Share for sizes at which all drafts are tried."""
+
+SHAPES_ONE_SHARE: Final = 0.1
+"""Share that one shape may take, or that many seconds:"""
+
+SHAPES_SECONDS: Final = 6.0
+SHAPES_FIRST_SECONDS: Final = 30.0
+"""The same for the first shape: it says whether code can be traced at all."""
+
+SHAPES_REQUESTS: Final = 2_000
+"""Samples at one shape, at least, as long as there are enough for one."""
+
+SHAPES_MOST_REQUESTS: Final = 60_000
+SHAPES_MOST_SAMPLED: Final = 12
+"""Shapes that are sampled: those of the fewest numbers, which make for the most samples."""
+
+SHAPES_ROUNDS: Final = 4
+
+LENGTH_ROUNDS: Final = 5
+LENGTH_REQUESTS: Final = 1_000
+"""Samples of a round on each instance."""
+
+CALLS_ROUNDS: Final = 6
+CALLS_REQUESTS: Final = 500
+"""Pairs of consecutive calls in a round."""
+
+CALLS_LEAST_REQUESTS: Final = 100
+"""The same of slow code."""
+
+CALLS_TURNS: Final = 151
+"""Half the calls of each size in one chain of calls."""
+
+CALLS_BESIDE_RULE: Final = 38
+"""Calls of each size that are compared with a rule."""
+
+CALLS_TV: Final = 0.1
+"""TV of completions of several calls that must be detected where noise is keyed."""
+
+CALLS_KEYED_REQUESTS: Final = 16
+CALLS_RULE_COMPLETIONS: Final = 20_000
+"""Completions of the rule that judge whether its keyed noise keeps the distribution."""
+
+STREAMS_ROUNDS: Final = 6
+STREAMS_SEEDS: Final = 60
+"""Pairs of neighbouring seeds in a round."""
+
+STREAMS_BATCH: Final = 8
+STREAMS_REPEATED: Final = 64
+"""Requests that are repeated with the same seed."""
+
+BATCH_TURNS: Final = {2: 601, 16: 151, 33: 79, 128: 37, 130: 37, 1030: 19}
+"""Half the calls at each batch size: primes, so that no usual period hides in their halves."""
+
+BATCH_REPEATS: Final = 600
+"""Calls of one request alone, and of it among others."""
+
+BATCH_MIXED_REQUESTS: Final = 3_000
+BATCH_MIXED_ROUNDS: Final = 6
+BATCH_REPLAYED: Final = 16
+"""Requests of a batch that are run alone with the same random numbers."""
+
+DEPENDENCE_SHARE: Final = 1 / 2
+"""Share of the budget for tests of independence between requests and between calls."""
+
+BAD_INPUT_REQUESTS: Final = 64
+BAD_INPUT_LEAST_REQUESTS: Final = 16
+"""The same of slow code: where all of them take more than this share of the budget."""
+
+BAD_INPUT_SHARE: Final = 0.1
+BAD_INPUT_EDGE_ROUNDS: Final = 8
+"""Calls whose random numbers are often exactly 0 or just under 1."""
+
+INPUTS_KEPT_REQUESTS: Final = 64
+
+SCALE_ROUNDS: Final = 8
+SCALE_REQUESTS: Final = 64
+"""Requests of a round at a large vocabulary."""
+
+SCALE_TYPE_ROUNDS: Final = 4
+SCALE_TYPE_REQUESTS: Final = 1_000
+"""Requests of a round in each number type."""
+
 # --- engines ---------------------------------------------------------------------------------------------
 
 # --- servers ---------------------------------------------------------------------------------------------

@@ -3,26 +3,22 @@
 Half of a check's error rate is for the screening, which may stop at any look: gross defects are found within
 seconds. The other half is for the G test, which takes as many samples as detect a stated total variation.
 
-How many samples does it take to notice that a sampler of three tokens is off by a total variation of 0.02,
-with one false alarm in a million? A defect of 0.1 shows long before that, in the screening:
+How many samples notice that a sampler of three tokens is off by a total variation of 0.02, with one false
+alarm in a million? A larger defect shows long before, in the screening:
 
->>> draws_needed_by_g(0.02, [0.5, 0.3, 0.2], alpha=0.5e-6)
-44098
->>> right = Outcomes([0.5, 0.3, 0.2], partial(np.random.default_rng(0).multinomial, pvals=[0.5, 0.3, 0.2]))
->>> decision = judge_looks(right, rate=1e-6, count=44_098, seconds=60)
->>> decision.passed, round(decision.detectable_tv, 3)
-(True, 0.02)
->>> wrong = Outcomes([0.5, 0.3, 0.2], partial(np.random.default_rng(0).multinomial, pvals=[0.4, 0.4, 0.2]))
->>> decision = judge_looks(wrong, rate=1e-6, count=44_098, seconds=60)
->>> decision.passed, decision.draws < 2000
-(False, True)
+>>> law, wrong = np.array([0.5, 0.3, 0.2]), np.array([0.4, 0.4, 0.2])
+>>> needed = draws_needed_by_g(0.02, law, alpha=1e-6)
+>>> rng = np.random.default_rng(0)
+>>> judge_rounds("tokens", [law], [[rng.choice(3, needed, p=law)]], alpha=1e-6).detail
+'tokens: 42,759 samples are as expected; a total variation of 0.022 would show'
+>>> judge_rounds("tokens", [law], ([rng.choice(3, 500, p=wrong)] for _ in range(100)), alpha=1e-6).detail
+'tokens: 500 samples contradict the expected distribution by at least 0.0031 in total variation'
 """
 
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -51,8 +47,13 @@ class Sampled(Protocol):
         ...
 
     @property
+    def slack(self) -> npt.ArrayLike:
+        """Largest |log p'_i / p_i|, [C] or a number, with which a law p' counts as right."""
+        ...
+
+    @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """How often each outcome was sampled so far."""
+        """How often each was sampled so far."""
         ...
 
     @property
@@ -69,40 +70,12 @@ S = TypeVar("S", bound=Sampled)
 
 
 class Stream(Sampled, Protocol):
-    """Samples of a law that is known up to a slack, and may be known better after more of them."""
-
-    @property
-    def slack(self) -> npt.ArrayLike:
-        """Largest |log p'_i / p_i|, [C] or a number, with which a law p' counts as right."""
-        ...
+    """A law that may be known better after more samples, which may end."""
 
     @property
     def ended(self) -> str:
         """Why no more can be sampled, "" where more can."""
         ...
-
-
-@dataclass
-class Outcomes:
-    """Samples by a function: it returns counts [C] of so many outcomes."""
-
-    law: npt.NDArray[np.float64]
-    sample: Callable[[int], npt.NDArray[np.int64]]
-    slack: npt.ArrayLike = 0.0
-    ended: str = ""
-    seconds: float = field(default=0.0, init=False)
-
-    def __post_init__(self) -> None:
-        self.law = np.asarray(self.law, dtype=np.float64)
-        self.counts = np.zeros(len(self.law), dtype=np.int64)
-
-    def draw(self, count: int) -> npt.NDArray[np.int64]:
-        """Add samples; return the counts of these alone."""
-        started = time.perf_counter()
-        new = self.sample(count)
-        self.seconds += time.perf_counter() - started
-        self.counts = self.counts + new
-        return new
 
 
 @dataclass(frozen=True)
@@ -168,18 +141,18 @@ def judge_samples(
         detectable = max(detectable, fit.smallest_detectable_tv)
         draws = sum(int(some.counts.sum()) for some in [*listed, *decided.values()])
         if not fit.passed:
-            return Decision(name, _against(sample, fit), str(fit), math.inf, draws, decided)
+            return Decision(name, _against(fit), str(fit), math.inf, draws, decided)
     return Decision(None, "", "", detectable, draws, decided)
 
 
 def judge_looks(
-    sample: Any,
+    sample: Stream,
     *,
     rate: float,
     count: int,
     seconds: float,
     progress: Callable[[int, int], None] = lambda *_: None,
-) -> Decision[Any]:
+) -> Decision[Stream]:
     """Judge one `Stream` while it is sampled, up to ``count`` samples, or for ``seconds``, or until it ends.
 
     Half of the rate is for the looks, the other half for the G test of all samples in the end.
@@ -201,7 +174,7 @@ def judge_looks(
     if found is not None:
         return found
     fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=half, slack=sample.slack)
-    worst, reason = (None, "") if fit.passed else ("", _against(sample, fit))
+    worst, reason = (None, "") if fit.passed else ("", _against(fit))
     return Decision(worst, reason, str(fit), fit.smallest_detectable_tv, fit.draws, ended=sample.ended)
 
 
@@ -227,7 +200,7 @@ def _evidence(samples: Sequence[Sampled]) -> EProcess:
     """Return the e-process of all samples as their laws are known by now."""
     process = EProcess.against([sample.law for sample in samples])
     for number, sample in enumerate(samples):
-        process = process.observe(sample.counts, number, slack=getattr(sample, "slack", 0.0))
+        process = process.observe(sample.counts, number, slack=sample.slack)
     return process
 
 
@@ -240,17 +213,12 @@ def _contradicted(process: EProcess, names: Sequence[str], rate: float) -> Decis
     return Decision(worst, reason, statistics, math.inf, process.draws)
 
 
-def _against(sample: Sampled, fit: GoodnessOfFit) -> str:
-    impossible = ", some of them outcomes of probability 0" if fit.off_support else ""
-    return f"{int(sample.counts.sum()):,} samples contradict the expected distribution{impossible}"
-
-
 def _seconds(samples: Iterable[Sampled]) -> float:
     return sum(sample.seconds for sample in samples)
 
 
 def draw_within(sample: Sampled, seconds: float, count: int, *, start: int, most: int) -> None:
-    """Add ``count`` samples, fewer if they take longer: in calls of ``start`` at first, then of up to ``most``.
+    """Add ``count`` samples, fewer if they take longer: in calls of ``start``, then of up to ``most``.
 
     A call that compiles says little of the pace of the others, so every one is timed.
     """
@@ -321,16 +289,16 @@ def judge_process(what: str, process: EProcess, alpha: float) -> CheckResult:
         for counts, law in zip(process.counts, process.laws, strict=True)
         if counts.any()
     )
-    result = CheckResult(
-        "", Status.PASSED, "", alpha, fit.draws, bound, how=How.SAMPLED, scope=(f"{what}: {fit}",)
-    )
+    scope = (f"{what}: {fit}",)
+    result = CheckResult("", Status.PASSED, "", alpha, fit.draws, bound, how=How.SAMPLED, scope=scope)
     if fit.passed:
         tv = fit.smallest_detectable_tv
-        least = (
-            f"a total variation of {tv:.2g} or more would show" if tv < 1 else "too few to detect a defect"
-        )
+        least = f"a total variation of {tv:.2g} would show" if tv < 1 else "too few to show a defect"
         return replace(result, detail=f"{what}: {fit.draws:,} samples are as expected; {least}")
-    size = f" by a total variation of at least {bound:.2g}" if bound > 0 else ""
-    impossible = ", some of them are outcomes of probability 0" if fit.off_support else ""
-    detail = f"{what}: {fit.draws:,} samples contradict the expected distribution{size}{impossible}"
-    return replace(result, status=Status.FAILED, detail=detail)
+    size = f" by at least {bound:.2g} in total variation" if bound > 0 else ""
+    return replace(result, status=Status.FAILED, detail=f"{what}: {_against(fit)}{size}")
+
+
+def _against(fit: GoodnessOfFit) -> str:
+    impossible = ", some of them outcomes of probability 0" if fit.off_support else ""
+    return f"{fit.draws:,} samples contradict the expected distribution{impossible}"
