@@ -173,6 +173,87 @@ SCALE_TYPE_REQUESTS: Final = 1_000
 
 # --- engines ---------------------------------------------------------------------------------------------
 
+ENGINE_FIRST_TOKENS: Final = 2
+"""Tokens of the completions of `joint`; one more where only that shows what drafts do."""
+
+ENGINE_LEAST_TOKENS: Final = 3
+"""Tokens of the completions that `calls` traces at least, unless `--tokens` says otherwise."""
+
+ENGINE_MOST_TOKENS: Final = 8
+"""Tokens that it traces at most."""
+
+ENGINE_SAMPLED_TOKENS: Final = 4
+"""Tokens of the completions that it samples where it cannot trace."""
+
+ENGINE_RUNS: Final = 20_000
+"""Runs of an engine that one traced distribution may take."""
+
+ENGINE_LEAST_RUNS: Final = 300
+"""Runs that it may always take: the pace of the first ones says little."""
+
+ENGINE_MORE_RUNS: Final = 1500
+"""Runs that one more token may take, in all, where nobody asked for that token."""
+
+ENGINE_TRACING: Final = 5.0
+"""How much longer a generation takes when its random numbers are traced: a first guess."""
+
+ENGINE_CONFIRMING_TV: Final = 0.2
+"""TV between traced and uninstrumented runs of an engine that uninstrumented samples should detect."""
+
+ENGINE_CONFIRMING_SHARE: Final = 0.1
+"""Share of the budget that these samples may take."""
+
+ENGINE_PILOT: Final = 10
+"""Completions by which their pace is measured."""
+
+ENGINE_TV: Final = 0.1
+"""TV that samples must be able to detect before they may call an engine lossless."""
+
+ENGINE_TV_WANTED: Final = 0.05
+"""TV that they should detect if the budget allows."""
+
+ENGINE_TV_MANY: Final = 0.02
+"""The same for engines that decode many requests at once."""
+
+ENGINE_PLAIN_SHARE: Final = 0.25
+"""Share of the time for completions without speculation: they only show whose fault a defect is."""
+
+ENGINE_ROUND: Final = 50
+"""Completions between two looks of the screening."""
+
+ENGINE_MANY: Final = 4000
+"""The same, and requests of a batch, for engines that decode many requests at once."""
+
+ENGINE_TURNS: Final = 3
+"""Looks of the screening beyond the first one of every prompt, a prompt."""
+
+ENGINE_STEPS: Final = 500
+"""Generations whose first two calls `draft-law` and `length` sample where they cannot trace them."""
+
+ENGINE_STEPS_MANY: Final = 20_000
+"""The same for engines that decode many requests at once."""
+
+ENGINE_CHAINS: Final = 151
+"""Half of the batches, of each series of sizes, whose independence `calls` judges."""
+
+ENGINE_POSITIONS: Final = (8, 12_000)
+"""Tokens and number of the completions in which it looks for tokens that depend on each other."""
+
+ENGINE_SEEDS: Final = 8
+"""Seeds whose completions must repeat."""
+
+ENGINE_PAIRS: Final = 240
+"""Pairs of completions whose independence `streams` judges, over all prompts."""
+
+ENGINE_PAIRS_MANY: Final = 12_000
+"""The same for neighbouring seeds where an engine decodes many requests at once."""
+
+ENGINE_ROUNDS: Final = 6
+"""Looks at the pairs of `streams` and `batch`."""
+
+ENGINE_BATCHES: Final = 60
+"""Batches of two completions a look, over all prompts."""
+
 # --- servers ---------------------------------------------------------------------------------------------
 
 SERVER_JOINT_SHARE: Final = 0.6

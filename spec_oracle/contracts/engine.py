@@ -51,20 +51,43 @@ class Engine(Protocol):
     """What is asked of an engine; see the module for what it may have besides."""
 
     def next_token_probs(self, context: Sequence[int]) -> Any:
-        """Return the law of plain decoding after these token ids, [V]."""
+        """Return the distribution of the next token of target-only decoding after these token ids, [V]."""
         ...
 
     def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> Any:
-        """Return the new token ids of a text decoded speculatively."""
+        """Return the new token ids of a completion decoded speculatively."""
+        ...
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one call did for N requests; lists, arrays and tensors will do.
+
+    ``draft_tokens`` int [N, L]; ``draft_probs`` [N, L, V], the distributions that the drafter says they were
+    drawn from; ``tokens`` int [N, L+1], emitted, padded with -1 (all padding where the request had ended
+    before); ``num_accepted`` int [N], as the engine reports it, -1 where the request had ended.
+    """
+
+    draft_tokens: Any
+    draft_probs: Any
+    tokens: Any
+    num_accepted: Any
+
+
+class Session(Protocol):
+    """Requests that are decoded together."""
+
+    def step(self) -> Step:
+        """Draft and verify once for every request."""
         ...
 
 
 class NoLawError(SubjectRaisedError):
-    """What an engine says of itself is no law: nothing can be judged by it."""
+    """What an engine says of itself is no distribution: nothing can be judged by it."""
 
 
 def is_engine(thing: Any) -> bool:
-    """Whether an object keeps the system contract, by its methods."""
+    """Whether an object keeps the engine contract, by its methods."""
     return callable(getattr(thing, "next_token_probs", None)) and callable(getattr(thing, "generate", None))
 
 
@@ -72,9 +95,9 @@ def is_engine(thing: Any) -> bool:
 class EngineCode:
     """An engine as the checks call it: what it returns is checked, what it raises is a result.
 
-    Methods raise `ContractError` for what is no text, `NoLawError` for what is no row, `SubjectRaisedError`
-    when the engine raises.
-    ``unused`` is a copy that never generates, None where the engine cannot be copied.
+    Methods raise `ContractError` for what cannot be a completion, `NoLawError` for what is no distribution,
+    `SubjectRaisedError` when the engine raises. ``unused`` is a copy that never generates, None where the
+    engine cannot be copied.
     """
 
     engine: Any
@@ -106,15 +129,15 @@ class EngineCode:
 
     @cached_property
     def endings(self) -> tuple[Ids, ...]:
-        """What ends a text: stop tokens, as texts of one token, and stop sequences."""
+        """What ends a completion: stop sequences, and stop tokens as sequences of one."""
         with raising():
             tokens = [(int(token),) for token in getattr(self.engine, "stop_tokens", None) or ()]
             sequences = getattr(self.engine, "stop_sequences", None) or ()
             return (*tokens, *(tuple(int(token) for token in some) for some in sequences))
 
-    def is_ended(self, text: Ids) -> bool:
-        """Whether plain decoding stops here, whatever the length."""
-        return any(text[-len(ending) :] == ending for ending in self.endings)
+    def is_ended(self, completion: Ids) -> bool:
+        """Whether target-only decoding stops here, whatever the length."""
+        return any(completion[-len(ending) :] == ending for ending in self.endings)
 
     def has(self, method: str) -> bool:
         """Whether the engine has an optional method."""
@@ -129,13 +152,13 @@ class EngineCode:
             return True
 
     def row(self, context: Ids) -> NDArray[np.float64]:
-        """Return the law of the next token of plain decoding, float64 [V]."""
+        """Return the distribution of the next token of target-only decoding, float64 [V]."""
         if context not in self._rows:
             self._rows[context] = self._checked_row("next_token_probs", context)
         return self._rows[context]
 
     def draft_row(self, context: Ids) -> NDArray[np.float64]:
-        """Return the law that the drafter is meant to have, float64 [V]."""
+        """Return the distribution that the drafter is meant to have, float64 [V]."""
         return self._checked_row("draft_probs", context)
 
     def _checked_row(self, method: str, context: Ids) -> NDArray[np.float64]:
@@ -145,28 +168,54 @@ class EngineCode:
         if row.shape != (self.vocab_size,):
             raise NoLawError(f"{method}: shape {row.shape} after {context}, expected {(self.vocab_size,)}")
         if not (np.isfinite(row) & (row >= 0)).all() or abs(row.sum() - 1) > ROW_TOLERANCE:
-            raise NoLawError(f"{method}: {_short(row.tolist())} after {context} is no law")
+            raise NoLawError(f"{method}: {_short(row.tolist())} after {context} is no distribution")
         law: NDArray[np.float64] = row / row.sum()
         return law
 
     def generated(self, prompt: Ids, tokens: int, seed: int | None = None) -> Ids:
-        """Return the new tokens of a text of at most ``tokens``."""
+        """Return a completion of at most ``tokens`` tokens."""
         with raising():
             keywords = {"seed": seed} if self.takes_seeds else {}
             returned = as_list(self.engine.generate(list(prompt), tokens, **keywords))
         return self.checked(returned, tokens)
 
+    def completions(self, prompt: Ids, tokens: int, seeds: Sequence[int | None]) -> list[Ids]:
+        """Return a completion for each seed: one after another, or of one batch by ``start_many``."""
+        if not self.has("start_many"):
+            return [self.generated(prompt, tokens, seed) for seed in seeds]
+        session, emitted = self.session(prompt, tokens, seeds), [np.zeros((len(seeds), 0), np.int64)]
+        # Every call emits a token for each request that has not ended.
+        while len(emitted) <= tokens and (len(emitted) == 1 or (emitted[-1] >= 0).any()):
+            with raising():
+                emitted.append(np.asarray(session.step().tokens, np.int64))
+        rows = [tuple(row) for row in np.concatenate(emitted, axis=1).tolist()]
+        checked = {
+            row: self.checked([token for token in row if token != -1], tokens, "start_many")
+            for row in set(rows)
+        }
+        return [checked[row] for row in rows]
+
+    def session(self, prompt: Ids, tokens: int, seeds: Sequence[int | None]) -> Session:
+        """Begin a request for each seed, in one batch if there are several."""
+        with raising():
+            if self.has("start_many"):
+                many: Session = self.engine.start_many([list(prompt)] * len(seeds), tokens, list(seeds))
+                return many
+            (seed,) = seeds
+            one: Session = self.engine.start(list(prompt), tokens, seed)
+            return one
+
     def checked(self, returned: Any, tokens: int, method: str = "generate") -> Ids:
-        """Return what a generation of at most ``tokens`` tokens came to, if it can be a text."""
+        """Return a completion of at most ``tokens`` tokens, if what was returned can be one."""
         if not all(is_whole(token) for token in returned):
-            raise ContractError(f"{method}: expected whole token ids, got {_short(returned)}")
-        text = tuple(int(token) for token in returned)
-        foreign = [token for token in text if not 0 <= token < self.vocab_size]
+            raise ContractError(f"{method} must return whole token ids; it returned {_short(returned)}")
+        completion = tuple(int(token) for token in returned)
+        foreign = [token for token in completion if not 0 <= token < self.vocab_size]
         if foreign:
-            raise ContractError(f"{method}: token {foreign[0]} is outside 0..{self.vocab_size - 1}")
-        if len(text) > tokens:
-            raise ContractError(f"{method}: returned {len(text)} tokens for max_new_tokens {tokens}")
-        return text
+            raise ContractError(f"{method} returned token {foreign[0]}; ids are 0..{self.vocab_size - 1}")
+        if len(completion) > tokens:
+            raise ContractError(f"{method} returned {len(completion)} tokens for max_new_tokens {tokens}")
+        return completion
 
 
 def copy_of(engine: Any) -> Any:
@@ -179,14 +228,14 @@ def copy_of(engine: Any) -> Any:
 
 
 def as_list(returned: Any) -> list[Any]:
-    """Return the tokens of a text as a list, whether it came as a list, an array, or a tensor."""
+    """Return the tokens of a completion as a list, whether they came as a list, an array, or a tensor."""
     if returned is None or isinstance(returned, str | bytes | dict):
-        raise ContractError(f"generate: expected a list of token ids, got {_short(returned)}")
+        raise ContractError(f"generate must return a list of token ids; it returned {_short(returned)}")
     listed = returned.tolist() if hasattr(returned, "tolist") else returned
     try:
         return list(listed)
     except TypeError:
-        raise ContractError(f"generate: expected a list of token ids, got {_short(returned)}") from None
+        raise ContractError(f"generate must return a list of token ids; it returned {_short(returned)}") from None
 
 
 @contextmanager
@@ -201,5 +250,5 @@ def _shared_parameters() -> Iterator[None]:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
-    return f"{text[:77]}..." if len(text) > 80 else text
+    shown = repr(value)
+    return f"{shown[:77]}..." if len(shown) > 80 else shown

@@ -1,4 +1,4 @@
-"""An audit for people: a table, then what is wrong and how to see it."""
+"""An audit for people: a table of verdicts; then, subject by subject, what is wrong and how each check knows."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -6,17 +6,138 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
-from spec_oracle.audit import AuditReport, CheckResult, Counterexample, Status, SubjectReport
-from spec_oracle.audit.engine.cases import counted, text_of
-from spec_oracle.audit.reports import TextCounterexample
-from spec_oracle.audit.subjects import Listed
-from spec_oracle.report.table import short
-from spec_oracle.report.table import markdown_table, text_table
+import numpy as np
+
+from spec_oracle.audit.reports import (
+    AuditReport,
+    Counterexample,
+    SubjectReport,
+    SubjectVerdict,
+    TextCounterexample,
+)
+from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.table import CHECKS
+from spec_oracle.report.table import markdown_table, percent, plural, short, text_table
 from spec_oracle.toy import Instance, ToyModel, context_text
 from spec_oracle.version import tool_version
 
-HEAD = ("subject", "verdict", "evidence", "TV", "finds TV", "tokens/call", "optimum", "headroom")
+HEAD = ("subject", "verdict", "evidence", "TV", "detects TV", "tokens/call", "optimum", "headroom")
+
+MARKS = {
+    Status.PASSED: "✓",
+    Status.FAILED: "✗",
+    Status.INCONCLUSIVE: "?",
+    Status.NOT_RUN: "?",
+    Status.NOT_APPLICABLE: "–",  # noqa: RUF001  # a dash for people
+    Status.SKIPPED: "–",  # noqa: RUF001  # as above
+}
+"""How a check ended, in one character."""
+
+_OUT_OF_DATE = "; it is on record ({}): remove it from expected-failures"
 _SHOWN_CONTEXTS = 13
+
+
+def audit_to_text(report: AuditReport, *, verbose: bool = False) -> str:
+    """Return the report for a terminal; with several subjects, the checks only of those with anything open.
+
+    ``verbose`` shows every subject, and with it scope, sizes, rates and samples.
+    """
+    shown = [
+        subject_text(subject, verbose=verbose)
+        for subject in report.subjects
+        if verbose or len(report.subjects) == 1 or not _is_plainly_lossless(subject)
+    ]
+    table = text_table(HEAD, audit_rows(report), right=range(3, len(HEAD)))
+    closing = closing_line(report) + (f"; {_alarm(report.alpha)}" if verbose else "")
+    return "\n\n".join([table, *shown, closing]) + "\n"
+
+
+def _is_plainly_lossless(subject: SubjectReport) -> bool:
+    return subject.verdict is SubjectVerdict.LOSSLESS and all(check.is_settled for check in subject.checks)
+
+
+def subject_text(subject: SubjectReport, *, verbose: bool = False) -> str:
+    """Return the counterexample, where there is one, a line a check, and what the subject printed."""
+    lines = [f"{subject.subject}: {subject.verdict.value}"]
+    if subject.error:
+        return "\n".join([*lines, f"  could not be audited: {subject.error}"])
+    if subject.counterexample is not None:
+        lines.append(counterexample_text(subject.counterexample))
+    lines += [f"  {line}" for line in check_lines(subject.checks, subject.kind, verbose=verbose)]
+    if subject.rule and (verbose or subject.rule_identified):
+        lines.append(f"  rule: {_rule(subject)}")
+    lines += [f"  note: {note}" for note in subject.notes]
+    if verbose:
+        lines += [f"  {axis.replace('_', ' ')}: {told}" for axis, told in coverage_lines(subject)]
+    lines += [f"  printed: {line}" for line in subject.output.splitlines()]
+    return "\n".join(lines)
+
+
+def check_lines(checks: Iterable[CheckResult], kind: str = "", *, verbose: bool = False) -> list[str]:
+    """Return a line a check: mark, name, how it knows, what it found; what was not tried once a reason.
+
+    Checks that do not apply to the ``kind`` of subject at all are left out, unless ``verbose``.
+    """
+    checks = list(checks)
+    untried: dict[tuple[Status, str], list[CheckResult]] = {}
+    lines, width = [], max((len(check.name) for check in checks), default=0)
+    for check in checks:
+        if check.status in (Status.NOT_RUN, Status.SKIPPED):
+            untried.setdefault((check.status, check.detail), []).append(check)
+        elif verbose or check.known or not _is_for_others(check, kind):
+            lines.append(f"{mark(check)} {check.name:<{width}}  {check.word.value:<11}  {clause(check, verbose)}")
+            lines += [f"{'':<{width + 17}}{line}" for line in _statistics(check) if verbose]
+    for (status, reason), group in untried.items():
+        names = ", ".join(check.name for check in group)
+        said = f"not run, since {reason}: {names}" if reason == "joint failed" else ""
+        how = "left out" if status is Status.SKIPPED else "not tried"
+        lines.append(f"{MARKS[status]} {said or f'{how}: {names} ({reason})'}")
+    return lines
+
+
+def mark(check: CheckResult) -> str:
+    """Return how a check ended, in one character; a failure or a pass at odds with the record has its own."""
+    return "!" if check.known else MARKS[check.status]
+
+
+def clause(check: CheckResult, verbose: bool = True) -> str:  # noqa: FBT001, FBT002  # how much of one text
+    """Return what a check found: of one that passed up to the first semicolon, statistics come after it."""
+    is_short = check.status is Status.PASSED and not verbose
+    detail = check.detail.partition("; ")[0] if is_short else check.detail
+    if not check.known:
+        return detail
+    if check.status is Status.FAILED:
+        return f"{detail} (expected: {check.known})"
+    return ("passes now" if check.status is Status.PASSED else detail) + _OUT_OF_DATE.format(check.known)
+
+
+def _is_for_others(check: CheckResult, kind: str) -> bool:
+    """Whether the check has no question for this kind of subject."""
+    if check.status is not Status.NOT_APPLICABLE:
+        return False
+    return check.name not in CHECKS or not kind or isinstance(getattr(CHECKS[check.name], kind, ""), str)
+
+
+def _statistics(check: CheckResult) -> Iterator[str]:
+    yield from check.scope
+    rate = check.alpha and f"false-alarm rate {check.alpha:.2g}"
+    drawn = check.draws and f"{check.draws:,} samples"
+    if numbers := [told for told in (rate, drawn, check.seconds and seconds_text(check.seconds)) if told]:
+        yield ", ".join(numbers)
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a time for people."""
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+
+
+def coverage_lines(subject: SubjectReport) -> Iterator[tuple[str, str]]:
+    """Yield each axis of the shapes with its values, those of which equally much is known together."""
+    for axis, values in subject.coverage.items():
+        by_cover: dict[str, list[str]] = {}
+        for value, cover in values.items():
+            by_cover.setdefault(cover.value.replace("-", " "), []).append(value)
+        yield axis, "; ".join(f"{cover} {', '.join(values)}" for cover, values in by_cover.items())
 
 
 def audit_rows(report: AuditReport) -> list[tuple[str, ...]]:
@@ -30,84 +151,108 @@ def audit_rows(report: AuditReport) -> list[tuple[str, ...]]:
             short(subject.smallest_detectable_tv, 2),
             short(subject.block_efficiency),
             short(subject.optimum),
-            "-" if subject.headroom is None else f"{100 * subject.headroom:.1f} %",
+            percent(subject.headroom),
         )
         for subject in report.subjects
     ]
 
 
 def _title(subject: SubjectReport) -> str:
-    if subject.version is None or "@" in subject.subject:
-        return subject.subject
-    return f"{subject.subject} {subject.version}"
-
-
-def audit_to_text(report: AuditReport) -> str:
-    """Return the report for a terminal."""
-    parts = [text_table(HEAD, audit_rows(report), right=(3, 4, 5, 6, 7))]
-    for subject in report.subjects:
-        told = [f"  {line}" for line in _remarks(subject)]
-        if subject.counterexample is not None:
-            told.append(counterexample_text(subject.counterexample))
-        if told:
-            parts.append("\n".join([f"{subject.subject}: {subject.verdict.value}", *told]))
-    parts += ["\n".join(_scopes(report)), summary(report)]
-    return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def _scopes(report: AuditReport) -> Iterator[str]:
-    """Yield rules, what the verdicts cover, and what does not apply; equal lines once for all subjects."""
-    lines: dict[str, list[str]] = {}
-    for subject in report.subjects:
-        if subject.rule is not None:
-            lines.setdefault(f"rule: {_rule(subject)}", []).append(subject.subject)
-        for line in subject.scope:
-            lines.setdefault(f"scope: {line}", []).append(subject.subject)
-        for check in subject.checks:
-            if check.status is Status.NOT_APPLICABLE:
-                lines.setdefault(f"{check.name} does not apply: {check.detail}", []).append(subject.subject)
-    yield from (f"{line} [{', '.join(names)}]" for line, names in lines.items())
+    is_named = subject.version is None or "@" in subject.subject
+    return subject.subject if is_named else f"{subject.subject} {subject.version}"
 
 
 def _rule(subject: SubjectReport) -> str:
     return f"{subject.rule or ''}{' (identified)' if subject.rule_identified else ''}"
 
 
-def audit_to_markdown(report: AuditReport) -> str:
-    """Return the report as Markdown: for a CI step summary, or to be kept as a page."""
-    command = report.command or "audit(...)"
-    return markdown_page(page_rows(report), command, report.alpha, report.seed)
+def closing_line(report: AuditReport) -> str:
+    """Return how many subjects have which verdict, which checks are open, exit code, time and seed."""
+    told = [_verdicts(subject.verdict.value for subject in report.subjects)]
+    errors = sum(bool(subject.error) for subject in report.subjects)
+    checks = [check for subject in report.subjects if not subject.error for check in subject.checks]
+    for word, is_so in (
+        ("failed", lambda check: check.status is Status.FAILED),
+        ("inconclusive", lambda check: check.status is Status.INCONCLUSIVE),
+        ("not run", lambda check: check.status is Status.NOT_RUN),
+        ("no longer failing", lambda check: check.known),
+    ):
+        if found := [check.name for check in checks if not check.is_settled and is_so(check)]:
+            told.append(f"{plural(len(found), 'check')} {word} ({', '.join(dict.fromkeys(found))})")
+    told += [f"{errors} not audited"] if errors else []
+    took = f"{seconds_text(report.seconds)}, " if report.seconds else ""
+    return f"{', '.join(told)}: exit code {report.exit_code}; {took}seed {report.seed}"
 
 
-def page_rows(report: AuditReport) -> list[dict[str, Any]]:
-    """Return what a page needs, subject by subject, as data."""
-    return [
-        {
-            **_counted(subject),
-            "cells": [*row, _rule(subject), "; ".join((*_remarks(subject), *subject.scope))],
-            "counterexample": subject.counterexample
-            and f"## {subject.subject}\n\n```\n{counterexample_text(subject.counterexample)}\n```",
-        }
-        for row, subject in zip(audit_rows(report), report.subjects, strict=True)
-    ]
+def _verdicts(verdicts: Iterable[str]) -> str:
+    return ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).items()) or "nothing tested"
 
 
-def markdown_page(rows: Sequence[Mapping[str, Any]], command: str, alpha: float, seed: int) -> str:
-    """Return the page that ``command`` makes of the `page_rows` of subjects."""
-    made = f"Made on {datetime.now(UTC).date()} by `{command}`, spec-oracle {tool_version()}."
-    table = markdown_table((*HEAD, "rule", "remarks"), [row["cells"] for row in rows])
-    examples = (row["counterexample"] for row in rows)
-    parts = ["# spec-oracle audit", made, table, *filter(None, examples), _summary(rows, alpha, seed)]
-    return "\n\n".join(parts) + "\n"
+def _alarm(alpha: float) -> str:
+    return f"chance of any false alarm at most {alpha:g}"
 
 
-def _remarks(subject: SubjectReport) -> list[str]:
-    """Return what a reader should know of a subject, line by line; nothing of one that passed everything."""
-    printed = [f"printed: {line}" for line in subject.output.splitlines()]
-    return [*check_lines(subject.checks), *(f"note: {note}" for note in subject.notes), *printed]
+def counterexample_text(found: Counterexample | TextCounterexample) -> str:
+    """Return its size, its rows, the tokens that show it, and the line that runs it again."""
+    if isinstance(found, TextCounterexample):
+        tokens = " ".join("(any other)" if token is None else repr(token) for token in found.tokens)
+        what = "completions that begin with" if found.is_prefix else "the completion"
+        seen = f"{found.seen:.4g} ({found.lower:.4g} to {found.upper:.4g}) of {found.draws:,} completions"
+        head = f"counterexample: after the prompt {found.prompt!r}"
+        shown = f"{what} {tokens}: {found.expected:.4g} expected, {seen} found"
+    else:
+        size, total = _size(found), short(found.total_variation)
+        head = "\n  ".join([f"smallest counterexample: {size}; total variation {total}", *_rows(found)])
+        probability = f"probability {short(found.gap.expected)} expected, {short(found.gap.actual)} found"
+        shown = f"tokens {_tokens(found.gap.sequence)}: {probability}"
+    return f"  {head}\n  {shown}\n  reproduce: {found.reproduce}"
 
 
-def list_to_text(listed: Iterable[Listed]) -> str:
+def _size(found: Counterexample) -> str:
+    if found.instance is None:
+        return f"prompt {context_text(found.prompt)}, {plural(found.tokens or 0, 'token')}"
+    instance = found.instance
+    sizes = f"{instance.vocab_size} tokens, draft length {instance.draft_length}"
+    return f"{sizes}, {plural(instance.num_paths, 'path')}"
+
+
+def _rows(found: Counterexample) -> list[str]:
+    return [] if found.instance is None else instance_lines(found.instance)
+
+
+def _tokens(sequence: Sequence[Any]) -> str:
+    """Return the tokens of a completion, or of completions that follow each other."""
+    if sequence and isinstance(sequence[0], tuple):
+        return " and then ".join(map(_tokens, sequence))
+    return ",".join(map(str, sequence)) or "(none)"
+
+
+def instance_lines(instance: Instance) -> list[str]:
+    """Return the next-token distributions of both models, contexts with equal ones together."""
+    return [*_model_lines("target", instance.target), *_model_lines("draft ", instance.draft)]
+
+
+def _model_lines(name: str, model: ToyModel) -> list[str]:
+    rows = {
+        context: f"({', '.join(short(number) for number in row)})"
+        for length, level in enumerate(model.levels)
+        for context, row in zip(np.ndindex(*(model.vocab_size,) * length), level, strict=True)
+    }
+    usual, times = Counter(rows.values()).most_common(1)[0]
+    if times == len(rows):
+        return [f"{name}  after every context: {usual}"]
+    # A distribution after most contexts is shown once, at the end.
+    others = {context: row for context, row in rows.items() if row != usual or times <= len(rows) // 2}
+    shown = list(others.items())[:_SHOWN_CONTEXTS]
+    lines = [f"{name}  after [{context_text(context)}]: {row}" for context, row in shown]
+    if len(others) > len(shown):
+        lines.append(f"{name}  ... {len(others) - len(shown)} more contexts, see the instance file")
+    if len(others) < len(rows):
+        lines.append(f"{name}  after every other context: {usual}")
+    return lines
+
+
+def list_to_text(listed: Iterable[Any]) -> str:
     """Return what can be audited by name: a table a group, and how to get what is not here."""
     parts = [
         text_table(
@@ -115,104 +260,42 @@ def list_to_text(listed: Iterable[Listed]) -> str:
         )
         for group, members in groupby(listed, lambda one: one.group)
     ]
-    hint = "`spec-oracle audit NAME` says how to get an engine that is not here; your code: module:object"
+    hint = "`spec-oracle audit NAME` says how to install an engine that is missing; your code: module:object"
     return "\n\n".join([*parts, hint]) + "\n"
 
 
-def check_lines(checks: Iterable[CheckResult]) -> Iterator[str]:
-    """Yield a line for every check that failed or could not tell, and one for each reason not to run."""
-    untried: dict[tuple[Status, str], list[str]] = {}
-    for check in checks:
-        if check.status in (Status.NOT_RUN, Status.SKIPPED):
-            untried.setdefault((check.status, check.detail), []).append(check.name)
-        elif check.status in (Status.FAILED, Status.INCONCLUSIVE):
-            known = f" (known: {check.known})" if check.known else ""
-            yield f"{check.name}: {check.status.value}, {check.detail}{known}"
-        elif check.known:
-            told = "passed" if check.status is Status.PASSED else f"does not apply ({check.detail})"
-            yield f"{check.name}: {told}, but is on record ({check.known}): take it off"
-    for (status, reason), names in untried.items():
-        yield f"{status.value.replace('-', ' ')}: {', '.join(names)} ({reason})"
+def audit_to_markdown(report: AuditReport) -> str:
+    """Return the report as Markdown: for a CI step summary, or to be kept as a page."""
+    return markdown_page(page_rows(report), report.command or "audit(...)", report.alpha, report.seed)
 
 
-def summary(report: AuditReport) -> str:
-    """Return how many subjects have which verdict, the rate of false alarms, and the seed."""
-    return _summary([_counted(subject) for subject in report.subjects], report.alpha, report.seed)
-
-
-def _counted(subject: SubjectReport) -> dict[str, Any]:
-    """Return what a summary needs of a subject, as data."""
-    is_drawn = any(check.alpha > 0 for check in subject.checks)
-    return {"verdict": subject.verdict.value, "is_drawn": is_drawn}
-
-
-def _summary(rows: Sequence[Mapping[str, Any]], alpha: float, seed: int) -> str:
-    counts = Counter(row["verdict"] for row in rows)
-    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    is_drawn = any(row["is_drawn"] for row in rows)
-    alarm = f"; chance of any false alarm at most {alpha:g}" if is_drawn else ""
-    return f"{told or 'nothing tested'}{alarm}; seed {seed}"
-
-
-def counterexample_text(found: Counterexample | TextCounterexample) -> str:
-    """Return its size, its rows, the text that shows it, and the line that runs it again."""
-    return _of_texts(found) if isinstance(found, TextCounterexample) else _of_an_instance(found)
-
-
-def _of_texts(found: TextCounterexample) -> str:
-    tokens = " ".join("(any other)" if token is None else repr(token) for token in found.tokens)
-    what = "texts that begin with" if found.is_prefix else "the text"
-    seen = f"{found.seen:.4g} ({found.lower:.4g} to {found.upper:.4g}) of {found.draws} texts"
-    lines = [
-        f"  after the prompt {found.prompt!r}",
-        f"  {what} {tokens}: expected {found.expected:.4g}, seen {seen}",
-        f"  reproduce: {found.reproduce}",
+def page_rows(report: AuditReport) -> list[dict[str, Any]]:
+    """Return what a page needs, subject by subject, as data."""
+    return [
+        {
+            "verdict": subject.verdict.value,
+            "is_drawn": any(check.alpha > 0 for check in subject.checks),
+            "cells": [*row, _rule(subject)],
+            "remarks": [*check_lines(subject.checks, subject.kind), *subject.notes, *subject.scope],
+            "counterexample": subject.counterexample and counterexample_text(subject.counterexample),
+        }
+        for row, subject in zip(audit_rows(report), report.subjects, strict=True)
     ]
-    return "\n".join(lines)
 
 
-def _of_an_instance(found: Counterexample) -> str:
-    instance, gap = found.instance, found.gap
-    if instance is None:
-        size = f"prompt {context_text(found.prompt)}, {counted(found.tokens or 0, 'token')}"
-        text, rows = text_of(gap.sequence), []
-    else:
-        size = (
-            f"{instance.vocab_size} tokens, draft length {instance.draft_length}, "
-            f"{counted(instance.num_paths, 'path')}"
-        )
-        text, rows = context_text(gap.sequence), instance_lines(instance)
-    lines = [
-        f"  smallest counterexample: {size}; total variation {short(found.total_variation)}",
-        *rows,
-        f"  text {text}: expected {short(gap.expected)}, actual {short(gap.actual)}",
-        f"  reproduce: {found.reproduce}",
-    ]
-    return "\n".join(lines)
+def markdown_page(rows: Sequence[Mapping[str, Any]], command: str, alpha: float, seed: int) -> str:
+    """Return the page that ``command`` makes of the `page_rows` of subjects; remarks are folded below."""
+    made = f"Made on {datetime.now(UTC).date()} by `{command}`, spec-oracle {tool_version()}."
+    alarm = f"; {_alarm(alpha)}" if any(row["is_drawn"] for row in rows) else ""
+    counts = f"{_verdicts(row['verdict'] for row in rows)}{alarm}; seed {seed}"
+    table = markdown_table((*HEAD, "rule"), [row["cells"] for row in rows])
+    return "\n\n".join(["# spec-oracle audit", made, counts, table, *map(_remarks, rows)]) + "\n"
 
 
-def instance_lines(instance: Instance) -> list[str]:
-    """Return the rows of both models, indented, contexts with equal rows together."""
-    return [*_model_lines("target", instance.target), *_model_lines("draft ", instance.draft)]
-
-
-def _model_lines(name: str, model: ToyModel) -> list[str]:
-    import numpy as np
-
-    rows = {
-        context: tuple(short(number) for number in row)
-        for length, level in enumerate(model.levels)
-        for context, row in zip(np.ndindex(*(model.vocab_size,) * length), level, strict=True)
-    }
-    usual, times = Counter(rows.values()).most_common(1)[0]
-    if times == len(rows):
-        return [f"  {name}  after every context: ({', '.join(usual)})"]
-    # One row after most contexts is told once, at the end.
-    told = {context: row for context, row in rows.items() if row != usual or times <= len(rows) // 2}
-    shown = list(told.items())[:_SHOWN_CONTEXTS]
-    lines = [f"  {name}  after [{context_text(context)}]: ({', '.join(row)})" for context, row in shown]
-    if len(told) > len(shown):
-        lines.append(f"  {name}  ... {len(told) - len(shown)} more contexts, see the instance file")
-    if len(told) < len(rows):
-        lines.append(f"  {name}  after every other context: ({', '.join(usual)})")
-    return lines
+def _remarks(row: Mapping[str, Any]) -> str:
+    """Return what is known of one subject, the counterexample first, folded where there is none."""
+    title = f"{row['cells'][0]}: {row['verdict']}"
+    remarks = "\n".join(row["remarks"]) or "nothing else"
+    if row["counterexample"]:
+        return f"## {title}\n\n```\n{row['counterexample']}\n```\n\n```\n{remarks}\n```"
+    return f"<details><summary>{title}</summary>\n\n```\n{remarks}\n```\n\n</details>"

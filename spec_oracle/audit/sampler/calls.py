@@ -1,69 +1,63 @@
 """The check `calls`: is the text of several calls the target's? No call remembers or repeats another one."""
 
+import itertools
 import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.adapters.samplers import KeyedEngine
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.audit.sampler.dependence import BUDGET_SHARE, Design, equal_calls, independent
+from spec_oracle.audit.results import CheckResult, How, Status, passed
+from spec_oracle.audit.sampler.dependence import Design, equal_calls, independent
 from spec_oracle.audit.sampler.keyed import TOKENS, decoded_texts, expected_of, law_of_texts, verified_by
-from spec_oracle.audit.sampler.pairs import PairToy
-from spec_oracle.audit.sampler.row_by_row import rows_needed
-from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampling import watched
+from spec_oracle.audit.sampler.pace import affordable, require_affordable
+from spec_oracle.audit.sampler.row_by_row import beside_rule, rows_needed
+from spec_oracle.audit.sampler.streams import PairToy
+from spec_oracle.audit.sampler.subject import Keys, SamplerSubject
+from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.statistics import DEFAULT_MISS
 
-ROUNDS = 6
-
-
-BATCH = 500
-
-
-LEAST_BATCH = 100
-"""Requests of a call of slow code."""
-
-
-KEYED_REQUESTS = 16
-
-
-RULE_TEXTS = 20_000
-
-
-CHAINS = (Design((4,), 151), Design((1, 2, 16, 33), 151))
-"""Chains of 302 calls, of one batch size and of several in turn, as engines keep graphs for each size."""
-
+CHAINS = (Design((4,), effort.CALLS_TURNS), Design((1, 2, 16, 33), effort.CALLS_TURNS))
+"""Chains of calls, of one batch size and of several in turn, as engines keep graphs for each size."""
 
 TURNS = ("flat", "reversed")
 """Instances whose calls take turns."""
 
 
-PAIRS_TV = 0.1
-"""Total variation of such pairs that must be found, or twice that where texts are short."""
-
-
-# WAY @CALLS.way(SamplerSubject, **COST, of_a_true_law=True) @CALLS.way(SamplerSubject, **COST, of_a_true_law=True, known=_beside_rule)
-def _of_functions(subject: Any, context: Context) -> CheckResult:
+def calls(subject: SamplerSubject, context: Context) -> CheckResult:
     """Judge whether calls are independent: consecutive ones of two instances, equal ones at any distance."""
+    if isinstance(subject.randomness, Keys):
+        return _own_keys(subject.randomness.engine, context)
+    found = _beside_rule(subject, context)
+    if found is not None:
+        return found
+    require_affordable(subject, context, 2 * effort.CALLS_ROUNDS * effort.CALLS_LEAST_REQUESTS)
+    requests = affordable(subject, context, effort.DEPENDENCE_SHARE)
     return first_failure(
-        alpha,
-        lambda rate: _consecutive(subject, context, rate),
-        lambda rate: independent(
-            equal_calls(subject, context.seed),
-            CHAINS,
-            rate,
-            affordable=context.affordable(subject, BUDGET_SHARE),
-        ),
+        context.rate,
+        lambda rate: _consecutive(subject, context, rate, requests),
+        lambda rate: independent(equal_calls(subject, context.seed), CHAINS, rate, affordable=requests),
     )
 
 
-def _consecutive(subject: Any, context: Context) -> CheckResult:
+def _beside_rule(subject: SamplerSubject, context: Context) -> CheckResult | None:
+    """Compare calls with a rule that has no memory, where one emits the same."""
+    toys, rng = panel(3, 1, subject.num_paths, context.seed), context.stream("sampler/calls/beside rule")
+    turns = itertools.cycle(toys[name] for name in TURNS)
+    sizes = [size for design in CHAINS for size in design.sizes] * effort.CALLS_BESIDE_RULE
+    drafts = (sampled_drafts(next(turns), size, rng) for size in sizes)
+    what = f"{len(sizes)} calls of up to {max(sizes)} requests, of two models in turn"
+    return beside_rule(passed(what, draws=sum(sizes)), subject, context, drafts)
+
+
+def _consecutive(subject: SamplerSubject, context: Context, rate: float, requests: float) -> CheckResult:
     """Judge whether consecutive calls with one generator, on fresh drafts, are independent.
 
     Calls take turns between two instances of one shape, as other requests come by in a service: rows that
@@ -71,52 +65,47 @@ def _consecutive(subject: Any, context: Context) -> CheckResult:
     """
     toys = panel(3, 1, subject.num_paths, context.seed)
     first, second = (toys[name] for name in TURNS)
-    toy = PairToy(subject.code, (first, second), context.seed)
+    toy = PairToy(subject.code, (first, second), context.stream("sampler/calls/consecutive"))
     generator = subject.code.generator(context.seed)
-    affordable = context.affordable(subject, BUDGET_SHARE)
-    batch = int(np.clip(affordable / ROUNDS / 2, LEAST_BATCH, BATCH))
+    least, most = effort.CALLS_LEAST_REQUESTS, effort.CALLS_REQUESTS
+    batch = int(np.clip(requests / effort.CALLS_ROUNDS / 2, least, most))
+    rounds = (
+        [toy.paired(*(toy.texts(batch, generator, member) for member in (0, 1)))]
+        for _ in range(effort.CALLS_ROUNDS)
+    )
+    found = judge_rounds("completions of two calls", [toy.law], rounds, alpha=rate)
+    return replace(found, how=How.SAMPLED)
 
-    def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        for _ in range(ROUNDS):
-            yield [toy.paired(*(toy.texts(batch, generator, member) for member in (0, 1)))]
 
-    return watched("texts of two calls", [toy.law], rounds(), alpha=alpha)
-
-
-# WAY @CALLS.way(SamplerSubject)
-def _own_keys(subject: SamplerSubject, context: Context) -> CheckResult:
+def _own_keys(engine: KeyedEngine, context: Context) -> CheckResult:
     """Judge text over several calls under the engine's own keying, beside texts of its rule, as budgeted.
 
     Where the rule's texts follow the law, enough of the engine's that are the same settle it; else they are
     judged by themselves.
     """
-    rng = np.random.default_rng([context.seed, 4])
-    by_engine, by_rule = verified_by(subject.engine), expected_of(subject.engine)
-    law = law_of_texts()
-    ruled = watched(
-        "texts", [law], [[decoded_texts(by_rule, rng.integers(2**62, size=RULE_TEXTS))]], alpha=alpha
-    )
-    needed = rows_needed(PAIRS_TV) if ruled.status is Status.PASSED else math.inf
-    drawn = differing = 0
+    rng, law, rate = context.stream("sampler/calls/keys"), law_of_texts(), context.rate
+    by_engine, by_rule = verified_by(engine), expected_of(engine)
+    ruled = decoded_texts(by_rule, rng.integers(2**62, size=effort.CALLS_RULE_COMPLETIONS))
+    is_rule_right = judge_rounds("completions of the rule", [law], [[ruled]], alpha=rate).status is Status.PASSED
+    needed = rows_needed(effort.CALLS_TV) if is_rule_right else math.inf
+    sampled = differing = 0
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        nonlocal drawn, differing
+        nonlocal sampled, differing
         end = time.perf_counter() + context.budget
-        while time.perf_counter() < end and (differing or drawn < needed):
-            seeds = rng.integers(2**62, size=KEYED_REQUESTS)
+        while time.perf_counter() < end and (differing or sampled < needed):
+            seeds = rng.integers(2**62, size=effort.CALLS_KEYED_REQUESTS)
             texts = decoded_texts(by_engine, seeds)
-            drawn += len(texts)
+            sampled += len(texts)
             differing += int((texts != decoded_texts(by_rule, seeds)).sum())
             yield [texts]
 
-    found = watched(
-        f"{TOKENS} tokens over several calls, noise keyed by seed and position", [law], rounds(), alpha=alpha
-    )
-    if found.status is not Status.PASSED or differing or drawn < needed:
-        return found
+    what = f"{TOKENS} tokens over several calls, noise keyed by seed and position"
+    found = judge_rounds(what, [law], rounds(), alpha=rate)
+    if found.status is not Status.PASSED or differing or sampled < needed:
+        return replace(found, how=How.SAMPLED)
     detail = (
-        f"all {drawn} texts of {TOKENS} tokens as the rule's, its noise keyed by seed and position, "
-        f"which finds a total variation of {PAIRS_TV} but for a chance of {DEFAULT_MISS}; "
-        f"the rule's {ruled.detail}"
+        f"all {sampled} completions of {TOKENS} tokens equal the rule's with the same keyed noise; "
+        f"detects a total variation of {effort.CALLS_TV} with power {1 - DEFAULT_MISS}"
     )
-    return replace(found, detail=detail)
+    return replace(found, detail=detail, how=How.REPLAYED)

@@ -5,29 +5,31 @@ from typing import Any
 
 import numpy as np
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
+from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import CheckResult, failed, passed
+from spec_oracle.audit.results import CheckResult, How, failed, passed
+from spec_oracle.audit.sampler.pace import require_affordable
+from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.contracts import contract_arguments, raising
 
-REQUESTS = 64
 
-
-# WAY @INPUTS_KEPT.way(SamplerSubject, SamplerSubject, SamplerSubject, requests=REQUESTS)
-def inputs_kept(subject: Any, context: Context) -> CheckResult:
+def inputs_kept(subject: SamplerSubject, context: Context) -> CheckResult:
     """Compare the arrays before and after; no error rate, one change proves it."""
-    del alpha
-    toy = panel(3, 3, subject.num_paths, context.seed)["flat"]
-    before = contract_arguments(sampled_drafts(toy, REQUESTS, checks_own_rng(context.seed)))
+    require_affordable(subject, context, effort.INPUTS_KEPT_REQUESTS)
+    toy, rng = panel(3, 3, subject.num_paths, context.seed)["flat"], context.stream("sampler/inputs-kept")
+    before = contract_arguments(sampled_drafts(toy, effort.INPUTS_KEPT_REQUESTS, rng))
     handed = [subject.code.handed(array) for array in before]
     with raising():
         subject.code.function(*handed, subject.code.generator(context.seed))
-    return _compared(before, handed)
+    return compared(before, handed)
 
 
-def _compared(before: Sequence[Any], after: Sequence[Any]) -> CheckResult:
+def compared(before: Sequence[Any], after: Sequence[Any]) -> CheckResult:
+    """Return the result for the arguments of a call."""
+    found: dict[str, Any] = {"draws": len(before[0]), "how": How.REPLAYED}
     for name, old, new in zip(("draft_tokens", "draft_probs", "target_probs"), before, after, strict=True):
         if not np.array_equal(old, np.asarray(new)):
-            return failed(f"{name} changed during the call", draws=REQUESTS)
-    return passed("inputs unchanged", draws=REQUESTS)
+            return failed(f"{name} changed during the call", **found)
+    return passed("inputs unchanged", **found)

@@ -5,41 +5,33 @@ spoilt cache, shows nowhere else.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import verifiers
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sample, Sampler
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.audit.sampling import watched
+from spec_oracle.audit.results import CheckResult, How, not_asked
+from spec_oracle.audit.sampler.pace import require_affordable
+from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.exact import emission_law
 
 INSTANCES = ("flat", "good-draft", "reversed")
 
 
-ROUNDS = 5
-
-
-BATCH = 1000
-
-
-def _by_findings(subject: Any, context: Context) -> CheckResult | None:
-    """Return what the evidence of `joint` says already, or why there is nothing to ask."""
-    if context.findings is not None and context.findings.length is not None:
-        return context.findings.length
-    if subject.facts.rule_at is None:
-        return CheckResult("length", Status.NOT_APPLICABLE, "no rule is declared")
-    return None
-
-
-# WAY @LENGTH.way( VerifierSubject, SamplerSubject, SamplerSubject, SamplerSubject, requests=ROUNDS * BATCH * len(INSTANCES), of_a_true_law=True, known=_by_findings, )
 def length(subject: Any, context: Context) -> CheckResult:
-    """Judge the accepted lengths against the declared rule, on every instance."""
+    """Return what `joint` found already, or else judge accepted lengths against the declared rule's."""
+    if context.findings.length is not None:
+        return context.findings.length
     rule_at = subject.facts.rule_at
+    if rule_at is None:
+        return not_asked("no rule is declared")
+    require_affordable(subject, context, effort.LENGTH_ROUNDS * effort.LENGTH_REQUESTS * len(INSTANCES))
     instances = [panel(3, 3, subject.num_paths, context.seed)[name] for name in INSTANCES]
     laws = [
         emission_law(verifiers.get(rule_at(instance.draft_length)), instance).accepted_length_pmf
@@ -49,13 +41,14 @@ def length(subject: Any, context: Context) -> CheckResult:
     sampler = Sampler(subject.code, context.seed)
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        for _ in range(ROUNDS):
+        for _ in range(effort.LENGTH_ROUNDS):
             before = [sample.lengths.copy() for sample in samples]
             for sample in samples:
-                sampler.draw(sample, BATCH)
+                sampler.draw(sample, effort.LENGTH_REQUESTS)
             yield [
                 np.repeat(np.arange(len(sample.lengths)), sample.lengths - old)
                 for sample, old in zip(samples, before, strict=True)
             ]
 
-    return watched("accepted length of the declared rule", laws, rounds(), alpha=alpha)
+    found = judge_rounds("accepted length of the declared rule", laws, rounds(), alpha=context.rate)
+    return replace(found, how=How.SAMPLED)

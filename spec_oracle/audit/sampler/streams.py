@@ -1,62 +1,88 @@
-"""The check `streams`: same seed same result; other seeds, and requests without a seed, are independent."""
+"""The check `streams`: same seed same result; other seeds, and requests without a seed, are independent.
+
+A defect of dependence leaves each result right, so that only pairs show it: pairs of texts against the
+product of the target's law with itself. Toys are small, because a pair has as many cells as its law has,
+squared.
+"""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
+from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import CheckResult, failed, passed
-from spec_oracle.audit.sampler.pairs import PairToy
-from spec_oracle.audit.sampling import watched
-
-ROUNDS = 6
-
-
-SEEDS_A_ROUND = 60
+from spec_oracle.audit.results import CheckResult, How, failed, passed
+from spec_oracle.audit.sampler.pace import require_affordable
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampling import judge_rounds
+from spec_oracle.contracts import SamplerCode
+from spec_oracle.toy import Instance
 
 
-BATCH = 8
-
-
-REPEATED = 64
-
-
-# WAY @STREAMS.way( SamplerSubject, SamplerSubject, SamplerSubject, requests=2 * REPEATED + 2 * ROUNDS * SEEDS_A_ROUND * BATCH, of_a_true_law=True, )
-def streams(subject: Any, context: Context) -> CheckResult:
+def streams(subject: SamplerSubject, context: Context) -> CheckResult:
     """Judge whether a function repeats itself on the same seed, and on no other.
 
     One that emits what a rule does with the same uniforms has no other streams than theirs.
     """
+    pairs = effort.STREAMS_ROUNDS * effort.STREAMS_SEEDS * effort.STREAMS_BATCH
+    require_affordable(subject, context, 2 * effort.STREAMS_REPEATED + 2 * pairs)
     instance = panel(3, 1, subject.num_paths, context.seed)["flat"]
-    toy = PairToy(subject.code, (instance, instance), context.seed)
-    seeds = checks_own_rng(context.seed).integers(2**31, size=(ROUNDS, SEEDS_A_ROUND))
+    rng = context.stream("sampler/streams")
 
-    def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        for chosen in seeds:
-            texts, nexts = (
-                np.concatenate([toy.texts(BATCH, subject.code.generator(int(s) + shift)) for s in chosen])
+    def same_seed(rate: float) -> CheckResult:
+        del rate
+        count, code = effort.STREAMS_REPEATED, subject.code
+        drafts = sampled_drafts(instance, count, rng)
+        runs = [code(drafts, code.generator(context.seed)).tokens for _ in range(2)]
+        if np.array_equal(runs[0], runs[1]):
+            return passed(f"{count} requests give the same results on the same seed", draws=2 * count)
+        return failed(f"{count} requests give other results on the same seed", draws=2 * count)
+
+    def other_seeds(rate: float) -> CheckResult:
+        toy = PairToy(subject.code, (instance, instance), rng)
+        found = judge_rounds("completions of seeds s and s + 1", [toy.law], _rounds(toy), alpha=rate)
+        return replace(found, how=How.SAMPLED)
+
+    def _rounds(toy: PairToy) -> Iterator[list[NDArray[np.int64]]]:
+        for _ in range(effort.STREAMS_ROUNDS):
+            seeds = rng.integers(2**31, size=effort.STREAMS_SEEDS).tolist()
+            first, second = (
+                [toy.texts(effort.STREAMS_BATCH, subject.code.generator(seed + shift)) for seed in seeds]
                 for shift in (0, 1)
             )
-            yield [toy.paired(texts, nexts)]
+            yield [toy.paired(np.concatenate(first), np.concatenate(second))]
 
-    def repeats(rate: float) -> CheckResult:
-        del rate
-        drafts = sampled_drafts(instance, REPEATED, checks_own_rng(context.seed))
-        runs = [subject.code(drafts, subject.code.generator(context.seed)).tokens for _ in range(2)]
-        return _same(runs, "on the same seed")
-
-    parts = [repeats]
-    if context.pair is None:
-        parts.append(lambda rate: watched("texts of seeds s and s + 1", [toy.law], rounds(), alpha=rate))
-    return first_failure(alpha, *parts)
+    beside_rule = context.findings.pair is not None
+    return first_failure(context.rate, *([same_seed] if beside_rule else [same_seed, other_seeds]))
 
 
-def _same(runs: list[NDArray[np.int64]], when: str) -> CheckResult:
-    count = len(runs[0])
-    if np.array_equal(runs[0], runs[1]):
-        return passed(f"{count} requests repeat {when}", draws=2 * count)
-    return failed(f"{count} requests differ {when}", draws=2 * count)
+class PairToy:
+    """The toy on which code is called twice: an instance for either text of a pair."""
+
+    def __init__(
+        self, code: SamplerCode, instances: tuple[Instance, Instance], rng: np.random.Generator
+    ) -> None:
+        self._code = code
+        self._instances = instances
+        self._rng = rng
+        self._laws = [instance.floats.target.joint(instance.draft_length + 1) for instance in instances]
+
+    @property
+    def law(self) -> NDArray[np.float64]:
+        """The law of a pair, flat."""
+        return np.outer(*self._laws).reshape(-1)
+
+    def texts(self, batch: int, generator: Any, member: int = 0) -> NDArray[np.int64]:
+        """Call the code on fresh drafts of one instance; return the cells of its texts, int [B]."""
+        instance = self._instances[member].floats
+        emissions = self._code(sampled_drafts(instance, batch, self._rng), generator)
+        return extended_cells(instance, emissions.tokens, emissions.lengths, self._rng)
+
+    def paired(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the cells of pairs."""
+        return first * len(self._laws[1]) + second

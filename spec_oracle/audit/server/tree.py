@@ -1,12 +1,14 @@
-"""The law of texts of N tokens under plain decoding, as a tree of the likely tokens.
+"""The distribution of completions under target-only decoding, as a tree of the likely tokens.
 
-Nodes are expanded by rows, the most probable first, as long as they are worth it. The leaves are cells: a
-whole text; the texts that begin with a prefix that was not expanded; and at each node all tokens but those
-that have cells of their own. So every text is in one cell, and the law of the cells is known.
+Nodes are expanded by next-token distributions, the most probable first, as long as they are worth it. The
+leaves are bins: a whole completion; the completions that begin with a prefix that was not expanded; and at
+each node all tokens but those that have bins of their own. So every completion is in one bin, and the
+probability of each bin is known.
 """
 
 import heapq
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -15,123 +17,123 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.adapters.servers.apis import Token
-from spec_oracle.audit.server.one_token import PlainRows
+from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.contracts import ContractError
-from spec_oracle.contracts.server import Context
+from spec_oracle.contracts.server import Prefix, Token
 
-Leaf: TypeAlias = tuple[Context, bool]
-"""A context, and whether the cell holds its texts (False), or those that go on with another (True)."""
+Leaf: TypeAlias = tuple[Prefix, bool]
+"""A prefix, and whether the bin holds its completions (False), or those that go on with another token."""
 
-Open: TypeAlias = tuple[float, int, Context, float]
-"""What is to be expanded: minus its mass, a number that breaks ties, the context, and its slack."""
+Open: TypeAlias = tuple[float, int, Prefix, float]
+"""What is to be expanded: minus its mass, a number that breaks ties, the prefix, and its slack."""
 
 RARE: Leaf = ((-1, ()), True)
-"""All that is too rare for a cell of its own, wherever it is."""
+"""All that is too rare for a bin of its own, wherever it is."""
 
 IMPOSSIBLE: Leaf = ((-2, ()), True)
-"""What filters rule out; one draw there is a proof."""
+"""What filters rule out; one sample there is a proof."""
 
 
 @dataclass(frozen=True, eq=False)
-class PlainTree:
-    """Cells of texts of at most ``length`` tokens after a prompt chosen at random, and their law [C].
+class Tree:
+    """Bins of completions of at most ``length`` tokens after a prompt chosen at random, and their law [C].
 
-    The true law is within a factor of exp(+-``slack``) [C] of ``law``. ``cells`` holds the number of the cell
-    of every leaf, ``leaves`` the leaf of every cell that is its own; ``expanded`` the contexts between.
+    The true law is within a factor of exp(+-``slack``) [C] of ``law``. ``bins`` holds the number of the bin of
+    every leaf, ``leaves`` the leaf of every bin that is its own; ``expanded`` the prefixes between.
     """
 
     length: int
-    cells: Mapping[Leaf, int]
+    bins: Mapping[Leaf, int]
     leaves: tuple[Leaf, ...]
-    expanded: frozenset[Context]
+    expanded: frozenset[Prefix]
     ends: frozenset[Token]
     law: NDArray[np.float64]
     slack: NDArray[np.float64]
 
     @property
     def depth(self) -> NDArray[np.int64]:
-        """In how many tokens the texts of a cell agree, [C]."""
+        """In how many tokens the completions of a bin agree, [C]."""
         return np.array([len(tokens) for (_, tokens), _ in self.leaves])
 
     @property
-    def is_text(self) -> NDArray[np.bool_]:
-        """Whether a cell holds one text only, [C]."""
-        whole = [
-            len(tokens) == self.length or not self.ends.isdisjoint(tokens[-1:])
-            for (_, tokens), _ in self.leaves
-        ]
-        return np.array([full and not other for full, (_, other) in zip(whole, self.leaves, strict=True)])
+    def is_whole(self) -> NDArray[np.bool_]:
+        """Whether a bin holds one completion only, [C]."""
+        return np.array(
+            [
+                not is_other and (len(tokens) == self.length or not self.ends.isdisjoint(tokens[-1:]))
+                for (_, tokens), is_other in self.leaves
+            ]
+        )
 
-    def cell(self, number: int, tokens: tuple[Token, ...]) -> int:
-        """Return the cell of a text after prompt ``number``; raises `ContractError` for what is no text."""
+    def counts(self, tally: Mapping[Prefix, int]) -> NDArray[np.int64]:
+        """Return how many completions fell into each bin, int [C]; raises `ContractError`."""
+        counts = np.zeros(len(self.law), dtype=np.int64)
+        for (number, tokens), times in tally.items():
+            counts[self.bin(number, tokens)] += times
+        return counts
+
+    def bin(self, number: int, tokens: tuple[Token, ...]) -> int:
+        """Return the bin of a completion; raises `ContractError` for what cannot be one."""
         if len(tokens) > self.length:
-            raise ContractError(f"a text of {len(tokens)} tokens where at most {self.length} were asked for")
+            raise ContractError(f"a completion of {len(tokens)} tokens where at most {self.length} were asked for")
         over = next((token for token in tokens[:-1] if token in self.ends), None)
         if over is not None:
-            raise ContractError(f"a text goes on after the token {over!r}, which ends texts: {tokens!r}")
+            raise ContractError(f"a completion goes on after token {over!r}, which ends others: {tokens!r}")
         for depth in range(len(tokens)):
-            context, child = (number, tokens[:depth]), (number, tokens[: depth + 1])
-            if context not in self.expanded:
-                return self.cells[context, False]
+            prefix, child = (number, tokens[:depth]), (number, tokens[: depth + 1])
+            if prefix not in self.expanded:
+                return self.bins[prefix, False]
             if child not in self.expanded:
-                return self.cells.get((child, False), self.cells[context, True])
-        raise ContractError(f"a text stops after {len(tokens)} of {self.length} tokens: {tokens!r}")
+                return self.bins.get((child, False), self.bins[prefix, True])
+        raise ContractError(f"a completion stops after {len(tokens)} of {self.length} tokens: {tokens!r}")
 
 
-def plain_tree(rows: PlainRows, length: int, smallest: float) -> PlainTree:
-    """Return the tree of all prompts together, of texts of ``length`` tokens; asks for rows as it grows.
+def grow_tree(distributions: Distributions, length: int, smallest: float, ends: frozenset[Token]) -> Tree:
+    """Return the tree of all prompts together; asks for distributions as it grows, length / smallest at most.
 
-    Cells of less mass than ``smallest`` are merged: with what else follows their node, then with each other,
-    and at last with the smallest other one. Nodes of less than twice that mass are not expanded. At most
-    length / smallest rows are asked for.
+    Bins of less mass than ``smallest`` are merged: with what else follows their node, then with each other,
+    and at last with the smallest other one. Nodes of less than twice that mass are not expanded.
     """
-    server = rows.server
-    ends = frozenset(server.ends)
-    expanded: set[Context] = set()
-    masses: dict[Leaf, float] = {}
-    errors: dict[Leaf, float] = {}
-    tie = count()
+    server, tie = distributions.server, count()
+    expanded: set[Prefix] = set()
+    masses: dict[Leaf, float] = defaultdict(float)
+    errors: dict[Leaf, float] = defaultdict(float)
     heap: list[Open] = [
         (-1 / len(server.prompts), next(tie), (n, ()), 0.0) for n in range(len(server.prompts))
     ]
     while heap:
         batch = [heapq.heappop(heap) for _ in range(min(len(heap), 4 * server.client.limits.concurrency))]
-        rows.fetch(context for _, _, context, _ in batch)
-        server.progress("plain law", len(expanded), 0)
-        for minus, _, context, slack in batch:
-            mass, row = -minus, rows.row(context)
-            if row is None:
-                _add(masses, errors, (context, False), mass, mass * math.expm1(slack))
+        distributions.fetch(prefix for _, _, prefix, _ in batch)
+        server.progress("target-only decoding", len(expanded), 0)
+        for minus, _, prefix, slack in batch:
+            mass, law = -minus, distributions.after(prefix)
+            if law is None:
+                masses[prefix, False] += mass
+                errors[prefix, False] += mass * math.expm1(slack)
                 continue
-            expanded.add(context)
-            inside = mass * math.expm1(slack) * row.other + mass * math.exp(slack) * row.other_error
-            _add(masses, errors, (context, True), mass * row.other, inside)
-            number, tokens = context
-            for token, probability in zip(row.tokens, row.probabilities, strict=True):
+            expanded.add(prefix)
+            masses[prefix, True] += mass * law.other
+            errors[prefix, True] += mass * (math.expm1(slack) * law.other + math.exp(slack) * law.other_error)
+            number, tokens = prefix
+            for token, probability in zip(law.tokens, law.probabilities, strict=True):
                 child, share = (number, (*tokens, token)), mass * float(probability)
-                is_open = len(child[1]) < length and token not in ends
-                if is_open and share >= 2 * smallest:
-                    heapq.heappush(heap, (-share, next(tie), child, slack + row.slack))
+                if len(child[1]) < length and token not in ends and share >= 2 * smallest:
+                    heapq.heappush(heap, (-share, next(tie), child, slack + law.slack))
                 else:
-                    leaf = (child, False) if share >= smallest else (context, True)
-                    _add(masses, errors, leaf, share, share * math.expm1(slack + row.slack))
-    impossible = {leaf for leaf, mass in masses.items() if mass == 0 == errors[leaf]}
-    rare = [leaf for leaf, mass in masses.items() if mass < smallest and leaf not in impossible]
+                    leaf = (child, False) if share >= smallest else (prefix, True)
+                    masses[leaf] += share
+                    errors[leaf] += share * math.expm1(slack + law.slack)
+    impossible = [leaf for leaf, mass in masses.items() if mass == 0 == errors[leaf]]
+    rare = [leaf for leaf, mass in masses.items() if mass < smallest and (mass or errors[leaf])]
     kept = sorted((leaf for leaf in masses if masses[leaf] >= smallest), key=lambda leaf: -masses[leaf])
     if kept and rare and sum(masses[leaf] for leaf in rare) < smallest:
         rare.append(kept.pop())
-    groups = {leaf: [leaf] for leaf in kept} | {RARE: rare, IMPOSSIBLE: [*impossible]}
+    groups = {leaf: [leaf] for leaf in kept} | {RARE: rare, IMPOSSIBLE: impossible}
     leaves = tuple(leaf for leaf, group in groups.items() if group)
-    law = np.array([sum(masses[leaf] for leaf in groups[cell]) for cell in leaves])
-    error = np.array([sum(errors[leaf] for leaf in groups[cell]) for cell in leaves])
-    cells = {leaf: number for number, cell in enumerate(leaves) for leaf in groups[cell]}
-    return PlainTree(length, cells, leaves, frozenset(expanded), ends, law / law.sum(), log_error(law, error))
-
-
-def _add(masses: dict[Leaf, float], errors: dict[Leaf, float], leaf: Leaf, mass: float, error: float) -> None:
-    masses[leaf] = masses.get(leaf, 0.0) + mass
-    errors[leaf] = errors.get(leaf, 0.0) + error
+    law_ = np.array([sum(masses[leaf] for leaf in groups[own]) for own in leaves])
+    error = np.array([sum(errors[leaf] for leaf in groups[own]) for own in leaves])
+    bins = {leaf: number for number, own in enumerate(leaves) for leaf in groups[own]}
+    return Tree(length, bins, leaves, frozenset(expanded), ends, law_ / law_.sum(), log_error(law_, error))
 
 
 def log_error(masses: NDArray[np.float64], errors: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,59 +1,42 @@
-"""The check `batch`: a request's result ignores its batch mates, their number and its own place."""
+"""The check `batch`: a request's result ignores the others of its batch, their number and its own place."""
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
-from spec_oracle.audit.results import CheckResult, failed, passed
-from spec_oracle.audit.sampler.dependence import Design
+from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
+from spec_oracle.audit.sampler.batch import chosen_requests
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.exact.call import call_verifier, fresh_state
 from verifiers import AnyVerifier, Drafts, replayed_decisions
-
-BATCHES = (
-    *(Design((2,), 601), Design((16,), 151), Design((33,), 79)),
-    *(Design((128,), 37), Design((130,), 37), Design((1030,), 19)),
-)
-"""Half as many calls as are made, at each size: primes, so that no usual period hides in their halves."""
-
-
-REPLAYED = 16
-"""Requests of a batch that are replayed alone."""
-
 
 UNIFORMS = 64
 """More than any request takes."""
 
 
-# WAY @BATCH.way(VerifierSubject)
 def batch(subject: VerifierSubject, context: Context) -> CheckResult:
     """Judge whether requests get the same verdict alone, and in another order, given the same uniforms."""
-    del alpha
-    verifier, rng = subject.verifier, np.random.default_rng(context.seed)
+    if subject.never_batched:
+        return not_asked(subject.never_batched)
+    rng = context.stream("verifier/batch")
     instance = next(iter(context.toys(subject.num_paths).values()))
-    sizes = [size for design in BATCHES for size in design.sizes]
-    for size in sizes:
+    for size in effort.BATCH_TURNS:
         drafts = sampled_drafts(instance, size, rng, subject.drafting)
-        uniforms = rng.random((size, UNIFORMS))
-        together, order = verdicts(verifier, drafts, uniforms), rng.permutation(size)
-        if not np.array_equal(together[order], verdicts(verifier, *_rows(drafts, uniforms, order))):
-            return failed(f"a batch of {size} is decided otherwise in another order")
-        for row in {0, size - 1, *order[:REPLAYED].tolist()}:
-            alone = verdicts(verifier, *_rows(drafts, uniforms, np.array([row])))
-            if not np.array_equal(together[[row]], alone):
-                return failed(f"request {row} of {size} is decided otherwise alone")
-    return passed(f"requests of batches of {', '.join(map(str, sizes))} decided alike alone and in any order")
+        uniforms, order = rng.random((size, UNIFORMS)), rng.permutation(size)
 
+        def again(requests: NDArray[np.int64]) -> NDArray[np.int64]:
+            return verdicts(subject.verifier, chosen_requests(drafts, requests), uniforms[requests])  # noqa: B023
 
-def _rows(
-    drafts: Drafts, uniforms: NDArray[np.float64], rows: NDArray[np.int64]
-) -> tuple[Drafts, NDArray[np.float64]]:
-    return _ordered(drafts, rows), uniforms[rows]
-
-
-def _ordered(drafts: Drafts, rows: NDArray[np.int64]) -> Drafts:
-    return Drafts(*(array[rows] for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)))
+        found = verdicts(subject.verifier, drafts, uniforms)
+        if not np.array_equal(found[order], again(order)):
+            return failed(f"in a batch of {size}, requests get other results in another order", how=How.REPLAYED)
+        for request in {0, size - 1, *order[: effort.BATCH_REPLAYED].tolist()}:
+            if not np.array_equal(found[[request]], again(np.array([request]))):
+                return failed(f"request {request} of a batch of {size} gets another result alone", how=How.REPLAYED)
+    sizes = ", ".join(map(str, effort.BATCH_TURNS))
+    return passed(f"same results alone and in any order, in batches of {sizes}", how=How.REPLAYED)
 
 
 def verdicts(verifier: AnyVerifier, drafts: Drafts, uniforms: NDArray[np.float64]) -> NDArray[np.int64]:

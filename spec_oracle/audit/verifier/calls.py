@@ -1,18 +1,14 @@
 """The check `calls`: is the text of several calls the target's? No call remembers or repeats another one."""
 
-from dataclasses import replace
-
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import CheckResult, failed, passed
+from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.exact import DecisionError, VerdictError, decoded_law
 
 
-# WAY @CALLS.way(VerifierSubject)
 def calls(subject: VerifierSubject, context: Context) -> CheckResult:
     """Enumerate the text of several calls, carried state and a stop token included."""
-    del alpha
     paths = next(iter(context.toys(subject.num_paths).values())).num_paths
     instance = panel(2, 2, paths, context.seed)["good-draft"]
     tokens = 2 * instance.draft_length + 1
@@ -30,9 +26,8 @@ def calls(subject: VerifierSubject, context: Context) -> CheckResult:
         )
     except (DecisionError, VerdictError) as error:
         return failed(str(error))
+    found = {"total_variation": float(worst), "how": How.PROVEN}
     if worst > (0 if context.exact else subject.facts.tolerance):
-        result = failed(f"total variation {float(worst):.3g} of {tokens} tokens")
-    else:
-        size = "exactly 0" if context.exact else f"at most {float(worst):.1e}"
-        result = passed(f"total variation of the first {tokens} tokens {size}")
-    return replace(result, total_variation=float(worst))
+        return failed(f"total variation {float(worst):.3g} of {tokens} tokens", **found)
+    size = "exactly 0" if context.exact else f"at most {float(worst):.1e}"
+    return passed(f"total variation of the first {tokens} tokens {size}", **found)
