@@ -30,7 +30,7 @@ class ChainVerifier:
 
     stop: Stop
     correct: Correct
-    single_path: bool = True
+    traits = Traits(single_path=True)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from spec_oracle.audit import AuditReport, Status, SubjectReport
-from spec_oracle.report.audit_text import audit_to_text, check_lines, counterexample_text
+from spec_oracle.audit.reports import AuditReport, SubjectReport
+from spec_oracle.audit.results import Status
+from spec_oracle.report.audit_text import audit_to_text, clause, counterexample_text
 
 
 def audit_to_github(report: AuditReport) -> str:
@@ -15,14 +16,15 @@ def audit_to_github(report: AuditReport) -> str:
 def _annotations(subject: SubjectReport) -> Iterator[str]:
     if subject.error:
         yield _command("error", subject.subject, subject.error)
+        return
     for check in subject.checks:
-        told = "\n".join(check_lines([check]))
-        if not told or check.status is Status.SKIPPED:
+        if check.is_settled and not check.known:
             continue
+        message = f"{check.name}: {check.status.value.replace('-', ' ')}: {clause(check)}"
         if check.name == "joint" and subject.counterexample is not None:
-            told += f"\n{counterexample_text(subject.counterexample)}"
+            message += f"\n{counterexample_text(subject.counterexample)}"
         level = "warning" if check.is_settled else "error"
-        yield _command(level, f"{subject.subject}: {subject.verdict.value}", told)
+        yield _command(level, f"{subject.subject}: {subject.verdict.value}", message)
 
 
 def _command(level: str, title: str, message: str) -> str:

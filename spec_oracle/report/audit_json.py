@@ -21,6 +21,7 @@ def audit_to_json(report: AuditReport) -> dict[str, Any]:
         **header(report.seed),
         "alpha": report.alpha,
         "exit_code": report.exit_code,
+        "seconds": round(report.seconds, 3),
         "subjects": [_subject(subject) for subject in report.subjects],
     }
 
@@ -57,9 +58,11 @@ def _subject(report: SubjectReport) -> dict[str, Any]:
             {
                 "name": check.name,
                 "status": check.status.value,
+                "how": check.word.value,
                 "detail": None if check.status in UNTRIED else check.detail,
                 "reason": check.detail if check.status in UNTRIED else None,
                 "known": check.known or None,
+                "seconds": round(check.seconds, 3),
             }
             for check in report.checks
         ],

@@ -4,8 +4,9 @@ import re
 from collections import Counter
 from xml.etree import ElementTree as ET
 
-from spec_oracle.audit import AuditReport, CheckResult, Status, SubjectReport
-from spec_oracle.report.audit_text import counterexample_text
+from spec_oracle.audit.reports import AuditReport, SubjectReport
+from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.report.audit_text import clause, counterexample_text
 from spec_oracle.version import tool_version
 
 NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -15,7 +16,7 @@ NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def audit_to_junit(report: AuditReport) -> str:
     """Return the XML: red as the exit code is.
 
-    What is left open is an error, a failure that is on record is skipped, and so is what does not apply.
+    What stays open is an error; a failure on record, and what does not apply, is skipped.
     """
     root = ET.Element("testsuites", name="spec-oracle")
     totals: Counter[str] = Counter()
@@ -42,8 +43,9 @@ def _suite(subject: SubjectReport, report: AuditReport) -> ET.Element:
         failures=str(kinds["failure"]),
         errors=str(kinds["error"]),
         skipped=str(kinds["skipped"]),
+        time=f"{subject.seconds:.3f}",
     )
-    told = {
+    facts = {
         "tool_version": tool_version(),
         "seed": str(report.seed),
         "alpha": f"{subject.alpha:g}",
@@ -52,26 +54,27 @@ def _suite(subject: SubjectReport, report: AuditReport) -> ET.Element:
         **{f"scope {number}": line for number, line in enumerate(subject.scope, start=1)},
     }
     properties = ET.SubElement(suite, "properties")
-    for name, value in told.items():
+    for name, value in facts.items():
         ET.SubElement(properties, "property", name=name, value=value)
     suite.extend(_case(subject, check) for check in subject.checks)
     return suite
 
 
 def _element(check: CheckResult) -> str:
-    """Return the element that tells how a check ended."""
+    """Return the element that says how a check ended."""
     if not check.is_settled:
         return "error" if check.status in (Status.INCONCLUSIVE, Status.NOT_RUN) else "failure"
     return "system-out" if check.status is Status.PASSED else "skipped"
 
 
 def _case(subject: SubjectReport, check: CheckResult) -> ET.Element:
-    case = ET.Element("testcase", classname=f"spec_oracle.{subject.subject}", name=check.name)
-    kind, on_record = _element(check), f" (on record: {check.known})" if check.known else ""
+    where, took = f"spec_oracle.{subject.subject}", f"{check.seconds:.3f}"
+    case = ET.Element("testcase", classname=where, name=check.name, time=took)
+    kind = _element(check)
     if kind == "system-out":
-        ET.SubElement(case, kind).text = check.detail
+        ET.SubElement(case, kind).text = f"{check.word.value}: {check.detail}"
         return case
-    told = ET.SubElement(case, kind, type=check.status.value, message=f"{check.detail}{on_record}")
+    found = ET.SubElement(case, kind, type=check.status.value, message=clause(check))
     if kind == "failure" and check.name == "joint" and subject.counterexample is not None:
-        told.text = counterexample_text(subject.counterexample)
+        found.text = counterexample_text(subject.counterexample)
     return case

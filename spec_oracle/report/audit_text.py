@@ -28,8 +28,8 @@ MARKS = {
     Status.FAILED: "✗",
     Status.INCONCLUSIVE: "?",
     Status.NOT_RUN: "?",
-    Status.NOT_APPLICABLE: "–",  # noqa: RUF001  # a dash for people
-    Status.SKIPPED: "–",  # noqa: RUF001  # as above
+    Status.NOT_APPLICABLE: "–",
+    Status.SKIPPED: "–",
 }
 """How a check ended, in one character."""
 
@@ -85,7 +85,8 @@ def check_lines(checks: Iterable[CheckResult], kind: str = "", *, verbose: bool 
         if check.status in (Status.NOT_RUN, Status.SKIPPED):
             untried.setdefault((check.status, check.detail), []).append(check)
         elif verbose or check.known or not _is_for_others(check, kind):
-            lines.append(f"{mark(check)} {check.name:<{width}}  {check.word.value:<11}  {clause(check, verbose)}")
+            found = clause(check, verbose=verbose)
+            lines.append(f"{mark(check)} {check.name:<{width}}  {check.word.value:<11}  {found}")
             lines += [f"{'':<{width + 17}}{line}" for line in _statistics(check) if verbose]
     for (status, reason), group in untried.items():
         names = ", ".join(check.name for check in group)
@@ -100,7 +101,7 @@ def mark(check: CheckResult) -> str:
     return "!" if check.known else MARKS[check.status]
 
 
-def clause(check: CheckResult, verbose: bool = True) -> str:  # noqa: FBT001, FBT002  # how much of one text
+def clause(check: CheckResult, *, verbose: bool = True) -> str:
     """Return what a check found: of one that passed up to the first semicolon, statistics come after it."""
     is_short = check.status is Status.PASSED and not verbose
     detail = check.detail.partition("; ")[0] if is_short else check.detail

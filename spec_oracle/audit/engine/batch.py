@@ -24,7 +24,7 @@ from spec_oracle.audit.results import CheckResult, NoEvidenceError
 from spec_oracle.audit.sampling import watched
 from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, Text, as_list
-from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
+from spec_oracle.exact.interception import NotTracedError
 
 TOKENS = 2
 SMALL_VOCABULARY = 3
@@ -63,7 +63,7 @@ def enumerated_batches(cases: Sequence[Case], facts: Facts) -> CheckResult:
         )
         try:
             texts = enumerated(code, call, label, MOST_RUNS)
-        except (CannotFollowError, TooManyBranchesError, UnrepeatableError, SubjectRaisedError) as error:
+        except (NotTracedError, SubjectRaisedError) as error:
             raise NoEvidenceError(f"interception failed: {error}") from None
         rows = product([law_of_rows(code, prompt, tokens) for prompt in prompts])
         found.append(Compared(case, len(prompts) * tokens, texts, rows))

@@ -16,7 +16,7 @@ from spec_oracle.audit.engine.traced import MOST_RUNS
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, Text
-from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
+from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.toy import Instance, ToyModel
 
 CALLS = 2
@@ -59,7 +59,7 @@ def enumerated_steps(case: Case, *, most_runs: int = MOST_RUNS) -> StepLaw:
     """
     try:
         found = enumerated(case.code, lambda engine: _begun(case, engine, None), _seen, most_runs)
-    except (CannotFollowError, TooManyBranchesError, UnrepeatableError, SubjectRaisedError) as error:
+    except (NotTracedError, SubjectRaisedError) as error:
         raise NoEvidenceError(f"interception failed: {error}") from None
     return StepLaw(case, dict(found.law), found.runs)
 

@@ -30,7 +30,7 @@ from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.results import Findings, NoEvidenceError, Status
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.contracts.engine import Text
-from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
+from spec_oracle.exact.interception import NotTracedError
 
 MOST_TOKENS = 8
 MOST_RUNS = 20_000
@@ -83,7 +83,7 @@ class Enumerator:
             found = find(int(min(max(left, LEAST_RUNS), MOST_RUNS)))
         except SubjectRaisedError as error:
             raise NoEvidenceError(f"interception failed: followed, it {error}") from None
-        except (CannotFollowError, TooManyBranchesError, UnrepeatableError) as error:
+        except NotTracedError as error:
             raise NoEvidenceError(f"interception failed: {error}") from None
         took = time.perf_counter() - started
         self.seconds += took

@@ -17,7 +17,7 @@ from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import Account, DraftTree
 from spec_oracle.exact.enumeration import TooManyOutcomesError
-from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
+from spec_oracle.exact.interception import NotTracedError
 from verifiers import Drafts
 
 Laws: TypeAlias = Callable[[Shape, Sequence[Drafts]], Sequence[ConditionalLaw]]
