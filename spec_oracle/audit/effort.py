@@ -77,9 +77,6 @@ PAIRED_PILOT: Final = 4
 PAIRED_BREAKPOINTS: Final = 40
 """Rows whose breakpoints are sought on each main instance."""
 
-PACE_REQUESTS: Final = 16
-"""Requests of the two calls that measure the pace of a subject; the first may compile."""
-
 # --- other checks of samplers and verifiers --------------------------------------------------------------
 
 PACE_REQUESTS: Final = 16

@@ -8,36 +8,22 @@ target row. Nothing here is sampled against a law, so one failure is proof.
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
+from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import CheckResult, failed, passed
+from spec_oracle.audit.results import CheckResult, How, failed, passed
+from spec_oracle.audit.sampler.pace import affordable, require_affordable
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.exact.interception.edge_draws import edge_draws
 from verifiers import Drafts
 
-REQUESTS = 64
-
-
-LEAST = 16
-"""Requests of slow code."""
-
-
-SHARE = 0.1
-"""Share of the budget beyond which code is slow."""
-
-
-EDGE_ROUNDS = 8
-
-
 Rows: TypeAlias = NDArray[np.bool_] | slice
-
-
 Spoil: TypeAlias = Callable[[NDArray[np.float64]], None]
 
 
@@ -78,7 +64,7 @@ def _unnormalised(row: NDArray[np.float64]) -> None:
     row[...] *= 3.0
 
 
-SPOILT: Mapping[str, Spoil] = {
+SPOILT: Final[Mapping[str, Spoil]] = {
     "NaN": _set(np.nan),
     "infinite": _set(np.inf),
     "zero": _set(0.0),
@@ -87,33 +73,33 @@ SPOILT: Mapping[str, Spoil] = {
 }
 
 
-ROUNDS = 2 * len(SPOILT) + 1 + EDGE_ROUNDS
+EDGES: Final = "random numbers exactly 0 or just under 1"
+
+CALLS: Final = 2 * len(SPOILT) + 1 + effort.BAD_INPUT_EDGE_ROUNDS
 """Times that the requests are verified."""
 
 
-# WAY @BAD_INPUT.way( VerifierSubject, SamplerSubject, SamplerSubject, SamplerSubject, requests=REQUESTS * ROUNDS, least=LEAST * ROUNDS, )
 def bad_input(subject: Any, context: Context) -> CheckResult:
     """Judge code on broken input and extreme uniforms; no error rate, one forbidden token proves it."""
-    del alpha
-    code, seed = subject.code, context.seed
+    least, most = effort.BAD_INPUT_LEAST_REQUESTS, effort.BAD_INPUT_REQUESTS
+    require_affordable(subject, context, least * CALLS)
+    code, seed, rng = subject.code, context.seed, context.stream("sampler/bad-input")
     toy = panel(3, 3, subject.num_paths, seed)["zeros"]
-    requests = int(np.clip(context.affordable(subject, SHARE) / ROUNDS, LEAST, REQUESTS))
-    healthy = _with_impossible_drafts(sampled_drafts(toy, requests, checks_own_rng(seed), subject.drafting))
+    requests = int(np.clip(affordable(subject, context, effort.BAD_INPUT_SHARE) / CALLS, least, most))
+    healthy = _with_impossible_drafts(sampled_drafts(toy, requests, rng, subject.drafting))
     complaints = {
         name: _complaint(code, drafts, code.generator(seed), answerable, may_refuse=True)
         for name, drafts, answerable in _cases(healthy)
     }
-    edges = 0
-    for number in range(EDGE_ROUNDS):
+    for number in range(effort.BAD_INPUT_EDGE_ROUNDS):
         with edge_draws(code.array, seed + number) as drawn:
             complaint = _complaint(code, healthy, drawn.generator, slice(None), may_refuse=False)
-        edges += drawn.drawn
-        complaints["uniforms of 0 and 1-"] = complaints.get("uniforms of 0 and 1-") or complaint
-    draws = requests * (len(complaints) - 1 + EDGE_ROUNDS)
-    told = "; ".join(f"{name}: {complaint}" for name, complaint in complaints.items() if complaint)
-    return (
-        failed(told, draws=draws) if told else passed("refused, or emissions inside the support", draws=draws)
-    )
+        complaints[EDGES] = complaints.get(EDGES) or complaint
+    found: dict[str, Any] = {"draws": requests * CALLS, "how": How.REPLAYED}
+    listed = "; ".join(f"{name}: {complaint}" for name, complaint in complaints.items() if complaint)
+    if listed:
+        return failed(listed, **found)
+    return passed("refused, or every emitted token has a positive probability", **found)
 
 
 def _cases(healthy: Drafts) -> Iterator[tuple[str, Drafts, Rows]]:
@@ -128,12 +114,12 @@ def _cases(healthy: Drafts) -> Iterator[tuple[str, Drafts, Rows]]:
             spoilt = getattr(healthy, field).copy()
             spoil(spoilt[::4, :, 0])
             answerable = slice(None) if (kind, name) == ("NaN", "draft") else sound
-            yield f"{kind} {name} row", replace(healthy, **{field: spoilt}), answerable
+            yield f"{kind} {name} probabilities", replace(healthy, **{field: spoilt}), answerable
     tokens = healthy.tokens.copy()
     # Ids wrap to every token but 0 in code that takes them modulo V.
     beyond = 1 + np.arange(len(tokens[::4])) % (healthy.vocab_size - 1)
     tokens[::4, :, 0] = healthy.vocab_size + beyond[:, None]
-    yield "draft id beyond V", replace(healthy, tokens=tokens), sound
+    yield "drafted id beyond V", replace(healthy, tokens=tokens), sound
 
 
 def _complaint(
@@ -170,5 +156,6 @@ def _outside_support(drafts: Drafts, emissions: Emissions, answerable: Rows) -> 
         return None
     request, where = (int(i) for i in np.argwhere(wrong)[0])
     return (
-        f"token {emissions.tokens[request, where]} of probability 0 at position {where} of request {request}"
+        f"request {request} emitted token {emissions.tokens[request, where]} at position {where}, "
+        "although the target gives it probability 0"
     )

@@ -1,111 +1,126 @@
-"""The check `batch`: a request's result ignores its batch mates, their number and its own place."""
+"""The check `batch`: a request's result ignores the others of its batch, their number and its own place.
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+Batches may mix requests where code takes that: drafts of different length, greedy and sampled ones. Code
+shows it by optional keyword parameters: ``draft_lengths`` int [B], where request b has so many drafts (none
+is allowed) and its other entries mean nothing, and ``is_greedy`` bool [B], where the text of request b is the
+likeliest one, the first of equally likely tokens.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.draws import checks_own_rng, sampled_drafts
+from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.audit.sampler.dependence import BUDGET_SHARE, Design, equal_calls, independent
-from spec_oracle.audit.sampler.mixed_batch import mixed_batch, options_of
+from spec_oracle.audit.results import CheckResult, How, Status, passed
+from spec_oracle.audit.sampler.dependence import Design, equal_calls, independent
+from spec_oracle.audit.sampler.pace import affordable, require_affordable
 from spec_oracle.audit.sampler.row_by_row import beside_rule
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.contracts import SamplerCode
+from spec_oracle.audit.sampling import judge_rounds
+from spec_oracle.contracts import ContractError, Emissions, SamplerCode
 from spec_oracle.statistics import homogeneity_p_value
 from spec_oracle.toy import Instance
 from spec_oracle.toy.contexts import after_tokens, first_of_depth
 from verifiers import Drafts
 
-BATCHES = (
-    *(Design((2,), 601), Design((16,), 151), Design((33,), 79)),
-    *(Design((128,), 37), Design((130,), 37), Design((1030,), 19)),
-)
-"""Half as many calls as are made, at each size: primes, so that no usual period hides in their halves."""
+BATCHES: Final = tuple(Design((size,), half) for size, half in effort.BATCH_TURNS.items())
+
+OPTIONS: Final = {"draft_lengths": "draft lengths", "is_greedy": "greedy and sampled requests"}
+"""Optional parameters, and what is mixed in batches for them."""
+
+KINDS: Final = 5
+"""Requests of the batch that `_among_odd_requests` returns."""
 
 
-REPEATS = 600
-
-
-KINDS = 5
-
-
-MIXED = 3000
-
-
-REPLAYED = 16
-"""Requests of a batch that are replayed alone."""
-
-
-def _ordered(drafts: Drafts, rows: NDArray[np.int64]) -> Drafts:
-    return Drafts(*(array[rows] for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)))
-
-
-def _beside_rule(subject: SamplerSubject, context: Context) -> CheckResult | None:
-    """Compare batches with a rule that knows no mates, where one emits the same."""
-    if options_of(subject.code):
-        return None
-    rng = checks_own_rng(context.seed)
-    instance = panel(3, 3, subject.num_paths, context.seed)["flat"]
-    sizes = [size for design in BATCHES for size in design.sizes]
-
-    def calls() -> Iterator[Drafts]:
-        yield from (sampled_drafts(instance, size, rng) for size in sizes)
-        for _ in range(REPLAYED):
-            yield _ordered(_with_odd_mates(sampled_drafts(instance, 1, rng)), rng.permutation(KINDS))
-
-    rows, what = sum(sizes) + REPLAYED * KINDS, f"batches of up to {max(sizes)}, odd mates among them"
-    return beside_rule(CheckResult("batch", Status.PASSED, what, draws=rows), subject, context, calls())
-
-
-# WAY @BATCH.way(SamplerSubject, **COST, of_a_true_law=True, known=_beside_rule) @BATCH.way(SamplerSubject, SamplerSubject, **COST, of_a_true_law=True)
-def batch(subject: Any, context: Context) -> CheckResult:
+def batch(subject: SamplerSubject, context: Context) -> CheckResult:
     """Judge whether requests are independent, and whether one has the law that it has alone.
 
-    It is run alone and among odd mates, and in batches of mixed requests where the code takes them.
+    It is run alone and among odd requests, and in batches of mixed requests where the code takes them.
     """
-    code, seed = subject.code, context.seed
-    instance = panel(3, 3, subject.num_paths, seed)["flat"]
+    code = subject.code
+    found = None if options_of(code) else _beside_rule(subject, context)
+    if found is not None:
+        return found
+    requests = effort.BATCH_REPEATS * (1 + KINDS) + effort.BATCH_MIXED_REQUESTS
+    require_affordable(subject, context, 2 * requests)
+    instance = panel(3, 3, subject.num_paths, context.seed)["flat"]
     parts: list[Callable[[float], CheckResult]] = [
-        lambda rate: _alone_and_among_mates(code, instance, rate, seed),
+        lambda rate: _alone_and_among_others(code, instance, context, rate),
         lambda rate: independent(
-            equal_calls(subject, seed), BATCHES, rate, affordable=context.affordable(subject, BUDGET_SHARE)
+            equal_calls(subject, context.seed),
+            BATCHES,
+            rate,
+            affordable=affordable(subject, context, effort.DEPENDENCE_SHARE),
         ),
     ]
     if subject.num_paths == 1 and options_of(code):
-        parts.insert(0, lambda rate: mixed_batch(code, instance, MIXED, rate, seed))
-    return first_failure(alpha, *parts)
+        parts.insert(0, lambda rate: mixed_batches(code, instance, context, rate))
+    return first_failure(context.rate, *parts)
 
 
-def _alone_and_among_mates(code: SamplerCode, instance: Instance, alpha: float, seed: int) -> CheckResult:
-    """Compare the texts of a request alone with its texts among odd mates, in a new order every time."""
-    rng, generator = checks_own_rng(seed), code.generator(seed)
-    request = sampled_drafts(instance, 1, rng)
-    mates = _with_odd_mates(request)
-    orders = [rng.permutation(KINDS) for _ in range(REPEATS)]
+def options_of(code: SamplerCode) -> tuple[str, ...]:
+    """Return the optional parameters that the function has."""
+    try:
+        parameters = inspect.signature(code.function).parameters
+    except (TypeError, ValueError):  # built-in code reports no signature
+        return ()
+    return tuple(name for name in OPTIONS if name in parameters)
+
+
+def _beside_rule(subject: SamplerSubject, context: Context) -> CheckResult | None:
+    """Compare batches with a rule that knows nothing of other requests, where one emits the same."""
+    rng, replayed = context.stream("sampler/batch/beside rule"), effort.BATCH_REPLAYED
+    instance = panel(3, 3, subject.num_paths, context.seed)["flat"]
+
+    def calls() -> Iterator[Drafts]:
+        yield from (sampled_drafts(instance, size, rng) for size in effort.BATCH_TURNS)
+        for _ in range(replayed):
+            yield chosen_requests(
+                _among_odd_requests(sampled_drafts(instance, 1, rng)), rng.permutation(KINDS)
+            )
+
+    rows = sum(effort.BATCH_TURNS) + replayed * KINDS
+    what = f"batches of up to {max(effort.BATCH_TURNS)}, with greedy, one-hot and padded requests"
+    return beside_rule(passed(what, draws=rows), subject, context, calls())
+
+
+def _alone_and_among_others(
+    code: SamplerCode, instance: Instance, context: Context, rate: float
+) -> CheckResult:
+    """Compare the texts of a request alone with its texts among odd ones, in a new order every time."""
+    rng, generator = context.stream("sampler/batch/orders"), code.generator(context.seed)
+    request, repeats = sampled_drafts(instance, 1, rng), effort.BATCH_REPEATS
+    odd = _among_odd_requests(request)
+    orders = [rng.permutation(KINDS) for _ in range(repeats)]
 
     def texts(emitted: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
         """Return how often each text was emitted, by number of context."""
-        reached = after_tokens(np.zeros(REPEATS, dtype=np.int64), np.stack(emitted), instance.vocab_size)
+        reached = after_tokens(np.zeros(repeats, dtype=np.int64), np.stack(emitted), instance.vocab_size)
         return np.bincount(reached, minlength=first_of_depth(instance.vocab_size, instance.draft_length + 2))
 
     alone = texts([code(request, generator).tokens[0] for _ in orders])
-    among = texts([code(_ordered(mates, order), generator).tokens[order == 0][0] for order in orders])
+    among = texts([code(chosen_requests(odd, order), generator).tokens[order == 0][0] for order in orders])
     p_value = homogeneity_p_value(alone, among)
+    says = "the same distribution" if p_value > rate else "another distribution"
     return CheckResult(
         "",
-        Status.PASSED if p_value > alpha else Status.FAILED,
-        f"a request alone and among odd mates: p-value {p_value:.3g} of {REPEATS} draws each",
-        alpha,
-        REPEATS * (1 + KINDS),
+        Status.PASSED if p_value > rate else Status.FAILED,
+        f"a request has {says} among greedy, one-hot and padded requests as alone ({repeats} samples each)",
+        rate,
+        repeats * (1 + KINDS),
+        how=How.SAMPLED,
+        scope=(f"a request alone and among others: p-value {p_value:.3g}",),
     )
 
 
-def _with_odd_mates(request: Drafts) -> Drafts:
-    """Return the batch (request, greedy, certain draft, equal models, padding)."""
+def _among_odd_requests(request: Drafts) -> Drafts:
+    """Return the batch (request, greedy, one-hot draft, equal models, padding)."""
     tokens, draft, target = (
         np.repeat(array, KINDS, axis=0)
         for array in (request.tokens, request.draft_probs, request.target_probs)
@@ -120,3 +135,74 @@ def _with_odd_mates(request: Drafts) -> Drafts:
     tokens[4] = 0
     draft[4] = target[4][:, :-1] = target[4][:, -1:] = np.eye(vocab)[0]
     return Drafts(tokens, draft, target)
+
+
+def chosen_requests(drafts: Drafts, requests: NDArray[np.int64]) -> Drafts:
+    """Return the drafts of these requests, in this order."""
+    return Drafts(*(array[requests] for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)))
+
+
+def mixed_batches(code: SamplerCode, instance: Instance, context: Context, rate: float) -> CheckResult:
+    """Judge the texts of mixed batches: sampled ones by the target's law, greedy ones each.
+
+    For functions with `options_of` only.
+    """
+    names, floats, rounds_ = options_of(code), instance.floats, effort.BATCH_MIXED_ROUNDS
+    rng, generator = context.stream("sampler/batch/mixed"), code.generator(context.seed)
+
+    def rounds() -> Iterator[list[NDArray[np.int64]]]:
+        for _ in range(rounds_):
+            drafts = sampled_drafts(floats, effort.BATCH_MIXED_REQUESTS // rounds_, rng)
+            chosen = _chosen(names, drafts, rng)
+            emissions = code(drafts, generator, chosen)
+            greedy = chosen.get("is_greedy", np.zeros(drafts.batch, dtype=bool))
+            _require_allowed_lengths(emissions, chosen)
+            _require_greedy_texts(drafts, emissions, greedy)
+            cells = extended_cells(floats, emissions.tokens, emissions.lengths, rng)
+            yield [cells[~greedy]]
+
+    law = floats.target.joint(floats.draft_length + 1)
+    mixed = " and ".join(OPTIONS[name] for name in names)
+    return judge_rounds(f"completions in batches that mix {mixed}", [law], rounds(), alpha=rate)
+
+
+def _chosen(names: tuple[str, ...], drafts: Drafts, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+    chosen: dict[str, NDArray[Any]] = {}
+    if "draft_lengths" in names:
+        chosen["draft_lengths"] = rng.integers(drafts.draft_length + 1, size=drafts.batch)
+        # What lies beyond a draft must not matter: other tokens, and rows that are laws but not its own.
+        beyond = np.arange(drafts.draft_length) >= chosen["draft_lengths"][:, None]
+        drafts.tokens[:, 0][beyond] = 0
+        drafts.draft_probs[:, 0][beyond] = drafts.draft_probs[:, 0][beyond][:, ::-1]
+    if "is_greedy" in names:
+        chosen["is_greedy"] = rng.random(drafts.batch) < 1 / 3
+    return chosen
+
+
+def _require_allowed_lengths(emissions: Emissions, chosen: Mapping[str, NDArray[Any]]) -> None:
+    if "draft_lengths" not in chosen:
+        return
+    longer = emissions.lengths > chosen["draft_lengths"] + 1
+    if longer.any():
+        request = int(np.argmax(longer))
+        raise ContractError(
+            f"num_accepted: {emissions.lengths[request] - 1} of request {request}, which has only "
+            f"{chosen['draft_lengths'][request]} drafted tokens in a batch of mixed draft lengths"
+        )
+
+
+def _require_greedy_texts(drafts: Drafts, emissions: Emissions, greedy: NDArray[np.bool_]) -> None:
+    """Raise `ContractError` for a greedy request whose token is not the likeliest of its row.
+
+    Rows are those along the drafts, so that the first other token of an emission must be its last.
+    """
+    likeliest = drafts.target_probs[:, 0].argmax(axis=-1)
+    position = np.arange(likeliest.shape[1])
+    wrong = greedy[:, None] & (position < emissions.lengths[:, None]) & (emissions.tokens != likeliest)
+    if wrong.any():
+        request, where = (int(i) for i in np.argwhere(wrong)[0])
+        raise ContractError(
+            f"in a batch with greedy requests, request {request} emitted token "
+            f"{emissions.tokens[request, where]} at position {where}, where the target's most likely token "
+            f"is {likeliest[request, where]}"
+        )

@@ -73,8 +73,7 @@ def _consecutive(subject: SamplerSubject, context: Context, rate: float, request
         [toy.paired(*(toy.texts(batch, generator, member) for member in (0, 1)))]
         for _ in range(effort.CALLS_ROUNDS)
     )
-    found = judge_rounds("completions of two calls", [toy.law], rounds, alpha=rate)
-    return replace(found, how=How.SAMPLED)
+    return judge_rounds("completions of two calls", [toy.law], rounds, alpha=rate)
 
 
 def _own_keys(engine: KeyedEngine, context: Context) -> CheckResult:
@@ -86,7 +85,9 @@ def _own_keys(engine: KeyedEngine, context: Context) -> CheckResult:
     rng, law, rate = context.stream("sampler/calls/keys"), law_of_texts(), context.rate
     by_engine, by_rule = verified_by(engine), expected_of(engine)
     ruled = decoded_texts(by_rule, rng.integers(2**62, size=effort.CALLS_RULE_COMPLETIONS))
-    is_rule_right = judge_rounds("completions of the rule", [law], [[ruled]], alpha=rate).status is Status.PASSED
+    is_rule_right = (
+        judge_rounds("completions of the rule", [law], [[ruled]], alpha=rate).status is Status.PASSED
+    )
     needed = rows_needed(effort.CALLS_TV) if is_rule_right else math.inf
     sampled = differing = 0
 
@@ -103,7 +104,7 @@ def _own_keys(engine: KeyedEngine, context: Context) -> CheckResult:
     what = f"{TOKENS} tokens over several calls, noise keyed by seed and position"
     found = judge_rounds(what, [law], rounds(), alpha=rate)
     if found.status is not Status.PASSED or differing or sampled < needed:
-        return replace(found, how=How.SAMPLED)
+        return found
     detail = (
         f"all {sampled} completions of {TOKENS} tokens equal the rule's with the same keyed noise; "
         f"detects a total variation of {effort.CALLS_TV} with power {1 - DEFAULT_MISS}"

@@ -13,10 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit.engine.toy_texts import decoded, unseeded
-from spec_oracle.audit.results import CheckResult, Status, failed, passed
+from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
 from spec_oracle.contracts import SubjectRaisedError
-from spec_oracle.contracts.steps import System
 from spec_oracle.statistics import split
 from spec_oracle.statistics.independence import (
     coincidence_bound,
@@ -39,9 +37,6 @@ _DRAFT = np.array([[28, 20, 8, 8], [46, 6, 6, 6]]) / 64
 _TARGET = np.array([[19, 21, 12, 12], [25, 13, 13, 13], [16, 16, 16, 16]]) / 64
 """Rows on which every built-in rule accepts, rejects and adds a bonus token to drafts 0, 0 and 1, 0: two
 emissions are equal with a probability below 0.2."""
-
-BUDGET_SHARE = 1 / 2
-"""Share of the budget that these tests may take in a check."""
 
 FAMILIES = 13
 """Families of tests that share the rate of a design: four for each order of the outcomes, and one more."""
@@ -95,60 +90,59 @@ def independent(
     """Judge emissions of equal requests, design by design, up to the first that shows dependence.
 
     With fewer than their requests ``affordable`` all designs shrink alike. The detail names the smallest
-    couplings that would have been found, and what told nothing: batch sizes that the code is too slow for or
-    refuses with an exception. Emissions that are all alike leave the check open.
+    couplings that would have been found, and designs without a result: batch sizes that the code is too slow
+    for or refuses with an exception. Emissions that are all alike leave the check open.
     """
     share = min(1.0, affordable / sum(design.requests for design in designs))
     rate, draws = split(alpha, len(designs)), 0
     found: dict[Design, dict[str, float]] = {}
-    mute, alike = [], []
+    silent, alike = [], []
     for design in (design.within(share) for design in designs):
         if design.half < 1:
-            mute.append(f"{design}: too slow")
+            silent.append(f"{design}: too slow")
             continue
         try:
             outcomes = ordered(draw(design))
         except SubjectRaisedError as error:
-            mute.append(f"{design}: {error}")
+            silent.append(f"{design}: {error}")
             continue
         draws += design.requests
         p_value, what = min(findings(outcomes, design, rate))
         if p_value <= rate:
-            return failed(f"{design}: {what}, p-value {p_value:.1e}", draws=draws, alpha=alpha)
+            scope = (f"independence: p-value {p_value:.1e}",)
+            return failed(f"{design}: {what}", draws=draws, alpha=alpha, how=How.SAMPLED, scope=scope)
         couplings = smallest_couplings(outcomes, design, rate)
         if min(couplings.values()) <= 1:
             found[design] = couplings
         elif (outcomes[0] == outcomes[0, 0, 0]).all():
-            alike.append(f"{design}: all of {design.requests} emissions are alike")
+            alike.append(f"{design}: all of {design.requests} results are equal")
         else:
-            mute.append(f"{design}: too few")
+            silent.append(f"{design}: too few")
     if alike or not found:
-        return CheckResult("", Status.INCONCLUSIVE, "; ".join(alike + mute), alpha, draws)
-    return passed("; ".join([_told(found), *mute]), draws=draws, alpha=alpha)
+        return inconclusive("; ".join(alike + silent), alpha=alpha, draws=draws, how=How.SAMPLED)
+    scope = (_detectable(found),)
+    sizes, design = ", ".join(design.size for design in found), next(iter(found))
+    detail = f"no shared randomness found, {sizes} {design.column}s a {design.row}"
+    return passed("; ".join([detail, *silent]), draws=draws, alpha=alpha, how=How.SAMPLED, scope=scope)
 
 
-def _told(found: Mapping[Design, Mapping[str, float]]) -> str:
-    """Say for every kind of pair from which coupling on it is found in all designs."""
+def _detectable(found: Mapping[Design, Mapping[str, float]]) -> str:
+    """Say for every kind of pair which coupling is found in all designs."""
     pairs = next(iter(found.values()))
     worst = {pair: max(couplings[pair] for couplings in found.values()) for pair in pairs}
-    told = ", ".join(f"{pair} {c:.2g}" if c <= 1 else f"{pair} none" for pair, c in worst.items())
-    sizes = ", ".join(design.size for design in found)
-    design = next(iter(found))
-    return f"{sizes} {design.column}s a {design.row}: nothing shared; smallest share that is found: {told}"
+    each = ", ".join(f"{pair} {c:.2g}" if c <= 1 else f"{pair} none" for pair, c in worst.items())
+    return f"smallest share of common random numbers that would be found: {each}"
 
 
 def equal_calls(subject: Any, seed: int) -> Draw:
     """Return what draws from a subject that has a ``code``, with one generator for all of its designs."""
     generator = subject.code.generator(seed)
-    return _in_turn(lambda size: subject.code(equal_requests(size, subject.num_paths), generator).tokens)
+    return in_turn(lambda size: subject.code(equal_requests(size, subject.num_paths), generator).tokens)
 
 
-def sessions(system: System) -> Draw:
-    """Return what draws first steps of requests without seed; a session is a call."""
-    return _in_turn(lambda size: decoded(system, system.start(unseeded(size)), size, 1)[1][0].tokens)
+def in_turn(emit: Callable[[int], Ints]) -> Draw:
+    """Return what makes the calls of a design, one by one; ``emit(size)`` returns emissions [size, L+1]."""
 
-
-def _in_turn(emit: Callable[[int], Ints]) -> Draw:
     def draw(design: Design) -> Ints:
         turns = ([emit(size) for size in design.sizes] for _ in range(2 * design.half))
         return np.stack([np.concatenate(turn) for turn in turns])
@@ -179,7 +173,7 @@ def findings(outcomes: Ints, design: Design, alpha: float) -> Iterator[Finding]:
         first, second = np.split(order, 2)
         yield from ((FAMILIES * p, what) for p, what in _by_signs(fair_signs(first, second), design))
         log_e, too_even = log_evenness(first, second)
-        what = f"counts over a {design.row} are too {'even' if too_even else 'uneven'}"
+        what = f"counts of results over a {design.row} are too {'even' if too_even else 'uneven'}"
         yield FAMILIES * math.exp(-max(log_e, 0.0)), what
     equal = _by_coincidences(outcomes[0], design, alpha / FAMILIES)
     yield from ((FAMILIES * p_value, what) for p_value, what in equal)
@@ -211,7 +205,7 @@ def _smallest(sums: Ints, edges: Ints) -> tuple[float, tuple[int, ...], str]:
     return (
         float(p_values[index] * tests),
         tuple(int(i) for i in index),
-        "agree" if sums[index] > 0 else "differ",
+        "agree too often" if sums[index] > 0 else "differ too often",
     )
 
 

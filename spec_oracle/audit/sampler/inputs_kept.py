@@ -20,9 +20,9 @@ def inputs_kept(subject: SamplerSubject, context: Context) -> CheckResult:
     require_affordable(subject, context, effort.INPUTS_KEPT_REQUESTS)
     toy, rng = panel(3, 3, subject.num_paths, context.seed)["flat"], context.stream("sampler/inputs-kept")
     before = contract_arguments(sampled_drafts(toy, effort.INPUTS_KEPT_REQUESTS, rng))
-    handed = [subject.code.handed(array) for array in before]
+    tokens, draft, target = handed = [subject.code.handed(array) for array in before]
     with raising():
-        subject.code.function(*handed, subject.code.generator(context.seed))
+        subject.code.function(tokens, draft, target, subject.code.generator(context.seed))
     return compared(before, handed)
 
 

@@ -5,7 +5,6 @@ spoilt cache, shows nowhere else.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from numpy.typing import NDArray
 import verifiers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import Sample, Sampler
+from spec_oracle.audit.draws import Sampler
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import CheckResult, How, not_asked
+from spec_oracle.audit.results import CheckResult, not_asked
 from spec_oracle.audit.sampler.pace import require_affordable
 from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.exact import emission_law
@@ -37,18 +36,17 @@ def length(subject: Any, context: Context) -> CheckResult:
         emission_law(verifiers.get(rule_at(instance.draft_length)), instance).accepted_length_pmf
         for instance in instances
     ]
-    samples = [Sample.of(instance) for instance in instances]
-    sampler = Sampler(subject.code, context.seed)
+    sampler = Sampler(subject.code, context.seed, "sampler/length")
+    samples = [sampler.on(instance) for instance in instances]
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
         for _ in range(effort.LENGTH_ROUNDS):
             before = [sample.lengths.copy() for sample in samples]
             for sample in samples:
-                sampler.draw(sample, effort.LENGTH_REQUESTS)
+                sample.draw(effort.LENGTH_REQUESTS)
             yield [
                 np.repeat(np.arange(len(sample.lengths)), sample.lengths - old)
                 for sample, old in zip(samples, before, strict=True)
             ]
 
-    found = judge_rounds("accepted length of the declared rule", laws, rounds(), alpha=context.rate)
-    return replace(found, how=How.SAMPLED)
+    return judge_rounds("accepted lengths", laws, rounds(), alpha=context.rate)

@@ -4,7 +4,7 @@ from typing import Any
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import Sample, Sampler
+from spec_oracle.audit.draws import Sampler
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import TooSlowError
 from spec_oracle.contracts import ContractError, SubjectRaisedError
@@ -17,13 +17,12 @@ def pace(subject: Any, context: Context) -> float:
     """
     known: dict[int, float] = vars(subject).setdefault("_pace", {})
     if context.seed not in known:
-        sampler = Sampler(subject.code, context.seed)
-        sample = Sample.of(panel(3, 3, subject.num_paths, context.seed)["flat"])
+        sampler = Sampler(subject.code, context.seed, "sampler/pace")
+        first, second = (sampler.on(panel(3, 3, subject.num_paths, context.seed)["flat"]) for _ in range(2))
         try:
-            sampler.draw(sample, effort.PACE_REQUESTS)
-            sampler.seconds, sampler.draws = 0.0, 0
-            sampler.draw(sample, effort.PACE_REQUESTS)
-            known[context.seed] = sampler.pace
+            first.draw(effort.PACE_REQUESTS)
+            second.draw(effort.PACE_REQUESTS)
+            known[context.seed] = effort.PACE_REQUESTS / max(second.seconds, 1e-9)
         except (ContractError, SubjectRaisedError):
             known[context.seed] = float("inf")
     return known[context.seed]

@@ -1,36 +1,66 @@
-"""The check `scale`: low precision, large vocabularies and large index products keep the law."""
+"""The check `scale`: low precision, large vocabularies and large index products keep the law.
 
-from collections.abc import Iterator
-from typing import Any
+Of a large vocabulary the first token is judged twice, since most of its tokens are never seen twice: tokens
+grouped by how p compares with q, which shows a wrong ratio or residual; and how often samples of equally
+likely tokens coincide, which shows tokens that cannot come out at all, as when sums or uniforms are too
+coarse to tell 16,000 tokens apart.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
+from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import CheckResult, failed, passed
-from spec_oracle.audit.sampler import large_vocabulary, low_precision
-from spec_oracle.audit.sampling import watched
+from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
+from spec_oracle.audit.sampler.pace import require_affordable
+from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.contracts import SamplerCode
-from verifiers import Drafts
+from spec_oracle.exact.drafting import next_draft_law
+from spec_oracle.statistics import split
+from spec_oracle.toy import Instance
+from verifiers import Drafting, Drafts
+from verifiers.sampling import invert_cdf
 
-SWEPT_VOCABULARY = 1003
+Paths: TypeAlias = tuple[int, Drafting]
+"""How many draft paths, and how they are drawn."""
+
+SWEPT_VOCABULARY: Final = 1003
 """No multiple of any tile; with one request a token, offsets reach 10^6."""
 
+VOCABULARY: Final = 16_001
+CELLS: Final = 8
+"""Groups of its tokens."""
 
-# WAY @SCALE.way( VerifierSubject, SamplerSubject, SamplerSubject, SamplerSubject, requests=2 * SWEPT_VOCABULARY + 2 * large_vocabulary.DRAWS + 3 * low_precision.DRAWS, of_a_true_law=True, )
+DTYPES: Final[Mapping[str, tuple[str, ...]]] = {
+    "torch": ("float32", "bfloat16", "float16"),
+    "numpy": ("float32", "float16"),
+}
+"""The types that rows may come in besides float64, by array library."""
+
+
 def scale(subject: Any, context: Context) -> CheckResult:
     """Judge every id of a mid-size vocabulary, large offsets and rows, and low precision."""
-    code, paths, seed = subject.code, subject.num_paths, context.seed
+    at_large_vocabulary = effort.SCALE_ROUNDS * effort.SCALE_REQUESTS
+    in_one_type = effort.SCALE_TYPE_ROUNDS * effort.SCALE_TYPE_REQUESTS + at_large_vocabulary
+    requests = 2 * SWEPT_VOCABULARY + 2 * at_large_vocabulary + 3 * in_one_type
+    require_affordable(subject, context, requests)
+    code, seed, paths = subject.code, context.seed, (subject.num_paths, subject.drafting)
     # A toy whose rows are exact in every floating type.
-    toy = panel(3, 2, paths, seed)["flat"]
+    toy = panel(3, 2, subject.num_paths, seed)["flat"]
     return first_failure(
-        alpha,
-        lambda _: _every_id(code, paths, seed),
-        lambda rate: _large_offsets(code, paths, rate, seed),
-        lambda rate: large_vocabulary.tokens_by_ratio(code, (paths, subject.drafting), rate, seed),
-        lambda rate: large_vocabulary.equal_tokens(code, (paths, subject.drafting), rate, seed),
-        lambda rate: low_precision.low_precision(code, toy, subject.drafting, rate, seed),
+        context.rate,
+        lambda _: _every_id(code, subject.num_paths, seed),
+        lambda rate: _large_offsets(code, subject.num_paths, rate, seed),
+        lambda rate: _tokens_by_ratio(code, paths, context, rate),
+        lambda rate: equal_tokens(code, paths, context, rate),
+        lambda rate: low_precision(code, toy, paths, context, rate),
     )
 
 
@@ -46,8 +76,8 @@ def _every_id(code: SamplerCode, paths: int, seed: int) -> CheckResult:
     if wrong.any():
         token = int(np.argmax(wrong))
         found = emissions.tokens[token, 0]
-        return failed(f"token {found} came out where {token} was certain", draws=vocab)
-    return passed(f"all {vocab} ids come out", draws=vocab)
+        return failed(f"token {found} was emitted where {token} has probability 1", draws=vocab)
+    return passed(f"each of {vocab} ids is emitted where it has probability 1", draws=vocab)
 
 
 def _on_every_path(tokens: NDArray[Any], draft: NDArray[Any], target: NDArray[Any], paths: int) -> Drafts:
@@ -55,7 +85,7 @@ def _on_every_path(tokens: NDArray[Any], draft: NDArray[Any], target: NDArray[An
     return Drafts(*(np.repeat(array, paths, axis=1) for array in (tokens, draft, target)))
 
 
-def _large_offsets(code: SamplerCode, paths: int, alpha: float, seed: int) -> CheckResult:
+def _large_offsets(code: SamplerCode, paths: int, rate: float, seed: int) -> CheckResult:
     """Request t drafts t for certain, the target halves between t and t + 1: another request's q shows."""
     vocab = SWEPT_VOCABULARY
     drafted = np.arange(vocab)
@@ -69,4 +99,121 @@ def _large_offsets(code: SamplerCode, paths: int, alpha: float, seed: int) -> Ch
         yield [np.minimum((tokens - drafted) % vocab, 2)]
 
     law = np.array([0.5, 0.5, 0.0])
-    return watched("drafts kept at large offsets", [law], rounds(), alpha=alpha)
+    return judge_rounds("requests at large offsets", [law], rounds(), alpha=rate)
+
+
+def _tokens_by_ratio(code: SamplerCode, paths: Paths, context: Context, rate: float) -> CheckResult:
+    """Judge the first token of one draft on Zipf-like rows, by groups of tokens."""
+    rng, generator = context.stream("sampler/scale/ratios"), code.generator(context.seed)
+    target, draft = (_zipf_row(rng) for _ in range(2))
+    cell_of = _cells_by_ratio(target, draft)
+
+    def rounds() -> Iterator[list[NDArray[np.int64]]]:
+        for _ in range(effort.SCALE_ROUNDS):
+            yield [cell_of[_first_tokens(code, paths, (target, draft), generator, rng)]]
+
+    law = np.bincount(cell_of, weights=target, minlength=CELLS)
+    return judge_rounds(f"first tokens at V = {VOCABULARY:,}", [_normalised(law)], rounds(), alpha=rate)
+
+
+def equal_tokens(code: SamplerCode, paths: Paths, context: Context, rate: float) -> CheckResult:
+    """Judge whether samples of equally likely tokens coincide as rarely as they should.
+
+    Sample i coincides with an earlier one with probability i / V at most, whatever came before. The number of
+    such samples is therefore no larger than a sum of independent Bernoulli variables, whose upper tail beyond
+    the mean is at most that of the binomial law of the same mean (Hoeffding 1956, theorem 4).
+    """
+    rng, generator = context.stream(f"sampler/scale/{code.dtype}/equal tokens"), code.generator(context.seed)
+    target, draft = np.full(VOCABULARY, 1 / VOCABULARY), _zipf_row(rng)
+    sampled = np.concatenate(
+        [_first_tokens(code, paths, (target, draft), generator, rng) for _ in range(effort.SCALE_ROUNDS)]
+    )
+    count, coincident = len(sampled), len(sampled) - len(np.unique(sampled))
+    chance = (count - 1) / 2 / VOCABULARY
+    p_value = float(stats.binom.sf(coincident - 1, count, chance)) if coincident else 1.0
+    return CheckResult(
+        "",
+        Status.PASSED if p_value > rate else Status.FAILED,
+        f"{coincident} of {count} samples of {VOCABULARY:,} equally likely tokens in {code.dtype} coincide, "
+        f"{chance * count:.0f} expected",
+        rate,
+        count,
+        how=How.SAMPLED,
+        scope=(f"equally likely tokens in {code.dtype}: p-value {p_value:.3g}",),
+    )
+
+
+def _first_tokens(
+    code: SamplerCode,
+    paths: Paths,
+    rows: tuple[NDArray[np.float64], NDArray[np.float64]],
+    generator: Any,
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Return the first tokens, int [B], after one draft each; ``rows`` are those of target and draft."""
+    (target, draft), (count, drafting), requests = rows, paths, effort.SCALE_REQUESTS
+    rows_p = np.broadcast_to(target, (requests, count, 2, VOCABULARY))
+    rows_q = np.broadcast_to(draft, (requests, count, 1, VOCABULARY))
+    tokens = np.zeros((requests, 0), dtype=np.int64)
+    for path in range(count):
+        law = next_draft_law(drafting, rows_q[:, 0, 0], tokens, np.ones((requests, count), dtype=bool), path)
+        tokens = np.concatenate([tokens, invert_cdf(law, rng.random(requests))[:, None]], axis=1)
+    return code(Drafts(tokens[:, :, None], rows_q, rows_p), generator).tokens[:, 0]
+
+
+def _zipf_row(rng: np.random.Generator) -> NDArray[np.float64]:
+    return _normalised(1.0 / (1.0 + rng.permutation(VOCABULARY)))
+
+
+def _normalised(weights: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(weights / weights.sum(), dtype=np.float64)
+
+
+def _cells_by_ratio(target: NDArray[np.float64], draft: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Group tokens by p/q into `CELLS` of about equal p: what a residual must not produce stands apart."""
+    order = np.argsort(target / draft, kind="stable")
+    before = np.cumsum(target[order]) - target[order]
+    cell_of = np.empty(VOCABULARY, dtype=np.int64)
+    cell_of[order] = np.minimum((before * CELLS).astype(np.int64), CELLS - 1)
+    return cell_of
+
+
+def low_precision(
+    code: SamplerCode, instance: Instance, paths: Paths, context: Context, rate: float
+) -> CheckResult:
+    """Judge code in every type on a toy and on a large vocabulary.
+
+    The rows of ``instance`` must be exact in every type, so that its law is the one to be kept. A type that
+    the code refuses with an exception is named in the detail, and counts neither for nor against it.
+    """
+    dtypes, draws = DTYPES[code.array], 0
+    refused, scope = {}, []
+    for dtype in dtypes:
+        result = _in_one_type(replace(code, dtype=dtype), instance, paths, context, split(rate, len(dtypes)))
+        if result.status is Status.FAILED:
+            return result
+        draws += result.draws
+        scope += [f"{dtype}: {line}" for line in result.scope]
+        if result.status is Status.INCONCLUSIVE:
+            refused[dtype] = f"; {dtype} refused ({result.detail})"
+    kept = ", ".join(dtype for dtype in dtypes if dtype not in refused)
+    detail = f"distribution kept in {kept or 'no other type'}{''.join(refused.values())}"
+    return passed(detail, alpha=rate, draws=draws, how=How.SAMPLED, scope=tuple(scope))
+
+
+def _in_one_type(
+    code: SamplerCode, instance: Instance, paths: Paths, context: Context, rate: float
+) -> CheckResult:
+    def texts(rate: float) -> CheckResult:
+        rng = context.stream(f"sampler/scale/{code.dtype}")
+        generator, law = code.generator(context.seed), instance.floats.target.joint(instance.draft_length + 1)
+
+        def rounds() -> Iterator[list[NDArray[np.int64]]]:
+            for _ in range(effort.SCALE_TYPE_ROUNDS):
+                drafts = sampled_drafts(instance, effort.SCALE_TYPE_REQUESTS, rng, paths[1])
+                emissions = code(drafts, generator)
+                yield [extended_cells(instance, emissions.tokens, emissions.lengths, rng)]
+
+        return judge_rounds(f"completions in {code.dtype}", [law], rounds(), alpha=rate)
+
+    return first_failure(rate, texts, lambda rate: equal_tokens(code, paths, context, rate))

@@ -6,7 +6,6 @@ squared.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import CheckResult, How, failed, passed
+from spec_oracle.audit.results import CheckResult, failed, passed
 from spec_oracle.audit.sampler.pace import require_affordable
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import judge_rounds
@@ -45,10 +44,9 @@ def streams(subject: SamplerSubject, context: Context) -> CheckResult:
 
     def other_seeds(rate: float) -> CheckResult:
         toy = PairToy(subject.code, (instance, instance), rng)
-        found = judge_rounds("completions of seeds s and s + 1", [toy.law], _rounds(toy), alpha=rate)
-        return replace(found, how=How.SAMPLED)
+        return judge_rounds("completions of seeds s and s + 1", [toy.law], rounds(toy), alpha=rate)
 
-    def _rounds(toy: PairToy) -> Iterator[list[NDArray[np.int64]]]:
+    def rounds(toy: PairToy) -> Iterator[list[NDArray[np.int64]]]:
         for _ in range(effort.STREAMS_ROUNDS):
             seeds = rng.integers(2**31, size=effort.STREAMS_SEEDS).tolist()
             first, second = (

@@ -29,10 +29,7 @@ ENGINES: Final = "float32"
 SMALL: Final = ((2, 5), (4, 2), (5, 2), (8, 2), (33, 1))
 """Sizes V, L at which all drafts are tried."""
 
-_NOT_TRACED = (
-    *(CannotFollowError, TooManyBranchesError, UnrepeatableError, TooManyOutcomesError),
-    SubjectRaisedError,
-)
+_NOT_TRACED = (NotTracedError, TooManyOutcomesError, SubjectRaisedError)
 
 
 @dataclass(frozen=True)
@@ -139,8 +136,8 @@ class Covered:
             return replace(
                 sampled,
                 detail="; ".join(filter(None, (exact, sampled.detail))),
-                how=how if self.shapes else How.SAMPLED,
-                scope=(*scope, f"{sampled.detail}, {sampled.draws} uninstrumented samples"),
+                how=how if self.shapes else sampled.how,
+                scope=(*scope, *sampled.scope),
                 coverage=self.coverage,
             )
         if not self.shapes:
@@ -165,7 +162,9 @@ class Covered:
             "assumption: where the code reads a sampled id, only the drafted, first, last and likeliest ids "
             f"were run (up to {assumed:.0%} of the probability at one shape is represented, not run)"
         )
-        left_out = (f"not traced at {count} input shapes: {reason}" for reason, count in self.left_out.items())
+        left_out = (
+            f"not traced at {count} input shapes: {reason}" for reason, count in self.left_out.items()
+        )
         sizes = "; ".join(f"V {s.vocab_size}, L {s.draft_length}, K {s.num_paths}" for s in self.small)
         small = f"output distribution exact after all drafts: {sizes}"
         return (law, *([small] if self.small else []), *([few] if assumed else []), *left_out)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.results import CheckResult
-from spec_oracle.audit.sampling import watched
+from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.contracts import Emissions, SamplerCode
 from spec_oracle.exact.draft_tree import DraftTree
@@ -104,7 +104,13 @@ def sampled_at(
     """
     cells = [TreeCells(tree) for _, tree in trees]
     batches = [
-        max(1, min(int(requests / len(trees) / effort.SHAPES_ROUNDS), _MOST_NUMBERS * shape.batch // shape.numbers))
+        max(
+            1,
+            min(
+                int(requests / len(trees) / effort.SHAPES_ROUNDS),
+                _MOST_NUMBERS * shape.batch // shape.numbers,
+            ),
+        )
         for shape, _ in trees
     ]
 
@@ -124,4 +130,6 @@ def sampled_at(
         return cells[number].of(handed(drafts, handed.generator(int(rng.integers(2**31)))), rng)
 
     rounds = ([drawn(number) for number in range(len(trees))] for _ in range(effort.SHAPES_ROUNDS))
-    return watched(f"completions at {len(trees)} input shapes", [some.law for some in cells], rounds, alpha=alpha)
+    return judge_rounds(
+        f"completions at {len(trees)} input shapes", [some.law for some in cells], rounds, alpha=alpha
+    )

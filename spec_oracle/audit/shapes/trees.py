@@ -79,7 +79,9 @@ def tree_of(shape: Shape, seed: int, drafting: Drafting) -> DraftTree:
     return DraftTree(shape.vocab_size, shape.draft_length, rows, shape.num_paths, drafting)
 
 
-def _rows(shape: Shape, chosen: OpenPositions, depth: int, rng: np.random.Generator, *, tail: bool) -> RowPair:
+def _rows(
+    shape: Shape, chosen: OpenPositions, depth: int, rng: np.random.Generator, *, tail: bool
+) -> RowPair:
     """Return the rows after a context of so many tokens."""
     vocab = shape.vocab_size
     if depth < shape.draft_length and depth not in chosen.drafted:

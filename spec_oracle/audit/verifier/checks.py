@@ -1,8 +1,6 @@
 """The checks of verifiers; what looks at one as at a sampler is in the samplers' room."""
 
-from spec_oracle.audit.sampler.bad_input import bad_input
-from spec_oracle.audit.sampler.length import length
-from spec_oracle.audit.sampler.scale import scale
+from spec_oracle.audit.verifier.as_sampler import bad_input, length, scale
 from spec_oracle.audit.verifier.batch import batch
 from spec_oracle.audit.verifier.calls import calls
 from spec_oracle.audit.verifier.inputs_kept import inputs_kept
