@@ -275,10 +275,7 @@ SERVER_LONGER: Final = 4
 """How many times longer the completions of `calls` are."""
 
 SERVER_PILOT: Final = 64
-"""Samples before a check first looks at the evidence; completions by which the pace is measured."""
-
-SERVER_LOOK_SECONDS: Final = 2.0
-"""Time between two looks at the evidence."""
+"""Completions by which the pace is measured; they count."""
 
 SERVER_SMALLEST_BIN: Final = 0.004
 """Least probability of a bin of completions: smaller ones are not worth the samples that more bins cost."""

@@ -29,7 +29,7 @@ class RefusedError(ServerError):
 
 @dataclass(frozen=True)
 class Sampling:
-    """How completions are sampled: ``top_k`` 0 and ``top_p`` 1 filter nothing; ``fields`` are sent as given."""
+    """How completions are sampled: ``top_k`` 0 and ``top_p`` 1 filter nothing; ``fields`` are sent too."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -71,7 +71,7 @@ class Ask:
 class Completion:
     """One answer.
 
-    ``tokens`` of the ``text``; ``ended`` if the model ended it, not the limit. ``logs``: the log-probabilities
+    ``tokens`` of the ``text``; ``ended`` if the model ended it, not the limit. ``logs``: log-probabilities
     listed of the first token, None without. ``drafted`` and ``accepted`` tokens, None where not reported.
     ``is_doubtful``: see `spec_oracle.adapters.servers.client`.
     """

@@ -130,7 +130,7 @@ def read(api: Api, data: Any) -> Completion:
 
 
 def _drafts(timings: Any, details: Any) -> tuple[int | None, int | None]:
-    """Return drafted and accepted tokens, by llama.cpp's ``timings`` or OpenAI's usage; None where neither."""
+    """Return drafted and accepted tokens, by llama.cpp's ``timings`` or OpenAI's usage, None without."""
     if timings:
         return timings.get("draft_n", 0), timings.get("draft_n_accepted", 0)
     accepted, refused = (details.get(f"{kind}_prediction_tokens") for kind in ("accepted", "rejected"))

@@ -33,7 +33,7 @@ TOO_MANY, SERVER_ERROR, NOT_IMPLEMENTED = 429, 500, 501
 
 
 class _AgainError(Exception):
-    """One attempt failed; ``cause`` is what is counted, ``is_doubtful`` if a completion may have been under way."""
+    """One attempt failed; ``cause`` is counted; ``is_doubtful`` if an answer may have been under way."""
 
     def __init__(self, cause: str, *, is_doubtful: bool = True, pause: float = 0.0) -> None:
         super().__init__(cause)

@@ -1,50 +1,66 @@
-"""Parts of the check `batch` for servers: equal requests at once, and requests beside other traffic."""
+"""The check `batch` of servers: concurrent requests are independent, and unchanged by other traffic."""
 
 from collections import Counter
 from functools import partial
 
-from spec_oracle.adapters.servers.apis import Ask
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.results import CheckResult, Status, failed
-from spec_oracle.audit.server.batch import beside_other_traffic, within_volleys
-from spec_oracle.audit.server.near_texts import PAIRS, far_texts, first_prompt, judged_pairs, told, volleys
-from spec_oracle.audit.server.served import Served
+from spec_oracle.audit.server.streams import (
+    concurrent,
+    first_prompt,
+    judge_pairs,
+    result_of_two,
+    sampled_apart,
+)
 from spec_oracle.audit.server.subject import ServerSubject
+from spec_oracle.contracts.server import Ask
 from spec_oracle.statistics import homogeneity
 
-TIME = 0.05
-"""Share of the budget, of either part."""
-
-BESIDE = 2000
-"""Texts beside other traffic: with as many alone they find a total variation of 0.2."""
-
-COARSEST = 0.3
-"""Total variation that must be found for a pass."""
+CERTAIN = 0.98
+"""Probability of a first token, beyond which completions that are all alike are no surprise."""
 
 
-def within_volleys(served: Served, alpha: float, budget: float) -> CheckResult:
+def batch(subject: ServerSubject, context: Context) -> CheckResult:
+    """Judge concurrent requests: equal ones, and beside hotter, colder, longer and seeded ones."""
+    return first_failure(
+        context.rate,
+        lambda rate: among_equals(subject, context.at_rate(rate)),
+        lambda rate: beside_other_traffic(subject, context.at_rate(rate)),
+    )
+
+
+def among_equals(subject: ServerSubject, context: Context) -> CheckResult:
     """Judge whether equal requests sent at once are independent, at every distance in their order."""
-    width = served.server.client.limits.concurrency
+    width = subject.server.client.limits.concurrency
     if width < 2:
-        return CheckResult("", Status.NOT_RUN, "needs requests at once: --concurrency 2 or more")
-    found = volleys(served, lambda: [first_prompt(served)] * width, 2 * PAIRS // width, TIME * budget)
-
-    texts = {text for volley in found for text in volley}
-    if len(texts) == 1 and not served.is_certain:
-        return failed(f"all {width * len(found)} texts are the same", draws=width * len(found), alpha=alpha)
+        return CheckResult("", Status.NOT_RUN, "needs concurrent requests: --concurrency 2 or more")
+    asks = [first_prompt(subject)] * width
+    seconds = effort.SERVER_BATCH_SHARE * context.budget
+    found = concurrent(subject, lambda: asks, 2 * effort.SERVER_PAIRS // width, seconds)
+    if len({tokens for some in found for tokens in some}) == 1 and not _may_be_alike(subject):
+        draws = width * len(found)
+        return failed(f"all {draws:,} completions are the same", draws=draws, alpha=context.rate)
 
     def at(distance: int, rate: float) -> CheckResult:
-        # Every other run of ``distance`` requests, so that no text is in two pairs.
+        # Every other run of ``distance`` requests, so that no completion is in two pairs.
         first = [i for i in range(width - distance) if i // distance % 2 == 0]
-        near = [(texts[i], texts[i + distance]) for texts in found for i in first]
-        return judged_pairs(f"texts of requests at once, {distance} apart", near, served, rate)
+        near = [(some[i], some[i + distance]) for some in found for i in first]
+        what = f"completions of concurrent requests, {distance} apart,"
+        return judge_pairs(what, near, subject, context.at_rate(rate))
 
-    return first_failure(alpha, *(partial(at, distance) for distance in range(1, width)))
+    return first_failure(context.rate, *(partial(at, distance) for distance in range(1, width)))
 
 
-def beside_other_traffic(served: Served, alpha: float, budget: float) -> CheckResult:
-    """Judge whether texts have the same law beside other requests: hotter, greedy, longer, seeded ones."""
-    server, tokens, heat = served.server, served.plan.tokens, served.server.sampling.temperature
+def _may_be_alike(subject: ServerSubject) -> bool:
+    """Whether completions of the first prompt may well be all the same, or nothing is known of them."""
+    law = subject.distributions.after((0, ())) if subject.server.listed else None
+    return law is None or float(law.probabilities[0]) > CERTAIN
+
+
+def beside_other_traffic(subject: ServerSubject, context: Context) -> CheckResult:
+    """Judge whether completions are distributed alike beside hotter, colder, longer and seeded requests."""
+    server, tokens, heat = subject.server, subject.plan.tokens, subject.server.sampling.temperature
     first, last = server.prompts[0], server.prompts[-1]
     others = [
         Ask(last, 3 * tokens, temperature=2 * heat),
@@ -52,20 +68,14 @@ def beside_other_traffic(served: Served, alpha: float, budget: float) -> CheckRe
         Ask(last, 1),
     ]
     ours = max(1, server.client.limits.concurrency // 2)
-    asks = [first_prompt(served), *others] * ours
-    found = volleys(served, lambda: asks, -(-BESIDE // ours), TIME * budget)
-    beside = Counter(text for texts in found for text in texts[:: 1 + len(others)])
-    alone = Counter(far_texts(served))
+    asks = [first_prompt(subject), *others] * ours
+    seconds = effort.SERVER_BATCH_SHARE * context.budget
+    found = concurrent(subject, lambda: asks, -(-effort.SERVER_BESIDE // ours), seconds)
+    beside = Counter(completion for some in found for completion in some[:: 1 + len(others)])
+    alone = Counter(sampled_apart(subject))
     both = sorted(beside | alone, key=repr)  # not in the order in which they came: that tells the sample
-    fit = homogeneity([beside[text] for text in both], [alone[text] for text in both], alpha=alpha)
-    return told("texts beside other traffic", fit, COARSEST)
-
-
-# WAY @BATCH.way(ServerSubject, of_a_true_law=True)
-def batch(subject: ServerSubject, context: Context) -> CheckResult:
-    """Judge whether requests served at once are independent, and have the law that they have alone."""
-    return first_failure(
-        alpha,
-        lambda rate: within_volleys(subject.served, rate, context.budget),
-        lambda rate: beside_other_traffic(subject.served, rate, context.budget),
+    fit = homogeneity([beside[one] for one in both], [alone[one] for one in both], alpha=context.rate)
+    what = "completions beside other traffic"
+    return result_of_two(
+        what, "are distributed as alone", "are distributed otherwise than alone", fit, effort.SERVER_BESIDE_TV
     )

@@ -1,75 +1,139 @@
-"""The check `calls`: is the text of several calls the target's? No call remembers or repeats another one."""
+"""The check `calls`: every token of long completions is the target's; no call repeats another one.
+
+Long completions are too many for a bin each. But let u be uniform on the part of [0, 1] that the next-token
+distribution gives to the token that came, tokens in order of probability. If the completion is the target's,
+all u are uniform and independent, whatever the distributions. A server that favours likely tokens shows in u;
+a call that repeats the randomness of another one, in pairs of u some tokens apart.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.results import CheckResult, Status, failed
-from spec_oracle.audit.server.long_texts import TENTHS, Uniforms
-from spec_oracle.audit.server.served import UNKNOWN_ROWS, Texts, looked_at
-from spec_oracle.audit.server.subject import ServerSubject
+from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed
+from spec_oracle.audit.sampling import judge_looks
+from spec_oracle.audit.server.distributions import Distributions
+from spec_oracle.audit.server.samples import Binned, Bins, result_of
+from spec_oracle.audit.server.subject import NEEDS_PROBABILITIES, UNCHECKED, Completions, ServerSubject
+from spec_oracle.contracts.server import Prefix, Token
 from spec_oracle.statistics import draws_needed_by_g, goodness_of_fit_by_g, split
 
-LONGER = 4
-"""How many times longer than the texts of `joint` those of a server are."""
+TENTHS = 10
+THIRDS = 3
 
 
-DISTANCES = 6
-"""Tokens between pairs whose independence is judged: calls are about that far apart."""
-
-
-PAIRS_TV = 0.1
-"""Total variation of such pairs that must be found, or twice that where texts are short."""
-
-
-SERVER_TIME = 0.1
-"""Share of a server's budget."""
-
-
-# WAY @CALLS.way(ServerSubject, of_a_true_law=True)
 def calls(subject: ServerSubject, context: Context) -> CheckResult:
-    """Judge long texts token by token, and whether tokens some way apart are independent."""
-    served = subject.served
-    if context.is_plain_law_open:
-        return CheckResult("", Status.INCONCLUSIVE, UNKNOWN_ROWS)
-    texts = Texts(served.server, LONGER * served.plan.tokens, context.seed, seeded=served.plan.seeded)
-    uniforms = Uniforms(served.rows, DISTANCES, np.random.default_rng([context.seed, 5]))
+    """Judge long completions token by token, and whether tokens some way apart are independent."""
+    plan, rate = subject.plan, context.rate
+    if not subject.server.listed:
+        return not_asked(NEEDS_PROBABILITIES)
+    if context.has_not_passed("plain-law") or context.findings.is_reference_wrong:
+        return inconclusive(UNCHECKED)
+    length = effort.SERVER_LONGER * plan.tokens
+    long = Completions(subject.server, length, context.stream("server/calls/completions"), plan.seeded)
+    uniforms = Uniforms(subject.distributions, context.stream("server/calls/uniforms"))
     # Four of ten tokens are the first of a pair at least, whatever the distance.
     needed = max(
-        draws_needed_by_g(served.plan.coarse, np.full(TENTHS, 1 / TENTHS), alpha=split(alpha, 4)),
-        5 * draws_needed_by_g(PAIRS_TV, uniforms.at(1)[1], alpha=split(alpha, 2 * DISTANCES)) // 2,
+        draws_needed_by_g(plan.coarse, uniforms.by_tenths()[1], alpha=split(rate, 4)),
+        5
+        * draws_needed_by_g(
+            effort.SERVER_DISTANCES_TV,
+            uniforms.pairs_at(1)[1],
+            alpha=split(rate, 2 * effort.SERVER_DISTANCES),
+        )
+        // 2,
     )
 
-    def draw(tokens: int) -> None:
-        before = len(texts.found)
-        texts.draw(-(-tokens // texts.length))
-        uniforms.add(texts.found[before:])
-
-    def marginal(rate: float) -> CheckResult:
-        looks = looked_at(
-            draw,
-            uniforms.marginal,
+    def tokens_alone(rate: float) -> CheckResult:
+        decision = judge_looks(
+            Binned(lambda tokens: uniforms.add(long.sample(-(-tokens // length))), uniforms.by_tenths),
+            rate=rate,
             count=needed,
-            seconds=SERVER_TIME * context.budget,
-            alpha=rate,
-            progress=lambda done, of: served.server.progress("calls", done, of),
+            seconds=effort.SERVER_CALLS_SHARE * context.budget,
+            progress=lambda done, of: subject.server.progress("calls", done, of),
         )
-        return looks.result(f"tokens 2 to {texts.length} of {len(texts.found)} texts", 2 * served.plan.coarse)
+        what = f"tokens 2 to {length} of {len(long.found):,} completions"
+        return result_of(what, decision, 2 * plan.coarse, rate)
 
-    def pairs(rate: float) -> CheckResult:
+    return first_failure(rate, tokens_alone, uniforms.pairs)
+
+
+@dataclass
+class Uniforms:
+    """The u of completions sampled so far: counts by tenths, and of pairs by thirds, [distance - 1, 9].
+
+    First tokens are left out: nothing speculates on them.
+    """
+
+    distributions: Distributions
+    rng: np.random.Generator
+
+    def __post_init__(self) -> None:
+        self._tenths = np.zeros(TENTHS, dtype=np.int64)
+        self._pairs = np.zeros((effort.SERVER_DISTANCES, THIRDS**2), dtype=np.int64)
+        self._slack = 0.0
+
+    def add(self, completions: Sequence[Prefix]) -> None:
+        """Add completions; asks for the distributions of all their prefixes at once."""
+        self.distributions.fetch(
+            (n, tokens[:end]) for n, tokens in completions for end in range(1, len(tokens))
+        )
+        for number, tokens in completions:
+            u = np.array(self._of(number, tokens))
+            self._tenths += np.bincount((u * TENTHS).astype(np.int64), minlength=TENTHS)
+            thirds = (u * THIRDS).astype(np.int64)
+            for distance in range(1, min(effort.SERVER_DISTANCES, len(u) - 1) + 1):
+                # Every other run of ``distance`` tokens, so that no u is in two pairs.
+                first = np.flatnonzero(np.arange(len(u) - distance) // distance % 2 == 0)
+                both = thirds[first] * THIRDS + thirds[first + distance]
+                self._pairs[distance - 1] += np.bincount(both, minlength=THIRDS**2)
+
+    def _of(self, number: int, tokens: tuple[Token, ...]) -> list[float]:
+        """Return the u of a completion, up to the first prefix whose distribution is not known."""
+        found = []
+        for end in range(1, len(tokens)):
+            law = self.distributions.after((number, tokens[:end]))
+            if law is None:
+                break
+            place = law.index(tokens[end])
+            masses = np.append(law.probabilities, law.other)
+            low = float(masses[:place].sum()) if place >= 0 else 1 - law.other
+            # A token that is ruled out is put at the very end, where it does the most harm.
+            found.append(min(low + float(masses[place]) * self.rng.random(), np.nextafter(1, 0)))
+            self._slack = max(self._slack, law.slack + TENTHS * law.other_error)
+        return found
+
+    def by_tenths(self) -> Bins:
+        """Return the counts by tenths, their law, and what errors of distributions explain."""
+        return self._tenths.copy(), np.full(TENTHS, 1 / TENTHS), np.full(TENTHS, self._slack)
+
+    def pairs_at(self, distance: int) -> Bins:
+        """Return the same of pairs that many tokens apart, by thirds."""
+        bins = THIRDS**2
+        return self._pairs[distance - 1], np.full(bins, 1 / bins), np.full(bins, 2 * self._slack)
+
+    def pairs(self, rate: float) -> CheckResult:
+        """Judge whether tokens are independent, at every distance."""
+        share = split(rate, effort.SERVER_DISTANCES)
         fits = {
-            distance: goodness_of_fit_by_g(counts, law, alpha=split(rate, DISTANCES), slack=slack)
-            for distance in range(1, DISTANCES + 1)
-            for counts, law, slack in [uniforms.at(distance)]
+            distance: goodness_of_fit_by_g(counts, law, alpha=share, slack=slack)
+            for distance in range(1, effort.SERVER_DISTANCES + 1)
+            for counts, law, slack in [self.pairs_at(distance)]
             if counts.any()
         }
         if not fits:
-            return CheckResult("", Status.INCONCLUSIVE, "no text is long enough for pairs of tokens")
-        distance = min(fits, key=lambda distance: fits[distance].p_value)
-        fit, what = fits[distance], f"tokens {distance} apart, the worst of {len(fits)} distances"
-        if not fit.passed:
-            return failed(f"{what}: {fit}", alpha=rate)
+            return inconclusive("no completion is long enough for pairs of tokens; raise --tokens")
+        worst = min(fits, key=lambda distance: fits[distance].p_value)
         coarsest = max(fit.smallest_detectable_tv for fit in fits.values())
-        status = Status.PASSED if coarsest <= 2 * PAIRS_TV else Status.INCONCLUSIVE
-        return CheckResult("", status, f"{what}: {fit}; at any distance it finds {coarsest:.3g}", rate)
-
-    return first_failure(alpha, marginal, pairs)
+        known = {"alpha": rate, "how": How.SAMPLED, "scope": (f"tokens {worst} apart: {fits[worst]}",)}
+        if not fits[worst].passed:
+            return failed(f"tokens {worst} apart are not independent", **known)
+        detail = (
+            f"tokens up to {max(fits)} apart are independent; a total variation of {coarsest:.2g} would show"
+        )
+        if coarsest <= 2 * effort.SERVER_DISTANCES_TV:
+            return passed(detail, **known)
+        return inconclusive(f"{detail}, not {2 * effort.SERVER_DISTANCES_TV:g}; raise --budget", **known)

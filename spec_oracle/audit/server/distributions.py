@@ -60,7 +60,7 @@ class Distribution:
 
 
 Reading: TypeAlias = Callable[[Logs, Sampling, int, float], Distribution | None]
-"""(log-probabilities, sampling, how many were asked for, their error in nats); None if they do not suffice."""
+"""(log-probabilities, sampling, how many were asked for, their error in nats); None if they are too few."""
 
 
 def as_sampled(logs: Logs, sampling: Sampling, listed: int, error: float) -> Distribution | None:
@@ -174,7 +174,7 @@ class Distributions:
         return found
 
     def near(self) -> list[Prefix]:
-        """Return the prompts, and the most probable prefixes one token behind; none that ends a completion."""
+        """Return the prompts, and the likeliest prefixes one token behind; none that ends a completion."""
         roots: list[Prefix] = [(number, ()) for number in range(len(self.server.prompts))]
         self.fetch(roots)
         listed = [(log, root, token) for root in roots for token, log in (self._logs[root] or {}).items()]
@@ -204,6 +204,18 @@ class Distributions:
     def error(self) -> float:
         """By how much log-probabilities may be off, nats: rounding, and the noise that was measured."""
         return self.noise + rounding(self._values)
+
+    @property
+    def uncertainty(self) -> str:
+        """Say why what is reported leaves open too much."""
+        if self.noise > self.error / 2:
+            return (
+                f"the server's probabilities differ by {self.noise:.2g} nats between equal requests; "
+                "try one slot, no batching, or full precision"
+            )
+        return (
+            f"the server's log-probabilities are rounded too much: they are accurate to {self.error:.2g} nats"
+        )
 
     def choose_reading(self, samples: Sequence[tuple[Prefix, Token]]) -> None:
         """Choose the reading under which one-token samples are most probable."""

@@ -1,125 +1,169 @@
-"""The law of texts that a server sends, against the law of plain decoding by its own one-token rows."""
+"""The check `joint` of servers: completions of some tokens against target-only decoding.
+
+A server that reports its probabilities is its own oracle; another is compared with a reference server.
+"""
 
 import time
-from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.adapters.servers.metrics import Drafts
-from spec_oracle.audit.context import Context
-from spec_oracle.audit.reports import Evidence
-from spec_oracle.audit.results import Findings, NoEvidenceError, Status
-from spec_oracle.audit.server.counterexample import counterexample
-from spec_oracle.audit.server.plain_texts import are_rows_to_blame
-from spec_oracle.audit.server.served import UNKNOWN_ROWS, Looks, Sample, Served, looked_at
-from spec_oracle.audit.server.tree import PlainTree, plain_tree
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context, first_that_works
+from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError, inconclusive
+from spec_oracle.audit.sampling import judge_looks
+from spec_oracle.audit.server.conclusion import conclude, shown
+from spec_oracle.audit.server.reference import by_reference
+from spec_oracle.audit.server.samples import Binned, Bins, result_of
+from spec_oracle.audit.server.subject import NEEDS_PROBABILITIES, UNCHECKED, ServerSubject
+from spec_oracle.audit.server.tree import IMPOSSIBLE, Tree, grow_tree
+from spec_oracle.contracts.server import Prefix
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.statistics import draws_needed_by_g, offending_cells, total_variation_interval
+from spec_oracle.statistics import (
+    draws_needed_by_g,
+    goodness_of_fit_by_g,
+    homogeneity,
+    offending_cells,
+    total_variation_interval,
+)
 from spec_oracle.statistics.cells import MIN_EXPECTED
 
-TIME = 0.6
-"""Share of the budget for these texts."""
-
-BLAMED = "one-token draws contradict the probabilities that the server shows as much: these are wrong"
-
-PILOT = 64
-"""Texts by which the pace is known, and the tokens that end texts; they count as draws."""
-
-PROVEN = 1e-6
-"""Chance that the total variation is less than is said to be proven."""
-
-SMALLEST = 0.004
-"""Probability of a cell, below which cells are not worth the draws that more of them cost."""
-
-USUAL_CELLS = [0.01] * 100
+USUAL_BINS = [0.01] * 100
 """A law like those of trees, by which the size of the tree is planned before it is known."""
 
+LEVEL = 0.05
+"""Chance that any of the intervals of a counterexample misses."""
 
-def by_tree(served: Served, context: Context, alpha: float) -> Findings:
-    """Draw texts of the plan's length, and judge them by the tree of the likely tokens."""
-    server, plan, texts = served.server, served.plan, served.texts
+AT_ONCE = 128
+
+
+def joint(subject: ServerSubject, context: Context) -> CheckResult:
+    """Judge completions by the distributions that the server reports, else beside a reference server."""
+    return first_that_works(
+        [partial(by_own_probabilities, subject, context), partial(by_reference, subject, context)]
+    )
+
+
+def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResult:
+    """Sample completions of the plan's length, and judge them by the tree of the likely tokens."""
+    server, plan, completions, rate = subject.server, subject.plan, subject.completions, context.rate
     if not server.listed:
-        raise NoEvidenceError("the server shows no probabilities")
-    if context.is_plain_law_open:
-        raise NoEvidenceError(UNKNOWN_ROWS)
-    before, seconds, start = server.drafts(), TIME * context.budget, time.monotonic()
-    texts.draw(PILOT)
-    pace = PILOT / (time.monotonic() - start)
-    planned = plan.requests or draws_needed_by_g(plan.detect, USUAL_CELLS, alpha=alpha / 2)
-    smallest = max(SMALLEST, MIN_EXPECTED / min(planned, max(PILOT, pace * seconds)))
-    tree = plain_tree(served.rows, plan.tokens, smallest)
+        raise NoEvidenceError(NEEDS_PROBABILITIES)
+    if context.has_not_passed("plain-law"):
+        raise NoEvidenceError(UNCHECKED)
+    before, seconds, start = server.drafts(), effort.SERVER_JOINT_SHARE * context.budget, time.monotonic()
+    completions.sample(effort.SERVER_PILOT)
+    pace = effort.SERVER_PILOT / (time.monotonic() - start)
+    planned = plan.requests or draws_needed_by_g(plan.detect, USUAL_BINS, alpha=rate / 2)
+    affordable = max(effort.SERVER_PILOT, pace * seconds)
+    smallest = max(effort.SERVER_SMALLEST_BIN, MIN_EXPECTED / min(planned, affordable))
+    # Another tree whenever another token was seen to end completions.
+    tree_with = cache(partial(grow_tree, subject.distributions, plan.tokens, smallest))
 
-    def sample() -> Sample:
-        nonlocal tree
-        if tree.ends != server.ends:  # a token that ends texts was seen for the first time
-            tree = plain_tree(served.rows, plan.tokens, smallest)
-        return texts.counts(tree), tree.law, tree.slack
+    def bins() -> Bins:
+        tree = tree_with(frozenset(server.ends))
+        return tree.counts(completions.tally), tree.law, tree.slack
 
+    sampled = Binned(completions.sample, bins)
     try:
-        count = plan.requests or draws_needed_by_g(plan.detect, tree.law, alpha=alpha / 2, slack=tree.slack)
-    except InvalidInputError:  # the rows leave more than that open, however many texts there are
-        count = planned
-    looks = looked_at(
-        texts.draw,
-        sample,
-        count=count,
+        needed = draws_needed_by_g(plan.detect, sampled.law, alpha=rate / 2, slack=sampled.slack)
+    except InvalidInputError:  # the probabilities are uncertain by more than that
+        needed = planned
+    decision = judge_looks(
+        sampled,
+        rate=rate,
+        count=plan.requests or needed,
         seconds=seconds,
-        alpha=alpha,
         progress=lambda done, of: server.progress("joint", done, of),
     )
-    findings = _findings(served, tree, looks, served.drafts_since(before))
+    result = result_of(f"completions of {plan.tokens} tokens", decision, np.inf, rate)
+    tree, counts = tree_with(frozenset(server.ends)), sampled.counts
+    result = conclude(
+        subject,
+        result,
+        before,
+        bound=_least_total_variation(tree, counts),
+        detectable=decision.detectable_tv,
+        distinguished=float(tree.law[tree.depth >= 2].sum()),
+        scope=_scope(subject, tree),
+        shown=None if decision.passed else _counterexample(subject, tree, counts),
+    )
     left = seconds - (time.monotonic() - start)
-    if looks.fit.passed or not are_rows_to_blame(served.rows, tree, texts.counts(tree), left, context.seed):
-        return findings
-    detail = f"{BLAMED} ({findings.joint.detail})"
-    context.plain_law = replace(findings.joint, status=Status.INCONCLUSIVE, detail=detail)
-    return Findings(context.plain_law, Evidence.NONE)
-
-
-def _findings(served: Served, tree: PlainTree, looks: Looks, drafts: Drafts) -> Findings:
-    counts, texts = served.texts.counts(tree), served.texts
-    proven = _proven(tree, counts)
-    detectable = looks.fit.smallest_detectable_tv + served.doubt
-    result = looks.result(f"texts of {tree.length} tokens", np.inf)
-    return Findings(
-        served.joint(result, proven, detectable, drafts, float(tree.law[tree.depth >= 2].sum())),
-        Evidence.STATISTICAL,
-        total_variation=proven,
-        smallest_detectable_tv=detectable if np.isfinite(detectable) else None,
-        text=None if looks.fit.passed else counterexample(served, tree, counts),
-        scope=(
-            *_scope(served, tree, drafts),
-            f"{len(texts.found)} texts, {texts.doubtful} after a failed attempt",
-        ),
+    if decision.passed or not _are_probabilities_wrong(subject, context, tree, counts, left):
+        return result
+    return inconclusive(
+        "one-token samples contradict the probabilities that the server reports as much: these are wrong "
+        f"({result.detail})",
+        alpha=result.alpha,
+        draws=result.draws,
+        findings=Findings(is_reference_wrong=True),
     )
 
 
-def _proven(tree: PlainTree, counts: NDArray[np.int64]) -> float:
-    """Return a lower confidence bound of the total variation: by all cells together, or by the worst one."""
+def _least_total_variation(tree: Tree, counts: NDArray[np.int64]) -> float:
+    """Return a lower confidence bound of the total variation: by all bins together, or by the worst one."""
     worst = [
         max(cell.lower - cell.expected_probability, cell.expected_probability - cell.upper)
-        for cell in offending_cells(counts, tree.law, alpha=PROVEN)
+        for cell in offending_cells(counts, tree.law, alpha=effort.SERVER_BOUND_RATE)
     ]
-    together = total_variation_interval(counts, tree.law, alpha=PROVEN).lower
+    together = total_variation_interval(counts, tree.law, alpha=effort.SERVER_BOUND_RATE).lower
     return max(0.0, max([together, *worst]) - float(tree.law @ np.expm1(tree.slack)) / 2)
 
 
-def _scope(served: Served, tree: PlainTree, drafts: Drafts) -> tuple[str, ...]:
-    server, rows, sampling = served.server, served.rows, served.server.sampling
-    depth = float(tree.law @ np.minimum(tree.depth, tree.length))
-    whole = float(tree.law[tree.is_text].sum())
-    filters = (
-        f"temperature {sampling.temperature:g}, top-k {sampling.top_k or 'off'}, top-p {sampling.top_p:g}"
-    )
-    told = (
-        ""
-        if drafts.drafted is None
-        else f"{drafts.drafted:.0f} tokens drafted, {drafts.accepted:.0f} accepted"
-    )
+def _scope(subject: ServerSubject, tree: Tree) -> tuple[str, ...]:
+    reported, depth = subject.distributions, float(tree.law @ np.minimum(tree.depth, tree.length))
     return (
-        f"texts of {tree.length} tokens after {len(server.prompts)} prompts, {filters}, {server.api.name}",
-        f"{len(tree.law)} cells: texts told apart for {depth:.2f} tokens on average, {whole:.1%} to the end",
-        f"{rows.asked} rows of one-token requests, {rows.reading}, right to {rows.error:.1g} nats",
-        *filter(None, [told]),
+        f"{len(tree.law)} outcome bins: completions are distinguished up to {depth:.1f} tokens on average",
+        f"{tree.law[tree.is_whole].sum():.0%} of the completions are distinguished to the end",
+        f"{reported.asked} next-token distributions from one-token requests, {reported.reading}, accurate to "
+        f"{reported.error:.0e} nats".replace("e-0", "e-"),
     )
+
+
+def _counterexample(subject: ServerSubject, tree: Tree, counts: NDArray[np.int64]) -> object:
+    """Show the bin that is most certainly wrong, among the completions after its prompt; None without one."""
+    worst = next(iter(offending_cells(counts, tree.law, alpha=LEVEL)), None)
+    if worst is None:
+        return None
+    prefix, is_other = leaf = tree.leaves[worst.outcome]
+    is_prefix, count = not tree.is_whole[worst.outcome], worst.count
+    if leaf == IMPOSSIBLE:
+        tally = subject.completions.tally
+        prefix = next(one for one in tally if tree.bin(*one) == worst.outcome)
+        is_other, is_prefix, count = False, False, tally[prefix]
+    number, tokens = prefix
+    prompts = len(subject.server.prompts) if number >= 0 else 1
+    draws = len(subject.completions.after(number)) if number >= 0 else int(counts.sum())
+    expected = worst.expected_probability * prompts
+    ending = (None,) if is_other else ()
+    return shown(subject, (number, (*tokens, *ending)), expected, count, draws, is_prefix=is_prefix)
+
+
+def _are_probabilities_wrong(
+    subject: ServerSubject, context: Context, tree: Tree, counts: NDArray[np.int64], seconds: float
+) -> bool:
+    """Whether completions made token by token contradict the tree too, and agree with those counted.
+
+    As many are made as there were completions, or as the time allows; they need no reported probabilities.
+    """
+    rng, end, drawn = context.stream("server/joint/one-token"), time.monotonic() + seconds, int(counts.sum())
+    plain = np.zeros_like(counts)
+    while plain.sum() < drawn and (not plain.any() or time.monotonic() < end):
+        numbers = rng.integers(len(subject.server.prompts), size=AT_ONCE)
+        for number, tokens in _token_by_token(subject, [(int(number), ()) for number in numbers]):
+            plain[tree.bin(number, tokens)] += 1
+        subject.server.progress("joint, token by token", int(plain.sum()), drawn)
+    level = effort.SERVER_BLAME_RATE
+    agrees = goodness_of_fit_by_g(plain, tree.law, alpha=level, slack=tree.slack).passed
+    return not agrees and homogeneity(counts, plain, alpha=level).passed
+
+
+def _token_by_token(subject: ServerSubject, made: list[Prefix]) -> list[Prefix]:
+    """Return completions of the plan's length, made by one-token requests."""
+    for _ in range(subject.plan.tokens):
+        going = [place for place, (_, made_) in enumerate(made) if subject.server.ends.isdisjoint(made_[-1:])]
+        samples = subject.distributions.samples([made[place] for place in going])
+        for place, ((number, tokens), token) in zip(going, samples, strict=True):
+            made[place] = (number, (*tokens, token))
+    return made

@@ -1,62 +1,63 @@
-"""The check `plain-law`: one-token draws of a server follow the probabilities that it shows.
+"""The check `plain-law`: one-token samples of a server follow the probabilities that it reports.
 
-They are the law by which its texts are judged. Where draws follow another one, nothing can be said of texts.
+Its completions are judged by these. Where samples follow others, nothing can be said of completions.
 """
 
 import numpy as np
 
-from spec_oracle.adapters.servers.apis import Token
-from spec_oracle.audit.context import Context, run_guarded
-from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.audit.server.served import Served, looked_at, near_contexts
-from spec_oracle.audit.server.subject import ServerSubject
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.results import CheckResult, Status, inconclusive, not_asked
+from spec_oracle.audit.sampling import judge_looks
+from spec_oracle.audit.server.samples import Binned, result_of
+from spec_oracle.audit.server.subject import NEEDS_PROBABILITIES, ServerSubject
 from spec_oracle.audit.server.tree import log_error
-from spec_oracle.contracts.server import Context
+from spec_oracle.contracts.server import Prefix, Token
+from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import draws_needed_by_g
 
-TIME = 0.1
-"""Share of the budget."""
 
-
-# WAY @PLAIN_LAW.way(ServerSubject)
 def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
-    """Judge draws after the prompts and after likely first tokens, and leave the result at the context."""
-    context.plain_law = run_guarded(lambda: _judged(subject.served, context, alpha))
-    return context.plain_law
-
-
-def _judged(served: Served, context: Context, alpha: float) -> CheckResult:
-    rows, server, rng = served.rows, served.server, np.random.default_rng([context.seed, 2])
-    known = [(context, row) for context in near_contexts(rows) if (row := rows.row(context)) is not None]
+    """Judge samples after the prompts and after likely first tokens."""
+    if not subject.server.listed:
+        return not_asked(NEEDS_PROBABILITIES)
+    reported, rng = subject.distributions, context.stream("server/plain-law")
+    known = [(prefix, law) for prefix in reported.near() if (law := reported.after(prefix)) is not None]
     if not known:
-        detail = "the probabilities shown do not give the law of draws; use --top-k, or temperature 1"
-        return CheckResult("", Status.INCONCLUSIVE, detail)
-    cells: dict[tuple[Context, Token | None], int] = {}
+        return inconclusive(
+            "the server reports too few probabilities to know what it samples from; "
+            "use --top-k, or temperature 1"
+        )
+    bins: dict[tuple[Prefix, Token | None], int] = {}
     masses: list[float] = []
     errors: list[float] = []
-    for context, row in known:
-        for token, mass in [*zip(row.tokens, row.probabilities, strict=True), (None, row.other)]:
-            cells[context, token] = len(masses)
+    for prefix, law in known:
+        for token, mass in [*zip(law.tokens, law.probabilities, strict=True), (None, law.other)]:
+            bins[prefix, token] = len(masses)
             masses.append(float(mass))
-            errors.append(row.other_error if token is None else mass * np.expm1(row.slack))
-    law, slack = np.array(masses) / len(known), log_error(np.array(masses), np.array(errors))
-    counts = np.zeros(len(law), dtype=np.int64)
+            errors.append(law.other_error if token is None else mass * np.expm1(law.slack))
+    expected, slack = np.array(masses) / len(known), log_error(np.array(masses), np.array(errors))
+    counts = np.zeros(len(masses), dtype=np.int64)
 
-    def draw(count: int) -> None:
+    def sample(count: int) -> None:
         chosen = rng.integers(len(known), size=count)
-        for context, token in rows.draws([known[place][0] for place in chosen]):
-            counts[cells.get((context, token), cells[context, None])] += 1
+        for prefix, token in reported.samples([known[place][0] for place in chosen]):
+            counts[bins.get((prefix, token), bins[prefix, None])] += 1
 
-    looks = looked_at(
-        draw,
-        lambda: (counts, law, slack),
-        count=draws_needed_by_g(served.plan.coarse, law, alpha=alpha / 2, slack=slack),
-        seconds=TIME * context.budget,
-        alpha=alpha,
-        progress=lambda done, of: server.progress("plain-law", done, of),
+    try:
+        count = draws_needed_by_g(subject.plan.coarse, expected, alpha=context.rate / 2, slack=slack)
+    except InvalidInputError:  # not with any number of samples
+        return inconclusive(reported.uncertainty)
+    decision = judge_looks(
+        Binned(sample, lambda: (counts.copy(), expected, slack)),
+        rate=context.rate,
+        count=count,
+        seconds=effort.SERVER_PLAIN_LAW_SHARE * context.budget,
+        progress=lambda done, of: subject.server.progress("plain-law", done, of),
     )
-    result = looks.result(f"one-token draws after {len(known)} contexts, {rows.reading}", served.plan.coarse)
-    if result.status is Status.PASSED and rows.drafted:
-        detail = f"one-token requests drafted {rows.drafted} tokens: not known to be plain decoding"
-        return CheckResult("", Status.INCONCLUSIVE, detail, result.alpha, result.draws)
+    what = f"one token after {len(known)} prefixes, probabilities {reported.reading}"
+    result = result_of(what, decision, subject.plan.coarse, context.rate)
+    if result.status is Status.PASSED and reported.drafted:
+        detail = f"{reported.drafted} tokens were drafted for one-token requests: not target-only decoding"
+        return inconclusive(detail, alpha=result.alpha, draws=result.draws)
     return result

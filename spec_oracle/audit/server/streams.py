@@ -1,53 +1,116 @@
-"""The check `streams`: same seed same result; other seeds, and requests without a seed, are independent."""
+"""The check `streams` of servers: same seed same completion; other seeds, and requests without, independent.
 
-from spec_oracle.adapters.servers.apis import Ask
+Completions sampled near each other, in time or by their seeds, are compared with completions sampled far
+apart. No distribution need be known: pairs of independent completions are distributed as pairs that were put
+together by chance.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.draws import checks_own_rng
-from spec_oracle.audit.results import CheckResult, failed, passed
-from spec_oracle.audit.server.near_texts import PAIRS, Text, first_prompt, judged_pairs, volleys
+from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
 from spec_oracle.audit.server.subject import ServerSubject
+from spec_oracle.contracts.server import Ask, Token
+from spec_oracle.statistics import Homogeneity, homogeneity
 
-REPEATED_BY_SERVERS = 24
+Tokens: TypeAlias = tuple[Token, ...]
+Pair: TypeAlias = tuple[Tokens, Tokens]
+
+GROUPS = 3
+"""Completions are put into that many groups by a hash; bins are pairs of groups, equal pairs apart."""
 
 
-SERVER_TIME = 0.1
-"""Share of a server's budget."""
-
-
-# WAY @STREAMS.way(ServerSubject, of_a_true_law=True)
 def streams(subject: ServerSubject, context: Context) -> CheckResult:
     """Judge whether seeded requests repeat, alone on the server, and whether all others are independent."""
-    served, rng = subject.served, checks_own_rng(context.seed)
-    width, seconds = served.server.client.limits.concurrency, SERVER_TIME * context.budget / 2
+    server, rng = subject.server, context.stream("server/streams/seeds")
+    width, seconds = server.client.limits.concurrency, effort.SERVER_STREAMS_SHARE * context.budget
 
     def repeats(rate: float) -> CheckResult:
         del rate
-        seeds = [int(seed) for seed in rng.integers(2**31, size=REPEATED_BY_SERVERS)]
-        runs: list[dict[int, Text]] = []
+        seeds = [int(seed) for seed in rng.integers(2**31, size=effort.SERVER_REPEATED_SEEDS)]
+        runs: list[dict[int, Tokens]] = []
         for order in (seeds, seeds[::-1]):
-            texts = [served.server.complete([first_prompt(served, seed)])[0].tokens for seed in order]
-            runs.append(dict(zip(order, texts, strict=True)))
+            found = [server.complete([first_prompt(subject, seed)])[0].tokens for seed in order]
+            runs.append(dict(zip(order, found, strict=True)))
         moved = sum(runs[0][seed] != runs[1][seed] for seed in seeds)
         if moved:
-            return failed(f"{moved} of {len(seeds)} requests have another text on the same seed")
+            return failed(f"{moved} of {len(seeds)} requests give another completion on the same seed")
         return passed(f"{len(seeds)} requests repeat on the same seed", draws=2 * len(seeds))
 
     def neighbours(rate: float) -> CheckResult:
         def asks() -> list[Ask]:
             seeds = rng.integers(2**31 - 1, size=width)
-            return [first_prompt(served, int(seed) + shift) for seed in seeds for shift in (0, 1)]
+            return [first_prompt(subject, int(seed) + shift) for seed in seeds for shift in (0, 1)]
 
-        found = volleys(served, asks, -(-PAIRS // width), seconds)
-        near = [pair for texts in found for pair in zip(texts[::2], texts[1::2], strict=True)]
-        return judged_pairs("texts of seeds s and s + 1", near, served, rate)
+        found = concurrent(subject, asks, -(-effort.SERVER_PAIRS // width), seconds)
+        near = [pair for some in found for pair in zip(some[::2], some[1::2], strict=True)]
+        return judge_pairs("completions of seeds s and s + 1", near, subject, context.at_rate(rate))
 
     def in_turn(rate: float) -> CheckResult:
-        found = volleys(served, lambda: [first_prompt(served)] * width, -(-2 * PAIRS // width), seconds)
-        near = [
-            pair
-            for one, two in zip(found[::2], found[1::2], strict=False)
-            for pair in zip(one, two, strict=True)
-        ]
-        return judged_pairs("texts of requests one after another", near, served, rate)
+        asks = [first_prompt(subject)] * width
+        found = concurrent(subject, lambda: asks, -(-2 * effort.SERVER_PAIRS // width), seconds)
+        turns = zip(found[::2], found[1::2], strict=False)
+        near = [pair for one, two in turns for pair in zip(one, two, strict=True)]
+        return judge_pairs("completions of requests in turn", near, subject, context.at_rate(rate))
 
-    return first_failure(alpha, repeats, neighbours, in_turn)
+    return first_failure(context.rate, repeats, neighbours, in_turn)
+
+
+def first_prompt(subject: ServerSubject, seed: int | None = None) -> Ask:
+    """Return the request for a completion of the first prompt."""
+    return Ask(subject.server.prompts[0], subject.plan.tokens, seed)
+
+
+def concurrent(
+    subject: ServerSubject, asks: Callable[[], Sequence[Ask]], count: int, seconds: float
+) -> list[list[Tokens]]:
+    """Send sets of concurrent requests, one after another; at least one set, until the time is up."""
+    end, found = time.monotonic() + seconds, list[list[Tokens]]()
+    while len(found) < count and (not found or time.monotonic() < end):
+        found.append([answer.tokens for answer in subject.server.complete(asks())])
+    return found
+
+
+def judge_pairs(what: str, near: Sequence[Pair], subject: ServerSubject, context: Context) -> CheckResult:
+    """Judge whether pairs are distributed as pairs made at random of completions sampled far apart."""
+    far = sampled_apart(subject)
+    order = context.stream("server/streams/pairs").permutation(len(far))
+    random = [(far[i], far[j]) for i, j in zip(order[::2], order[1::2], strict=False)]
+    fit = homogeneity(_counts(near), _counts(random), alpha=context.rate)
+    return result_of_two(what, "are independent", "are not independent", fit, effort.SERVER_PAIRS_TV)
+
+
+def sampled_apart(subject: ServerSubject) -> list[Tokens]:
+    """Return completions of the first prompt: those of `joint`, and new ones as far as these are too few."""
+    completions = subject.completions
+    while (missing := 2 * effort.SERVER_PAIRS - len(completions.after(0))) > 0:
+        completions.sample(missing * len(subject.server.prompts))
+    return completions.after(0)
+
+
+def result_of_two(what: str, right: str, wrong: str, fit: Homogeneity, coarsest: float) -> CheckResult:
+    """Return the result of a comparison, which passes if a TV of ``coarsest`` would have shown."""
+    status, detail = Status.PASSED, f"{what} {right if fit.passed else wrong}"
+    if not fit.passed:
+        status = Status.FAILED
+    elif fit.smallest_detectable_tv > coarsest:
+        status, detail = Status.INCONCLUSIVE, f"{what}: too few to show a defect; raise --budget"
+    scope = (f"{what}: {fit}",)
+    return CheckResult("", status, detail, fit.alpha, fit.draws[0], how=How.SAMPLED, scope=scope)
+
+
+def _counts(pairs: Sequence[Pair]) -> NDArray[np.int64]:
+    bins = [_group(one) * GROUPS + _group(two) + GROUPS**2 * (one == two) for one, two in pairs]
+    return np.bincount(bins, minlength=2 * GROUPS**2)
+
+
+def _group(tokens: Tokens) -> int:
+    """Return a number that depends on the completion alone, not on where it came."""
+    return blake2b(repr(tokens).encode(), digest_size=1).digest()[0] % GROUPS

@@ -14,6 +14,10 @@ from spec_oracle.audit.server.distributions import Distributions, measured
 from spec_oracle.contracts.server import Ask, Drafts, Prefix, Token
 from spec_oracle.errors import InvalidInputError
 
+NEEDS_PROBABILITIES = "the server reports no token ids with their log-probabilities"
+
+UNCHECKED = "could not check that the server samples from the probabilities it reports"
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -38,8 +38,8 @@ IMPOSSIBLE: Leaf = ((-2, ()), True)
 class Tree:
     """Bins of completions of at most ``length`` tokens after a prompt chosen at random, and their law [C].
 
-    The true law is within a factor of exp(+-``slack``) [C] of ``law``. ``bins`` holds the number of the bin of
-    every leaf, ``leaves`` the leaf of every bin that is its own; ``expanded`` the prefixes between.
+    The true law is within a factor of exp(+-``slack``) [C] of ``law``. ``bins`` holds the number of the bin
+    of every leaf, ``leaves`` the leaf of every bin that is its own; ``expanded`` the prefixes between.
     """
 
     length: int
@@ -75,7 +75,9 @@ class Tree:
     def bin(self, number: int, tokens: tuple[Token, ...]) -> int:
         """Return the bin of a completion; raises `ContractError` for what cannot be one."""
         if len(tokens) > self.length:
-            raise ContractError(f"a completion of {len(tokens)} tokens where at most {self.length} were asked for")
+            raise ContractError(
+                f"a completion of {len(tokens)} tokens where at most {self.length} were asked for"
+            )
         over = next((token for token in tokens[:-1] if token in self.ends), None)
         if over is not None:
             raise ContractError(f"a completion goes on after token {over!r}, which ends others: {tokens!r}")
