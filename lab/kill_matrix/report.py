@@ -3,18 +3,20 @@
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from html import escape
 from typing import Any
 
 from lab.kill_matrix.columns import COLUMNS
 from lab.kill_matrix.matrix import SAMPLING_MUST_FIND, KillMatrix, MatrixRow
 from lab.specimens.catalogue import MUTANT
+from spec_oracle.audit.results import UNTRIED, Status
 from spec_oracle.report.audit_json import header
-from spec_oracle.report.page import MARKS, heat, heat_map, page
+from spec_oracle.report.page import environment, page
 from spec_oracle.report.table import markdown_table, plain, short, text_table
 from spec_oracle.version import tool_version
 
 _HEAD = ("specimen", "id", *COLUMNS, "TV", "draws", "first killer")
+
+MARKS = {Status.FAILED: "X", Status.PASSED: ".", Status.INCONCLUSIVE: "?", **dict.fromkeys(UNTRIED, "")}
 
 _LEGEND = (
     "X: the check failed it. Dot: it passed. ?: inconclusive. Blank: not a check of its kind. TV: total "
@@ -163,23 +165,34 @@ def _linked(row: MatrixRow) -> tuple[str, ...]:
     return name, f"[{catalogue_id}]({source})" if source.startswith("https://") else catalogue_id, *others
 
 
+_PAGE = """\
+{% extends "page.html" %}
+{% import "parts.html" as parts %}
+{% block body %}
+<pre>{{ summary }}</pre>
+<p>{{ legend }}</p>
+{% call parts.heat_map(head) %}
+{% for row, name, id, tv, draws, first in rows %}
+<tr class="{{ "right" if row.as_expected else "wrong" }}">
+<th title="{{ row.specimen.defect }}">{{ name }}</th><td>{{ id }}</td>
+{% for check in row.results.values() %}{{ parts.heat(check) }}{% endfor %}
+<td class="number">{{ tv }}</td><td class="number">{{ draws }}</td><td>{{ first }}</td></tr>
+{% endfor %}
+{% endcall %}
+{% endblock %}
+"""
+
+
 def to_html(matrix: KillMatrix) -> str:
     """Return the matrix as one self-contained page: a heat map, details on hover."""
+    cells = ((row, _cells(row)) for row in matrix.rows)
     return page(
-        "Which check kills which specimen",
-        f"<pre>{escape(summary(matrix))}</pre>\n<p>{escape(_LEGEND)}</p>\n"
-        f"{heat_map(_HEAD, map(_html_row, matrix.rows))}",
-    )
-
-
-def _html_row(row: MatrixRow) -> str:
-    cells = "".join(map(heat, row.results.values()))
-    return (
-        f'<tr class="{"right" if row.as_expected else "wrong"}">'
-        f'<th title="{escape(row.specimen.defect)}">{escape(row.specimen.name)}</th>'
-        f"<td>{escape(row.specimen.catalogue_id)}</td>{cells}"
-        f'<td class="number">{short(row.total_variation, 2)}</td><td class="number">{row.draws}</td>'
-        f"<td>{_first_killer(row)}</td></tr>"
+        environment().from_string(_PAGE),
+        title="Which check kills which specimen",
+        summary=summary(matrix),
+        legend=_LEGEND.replace("X:", "✗:").replace("Dot:", "●:"),
+        head=_HEAD,
+        rows=[(row, *row_cells[:2], *row_cells[-3:]) for row, row_cells in cells],
     )
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 
-from spec_oracle.audit import AuditReport
+from spec_oracle.audit.reports import AuditReport
 from spec_oracle.report.audit_github import audit_to_github
 from spec_oracle.report.audit_html import audit_to_html
 from spec_oracle.report.audit_json import audit_to_json, header

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from spec_oracle.audit.reports import AuditReport, SubjectReport
-from spec_oracle.audit.results import Status
 from spec_oracle.report.audit_text import audit_to_text, clause, counterexample_text
 
 

@@ -1,151 +1,138 @@
-"""An audit as one self-contained HTML page."""
+"""An audit as one self-contained HTML page: templates/audit.html, and what it needs besides the report."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from html import escape
+from typing import Any
 
-from spec_oracle.audit import AuditReport, Counterexample, SubjectReport
-from spec_oracle.audit.reports import TextCounterexample
-from spec_oracle.audit.results import Cover
-from spec_oracle.report.audit_text import HEAD, audit_rows, counterexample_text, summary
-from spec_oracle.report.drawings import length_chart, text_tree
-from spec_oracle.report.table import short
-from spec_oracle.report.page import cell, heat, heat_map, page
+import numpy as np
+
+from spec_oracle.audit.reports import (
+    AuditReport,
+    Counterexample,
+    SubjectReport,
+    SubjectVerdict,
+    TextCounterexample,
+)
+from spec_oracle.audit.results import UNTRIED, Cover
+from spec_oracle.report import audit_text
+from spec_oracle.report.page import environment, page
+from spec_oracle.toy import Instance
 from spec_oracle.version import tool_version
 
-_SIGNS = {"lossless": "✓", "lossy": "✗", "inconclusive": "?", "declared-lossy": "!"}
-
-_COVERED = {
-    Cover.PROVEN: "✓ ",
-    Cover.DRAWN: "≈ ",
-    Cover.WRONG: "✗ ",
-    Cover.NOT_FOLLOWED: "? ",
-    Cover.UNTRIED: "– ",
+SIGNS = {
+    SubjectVerdict.LOSSLESS: "✓",
+    SubjectVerdict.LOSSY: "✗",
+    SubjectVerdict.INCONCLUSIVE: "?",
+    SubjectVerdict.DECLARED_LOSSY: "!",
 }
+COVERED = {
+    Cover.PROVEN: "✓",
+    Cover.SAMPLED: "≈",
+    Cover.WRONG: "✗",
+    Cover.NOT_TRACED: "?",
+    Cover.UNTRIED: "–",
+}
+_ROWS = 60
+"""Rows of a tree that a reader still follows."""
+
+_EQUAL = 1e-9
 
 
 def audit_to_html(report: AuditReport) -> str:
-    """Return the page: verdicts and headroom, then each subject with its checks, laws and counterexample."""
-    command = escape(report.command or "audit(...)")
-    made = f"Made on {datetime.now(UTC).date()} by <code>{command}</code>, spec-oracle {tool_version()}."
-    rows = zip(audit_rows(report), report.subjects, strict=True)
-    table = "\n".join(_row(cells, subject) for cells, subject in rows)
-    kinds = ("", "", "", *["number"] * 4, "")
-    titles = zip(kinds, HEAD, strict=True)
-    head = "".join(f'<th class="{kind}">{escape(title)}</th>' for kind, title in titles)
+    """Return the page: verdicts and headroom, then each subject, its counterexample first."""
+    reader = environment()
+    reader.filters.update(
+        mark=audit_text.mark,
+        clause=audit_text.clause,
+        statistics=audit_text.statistics,
+        counterexample=audit_text.counterexample_text,
+        named=lambda check: (check.name, check),
+        bar=lambda headroom: f"{100 * min(max(headroom, 0.0), 1.0):.1f}",
+        tree=_tree,
+        untried=_untried,
+    )
+    reader.globals.update(SIGNS=SIGNS, COVERED=COVERED)
+    rows = zip(audit_text.audit_rows(report), report.subjects, strict=True)
     return page(
-        "spec-oracle audit",
-        f'<p class="muted">{made}</p>\n<p><strong>{escape(summary(report))}</strong></p>\n'
-        f'<table class="stacked"><thead><tr>{head}</tr></thead><tbody>\n{table}\n</tbody></table>\n'
-        + (_matrix(report.subjects) if len(report.subjects) > 1 else "")
-        + "\n".join(map(_subject, report.subjects)),
+        reader.get_template("audit.html"),
+        title="spec-oracle audit",
+        report=report,
+        date=datetime.now(UTC).date(),
+        version=tool_version(),
+        closing=audit_text.closing_line(report),
+        head=audit_text.HEAD,
+        names=list(dict.fromkeys(check.name for subject in report.subjects for check in subject.checks)),
+        subjects=[(subject, (*cells, *_facts(subject))) for cells, subject in rows],
     )
-
-
-def _matrix(subjects: Sequence[SubjectReport]) -> str:
-    """Return the map of all checks of all subjects."""
-    names = list(dict.fromkeys(check.name for subject in subjects for check in subject.checks))
-    rows = []
-    for subject in subjects:
-        by_name = {check.name: check for check in subject.checks}
-        cells = "".join(heat(by_name.get(name)) for name in names)
-        rows.append(f"<tr><th>{escape(subject.subject)}</th>{cells}</tr>")
-    legend = "dot: passed, X: failed, ?: inconclusive, blank: not run or does not apply"
-    return f'<h3>Checks <span class="muted">{legend}</span></h3>\n{heat_map(("", *names), rows)}\n'
-
-
-def _row(cells: tuple[str, ...], subject: SubjectReport) -> str:
-    name, verdict, evidence, *numbers = cells
-    *plain, headroom = zip(HEAD[3:], numbers, strict=True)
-    return (
-        f"<tr>{cell('', name)}{cell('verdict', f'{_SIGNS[verdict]} {verdict}', verdict)}"
-        f"{cell('evidence', evidence)}{''.join(cell(label, text, 'number') for label, text in plain)}"
-        f'<td data-label="headroom"><span>{escape(headroom[1])}{_bar(subject)}</span></td></tr>'
-    )
-
-
-def _bar(subject: SubjectReport) -> str:
-    """Return a bar: the share of the optimum that the subject reaches."""
-    if subject.headroom is None:
-        return ""
-    share = 100 * min(max(1 - subject.headroom, 0.0), 1.0)
-    return f'<div class="bar" title="{share:.1f} % of the optimum"><i style="width: {share:.1f}%"></i></div>'
-
-
-def _subject(subject: SubjectReport) -> str:
-    verdict = subject.verdict.value
-    shown = f'<span class="{verdict}">{_SIGNS[verdict]} {verdict}</span>'
-    parts = [
-        f"<section>\n<h2>{escape(subject.subject)} {shown}</h2>",
-        *_facts(subject),
-        _checks(subject),
-    ]
-    if subject.figures:
-        parts.append(_laws(subject))
-    if subject.coverage:
-        parts.append(_coverage(subject.coverage))
-    if subject.counterexample is not None:
-        parts.append(_counterexample(subject.counterexample))
-    if subject.output:
-        parts.append(f"<h3>Printed</h3>\n<pre>{escape(subject.output)}</pre>")
-    return "\n".join([*parts, "</section>"])
 
 
 def _facts(subject: SubjectReport) -> Iterator[str]:
-    told = {"kind": subject.kind, "version": subject.version, "rule": subject.rule}
-    line = ", ".join(f"{name} {value}" for name, value in told.items() if value)
-    yield f'<p class="muted">{escape(line)}</p>'
-    if subject.error:
-        yield f'<p class="failed">{escape(subject.error)}</p>'
-    yield from (f"<p>{escape(line)}</p>" for line in (*subject.scope, *subject.notes))
+    rule = audit_text.rule_of(subject)
+    facts = {"kind": subject.kind, "version": subject.version, "rule": rule}
+    yield from (f"{name} {value}" for name, value in facts.items() if value)
 
 
-def _checks(subject: SubjectReport) -> str:
-    rows = "\n".join(
-        f"<tr>{cell('', check.name)}{cell('status', check.status.value, check.status.value)}"
-        f"{cell('', check.detail + (f' (on record: {check.known})' if check.known else ''), 'wide')}</tr>"
-        for check in subject.checks
-    )
-    head = "<th>check</th><th>status</th><th>detail</th>"
-    return f'<table class="stacked"><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table>'
+def _untried(subject: SubjectReport) -> list[str]:
+    untried = [check for check in subject.checks if check.status in UNTRIED]
+    return audit_text.check_lines(untried, subject.kind)
 
 
-def _laws(subject: SubjectReport) -> str:
-    has_rule = any(figures.of_rule for figures in subject.figures)
-    marks = f"; marks: as {subject.rule} has it" if has_rule else ""
-    charts = "\n".join(
-        f"<figure><figcaption>{escape(figures.name)}<br>{short(figures.block_efficiency)}"
-        f"{f' of {short(figures.optimum)}' if figures.optimum else ''}</figcaption>"
-        f"{length_chart(figures)}</figure>"
-        for figures in subject.figures
-    )
-    told = f"laws as found{marks}; tokens per call, of the optimum"
-    title = f'<h3>Accepted tokens <span class="muted">{escape(told)}</span></h3>'
-    return f'{title}\n<div class="charts">\n{charts}\n</div>'
+@dataclass(frozen=True)
+class _Node:
+    """The beginning of an output: its probability as expected and as found, and the gap below it."""
+
+    context: tuple[int, ...]
+    expected: Any
+    actual: Any
+    gap: float
+
+    @property
+    def differs(self) -> bool:
+        return abs(float(self.actual) - float(self.expected)) > _EQUAL
+
+    @staticmethod
+    def bar(probability: Any) -> str:
+        return f"{96 * max(float(probability), 0.0):.1f}"
 
 
-def _coverage(coverage: Mapping[str, Mapping[str, Cover]]) -> str:
-    """Return a row of values an axis, each with what is known of it by colour and sign."""
-    rows = "\n".join(
-        f"<dt>{escape(axis.replace('_', ' '))}</dt><dd>"
-        + "".join(
-            f'<span class="{cover}">{_COVERED[cover]}{escape(value)}</span>'
-            for value, cover in values.items()
-        )
-        + "</dd>"
-        for axis, values in coverage.items()
-    )
-    told = ", ".join(f"{sign}{cover.value.replace('-', ' ')}".strip() for cover, sign in _COVERED.items())
-    return f'<h3>Shapes <span class="muted">{escape(told)}</span></h3>\n<dl class="coverage">\n{rows}\n</dl>'
+def _tree(found: Counterexample | TextCounterexample) -> tuple[list[_Node], int] | None:
+    """Return the beginnings of the output that differ, in the order of the rows, and where bars begin.
+
+    What is right is not followed further down, nor, in large trees, what is nearly right.
+    """
+    if isinstance(found, TextCounterexample) or found.instance is None:  # one completion, after a prompt
+        return None
+    levels = _levels(found.instance, found.actual)
+    threshold = _EQUAL
+    while len(nodes := list(_visible(levels, (), threshold))) > _ROWS:
+        threshold = max(2 * threshold, 1e-4)
+    return nodes, 14 * len(levels) + 16
 
 
-def _counterexample(found: Counterexample | TextCounterexample) -> str:
-    told = f"<pre>{escape(counterexample_text(found))}</pre>"
-    if isinstance(found, TextCounterexample) or found.instance is None:  # one text, after a prompt
-        return f"<h3>Counterexample</h3>\n{told}"
-    return (
-        f'<h3>Counterexample</h3>\n<figure class="tree">{text_tree(found.instance, found.actual)}<figcaption>'
-        "Beginnings of texts, a token a row under the one before it. Upper bar: the mass that the target "
-        "gives it; lower bar and arrow: the mass found. What is right is not followed further.</figcaption>"
-        f"</figure>\n{told}"
-    )
+def _levels(instance: Instance, found: Sequence[Any]) -> list[Mapping[tuple[int, ...], _Node]]:
+    """Return the nodes by context, level by level from the root to the whole outputs."""
+    depth = instance.draft_length + 1
+    shape = (instance.vocab_size,) * depth
+    expected = instance.exact.target.joint(depth).reshape(shape)
+    actual = np.array(found, dtype=object).reshape(shape)
+    gaps = abs(actual - expected).astype(float)
+    levels: list[Mapping[tuple[int, ...], _Node]] = []
+    for _ in range(depth + 1):
+        nodes = {at: _Node(at, expected[at], actual[at], gaps[at]) for at in np.ndindex(gaps.shape)}
+        levels.insert(0, nodes)
+        if gaps.ndim:
+            expected, actual, gaps = (np.asarray(array.sum(axis=-1)) for array in (expected, actual, gaps))
+    return levels
+
+
+def _visible(
+    levels: Sequence[Mapping[tuple[int, ...], _Node]], context: tuple[int, ...], threshold: float
+) -> Iterator[_Node]:
+    """Yield a node and what differs below it, in the order of the rows."""
+    node = levels[len(context)][context]
+    yield node
+    if len(context) + 1 < len(levels) and node.gap > threshold:
+        for below in levels[len(context) + 1]:
+            if below[:-1] == context:
+                yield from _visible(levels, below, threshold)

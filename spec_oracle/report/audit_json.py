@@ -3,8 +3,13 @@
 from dataclasses import asdict
 from typing import Any
 
-from spec_oracle.audit import AuditReport, Counterexample, SubjectReport
-from spec_oracle.audit.reports import SCHEMA_VERSION, TextCounterexample
+from spec_oracle.audit.reports import (
+    SCHEMA_VERSION,
+    AuditReport,
+    Counterexample,
+    SubjectReport,
+    TextCounterexample,
+)
 from spec_oracle.audit.results import UNTRIED
 from spec_oracle.report.table import plain
 from spec_oracle.version import tool_version

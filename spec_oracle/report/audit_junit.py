@@ -43,7 +43,6 @@ def _suite(subject: SubjectReport, report: AuditReport) -> ET.Element:
         failures=str(kinds["failure"]),
         errors=str(kinds["error"]),
         skipped=str(kinds["skipped"]),
-        time=f"{subject.seconds:.3f}",
     )
     facts = {
         "tool_version": tool_version(),

@@ -1,8 +1,9 @@
-"""An audit for people: a table of verdicts; then, subject by subject, what is wrong and how each check knows."""
+"""An audit for people: a table of verdicts, then for each subject what is wrong and how each check knows."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from html import escape
 from itertools import groupby
 from typing import Any
 
@@ -65,7 +66,7 @@ def subject_text(subject: SubjectReport, *, verbose: bool = False) -> str:
         lines.append(counterexample_text(subject.counterexample))
     lines += [f"  {line}" for line in check_lines(subject.checks, subject.kind, verbose=verbose)]
     if subject.rule and (verbose or subject.rule_identified):
-        lines.append(f"  rule: {_rule(subject)}")
+        lines.append(f"  rule: {rule_of(subject)}")
     lines += [f"  note: {note}" for note in subject.notes]
     if verbose:
         lines += [f"  {axis.replace('_', ' ')}: {told}" for axis, told in coverage_lines(subject)]
@@ -78,21 +79,23 @@ def check_lines(checks: Iterable[CheckResult], kind: str = "", *, verbose: bool 
 
     Checks that do not apply to the ``kind`` of subject at all are left out, unless ``verbose``.
     """
-    checks = list(checks)
-    untried: dict[tuple[Status, str], list[CheckResult]] = {}
-    lines, width = [], max((len(check.name) for check in checks), default=0)
+    checks = [check for check in checks if verbose or check.known or not _is_for_others(check, kind)]
+    groups: dict[tuple[Any, str], list[CheckResult]] = {}
     for check in checks:
-        if check.status in (Status.NOT_RUN, Status.SKIPPED):
-            untried.setdefault((check.status, check.detail), []).append(check)
-        elif verbose or check.known or not _is_for_others(check, kind):
-            found = clause(check, verbose=verbose)
-            lines.append(f"{mark(check)} {check.name:<{width}}  {check.word.value:<11}  {found}")
-            lines += [f"{'':<{width + 17}}{line}" for line in _statistics(check) if verbose]
-    for (status, reason), group in untried.items():
-        names = ", ".join(check.name for check in group)
-        said = f"not run, since {reason}: {names}" if reason == "joint failed" else ""
-        how = "left out" if status is Status.SKIPPED else "not tried"
-        lines.append(f"{MARKS[status]} {said or f'{how}: {names} ({reason})'}")
+        is_tried = check.status not in (Status.NOT_RUN, Status.SKIPPED)
+        groups.setdefault((check.name, "") if is_tried else (check.status, check.detail), []).append(check)
+    width = max((len(check.name) for check in checks), default=0)
+    lines = []
+    for (_, reason), group in sorted(groups.items(), key=lambda item: bool(item[0][1])):
+        names, check = ", ".join(check.name for check in group), group[0]
+        how = "left out" if check.status is Status.SKIPPED else check.word.value
+        if reason == "joint failed":
+            lines.append(f"{mark(check)} not run, since joint failed: {names}")
+        elif len(group) > 1:
+            lines.append(f"{mark(check)} {how}: {names} ({reason})")
+        else:
+            lines.append(f"{mark(check)} {names:<{width}}  {how:<11}  {clause(check, verbose=verbose)}")
+            lines += [f"{'':<{width + 17}}{line}" for line in statistics(check) if verbose]
     return lines
 
 
@@ -119,7 +122,8 @@ def _is_for_others(check: CheckResult, kind: str) -> bool:
     return check.name not in CHECKS or not kind or isinstance(getattr(CHECKS[check.name], kind, ""), str)
 
 
-def _statistics(check: CheckResult) -> Iterator[str]:
+def statistics(check: CheckResult) -> Iterator[str]:
+    """Yield what a check covers, and what it cost: rate, samples, time."""
     yield from check.scope
     rate = check.alpha and f"false-alarm rate {check.alpha:.2g}"
     drawn = check.draws and f"{check.draws:,} samples"
@@ -163,7 +167,8 @@ def _title(subject: SubjectReport) -> str:
     return subject.subject if is_named else f"{subject.subject} {subject.version}"
 
 
-def _rule(subject: SubjectReport) -> str:
+def rule_of(subject: SubjectReport) -> str:
+    """Return the rule that a subject declares to be, or was found to be; "" where neither is known."""
     return f"{subject.rule or ''}{' (identified)' if subject.rule_identified else ''}"
 
 
@@ -276,7 +281,7 @@ def page_rows(report: AuditReport) -> list[dict[str, Any]]:
         {
             "verdict": subject.verdict.value,
             "is_drawn": any(check.alpha > 0 for check in subject.checks),
-            "cells": [*row, _rule(subject)],
+            "cells": [*row, rule_of(subject)],
             "remarks": [*check_lines(subject.checks, subject.kind), *subject.notes, *subject.scope],
             "counterexample": subject.counterexample and counterexample_text(subject.counterexample),
         }
@@ -294,9 +299,9 @@ def markdown_page(rows: Sequence[Mapping[str, Any]], command: str, alpha: float,
 
 
 def _remarks(row: Mapping[str, Any]) -> str:
-    """Return what is known of one subject, the counterexample first, folded where there is none."""
-    title = f"{row['cells'][0]}: {row['verdict']}"
-    remarks = "\n".join(row["remarks"]) or "nothing else"
+    """Return what is known of one subject: the counterexample first, or, where there is none, folded."""
+    title = escape(f"{row['cells'][0]}: {row['verdict']}")
+    items = "\n".join(f"<li>{escape(line)}</li>" for line in row["remarks"])
     if row["counterexample"]:
-        return f"## {title}\n\n```\n{row['counterexample']}\n```\n\n```\n{remarks}\n```"
-    return f"<details><summary>{title}</summary>\n\n```\n{remarks}\n```\n\n</details>"
+        return f"## {title}\n\n```\n{row['counterexample']}\n```\n\n<ul>\n{items}\n</ul>"
+    return f"<details><summary>{title}</summary><ul>\n{items}\n</ul></details>"

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from spec_oracle.efficiency import Efficiency
-from spec_oracle.report.table import plain, short
-from spec_oracle.report.table import markdown_table, text_table
+from spec_oracle.report.table import markdown_table, plain, short, text_table
 
 
 def to_json(results: Iterable[Efficiency]) -> list[dict[str, Any]]:

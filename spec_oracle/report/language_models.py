@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from spec_oracle.efficiency import PairEfficiency
-from spec_oracle.report.table import plain, short
-from spec_oracle.report.table import markdown_table, text_table
+from spec_oracle.report.table import markdown_table, plain, short, text_table
 
 HEAD = ("verifier", "tokens/call", "least", "most", "optimum", "headroom", "largest TV")
 

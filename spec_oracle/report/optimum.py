@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from spec_oracle.optimum import Optimum
-from spec_oracle.report.table import plain, short
-from spec_oracle.report.table import text_table
+from spec_oracle.report.table import plain, short, text_table
 from spec_oracle.toy import context_text
 
 CheckedOptima: TypeAlias = Mapping[str, Mapping[str, Optimum[Any]]]
