@@ -18,9 +18,9 @@ from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, Status, passed
+from spec_oracle.audit.sampler.beside import beside_rule
 from spec_oracle.audit.sampler.dependence import Design, equal_calls, independent
 from spec_oracle.audit.sampler.pace import affordable, require_affordable
-from spec_oracle.audit.sampler.row_by_row import beside_rule
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode

@@ -5,6 +5,8 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import reduce
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +17,29 @@ from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, Status, passed
+from spec_oracle.audit.sampler.beside import beside_rule, called_by_keys, rows_needed
 from spec_oracle.audit.sampler.dependence import Design, equal_calls, independent
-from spec_oracle.audit.sampler.keyed import TOKENS, decoded_texts, expected_of, law_of_texts, verified_by
 from spec_oracle.audit.sampler.pace import affordable, require_affordable
-from spec_oracle.audit.sampler.row_by_row import beside_rule, rows_needed
+from spec_oracle.audit.sampler.reference import Keyed, by_keys
 from spec_oracle.audit.sampler.streams import PairToy
 from spec_oracle.audit.sampler.subject import Keys, SamplerSubject
 from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.statistics import DEFAULT_MISS
+from verifiers import Drafts
 
 CHAINS = (Design((4,), effort.CALLS_TURNS), Design((1, 2, 16, 33), effort.CALLS_TURNS))
 """Chains of calls, of one batch size and of several in turn, as engines keep graphs for each size."""
 
 TURNS = ("flat", "reversed")
 """Instances whose calls take turns."""
+
+TOKENS: Final = 4
+"""Tokens of a completion where noise is keyed: two calls or more."""
+
+DRAFTED: Final = 2
+TARGET: Final = np.array([0.7, 0.3])
+"""The toy on which reuse of keyed noise shows most per row of an interpreted kernel: two tokens, a drafter
+that always proposes the first one, and a target that has it with probability 0.7."""
 
 
 def calls(subject: SamplerSubject, context: Context) -> CheckResult:
@@ -77,18 +88,18 @@ def _consecutive(subject: SamplerSubject, context: Context, rate: float, request
 
 
 def _own_keys(engine: KeyedEngine, context: Context) -> CheckResult:
-    """Judge text over several calls under the engine's own keying, beside texts of its rule, as budgeted.
+    """Judge completions of several calls under the engine's own keying, beside those of its rule.
 
-    Where the rule's texts follow the law, enough of the engine's that are the same settle it; else they are
-    judged by themselves.
+    A completion keeps its seed, and every call continues where it ends, so that a position that was drafted
+    but not reached comes up again with the same noise. Where the rule's completions follow the law, enough
+    of the engine's that are the same settle it; else they are judged by themselves.
     """
-    rng, law, rate = context.stream("sampler/calls/keys"), law_of_texts(), context.rate
-    by_engine, by_rule = verified_by(engine), expected_of(engine)
-    ruled = decoded_texts(by_rule, rng.integers(2**62, size=effort.CALLS_RULE_COMPLETIONS))
-    is_rule_right = (
-        judge_rounds("completions of the rule", [law], [[ruled]], alpha=rate).status is Status.PASSED
-    )
-    needed = rows_needed(effort.CALLS_TV) if is_rule_right else math.inf
+    rng, rate = context.stream("sampler/calls/keys"), context.rate
+    law = reduce(np.outer, [TARGET] * TOKENS).reshape(-1)
+    by_engine, by_rule = called_by_keys(engine), by_keys(engine)
+    ruled = _completions(by_rule, rng.integers(2**62, size=effort.CALLS_RULE_COMPLETIONS))
+    of_rule = judge_rounds("completions of the rule", [law], [[ruled]], alpha=rate)
+    needed = rows_needed(effort.CALLS_TV) if of_rule.status is Status.PASSED else math.inf
     sampled = differing = 0
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
@@ -96,10 +107,10 @@ def _own_keys(engine: KeyedEngine, context: Context) -> CheckResult:
         end = time.perf_counter() + context.budget
         while time.perf_counter() < end and (differing or sampled < needed):
             seeds = rng.integers(2**62, size=effort.CALLS_KEYED_REQUESTS)
-            texts = decoded_texts(by_engine, seeds)
-            sampled += len(texts)
-            differing += int((texts != decoded_texts(by_rule, seeds)).sum())
-            yield [texts]
+            found = _completions(by_engine, seeds)
+            sampled += len(found)
+            differing += int((found != _completions(by_rule, seeds)).sum())
+            yield [found]
 
     what = f"{TOKENS} tokens over several calls, noise keyed by seed and position"
     found = judge_rounds(what, [law], rounds(), alpha=rate)
@@ -110,3 +121,26 @@ def _own_keys(engine: KeyedEngine, context: Context) -> CheckResult:
         f"detects a total variation of {effort.CALLS_TV} with power {1 - DEFAULT_MISS}"
     )
     return replace(found, detail=detail, how=How.REPLAYED)
+
+
+def _completions(verify: Keyed, seeds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Decode the first `TOKENS` tokens of requests with these seeds on the toy; return cells, int [B]."""
+    found = np.full((len(seeds), TOKENS + DRAFTED + 1), -1)
+    reached = np.zeros(len(seeds), dtype=np.int64)
+    while (open_ := np.flatnonzero(reached < TOKENS)).size:
+        emitted = verify(_toy_drafts(len(open_)), seeds[open_], reached[open_])
+        for column in range(DRAFTED + 1):
+            some = emitted.lengths > column
+            rows = open_[some]
+            found[rows, reached[rows] + column] = emitted.tokens[some, column]
+        reached[open_] += emitted.lengths
+    return found[:, :TOKENS] @ 2 ** np.arange(TOKENS)[::-1]
+
+
+def _toy_drafts(batch: int) -> Drafts:
+    """Return the toy's drafts: token 0 everywhere, with certainty."""
+    return Drafts(
+        np.zeros((batch, 1, DRAFTED), dtype=np.int64),
+        np.broadcast_to(np.array([1.0, 0.0]), (batch, 1, DRAFTED, 2)),
+        np.broadcast_to(TARGET, (batch, 1, DRAFTED + 1, 2)),
+    )

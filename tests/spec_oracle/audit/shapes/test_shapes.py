@@ -5,14 +5,12 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from spec_oracle.audit.shapes.judging import Judged, judged
-from spec_oracle.audit.shapes.mates import among_mates
 
 import verifiers
 from spec_oracle.audit.shapes.axes import AXES, MOST_NUMBERS, Shape, design
-from spec_oracle.audit.shapes.covered import Covered
+from spec_oracle.audit.shapes.covered import Covered, Judged, judge
 from spec_oracle.audit.shapes.rounding import DIGITS, exact_row, tolerance
-from spec_oracle.audit.shapes.trees import ids_of_interest, tree_of
+from spec_oracle.audit.shapes.trees import among_others, ids_of_interest, tree_of
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from verifiers import Drafting
 
@@ -69,11 +67,11 @@ def test_ids_of_interest_are_at_limits():
     assert {0, 1, 255, 256, 257, 65_535, 65_536, 65_537, 151_935} <= {*ids_of_interest(151_936)}
 
 
-def test_mates_are_certain_and_differ():
+def test_other_requests_are_one_hot_and_differ():
     shape = Shape(50, 2, batch=8, place="last")
     tree = tree_of(shape, 0, Drafting.INDEPENDENT)
     own = tree.drafts(next(iter(tree.likely)))
-    batch = among_mates(own, shape, 0)
+    batch = among_others(own, shape, np.random.default_rng(0))
     assert np.array_equal(batch.target_probs[7], own.target_probs[0])
     assert (batch.target_probs[:7].max(axis=-1) == 1).all()
     assert len({tokens.tobytes() for tokens in batch.tokens[:7]}) > 1
@@ -103,7 +101,7 @@ def test_a_ten_thousandth_is_found_at_every_shape_and_nothing_else():
     """In half precision rounding explains more than that; see `tolerance`."""
     for seed, shape in enumerate(design(dtype=("float64", "float32"), num_paths=(1,))):
         tree = tree_of(shape, seed, Drafting.INDEPENDENT)
-        right, wrong = (judged(shape, tree, rule("block", s), explained=1e-6) for s in (lambda m: m, shifted))
+        right, wrong = (judge(shape, tree, rule("block", s), explained=1e-6) for s in (lambda m: m, shifted))
         assert not right.is_lossy, shape
         assert wrong.is_lossy, shape
         assert wrong.total_variation < 1.01e-4, shape
@@ -126,14 +124,14 @@ def test_what_is_covered_is_told_by_value_the_worst_before_the_best():
         [Judged(shape, gap, 1e-6, 0, 0, 1) for shape, gap in ((right, 0.0), (wrong, 0.1))],
         small=[right],
         small_wrong=[small],
-        drawn=[replace(right, vocab_size=4), replace(right, layout="sliced")],
+        sampled=[replace(right, vocab_size=4), replace(right, layout="sliced")],
         refused=[replace(right, dtype="bfloat16")],
     )
     known = covered.coverage
     assert list(known) == list(AXES)
     assert [known["vocab_size"][size] for size in ("3", "4", "8", "64", "32000")] == [
-        *("proven", "drawn", "wrong", "wrong", "untried")
+        *("proven", "sampled", "wrong", "wrong", "untried")
     ]
-    assert [*known["dtype"].values()] == ["wrong", "untried", "not-followed", "wrong"]
-    assert known["layout"] == {"contiguous": "wrong", "sliced": "drawn", "transposed": "untried"}
+    assert [*known["dtype"].values()] == ["wrong", "untried", "not-traced", "wrong"]
+    assert known["layout"] == {"contiguous": "wrong", "sliced": "sampled", "transposed": "untried"}
     assert [*known["vocab_size"]] == sorted(known["vocab_size"], key=int)

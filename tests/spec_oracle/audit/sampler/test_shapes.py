@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from spec_oracle.audit.subjects.function import FunctionSubject
 
 from lab.specimens.registry import specimens
-from spec_oracle.audit.context import Bench
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.facts import NOTHING_DECLARED
 from spec_oracle.audit.results import Status
+from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.traced import intercepted
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode
@@ -15,7 +15,7 @@ from spec_oracle.contracts import SamplerCode
 QUICK = {
     "four-drafts-unrolled": "L 5",
     "fifth-token-forgotten": "V 5",
-    "rare-tokens-raised": "wide rows",
+    "rare-tokens-raised": "tiny probabilities",
     "bonus-of-float16": "float16",
     "ids-of-int32": "int32",
     "order-in-memory": "transposed",
@@ -25,8 +25,8 @@ QUICK = {
 
 
 def outcome(function, shapes=12, **options):
-    subject = FunctionSubject("mine", SamplerCode(function), **options)
-    return CHECKS["shapes"].outcome(subject, Bench(budget=60.0, most_shapes=shapes))
+    subject = SamplerSubject("mine", SamplerCode(function), **options)
+    return CHECKS["shapes"].outcome(subject, Context(budget=60.0, most_shapes=shapes))
 
 
 @pytest.mark.parametrize(("name", "where"), QUICK.items(), ids=QUICK)
@@ -44,12 +44,12 @@ def test_a_defect_of_one_shape_is_found_there(name, where):
 def test_special_paths_are_no_defect(name):
     result = outcome(specimens()[f"shape-{name}"].function, shapes=6)
     assert result.status is Status.PASSED
-    assert result.detail.startswith("law proven at")
+    assert result.detail.startswith("output distribution exact at")
 
 
 def test_code_that_cannot_be_followed_is_drawn():
     names = ("token-rule", "shape-fifth-token-forgotten")
-    found = [outcome(specimens()[name].function, follow=False) for name in names]
+    found = [outcome(specimens()[name].function, traceable=False) for name in names]
     assert [result.status for result in found] == [Status.PASSED, Status.FAILED]
     assert all(result.alpha > 0 for result in found)
 
@@ -57,7 +57,7 @@ def test_code_that_cannot_be_followed_is_drawn():
 @pytest.mark.parametrize(("name", "rule"), [("exponential-race", "token"), ("block-rule", "block")])
 def test_rules_are_identified(name, rule):
     code = SamplerCode(specimens()[name].function)
-    found = intercepted(code, NOTHING_DECLARED, Bench(draft_length=2), 1e-6, 1)
+    found = intercepted(code, NOTHING_DECLARED, Context(draft_length=2), 1e-6, 1)
     assert found.rule == rule
     assert found.length.status is Status.PASSED
 
@@ -68,6 +68,6 @@ def test_code_of_no_built_in_rule_is_not_identified():
         tokens[:, 0] = [rng.choice(p.shape[2], p=row) for row in p[:, 0]]
         return tokens, np.zeros(len(x), dtype=int)
 
-    found = intercepted(SamplerCode(from_the_target), NOTHING_DECLARED, Bench(draft_length=2), 1e-6, 1)
+    found = intercepted(SamplerCode(from_the_target), NOTHING_DECLARED, Context(draft_length=2), 1e-6, 1)
     assert found.rule is None
     assert found.length is None

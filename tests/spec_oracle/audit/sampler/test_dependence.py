@@ -1,23 +1,22 @@
 """Dependence between requests and between calls: what is found, what stands, how often it is a mistake."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from lab.specimens.toy_engine import engine_subject
 from scipy import stats
-from spec_oracle.audit.checks.batch import BATCHES
-from spec_oracle.audit.checks.calls import CHAINS, STEPS
-from spec_oracle.audit.subjects.function import FunctionSubject
-from spec_oracle.audit.subjects.system import SystemSubject
-from spec_oracle.audit.subjects.verifier import VerifierSubject
 
 import verifiers
 from lab.specimens.foreign.uniforms import token_by_uniforms
 from lab.specimens.registry import specimens
-from spec_oracle.audit.context import Bench
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.facts import NOTHING_DECLARED
 from spec_oracle.audit.results import Status
+from spec_oracle.audit.sampler.batch import BATCHES
+from spec_oracle.audit.sampler.calls import CHAINS
 from spec_oracle.audit.sampler.dependence import Design, equal_calls, equal_requests, findings, ordered
+from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode, as_sampler
 from verifiers import numpy_decisions
@@ -39,8 +38,8 @@ STATELESS = [
 
 def subject_of(specimen):
     if specimen.system is not None:
-        return SystemSubject(specimen.name, specimen.system)
-    return FunctionSubject(
+        return engine_subject(specimen.name, specimen.system, NOTHING_DECLARED, 0)
+    return SamplerSubject(
         specimen.name, SamplerCode(specimen.function, specimen.array), num_paths=specimen.num_paths
     )
 
@@ -48,14 +47,14 @@ def subject_of(specimen):
 @pytest.mark.parametrize("specimen", FAULTY, ids=lambda specimen: specimen.name)
 def test_shared_numbers_are_found_by_the_check_that_is_made_for_them(specimen):
     for check in specimen.killers:
-        result = CHECKS[check].outcome(subject_of(specimen), Bench())
+        result = CHECKS[check].outcome(subject_of(specimen), Context())
         assert result.status is Status.FAILED, result.detail
 
 
 @pytest.mark.parametrize("specimen", [s for s in ALL if s.name in RIGHT], ids=lambda specimen: specimen.name)
 def test_right_code_that_looks_like_it_stands(specimen):
     for check in ("batch", "calls"):
-        result = CHECKS[check].outcome(subject_of(specimen), Bench())
+        result = CHECKS[check].outcome(subject_of(specimen), Context())
         assert result.status is Status.PASSED, result.detail
 
 
@@ -69,7 +68,7 @@ def sharing(distance, uniforms=(0, 1, 2), start=0):
         drawn[:, uniforms] = drawn[source][:, uniforms]
         return token_by_uniforms(x, q, p, drawn, dtype=np.float64)
 
-    return FunctionSubject("sharing", SamplerCode(verify))
+    return SamplerSubject("sharing", SamplerCode(verify))
 
 
 def is_found(subject, design, seed=0):
@@ -137,14 +136,13 @@ def test_equal_requests_have_emissions_of_much_entropy_under_every_rule(name, pa
 def test_chains_are_as_long_as_they_should_be():
     assert all(2 * chain.half >= 300 for chain in CHAINS)
     assert [size for design in BATCHES for size in design.sizes] == [2, 16, 33, 128, 130, 1030]
-    assert STEPS.sizes[0] > 3
 
 
 @pytest.mark.parametrize(("pace", "status"), [(30_000.0, Status.PASSED), (10.0, Status.NOT_RUN)])
 def test_slow_code_is_asked_less_or_nothing_and_that_is_told(pace, status):
-    bench = Bench(budget=1.0)
-    bench._pace = pace
-    result = CHECKS["batch"].outcome(FunctionSubject("slow", SamplerCode(TOKEN)), bench)
+    subject = SamplerSubject("slow", SamplerCode(TOKEN))
+    vars(subject)["_pace"] = {0: pace}
+    result = CHECKS["batch"].outcome(subject, Context(budget=1.0))
     assert result.status is status, result.detail
     assert result.draws < sum(design.requests for design in BATCHES) / 2
 
@@ -156,7 +154,7 @@ def refusing(tokens, draft_probs, target_probs, generator):
 
 
 def test_sizes_that_are_refused_are_named():
-    result = CHECKS["batch"].outcome(FunctionSubject("mine", SamplerCode(refusing)), Bench())
+    result = CHECKS["batch"].outcome(SamplerSubject("mine", SamplerCode(refusing)), Context())
     assert result.status is Status.PASSED
     assert "1030 requests a call: raised ValueError: capacity 128" in result.detail
 
@@ -170,34 +168,6 @@ def frozen(tokens, draft_probs, target_probs, generator):
 
 
 def test_emissions_that_are_all_alike_leave_the_check_open():
-    result = CHECKS["batch"].outcome(FunctionSubject("mine", SamplerCode(frozen)), Bench())
+    result = CHECKS["batch"].outcome(SamplerSubject("mine", SamplerCode(frozen)), Context())
     assert result.status is Status.INCONCLUSIVE
     assert "33 requests a call: all of" in result.detail
-
-
-class FromPlaceOn:
-    """The token rule; requests from a place on take over the next token of another request."""
-
-    single_path = True
-
-    def __init__(self, place, source):
-        self.place, self.source = place, source
-
-    def verify(self, drafts, decisions):
-        verdict = verifiers.get("token").verify(drafts, decisions)
-        tokens = verdict.next_token.copy()
-        tokens[self.place :] = tokens[self.source]
-        return replace(verdict, next_token=tokens)
-
-
-@pytest.mark.parametrize(("place", "source"), [(129, 0), (1024, 0), (1, -1)])
-def test_a_verifier_that_looks_at_other_requests_is_found_by_replay(place, source):
-    result = CHECKS["batch"].outcome(VerifierSubject("mine", FromPlaceOn(place, source)), Bench())
-    assert result.status is Status.FAILED
-
-
-@pytest.mark.parametrize("name", ["token", "block", "traversal", "greedy_block"])
-def test_built_in_rules_decide_alike_alone_and_in_any_order(name):
-    paths = 1 if verifiers.traits_of(verifiers.get(name)).single_path else 2
-    result = CHECKS["batch"].outcome(VerifierSubject(name, verifiers.get(name), num_paths=paths), Bench())
-    assert result.status is Status.PASSED, result.detail

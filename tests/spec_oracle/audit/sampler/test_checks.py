@@ -8,20 +8,18 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from spec_oracle.audit.check import settled
-from spec_oracle.audit.subjects.function import FunctionSubject
 
 import verifiers
 from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
-from spec_oracle.audit.context import Bench
+from spec_oracle.audit.context import Context, run_guarded
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.results import UNTRIED
-from spec_oracle.audit.sampler.large_vocabulary import equal_tokens
-from spec_oracle.audit.sampler.low_precision import low_precision
-from spec_oracle.audit.sampler.mixed_batch import mixed_batch
+from spec_oracle.audit.sampler.batch import mixed_batches
+from spec_oracle.audit.sampler.scale import equal_tokens, low_precision
+from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.errors import InvalidInputError
@@ -38,7 +36,7 @@ def audited(function, *checks, facts=NOTHING_DECLARED, num_paths=1, **options):
     chosen = AuditOptions(
         **{"draft_length": 2, "shrink": False, "budget": 20.0, "checks": checks or None} | options
     )
-    report = audit(FunctionSubject("mine", SamplerCode(function), facts, num_paths), options=chosen)
+    report = audit(SamplerSubject("mine", SamplerCode(function), facts, num_paths), options=chosen)
     return report, {check.name: check for check in report.subjects[0].checks}
 
 
@@ -110,16 +108,15 @@ def test_a_failure_on_record_that_is_mended_is_reported():
 def test_a_lossy_function_is_not_compared_with_laws_again():
     _, checks = audited(specimens()["always-accept"].function)
     assert checks["joint"].status is Status.FAILED
-    assert statuses(checks)[Status.NOT_APPLICABLE] == {
-        *("plain-law", "shapes", "length", "calls", "draft-law", "streams", "batch", "scale")
-    }
+    assert statuses(checks)[Status.NOT_APPLICABLE] == {"plain-law", "draft-law"}
+    assert statuses(checks)[Status.SKIPPED] == {"shapes", "length", "calls", "streams", "batch", "scale"}
 
 
 @pytest.mark.parametrize("name", [n for n in verifiers.names() if n not in STATEFUL])
 def test_built_in_rules_answer_broken_input_inside_the_support(name):
     for paths in (1, 2):
-        subject = FunctionSubject(name, SamplerCode(as_sampler(verifiers.get(name))), num_paths=paths)
-        result = CHECKS["bad-input"].outcome(subject, Bench(seed=paths))
+        subject = SamplerSubject(name, SamplerCode(as_sampler(verifiers.get(name))), num_paths=paths)
+        result = CHECKS["bad-input"].outcome(subject, Context(seed=paths))
         assert result.status is Status.PASSED, result.detail
 
 
@@ -157,7 +154,7 @@ def test_types_that_a_function_refuses_are_named():
             raise TypeError("float64 only")
         return TOKEN(tokens, draft_probs, target_probs, generator)
 
-    found = low_precision(SamplerCode(double_only), SMALL, Drafting.INDEPENDENT, 1e-8, 0)
+    found = low_precision(SamplerCode(double_only), SMALL, ONE_PATH, Context(), 1e-8)
     assert "float32 refused (raised TypeError: float64 only)" in found.detail
     report, checks = audited(double_only, "scale")
     assert checks["scale"].status is Status.PASSED  # the other parts count
@@ -170,8 +167,8 @@ def test_tokens_that_cannot_come_out_are_noticed_by_coincidence():
         first = emitted[:, 0] - emitted[:, 0] % 50
         return np.concatenate([first[:, None], np.full_like(emitted[:, 1:], -1)], axis=1), 0 * accepted
 
-    right = equal_tokens(SamplerCode(TOKEN), ONE_PATH, 1e-8, 0)
-    wrong = equal_tokens(SamplerCode(every_fiftieth), ONE_PATH, 1e-8, 0)
+    right = equal_tokens(SamplerCode(TOKEN), ONE_PATH, Context(), 1e-8)
+    wrong = equal_tokens(SamplerCode(every_fiftieth), ONE_PATH, Context(), 1e-8)
     assert right.status is Status.PASSED
     assert wrong.status is Status.FAILED
 
@@ -202,17 +199,20 @@ def test_mixed_batches_are_judged_where_they_are_taken(wrong, status):
         return mixed(tokens, draft_probs, target_probs, generator, **options)
 
     instance = panel(3, 3, 1, 0)["flat"]
-    result = settled(lambda: mixed_batch(SamplerCode(function), instance, 3000, 1e-9, 0))
+    result = run_guarded(lambda: mixed_batches(SamplerCode(function), instance, Context(), 1e-9))
     assert result.status is status
 
 
-def test_declared_costs_cover_what_is_drawn():
-    """Every check that draws states how many requests that may take: it decides what a budget allows."""
-    subject = FunctionSubject("mine", SamplerCode(TOKEN), Facts(rule_at=lambda _: "token"))
-    for check in CHECKS.values():
-        way = check.ways.get(FunctionSubject)
-        if way is not None and way.requests:
-            assert 0 < check.outcome(subject, Bench()).draws <= way.requests, check.name
+@pytest.mark.parametrize(
+    "check", ["length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"]
+)
+def test_no_check_takes_more_requests_than_the_budget_allows(check):
+    subject = SamplerSubject("mine", SamplerCode(TOKEN), Facts(rule_at=lambda _: "token"))
+    for requests, statuses in ((20_000, {Status.PASSED}), (1_000, {Status.PASSED, Status.NOT_RUN})):
+        vars(subject)["_pace"] = {0: float(requests)}
+        result = CHECKS[check].outcome(subject, Context(budget=1.0))
+        assert result.status in statuses, result.detail
+        assert (result.status is Status.PASSED) == (0 < result.draws <= requests)
 
 
 @pytest.mark.parametrize("options", [{"checks": ("scael",)}, {"skip": ("scael",)}, {"array": "pytorch"}])
