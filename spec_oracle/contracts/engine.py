@@ -235,7 +235,9 @@ def as_list(returned: Any) -> list[Any]:
     try:
         return list(listed)
     except TypeError:
-        raise ContractError(f"generate must return a list of token ids; it returned {_short(returned)}") from None
+        raise ContractError(
+            f"generate must return a list of token ids; it returned {_short(returned)}"
+        ) from None
 
 
 @contextmanager

@@ -1,108 +1,162 @@
-"""Texts that an engine generates together: they must have the laws that they have alone, and be independent.
+"""The check `batch`: a request ignores the others of its batch, and shares no randomness with them.
 
-Prompts of a batch differ in length where the engine has such, so that padding is among what is asked.
+Completions that are generated together must have the distributions that they have alone, and be independent.
+Prompts of a batch differ in length where the engine has such, so that padding is judged too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import checks_own_rng
-from spec_oracle.audit.engine.batch import drawn_batches, enumerated_batches
-from spec_oracle.audit.engine.cases import Case, Compared, judged
-from spec_oracle.audit.engine.cells import text_cells
-from spec_oracle.audit.engine.laws import enumerated, law_of_rows, product
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context, first_failure, first_that_works
+from spec_oracle.audit.engine.calls import equal_batches
+from spec_oracle.audit.engine.laws import product, target_law, traced
+from spec_oracle.audit.engine.outcomes import outcomes
 from spec_oracle.audit.engine.sampled import seed_all
-from spec_oracle.audit.engine.subject import EngineSubject
-from spec_oracle.audit.engine.traced import MOST_RUNS
+from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.engine.traced import Compared, judged
 from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.results import CheckResult, NoEvidenceError
-from spec_oracle.audit.sampling import watched
-from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
-from spec_oracle.contracts.engine import EngineCode, Text, as_list
-from spec_oracle.exact.interception import NotTracedError
+from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
+from spec_oracle.audit.sampler.dependence import Design, independent
+from spec_oracle.audit.sampling import judge_rounds
+from spec_oracle.contracts import ContractError, raising
+from spec_oracle.contracts.engine import EngineCode, Ids, as_list
 
 TOKENS = 2
 SMALL_VOCABULARY = 3
-ROUNDS = 6
-BATCHES = 60
+SERIES = (
+    *(Design((2,), 601), Design((16,), 151), Design((33,), 79)),
+    *(Design((128,), 37), Design((130,), 37), Design((1030,), 19)),
+)
+"""Half as many batches as are made, at each size: primes, so that no usual period hides in their halves."""
 
 
-def _together(engine: Any, prompts: Sequence[Text], tokens: int) -> list[list[Any]]:
-    returned = as_list(
-        engine.generate_batch([list(prompt) for prompt in prompts], tokens, [None] * len(prompts))
-    )
-    if len(returned) != len(prompts):
-        raise ContractError(f"generate_batch: returned {len(returned)} texts for {len(prompts)} prompts")
-    return [as_list(text) for text in returned]
+def batch(subject: EngineSubject, context: Context) -> CheckResult:
+    """Judge pairs of completions, traced or sampled, and large batches of engines that decode many."""
+    pairs = subject.cases(context, "generate_batch")
+    many = subject.cases(context, "start_many")[:1]
+    if not pairs and not many:
+        return not_asked("needs the optional method generate_batch(); see docs/audit-your-engine.md")
+
+    def together(rate: float) -> CheckResult:
+        at_rate = context.at_rate(rate)
+        return first_that_works([partial(_traced, pairs, subject.facts), partial(_sampled, pairs, at_rate)])
+
+    parts: list[Callable[[float], CheckResult]] = []
+    for case in many:
+        parts += [
+            partial(_same_in_any_batch, case),
+            partial(_independent_beside_seeded, case, context),
+            partial(independent, equal_batches(case, context), SERIES),
+        ]
+    return first_failure(context.rate, *parts, *([together] if pairs else []))
 
 
-def _checked(code: EngineCode, returned: list[list[Any]], tokens: int) -> tuple[Text, ...]:
-    return tuple(code.checked(text, tokens, "generate_batch") for text in returned)
+def _traced(cases: Sequence[Case], facts: Facts) -> CheckResult:
+    """Find the law of two completions generated together; raises `NoEvidenceError` where it is not exact."""
+    found = []
+    for case in cases:
+        code, prompts = case.code, _prompts(case, cases)
+        tokens = TOKENS if code.vocab_size <= SMALL_VOCABULARY else 1
+        law = traced(
+            code,
+            partial(_generated, prompts=prompts, tokens=tokens),
+            partial(_checked, code, tokens=tokens),
+            effort.ENGINE_RUNS,
+        )
+        expected = product([target_law(code, prompt, tokens) for prompt in prompts])
+        found.append(Compared(case, len(prompts) * tokens, law, expected))
+    return judged(found, facts.tolerance)
 
 
-def _mates(case: Case, cases: Sequence[Case]) -> list[Text]:
+def _sampled(cases: Sequence[Case], context: Context) -> CheckResult:
+    """Judge pairs of completions generated together by samples."""
+    rng = context.stream("engine/batch/pairs")
+    seed_all(context.seed)
+    batches = [_prompts(case, cases) for case in cases]
+    kinds = [
+        [outcomes(case.code, prompt, TOKENS, rng) for prompt in prompts]
+        for case, prompts in zip(cases, batches, strict=True)
+    ]
+
+    def pairs(number: int) -> NDArray[np.int64]:
+        code, (first, second) = cases[number].code, kinds[number]
+        drawn = []
+        for _ in range(effort.ENGINE_BATCHES // len(cases) + 1):
+            with raising():
+                returned = _generated(code.engine, batches[number], TOKENS)
+            one, other = _checked(code, returned, TOKENS)
+            drawn.append(first.outcome(one) * len(second.law) + second.outcome(other))
+        return np.array(drawn)
+
+    def rounds() -> Iterator[list[NDArray[np.int64]]]:
+        for _ in range(effort.ENGINE_ROUNDS):
+            yield [pairs(number) for number in range(len(cases))]
+
+    laws = [np.outer(first.law, second.law).reshape(-1) for first, second in kinds]
+    return judge_rounds("completions generated together", laws, rounds(), alpha=context.rate)
+
+
+def _prompts(case: Case, cases: Sequence[Case]) -> list[Ids]:
     """Return a batch of two: the prompt of the case, and the next one of its engine."""
     own = [other.prompt for other in cases if other.name == case.name]
     return [case.prompt, own[(own.index(case.prompt) + 1) % len(own)]]
 
 
-def enumerated_batches(cases: Sequence[Case], facts: Facts) -> CheckResult:
-    """Find the law of two texts generated together; raises `NoEvidenceError` where it would not be exact."""
-    found = []
-    for case in cases:
-        code, prompts = case.code, _mates(case, cases)
-        tokens = TOKENS if code.vocab_size <= SMALL_VOCABULARY else 1
-        call, label = (
-            partial(_together, prompts=prompts, tokens=tokens),
-            partial(_checked, code, tokens=tokens),
-        )
-        try:
-            texts = enumerated(code, call, label, MOST_RUNS)
-        except (NotTracedError, SubjectRaisedError) as error:
-            raise NoEvidenceError(f"interception failed: {error}") from None
-        rows = product([law_of_rows(code, prompt, tokens) for prompt in prompts])
-        found.append(Compared(case, len(prompts) * tokens, texts, rows))
-    return judged(found, facts.tolerance)
+def _generated(engine: Any, prompts: Sequence[Ids], tokens: int) -> list[list[Any]]:
+    returned = as_list(
+        engine.generate_batch([list(prompt) for prompt in prompts], tokens, [None] * len(prompts))
+    )
+    if len(returned) != len(prompts):
+        raise ContractError(f"generate_batch returned {len(returned)} completions for {len(prompts)} prompts")
+    return [as_list(completion) for completion in returned]
 
 
-def drawn_batches(cases: Sequence[Case], alpha: float, context: Context) -> CheckResult:
-    """Judge pairs of texts generated together by draws."""
-    rng = checks_own_rng(context.seed)
-    seed_all(context.seed)
-    batches = [_mates(case, cases) for case in cases]
-    cells = [
-        [text_cells(case.code, prompt, TOKENS, rng) for prompt in prompts]
-        for case, prompts in zip(cases, batches, strict=True)
-    ]
+def _checked(code: EngineCode, returned: list[list[Any]], tokens: int) -> tuple[Ids, ...]:
+    return tuple(code.checked(completion, tokens, "generate_batch") for completion in returned)
 
-    def pairs(number: int) -> NDArray[np.int64]:
-        case, prompts, (first, second) = cases[number], batches[number], cells[number]
-        drawn = []
-        for _ in range(BATCHES // len(cases) + 1):
-            with raising():
-                returned = _together(case.code.engine, prompts, TOKENS)
-            one, other = _checked(case.code, returned, TOKENS)
-            drawn.append(first.cell(one) * len(second.law) + second.cell(other))
-        return np.array(drawn)
+
+def _same_in_any_batch(case: Case, rate: float) -> CheckResult:
+    """Judge whether seeded requests get the same completions alone and in batches of all kinds."""
+    del rate
+    seeds, tokens = list(range(100, 116)), effort.ENGINE_SAMPLED_TOKENS
+
+    def completions(order: Sequence[int | None]) -> dict[int, Ids]:
+        found = zip(order, case.code.completions(case.prompt, tokens, order), strict=True)
+        return {seed: completion for seed, completion in found if seed is not None}
+
+    alone = {seed: completion for one in seeds for seed, completion in completions([one]).items()}
+    batches: dict[str, Sequence[int | None]] = {
+        "together": seeds,
+        "in another order": seeds[::-1],
+        "in a batch of odd size": seeds[:5],
+        "beside requests without seed": [seed for one in seeds for seed in (one, None)],
+    }
+    for name, order in batches.items():
+        moved = [seed for seed, completion in completions(order).items() if alone[seed] != completion]
+        if moved:
+            return failed(f"requests with seeds {moved} have other completions {name}", how=How.SAMPLED)
+    return passed(f"{len(seeds)} seeded requests have the same completions in any batch", how=How.SAMPLED)
+
+
+def _independent_beside_seeded(case: Case, context: Context, rate: float) -> CheckResult:
+    """Pair neighbouring requests without seed, in batches where every third request has one."""
+    rng = context.stream("engine/batch/seeded")
+    kind = outcomes(case.code, case.prompt, TOKENS, rng)
+    size = effort.ENGINE_MANY // 2
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        for _ in range(ROUNDS):
-            yield [pairs(number) for number in range(len(cases))]
+        for _ in range(effort.ENGINE_ROUNDS):
+            seeds = [
+                int(seed) if number % 3 == 0 else None
+                for number, seed in enumerate(rng.integers(2**31, size=size))
+            ]
+            drawn = case.code.completions(case.prompt, TOKENS, seeds)
+            first, second = drawn[1::3], drawn[2::3]
+            yield [kind.pairs(first[: len(second)], second)]
 
-    laws = [np.outer(first.law, second.law).reshape(-1) for first, second in cells]
-    return watched("texts generated together", laws, rounds(), alpha=alpha)
-
-
-# WAY @BATCH.way(EngineSubject)
-def batch(subject: EngineSubject, context: Context) -> CheckResult:
-    """Judge whether texts generated together have the law of independent ones: enumerated, else drawn."""
-    cases = [case for case in subject.cases(context) if case.code.has("generate_batch")]
-    try:
-        return enumerated_batches(cases, subject.facts)
-    except NoEvidenceError:
-        return drawn_batches(cases, alpha, context)
+    return judge_rounds("pairs of requests without seed", [kind.law_of_pairs], rounds(), alpha=rate)

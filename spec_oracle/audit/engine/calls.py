@@ -1,31 +1,84 @@
-"""The check `calls`: is the text of several calls the target's? No call remembers or repeats another one."""
+"""The check `calls`: completions of several calls are distributed as by target-only decoding.
 
-from dataclasses import replace
+No call remembers or repeats another one: what a generation leaves behind for the next one is judged too, and,
+of engines that decode many requests at once, whether batches or calls share their random numbers.
+"""
 
-from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.sampled import drawn_longer_texts
-from spec_oracle.audit.engine.subject import EngineSubject
-from spec_oracle.audit.engine.traced import enumerated_longer_texts
-from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context, first_failure, first_that_works
+from spec_oracle.audit.engine.outcomes import BINS, bins_of
+from spec_oracle.audit.engine.sampled import sampled_longer, seed_all
+from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.engine.traced import traced_longer
+from spec_oracle.audit.results import CheckResult, How, failed
+from spec_oracle.audit.sampler.dependence import Design, Draw, in_turn, independent
+from spec_oracle.audit.sampling import judge_rounds
+from spec_oracle.contracts import raising
+
+SERIES = (Design((4,), effort.ENGINE_CHAINS), Design((1, 2, 16, 33), effort.ENGINE_CHAINS))
+"""Batches of one size, and of several in turn, as engines keep graphs for each size."""
 
 
-# WAY @CALLS.way(EngineSubject)
 def calls(subject: EngineSubject, context: Context) -> CheckResult:
-    """Judge texts of several calls, and what a generation leaves behind for the next one."""
+    """Judge completions of several calls, traced or sampled, then series of batches, and long completions."""
     cases = subject.cases(context)
-    try:
-        found = enumerated_longer_texts(cases, subject.facts, context, alpha)
-    except NoEvidenceError as error:
-        found = drawn_longer_texts(cases, context, alpha)
-        found = replace(found, notes=(f"calls: {error}",))
-    if context.findings is not None:
-        context.findings = _together(context.findings, found)
-    return found.joint
 
+    def longer(rate: float) -> CheckResult:
+        at_rate = context.at_rate(rate)
+        return first_that_works(
+            [
+                partial(traced_longer, cases, subject.facts, at_rate),
+                partial(sampled_longer, cases, at_rate),
+            ]
+        )
 
-def _together(first: Findings, later: Findings) -> Findings:
-    """Return findings of first texts that also say what was found of longer ones."""
-    notes = tuple(note for note in later.notes if note not in first.notes)
-    return replace(
-        first, text=first.text or later.text, scope=first.scope + later.scope, notes=first.notes + notes
+    many = subject.cases(context, "start_many")[:1]
+    if not many:
+        return longer(context.rate)
+    return first_failure(
+        context.rate,
+        lambda rate: independent(equal_batches(many[0], context), SERIES, rate),
+        lambda rate: _independent_positions(many[0], rate, context),
+        longer,
     )
+
+
+def equal_batches(case: Case, context: Context) -> Draw:
+    """Return what draws the first calls of batches of equal requests without seed."""
+    seed_all(context.seed)
+
+    def emitted(size: int) -> NDArray[np.int64]:
+        with raising():
+            width = int(case.code.engine.draft_length) + 1
+            step = case.code.session(case.prompt, 2 * width, [None] * size).step()
+            return np.asarray(step.tokens, np.int64)
+
+    return in_turn(emitted)
+
+
+def _independent_positions(case: Case, rate: float, context: Context) -> CheckResult:
+    """Judge whether any two tokens of a completion are independent, given what came before each.
+
+    Random numbers that a later call repeats make them dependent. Pairs share their completions, and split
+    the rate.
+    """
+    tokens, count = effort.ENGINE_POSITIONS
+    rng = context.stream("engine/calls/positions")
+    drawn = case.code.completions(case.prompt, tokens, [None] * count)
+    found = [bins_of(case.code, case.prompt, one, tokens, rng, by_rank=False) for one in drawn]
+    if any(bins is None for bins in found):
+        return failed(f"{case}: a completion of {tokens} tokens has probability 0", how=How.SAMPLED)
+    bins = np.stack([some for some in found if some is not None])
+    uniform = np.full(BINS * BINS, float(BINS) ** -2)
+
+    def pair(first: int, second: int, part: float) -> CheckResult:
+        what = f"tokens {first + 1} and {second + 1} of long completions"
+        return judge_rounds(what, [uniform], [[bins[:, first] * BINS + bins[:, second]]], alpha=part)
+
+    return first_failure(rate, *(partial(pair, *both) for both in combinations(range(tokens), 2)))

@@ -1,4 +1,4 @@
-"""Laws of the texts of an engine: of plain decoding, from its rows, and of what it generates."""
+"""Distributions of completions: of target-only decoding, from what the engine reports, and traced ones."""
 
 import math
 from collections import defaultdict
@@ -6,34 +6,42 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from spec_oracle.audit.engine.spies import Drafts, drafts_seen
-from spec_oracle.contracts import raising
-from spec_oracle.contracts.engine import EngineCode, Text, as_list, copy_of
-from spec_oracle.exact.interception import Branch, UnrepeatableError, enumerate_calls
+from spec_oracle.audit.engine.speculation import Speculation, speculation_seen
+from spec_oracle.audit.results import NoEvidenceError
+from spec_oracle.contracts import SubjectRaisedError, raising
+from spec_oracle.contracts.engine import EngineCode, Ids, as_list, copy_of
+from spec_oracle.exact.interception import (
+    Branch,
+    CannotFollowError,
+    TooManyBranchesError,
+    UnrepeatableError,
+    enumerate_calls,
+)
 from spec_oracle.exact.interception.decisions import OPEN
 
 Label = TypeVar("Label", bound=Hashable)
 
 
-def law_of_rows(code: EngineCode, prompt: Text, tokens: int) -> dict[Text, float]:
-    """Return the law of the text of plain decoding after a prompt, from the rows that the engine tells.
+def target_law(code: EngineCode, prompt: Ids, tokens: int) -> dict[Ids, float]:
+    """Return the law of completions of target-only decoding, from the rows that the engine reports.
 
-    Texts of ``tokens`` tokens, or shorter ones that end as the engine says; impossible ones are left out.
+    Completions of ``tokens`` tokens, or shorter ones that end as the engine says; impossible ones are left
+    out.
     """
-    law: dict[Text, float] = {}
-    pending: list[tuple[Text, float]] = [((), 1.0)]
+    law: dict[Ids, float] = {}
+    pending: list[tuple[Ids, float]] = [((), 1.0)]
     while pending:
-        text, mass = pending.pop()
-        if len(text) == tokens or (text and code.is_ended(text)):
-            law[text] = mass
+        completion, mass = pending.pop()
+        if len(completion) == tokens or (completion and code.is_ended(completion)):
+            law[completion] = mass
             continue
-        row = code.row(prompt + text)
-        pending += [((*text, token), mass * float(row[token])) for token in row.nonzero()[0].tolist()]
+        row = code.row(prompt + completion)
+        pending += [((*completion, token), mass * float(row[token])) for token in row.nonzero()[0].tolist()]
     return law
 
 
 @dataclass(frozen=True)
-class EnumeratedTexts:
+class TracedLaw:
     """The exact law of what an engine returned; ``runs`` of it, and what was seen of its drafts.
 
     ``keeps_state``: generations change those that follow, so that each of these was a fresh copy's first.
@@ -41,92 +49,92 @@ class EnumeratedTexts:
 
     law: Mapping[Any, float]
     runs: int
-    drafts: Drafts
+    speculation: Speculation
     keeps_state: bool = False
 
 
-def enumerated_texts(
-    code: EngineCode, prompt: Text, tokens: int, *, plain: bool = False, most_runs: int = 100_000
-) -> EnumeratedTexts:
-    """Return the exact law of the text of one generation; ``plain`` for the one without speculation.
-
-    Raises what `enumerate_calls` does where the law would not be exact, `ContractError` for what is no text,
-    `SubjectRaisedError` when the engine raises while it is followed.
-    """
-    method = "generate_plain" if plain else "generate"
-
-    def generation(engine: Any) -> list[Any]:
-        return as_list(getattr(engine, method)(list(prompt), tokens))
-
-    def label(returned: list[Any]) -> Text:
-        return code.checked(returned, tokens, method)
-
-    return enumerated(code, generation, label, most_runs)
+def traced_completions(
+    code: EngineCode, prompt: Ids, tokens: int, most_runs: int, method: str = "generate"
+) -> TracedLaw:
+    """Return the exact law of one generation's completion; errors as of `traced`."""
+    return traced(
+        code,
+        lambda engine: as_list(getattr(engine, method)(list(prompt), tokens)),
+        lambda returned: code.checked(returned, tokens, method),
+        most_runs,
+    )
 
 
-def enumerated_pairs(
-    code: EngineCode, requests: tuple[tuple[Text, int], ...], *, most_runs: int = 100_000
-) -> EnumeratedTexts:
-    """Return the exact law of the texts of generations that follow each other: (prompt, tokens) of each.
+def traced_pairs(code: EngineCode, requests: Sequence[tuple[Ids, int]], most_runs: int) -> TracedLaw:
+    """Return the exact law of completions that follow each other, of requests (prompt, tokens).
 
-    Every run is that of a fresh copy, if the engine can be copied. Errors as above.
+    Every run is that of a fresh copy, if the engine can be copied. Errors as of `traced`.
     """
 
     def generations(engine: Any) -> list[list[Any]]:
         return [as_list(engine.generate(list(prompt), tokens)) for prompt, tokens in requests]
 
-    def label(returned: list[list[Any]]) -> tuple[Text, ...]:
-        return tuple(code.checked(text, tokens) for text, (_, tokens) in zip(returned, requests, strict=True))
+    def label(returned: list[list[Any]]) -> tuple[Ids, ...]:
+        return tuple(code.checked(some, tokens) for some, (_, tokens) in zip(returned, requests, strict=True))
 
-    engine = _kept(code) if code.unused is None else _fresh(code)
-    return _enumerated(engine, generations, label, most_runs)
-
-
-def enumerated(
-    code: EngineCode, call: Callable[[Any], Any], label: Callable[[Any], Label], most_runs: int
-) -> EnumeratedTexts:
-    """Return the law of ``label(call(engine))``; of fresh copies if generations change those that follow."""
-    try:
-        return _enumerated(_kept(code), call, label, most_runs)
-    except UnrepeatableError:
-        if code.unused is None:
-            raise
-    return replace(_enumerated(_fresh(code), call, label, most_runs), keeps_state=True)
+    return traced(code, generations, label, most_runs, fresh=code.unused is not None)
 
 
-def _kept(code: EngineCode) -> Callable[[], Any]:
-    return lambda: code.engine
-
-
-def _fresh(code: EngineCode) -> Callable[[], Any]:
-    return lambda: copy_of(code.unused)
-
-
-def _enumerated(
-    engine: Callable[[], Any],
+def traced(
+    code: EngineCode,
     call: Callable[[Any], Any],
     label: Callable[[Any], Label],
     most_runs: int,
-) -> EnumeratedTexts:
-    def run() -> tuple[Any, Drafts]:
-        made = engine()
-        with drafts_seen(made) as seen:
-            returned = call(made)
+    *,
+    fresh: bool = False,
+) -> TracedLaw:
+    """Return the law of ``label(call(engine))``; of fresh copies if generations change those that follow.
+
+    Raises `NoEvidenceError` where the law would not be exact, or the engine raises while it is traced;
+    `ContractError` for what cannot be a completion.
+    """
+    try:
+        try:
+            return _traced(code, call, label, most_runs, fresh=fresh)
+        except UnrepeatableError:
+            if code.unused is None or fresh:
+                raise
+        return replace(_traced(code, call, label, most_runs, fresh=True), keeps_state=True)
+    except SubjectRaisedError as error:
+        raise NoEvidenceError(
+            f"could not trace the random numbers: with traced ones it {error}; sampled instead"
+        ) from None
+    except (CannotFollowError, TooManyBranchesError, UnrepeatableError) as error:
+        raise NoEvidenceError(f"could not trace the random numbers: {error}; sampled instead") from None
+
+
+def _traced(
+    code: EngineCode,
+    call: Callable[[Any], Any],
+    label: Callable[[Any], Label],
+    most_runs: int,
+    *,
+    fresh: bool,
+) -> TracedLaw:
+    def run() -> tuple[Any, Speculation]:
+        engine = copy_of(code.unused) if fresh else code.engine
+        with speculation_seen(engine) as seen:
+            returned = call(engine)
         return returned, seen()
 
     with raising():
         branches = enumerate_calls(run, max_branches=most_runs, leave_open=True)
     masses: dict[Any, list[float]] = defaultdict(list)
-    drafts = Drafts()
+    speculation = Speculation()
     for branch in branches:
-        drafts |= branch.result[1]
+        speculation |= branch.result[1]
         for mass, returned in _outcomes(branch):
             masses[label(returned)].append(mass)
-    law = {text: math.fsum(parts) for text, parts in masses.items()}
-    return EnumeratedTexts(law, len(branches), drafts)
+    law = {completion: math.fsum(parts) for completion, parts in masses.items()}
+    return TracedLaw(law, len(branches), speculation)
 
 
-def _outcomes(branch: Branch[tuple[Any, Drafts]]) -> Iterator[tuple[float, Any]]:
+def _outcomes(branch: Branch[tuple[Any, Speculation]]) -> Iterator[tuple[float, Any]]:
     """Yield what a branch returned for every value of the token that it left open, if any, and the mass."""
     returned, _ = branch.result
     if not branch.stands:
@@ -143,16 +151,16 @@ def _with_token(returned: Any, token: int) -> Any:
     return token if type(returned) is int and returned == OPEN else returned
 
 
-def product(laws: Sequence[Mapping[Text, float]]) -> dict[tuple[Text, ...], float]:
-    """Return the law of independent texts."""
-    joint: dict[tuple[Text, ...], float] = {(): 1.0}
+def product(laws: Sequence[Mapping[Ids, float]]) -> dict[tuple[Ids, ...], float]:
+    """Return the law of independent completions."""
+    joint: dict[tuple[Ids, ...], float] = {(): 1.0}
     for law in laws:
         joint = {
-            (*before, text): mass * chance for before, mass in joint.items() for text, chance in law.items()
+            (*before, one): mass * chance for before, mass in joint.items() for one, chance in law.items()
         }
     return joint
 
 
 def distance(law: Mapping[Any, float], expected: Mapping[Any, float]) -> float:
-    """Return the total variation between two laws of texts."""
-    return math.fsum(abs(law.get(text, 0.0) - expected.get(text, 0.0)) for text in {*law, *expected}) / 2
+    """Return the total variation between two laws of completions."""
+    return math.fsum(abs(law.get(one, 0.0) - expected.get(one, 0.0)) for one in {*law, *expected}) / 2

@@ -1,70 +1,92 @@
-"""The check `length`: the accepted length has the law of the declared rule.
+"""The check `length`: the accepted length is distributed as by the declared rule.
 
 Losslessness does not fix how much is accepted: a rule that was switched off, or a drafter that reads a
 spoilt cache, shows nowhere else.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 import verifiers
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.engine.steps import (
     accepted_law,
     accepted_pair,
     declared_instance,
-    drawn_steps,
-    enumerated_steps,
-    showing,
+    sampled_steps,
+    traced_steps,
 )
-from spec_oracle.audit.engine.subject import EngineSubject
-from spec_oracle.audit.results import CheckResult, NoEvidenceError, Status, failed, passed
-from spec_oracle.audit.sampling import watched
+from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.facts import Facts
+from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
+from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.toy import Instance
 
-SESSIONS = 500
 
-
-# WAY @LENGTH.way(EngineSubject, known=_by_findings)
 def length(subject: EngineSubject, context: Context) -> CheckResult:
-    """Judge the accepted lengths of two calls against rule and drafter as declared: enumerated, or drawn."""
-    cases = [case for case in showing(subject.cases(context)) if case.code.has("draft_probs")]
+    """Judge the accepted lengths of two calls against rule and drafter as declared: traced, or sampled.
+
+    The reported length must also be what was emitted; where completions end early only that is judged.
+    """
+    cases = subject.cases(context, "start", "draft_probs")
+    if subject.facts.rule_at is None:
+        return not_asked("no rule is declared")
     if not cases:
-        return CheckResult("", Status.NOT_APPLICABLE, "it does not say what its drafter is meant to do")
+        return not_asked(
+            "needs the optional methods start() and draft_probs(); see docs/audit-your-engine.md"
+        )
     if any(case.code.endings for case in cases):
-        return CheckResult("", Status.NOT_APPLICABLE, "calls end early, where a text meets its stop token")
+        for case in cases:
+            for steps in sampled_steps(case, context):
+                accepted_pair(steps, may_end=True)
+        return passed(
+            "reported as emitted; not compared with the rule: calls end at stop tokens", how=How.SAMPLED
+        )
     instances = [declared_instance(case.code, case.prompt) for case in cases]
     laws = [_law_of_two_calls(case.code.engine.rule, at) for case, at in zip(cases, instances, strict=True)]
     widths = [instance.draft_length + 1 for instance in instances]
-    try:
-        found = [
-            accepted_law(enumerated_steps(case), width) for case, width in zip(cases, widths, strict=True)
+    return first_that_works(
+        [
+            partial(_traced, cases, laws, widths, subject.facts),
+            partial(_sampled, cases, laws, widths, context),
         ]
-    except NoEvidenceError:
-        drawn = [[accepted_pair(steps) for steps in drawn_steps(case, SESSIONS)] for case in cases]
-        cells = [
-            np.array([first * width + second for first, second in pairs])
-            for pairs, width in zip(drawn, widths, strict=True)
-        ]
-        return watched("accepted lengths of two calls", laws, [cells], alpha=alpha)
-    gap = max(float(abs(mine - law).sum() / 2) for mine, law in zip(found, laws, strict=True))
-    told = (
-        f"accepted lengths of two calls are off those of the declared rule by a total variation of {gap:.3g}"
     )
-    return failed(told) if gap > 2 * subject.facts.tolerance else passed(told)
+
+
+def _traced(
+    cases: Sequence[Case], laws: Sequence[NDArray[np.float64]], widths: Sequence[int], facts: Facts
+) -> CheckResult:
+    found = [accepted_law(traced_steps(case), width) for case, width in zip(cases, widths, strict=True)]
+    gap = max(float(abs(mine - law).sum() / 2) for mine, law in zip(found, laws, strict=True))
+    if gap > 2 * facts.tolerance:
+        what = "accepted lengths of two calls are not distributed as by the declared rule"
+        return failed(f"{what}: total variation {gap:.3g}", how=How.PROVEN)
+    what = "accepted lengths of two calls are distributed as by the declared rule"
+    return passed(f"{what}, up to {gap:.1e}", how=How.PROVEN)
+
+
+def _sampled(
+    cases: Sequence[Case], laws: Sequence[NDArray[np.float64]], widths: Sequence[int], context: Context
+) -> CheckResult:
+    outcomes = []
+    for case, width in zip(cases, widths, strict=True):
+        pairs = (accepted_pair(steps) for steps in sampled_steps(case, context))
+        outcomes.append(np.array([first * width + second for first, second in pairs]))
+    return judge_rounds("accepted lengths of two calls", laws, [outcomes], alpha=context.rate)
 
 
 def _law_of_two_calls(name: str, instance: Instance) -> NDArray[np.float64]:
-    """Return P(tau_1, tau_2), flat: the second call drafts from the text that the first one left."""
+    """Return P(tau_1, tau_2), flat: the second call drafts from the tokens that the first one left."""
     rule = verifiers.get(name)
     law = np.zeros((instance.draft_length + 1,) * 2)
     pmfs: dict[tuple[int, ...], Sequence[float]] = {}
     first: EmissionLaw = emission_law(rule, instance)
     for emission, mass in first.probabilities.items():
-        # Models that forget let many texts share one continuation.
+        # Models that forget let many completions share one continuation.
         last = emission[-max(instance.target.order, instance.draft.order) :]
         if last not in pmfs:
             pmfs[last] = emission_law(rule, instance.after(emission)).accepted_length_pmf

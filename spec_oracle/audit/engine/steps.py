@@ -1,8 +1,8 @@
-"""What engines that show their steps draft and accept: enumerated by interception, else drawn."""
+"""What engines that show their steps draft and accept: traced, else sampled."""
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit.engine.cases import Case
-from spec_oracle.audit.engine.laws import enumerated
-from spec_oracle.audit.engine.traced import MOST_RUNS
-from spec_oracle.audit.results import NoEvidenceError
-from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
-from spec_oracle.contracts.engine import EngineCode, Text
-from spec_oracle.exact.interception import NotTracedError
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.laws import traced
+from spec_oracle.audit.engine.sampled import seed_all
+from spec_oracle.audit.engine.subject import Case
+from spec_oracle.contracts import ContractError, raising
+from spec_oracle.contracts.engine import EngineCode, Ids, Session
 from spec_oracle.toy import Instance, ToyModel
 
 CALLS = 2
@@ -26,11 +26,11 @@ _ROUNDED = 9
 
 
 class SeenStep(NamedTuple):
-    """One call: drafted tokens, the rows reported with them, what was emitted, how much was accepted."""
+    """One call: drafted tokens, the q reported with each, what was emitted, how much was accepted."""
 
-    drafts: Text
+    drafts: Ids
     rows: tuple[tuple[float, ...], ...]
-    emitted: Text
+    emitted: Ids
     accepted: int
 
 
@@ -39,42 +39,47 @@ Steps = tuple[SeenStep, ...]
 
 @dataclass(frozen=True)
 class StepLaw:
-    """The exact law of the first calls after a prompt; ``runs`` of the engine."""
+    """The exact law of the first calls after a prompt."""
 
     case: Case
     law: dict[Steps, float]
-    runs: int
 
 
-def showing(cases: Sequence[Case]) -> list[Case]:
-    """Return the cases of engines that show their steps."""
-    return [case for case in cases if case.code.has("start")]
-
-
-@lru_cache(maxsize=1)
-def enumerated_steps(case: Case, *, most_runs: int = MOST_RUNS) -> StepLaw:
+@lru_cache(maxsize=16)
+def traced_steps(case: Case) -> StepLaw:
     """Return the law of the first calls; raises `NoEvidenceError` where it would not be exact.
 
     Two checks ask for it in a row.
     """
-    try:
-        found = enumerated(case.code, lambda engine: _begun(case, engine, None), _seen, most_runs)
-    except (NotTracedError, SubjectRaisedError) as error:
-        raise NoEvidenceError(f"interception failed: {error}") from None
-    return StepLaw(case, dict(found.law), found.runs)
+    found = traced(
+        case.code,
+        lambda engine: _calls(engine.start(list(case.prompt), _most_tokens(case.code))),
+        lambda calls: _of_request(calls, 0),
+        effort.ENGINE_RUNS,
+    )
+    return StepLaw(case, dict(found.law))
 
 
-def drawn_steps(case: Case, count: int) -> list[Steps]:
-    """Return the first calls of so many generations."""
+def sampled_steps(case: Case, context: Context) -> Iterator[Steps]:
+    """Yield the first calls of many generations: one after another, or of one batch."""
+    seed_all(context.seed)
+    many = effort.ENGINE_STEPS_MANY if case.code.has("start_many") else 1
+    for _ in range(1 if many > 1 else effort.ENGINE_STEPS):
+        session = case.code.session(case.prompt, _most_tokens(case.code), [None] * many)
+        with raising():
+            calls = _calls(session)
+        yield from (_of_request(calls, number) for number in range(many))
+
+
+def _most_tokens(code: EngineCode) -> int:
+    """Return a limit that the calls do not reach."""
     with raising():
-        return [_seen(_begun(case, case.code.engine, None)) for _ in range(count)]
+        return (CALLS + 1) * (int(getattr(code.engine, "draft_length", 1)) + 1)
 
 
-def _begun(case: Case, engine: Any, seed: int | None) -> list[list[Any]]:
-    length = int(getattr(engine, "draft_length", 1))
-    session = engine.start(list(case.prompt), (CALLS + 1) * (length + 1), seed)
-    steps = [session.step() for _ in range(CALLS)]
+def _calls(session: Session) -> list[list[Any]]:
     names = ("draft_tokens", "draft_probs", "tokens", "num_accepted")
+    steps = [session.step() for _ in range(CALLS)]
     return [[_plain(getattr(step, name)) for name in names] for step in steps]
 
 
@@ -82,21 +87,21 @@ def _plain(values: Any) -> Any:
     return values.tolist() if hasattr(values, "tolist") else values
 
 
-def _seen(steps: list[list[Any]]) -> Steps:
-    """Return the steps of a session of one request; those after its end are left out."""
+def _of_request(calls: list[list[Any]], number: int) -> Steps:
+    """Return the steps of one request; those after its end are left out."""
     try:
         return tuple(
             SeenStep(
-                tuple(int(token) for token in drafts[0]),
-                tuple(tuple(round(float(p), _ROUNDED) for p in row) for row in rows[0]),
-                tuple(int(token) for token in tokens[0] if token >= 0),
-                int(accepted[0]),
+                tuple(int(token) for token in drafts[number]),
+                tuple(tuple(round(float(p), _ROUNDED) for p in row) for row in rows[number]),
+                tuple(int(token) for token in tokens[number] if token >= 0),
+                int(accepted[number]),
             )
-            for drafts, rows, tokens, accepted in steps
-            if accepted[0] >= 0
+            for drafts, rows, tokens, accepted in calls
+            if accepted[number] >= 0
         )
     except (TypeError, ValueError, IndexError) as error:
-        raise ContractError(f"step: expected arrays of one request: {error}") from None
+        raise ContractError(f"step() must return arrays with one row a request: {error}") from None
 
 
 def drafts_off(found: StepLaw) -> tuple[float, str]:
@@ -131,16 +136,21 @@ def accepted_law(found: StepLaw, width: int) -> NDArray[np.float64]:
     return law.reshape(-1)
 
 
-def accepted_pair(steps: Steps) -> tuple[int, int]:
-    """Return the accepted lengths of two calls; raises `ContractError` for others than were emitted."""
+def accepted_pair(steps: Steps, *, may_end: bool = False) -> tuple[int, ...]:
+    """Return the accepted lengths of the calls; raises `ContractError` for others than were emitted.
+
+    The token after the accepted ones is missing where a completion ends, as it may.
+    """
     for step in steps:
-        if step.accepted != len(step.emitted) - 1:
-            raise ContractError(f"reports {step.accepted} accepted, emitted {len(step.emitted)} tokens")
-    first, second = (step.accepted for step in steps)
-    return first, second
+        missing = len(step.emitted) - step.accepted
+        if missing != 1 and not (may_end and missing == 0):
+            raise ContractError(
+                f"step() reports {step.accepted} accepted drafts, and emits {len(step.emitted)} tokens"
+            )
+    return tuple(step.accepted for step in steps)
 
 
-def declared_instance(code: EngineCode, prompt: Text) -> Instance:
+def declared_instance(code: EngineCode, prompt: Ids) -> Instance:
     """Return what the engine says of its models after a prompt, for the contexts of two calls."""
     with raising():
         length = int(code.engine.draft_length)

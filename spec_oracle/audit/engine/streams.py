@@ -1,82 +1,91 @@
-"""The check `streams`: same seed same result; other seeds, and requests without a seed, are independent."""
+"""The check `streams`: same seed same completion; other seeds, and requests without a seed, independent."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.draws import checks_own_rng
-from spec_oracle.audit.engine.cases import FIRST_TOKENS, Case
-from spec_oracle.audit.engine.cells import TextCells, text_cells
+from spec_oracle.audit.engine.outcomes import outcomes
 from spec_oracle.audit.engine.sampled import seed_all
-from spec_oracle.audit.engine.subject import EngineSubject
-from spec_oracle.audit.results import CheckResult, failed, passed
-from spec_oracle.audit.sampling import watched
+from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
+from spec_oracle.audit.sampling import judge_rounds
+from spec_oracle.contracts.engine import Ids
 
-ROUNDS = 6
-
-
-SEEDS = 8
+TOKENS = effort.ENGINE_FIRST_TOKENS
 
 
-ENGINE_PAIRS = 240
-"""Pairs of texts of engines, all engines of a subject together."""
-
-
-# WAY @STREAMS.way(EngineSubject, of_a_true_law=True, known=_by_rows)
 def streams(subject: EngineSubject, context: Context) -> CheckResult:
-    """Judge whether seeded texts repeat, after others too, and whether all other texts are independent."""
+    """Judge whether seeded completions repeat, and whether all other completions are independent."""
+    if context.findings.is_reference_wrong:
+        return inconclusive("next_token_probs is not the distribution of generate_plain")
     cases = list({case.name: case for case in reversed(subject.cases(context))}.values())
-    rng = checks_own_rng(context.seed)
     seed_all(context.seed)
-
-    def neighbours() -> tuple[int, int]:
-        seed = int(rng.integers(2**31 - 1))
-        return seed, seed + 1
-
-    parts = [lambda rate: _pairs_of_texts(cases, "texts without seed", lambda: (None, None), rate, rng)]
+    parts: list[Callable[[float], CheckResult]] = [
+        partial(_pairs, cases, "pairs of completions without seed", _unseeded, context)
+    ]
     if seeded := [case for case in cases if case.code.takes_seeds]:
         parts += [
-            lambda _: _same_texts(seeded, context.seed),
-            lambda rate: _pairs_of_texts(seeded, "texts of seeds s and s + 1", neighbours, rate, rng),
+            lambda _: _repeated(seeded, context.seed),
+            partial(_pairs, seeded, "pairs of completions of seeds s and s + 1", _neighbours, context),
         ]
-    return first_failure(alpha, *parts)
+    return first_failure(context.rate, *parts)
 
 
-def _same_texts(cases: Sequence[Case], seed: int) -> CheckResult:
-    seeds = range(seed, seed + SEEDS)
+def _repeated(cases: Sequence[Case], seed: int) -> CheckResult:
+    seeds = range(seed, seed + effort.ENGINE_SEEDS)
     for case in cases:
         first, again = (
-            {s: case.code.generated(case.prompt, FIRST_TOKENS, s) for s in order}
-            for order in (seeds, seeds[::-1])
+            {s: case.code.generated(case.prompt, TOKENS, s) for s in order} for order in (seeds, seeds[::-1])
         )
         if moved := [s for s in seeds if first[s] != again[s]]:
-            return failed(f"{case}: seeds {moved} give another text the second time", draws=2 * SEEDS)
-    return passed(f"{SEEDS} seeds repeat their texts", draws=2 * SEEDS * len(cases))
+            return failed(
+                f"{case}: seeds {moved} give another completion the second time",
+                draws=2 * len(seeds),
+                how=How.SAMPLED,
+            )
+    return passed(
+        f"{len(seeds)} seeds repeat their completions", draws=2 * len(seeds) * len(cases), how=How.SAMPLED
+    )
 
 
-def _pairs_of_texts(
+def _unseeded(case: Case, rng: np.random.Generator, share: float) -> tuple[list[Ids], list[Ids]]:
+    """Pair completions of requests without seed that are served one after another."""
+    del rng
+    count = max(int(effort.ENGINE_PAIRS * share), 4)
+    drawn = [case.code.generated(case.prompt, TOKENS) for _ in range(2 * count)]
+    return drawn[::2], drawn[1::2]
+
+
+def _neighbours(case: Case, rng: np.random.Generator, share: float) -> tuple[list[Ids], list[Ids]]:
+    """Pair completions of seeds s and s + 1."""
+    pairs = effort.ENGINE_PAIRS_MANY if case.code.has("start_many") else effort.ENGINE_PAIRS
+    seeds = rng.integers(2**31 - 1, size=max(int(pairs * share), 4)).tolist()
+    first, second = (
+        case.code.completions(case.prompt, TOKENS, [seed + shift for seed in seeds]) for shift in (0, 1)
+    )
+    return first, second
+
+
+def _pairs(
     cases: Sequence[Case],
     what: str,
-    seeds: Callable[[], tuple[int | None, int | None]],
-    alpha: float,
-    rng: np.random.Generator,
+    sample: Callable[[Case, np.random.Generator, float], tuple[list[Ids], list[Ids]]],
+    context: Context,
+    rate: float,
 ) -> CheckResult:
-    """Pair texts that are generated one after the other."""
-    cells = [text_cells(case.code, case.prompt, FIRST_TOKENS, rng) for case in cases]
-    laws = [np.outer(some.law, some.law).reshape(-1) for some in cells]
-    count = max(ENGINE_PAIRS // ROUNDS // len(cases), 4)
-
-    def pair(case: Case, some: TextCells) -> int:
-        first, second = (some.cell(case.code.generated(case.prompt, FIRST_TOKENS, s)) for s in seeds())
-        return first * len(some.law) + second
+    """Judge whether pairs of completions are independent, and each is distributed as it should be."""
+    rng = context.stream(f"engine/streams/{what}")
+    kinds = [outcomes(case.code, case.prompt, TOKENS, rng) for case in cases]
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        for _ in range(ROUNDS):
+        for _ in range(effort.ENGINE_ROUNDS):
             yield [
-                np.array([pair(case, some) for _ in range(count)])
-                for case, some in zip(cases, cells, strict=True)
+                kind.pairs(*sample(case, rng, 1 / effort.ENGINE_ROUNDS / len(cases)))
+                for case, kind in zip(cases, kinds, strict=True)
             ]
 
-    return watched(what, laws, rounds(), alpha=alpha)
+    return judge_rounds(what, [kind.law_of_pairs for kind in kinds], rounds(), alpha=rate)

@@ -1,0 +1,84 @@
+"""Whether an engine drafted, and whether drafts were accepted and rejected: reported by it, or counted.
+
+Without it nobody knows whether a right completion says anything of speculation at all.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """What is known of the drafts of some generations.
+
+    ``counted`` if calls of the drafter are; ``reported`` if the engine reports what was accepted.
+    """
+
+    counted: bool = False
+    reported: bool = False
+    drafted: bool = False
+    accepted: bool = False
+    rejected: bool = False
+
+    def __or__(self, other: "Speculation") -> "Speculation":
+        """Return what is known of both together."""
+        names = ("counted", "reported", "drafted", "accepted", "rejected")
+        return Speculation(**{name: getattr(self, name) or getattr(other, name) for name in names})
+
+    @property
+    def missing(self) -> str:
+        """Say what never happened, "" where all did or nobody knows."""
+        if (self.counted or self.reported) and not self.drafted:
+            return "never drafted"
+        if self.reported and not self.accepted:
+            return "never accepted a draft"
+        return "never rejected a draft" if self.reported and not self.rejected else ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Say what is not known."""
+        if self.reported:
+            return ()
+        if self.counted:
+            return ("it drafts; to show that drafts are accepted and rejected, set `drafted` and `accepted`",)
+        return ("not known whether it drafts: to show it, set `drafted` and `accepted`, or `drafter`",)
+
+
+@contextmanager
+def speculation_seen(engine: Any) -> Iterator[Callable[[], Speculation]]:
+    """Watch an engine inside the block; what it yields returns, after a generation, what its drafts did."""
+    drafter = getattr(engine, "drafter", None)
+    if hasattr(engine, "drafted") and hasattr(engine, "accepted"):
+        yield lambda: _reported(int(engine.drafted), int(engine.accepted))
+    elif callable(drafter):
+        calls: list[None] = []
+        with _counting(engine, drafter, calls):
+            yield lambda: Speculation(counted=True, drafted=bool(calls))
+    else:
+        yield Speculation
+
+
+def _reported(drafted: int, accepted: int) -> Speculation:
+    return Speculation(reported=True, drafted=drafted > 0, accepted=accepted > 0, rejected=accepted < drafted)
+
+
+@contextmanager
+def _counting(engine: Any, drafter: Any, calls: list[None]) -> Iterator[None]:
+    """Add to ``calls`` when the drafter is called: a torch module by its hook, a function in its place."""
+
+    def counted(*arguments: Any, **keywords: Any) -> Any:
+        calls.append(None)
+        return drafter(*arguments, **keywords)
+
+    if hasattr(drafter, "register_forward_pre_hook"):
+        hook = drafter.register_forward_pre_hook(lambda *_: calls.append(None))
+        try:
+            yield
+        finally:
+            hook.remove()
+    else:
+        with mock.patch.object(engine, "drafter", counted):
+            yield
