@@ -1,12 +1,15 @@
-"""Random drafts of an instance, the texts that follow what code under test emits, and their counts."""
+"""Random drafts of an instance, the completions that emitted tokens begin, and samples of a sampler."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.audit import effort
+from spec_oracle.audit.streams import stream
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact import Gap
 from spec_oracle.exact.arithmetic import arithmetic
@@ -15,17 +18,6 @@ from spec_oracle.exact.gap import largest_gap
 from spec_oracle.toy import Instance
 from verifiers import Drafting, Drafts
 from verifiers.sampling import invert_cdf
-
-_GROWTH = 4
-"""Factor from one measured call to the next."""
-
-
-def checks_own_rng(seed: int) -> np.random.Generator:
-    """Return the stream of a check, independent of the one with the same seed that the subject is handed.
-
-    Sharing it would couple drafts to the subject's decisions: defect C1 of the catalogue, in the harness.
-    """
-    return np.random.default_rng([seed, 1])
 
 
 def sampled_drafts(
@@ -51,7 +43,7 @@ def _table(instance: Instance, drafting: Drafting) -> DraftTable:
 def extended_cells(
     instance: Instance, tokens: NDArray[np.int64], lengths: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Continue emissions by the target to L+1 tokens; return each text's index among V^(L+1), int [B].
+    """Continue emissions by the target to L+1 tokens; return each completion's index among V^(L+1), int [B].
 
     ``tokens`` int [B, L+1], of which the first ``lengths`` [B] count.
     """
@@ -64,112 +56,96 @@ def extended_cells(
     return index
 
 
-@dataclass
-class Sample:
-    """What was drawn of one instance: counts of extended texts, and of accepted lengths."""
+class Sampler:
+    """Calls code under test on fresh drafts; its samples share a generator, and a stream of drafts.
 
-    instance: Instance
-    law: NDArray[np.float64]
-    cells: NDArray[np.int64]
-    lengths: NDArray[np.int64]
+    The drafts have a stream of their own, by ``name``: one shared with the code would couple drafts to its
+    decisions, defect C1 of the catalogue in the harness.
+    """
 
-    @classmethod
-    def of(cls, instance: Instance) -> "Sample":
+    def __init__(self, code: SamplerCode, seed: int, name: str) -> None:
+        self.code = code
+        self.rng = stream(seed, name)
+        self.generator = code.generator(seed)
+
+    def on(self, instance: Instance) -> "Sample":
         """Return the empty sample of an instance."""
         width = instance.draft_length + 1
         law = instance.floats.target.joint(width)
-        return cls(instance, law, np.zeros(len(law), np.int64), np.zeros(width, np.int64))
+        return Sample(self, instance, law, np.zeros(len(law), np.int64), np.zeros(width, np.int64))
+
+    def most_within(self, seconds: float, instance: Instance, *, start: int, most: int) -> int:
+        """Return how many requests one call can verify in about that time, from ``start`` to ``most``.
+
+        Measured by calls of growing size, whose samples are thrown away. The first may compile; work may grow
+        faster than the batch.
+        """
+        self.on(instance).draw(start)
+        count = start
+        while count < most:
+            trial = self.on(instance)
+            trial.draw(count)
+            room = seconds / max(trial.seconds, 1e-9)
+            if room < effort.CALL_GROWTH:
+                return max(start, min(most, int(count * room)))
+            count *= effort.CALL_GROWTH
+        return max(start, most)
+
+
+@dataclass
+class Sample:
+    """What was sampled on one instance: counts of completions of L+1 tokens, and of accepted lengths.
+
+    ``seconds`` is the code's own time.
+    """
+
+    sampler: Sampler
+    instance: Instance
+    law: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    seconds: float = 0.0
+    slack: ClassVar[float] = 0.0
+
+    def draw(self, count: int) -> NDArray[np.int64]:
+        """Verify so many requests in one call; return the counts of their completions alone."""
+        rng = self.sampler.rng
+        drafts = sampled_drafts(self.instance, count, rng)
+        started = time.perf_counter()
+        emissions = self.sampler.code(drafts, self.sampler.generator)
+        self.seconds += time.perf_counter() - started
+        cells = extended_cells(self.instance, emissions.tokens, emissions.lengths, rng)
+        counts = np.bincount(cells, minlength=len(self.law))
+        self.counts += counts
+        self.lengths += np.bincount(emissions.lengths - 1, minlength=len(self.lengths))
+        return counts
 
     @property
     def draws(self) -> int:
-        """Calls drawn so far."""
-        return int(self.cells.sum())
+        """Requests verified so far."""
+        return int(self.counts.sum())
 
     @property
     def total_variation(self) -> float:
-        """Total variation as drawn; noise included."""
-        return float(abs(self.cells / self.draws - self.law).sum() / 2)
+        """Total variation as sampled; noise included."""
+        return float(abs(self.counts / self.draws - self.law).sum() / 2)
 
     @property
     def largest_gap(self) -> Gap:
-        """The text with the largest gap, as drawn."""
-        return largest_gap(self.law, self.cells / self.draws, self._shape)
-
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        return (self.instance.vocab_size,) * len(self.lengths)
+        """The completion with the largest gap, as sampled."""
+        return largest_gap(self.law, self.counts / self.draws, self.extended().shape)
 
     def extended(self) -> NDArray[np.float64]:
-        """Return the law of the first L+1 tokens as drawn, shape (V,) * (L+1)."""
-        return (self.cells / self.draws).reshape(self._shape)
+        """Return the law of the first L+1 tokens as sampled, shape (V,) * (L+1)."""
+        shape = (self.instance.vocab_size,) * len(self.lengths)
+        return (self.counts / self.draws).reshape(shape)
 
     @property
     def accepted_length_pmf(self) -> tuple[float, ...]:
-        """P(tau = 0), ..., P(tau = L), as drawn."""
+        """P(tau = 0), ..., P(tau = L), as sampled."""
         return tuple(self.lengths / max(self.draws, 1))
 
     @property
     def block_efficiency(self) -> float:
-        """Mean emission length, tokens per call."""
+        """Mean number of emitted tokens, tokens per call."""
         return float(sum(n * share for n, share in enumerate(self.accepted_length_pmf, start=1)))
-
-
-@dataclass
-class Sampler:
-    """Draws from code under test; every call advances its own random streams."""
-
-    code: SamplerCode
-    seed: int
-    seconds: float = field(default=0.0, init=False)
-    draws: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        self._rng = checks_own_rng(self.seed)
-        self._generator = self.code.generator(self.seed)
-
-    @property
-    def pace(self) -> float:
-        """Draws per second of the code's own time."""
-        return self.draws / max(self.seconds, 1e-9)
-
-    def most_within(self, seconds: float, instance: Instance, *, start: int, most: int) -> int:
-        """Return how many draws one call can make in about that time, at least ``start``, at most ``most``.
-
-        Measured by calls of growing size, whose draws are thrown away. The first may compile; work may grow
-        faster than the batch.
-        """
-        self.draw(Sample.of(instance), start)
-        count = start
-        while count < most:
-            before = self.seconds
-            self.draw(Sample.of(instance), count)
-            room = seconds / max(self.seconds - before, 1e-9)
-            if room < _GROWTH:
-                return max(start, min(most, int(count * room)))
-            count *= _GROWTH
-        return max(start, most)
-
-    def draw_within(self, seconds: float, sample: Sample, count: int, *, start: int, most: int) -> None:
-        """Add ``count`` draws, fewer if they take longer: in calls of ``start`` draws at first, then of more.
-
-        A call that compiles says little of the pace of the others, so every one is timed.
-        """
-        end, size = self.seconds + seconds, start
-        while sample.draws < count and (sample.draws < start or self.seconds < end):
-            before = self.seconds
-            self.draw(sample, min(size, count - sample.draws))
-            room = (end - self.seconds) / max(self.seconds - before, 1e-9)
-            size = max(start, min(most, int(size * min(room, _GROWTH))))
-
-    def draw(self, sample: Sample, count: int) -> NDArray[np.int64]:
-        """Add ``count`` draws to the sample; return the counts of their extended texts alone."""
-        drafts = sampled_drafts(sample.instance, count, self._rng)
-        started = time.perf_counter()
-        emissions = self.code(drafts, self._generator)
-        self.seconds += time.perf_counter() - started
-        self.draws += count
-        cells = extended_cells(sample.instance, emissions.tokens, emissions.lengths, self._rng)
-        counts = np.bincount(cells, minlength=len(sample.law))
-        sample.cells += counts
-        sample.lengths += np.bincount(emissions.lengths - 1, minlength=len(sample.lengths))
-        return counts

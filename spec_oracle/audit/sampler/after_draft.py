@@ -1,4 +1,4 @@
-"""The exact law of one verification under the plain contract, by interception."""
+"""The exact law of what a sampler emits after one draft, by tracing its random numbers."""
 
 import math
 from collections import defaultdict
@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from spec_oracle.audit import effort
 from spec_oracle.contracts.calls import Handed, SamplerCode, contract_arguments, raising
 from spec_oracle.contracts.sampler import checked_emissions
 from spec_oracle.errors import SpecOracleError
@@ -23,15 +24,12 @@ from verifiers import Drafts
 Emission: TypeAlias = tuple[tuple[int, ...], int]
 """The accepted tokens, and the one that follows."""
 
-MOST_IN_FULL = 300
-"""Most tokens of one draw that are all run."""
-
 _ALIKE = 1e-9
 """Largest difference of probabilities that are taken to be equal."""
 
 
 class _NotATokenError(SpecOracleError):
-    """What was left open is no token at the end of an emission."""
+    """What was left open is no token at the end of what is emitted."""
 
 
 def law_after(
@@ -48,7 +46,7 @@ def law_after(
     The code sees fresh copies of its inputs in every branch. Where it draws one of many tokens and looks at
     it, few are run, and the others `assumed` to come out as these; ``in_full`` runs all. Errors as
     `enumerate_calls`, `ContractError` for what is no emission, `SubjectRaisedError` when the code raises
-    while its random numbers are followed.
+    while its random numbers are traced.
     """
     inputs = [Handed(code, array) for array in contract_arguments(drafts)]
 
@@ -70,8 +68,8 @@ def law_after(
             _require_alike(branches, emissions)
         except _NotATokenError as error:
             most = max(len(stand.values) for branch in branches for stand in branch.stands)
-            if most > MOST_IN_FULL:
-                raise TooManyBranchesError(f"{error}: {most} of them") from None
+            if most > effort.FULL_VOCABULARY:
+                raise TooManyBranchesError(f"{error} ({most:,} tokens)") from None
             return law_after(
                 code, drafts, request, max_branches=max_branches, max_seconds=max_seconds, in_full=True
             )
@@ -127,7 +125,7 @@ def _require_alike(branches: Sequence[Branch[Any]], emissions: Sequence[Emission
             if any(
                 abs(first.get(key, 0.0) - law.get(key, 0.0)) > _ALIKE for key in first.keys() | law.keys()
             ):
-                raise _NotATokenError("what one token leads to is not what others lead to")
+                raise _NotATokenError("another sampled token leads to something else")
 
 
 def _add(leaves: Leaves, branch: Branch[Any], emission: Emission) -> None:

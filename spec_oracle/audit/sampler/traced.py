@@ -1,111 +1,65 @@
-"""Exact laws of plain functions, by interception of their randomness, each confirmed by plain draws."""
+"""Exact laws of samplers by tracing their random numbers, confirmed by uninstrumented samples."""
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeAlias
+from functools import cache, partial
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+import verifiers
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sample, Sampler, draft_table
-from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError, Status
+from spec_oracle.audit.laws import judge_laws
+from spec_oracle.audit.results import CheckResult, Findings, How, Law, NoEvidenceError, Status, passed
 from spec_oracle.audit.sampler.after_draft import law_after
-from spec_oracle.audit.sampler.identified import identified
-from spec_oracle.audit.verifier.joint import judged
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampling import confirm
 from spec_oracle.contracts import SamplerCode, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
-from spec_oracle.exact.conditional import ConditionalLaw
+from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from spec_oracle.exact.interception import NotTracedError
-from spec_oracle.statistics import (
-    EProcess,
-    draws_needed_by_joint_e_process,
-    goodness_of_fit_by_e_process,
-)
 from spec_oracle.toy import Instance
-from verifiers import Drafting
+from verifiers import Drafting, ModelBound, StatefulVerifier, drafting_of
 
 Known: TypeAlias = dict[bytes, ConditionalLaw]
-"""Laws of the emission after one draft, by the bytes of the arrays that the function is handed."""
+"""Laws of what is emitted after one draft, by the bytes of the arrays that the sampler is given."""
 
-CONFIRMING_TV = 0.02
-"""Total variation between code that is watched and code that is not, which plain draws should find."""
-
-CONFIRMING_SHARE = 0.05
-"""Share of the budget that these draws may take."""
-
-_PILOT = 1000
+_FEW = 8
 
 
-def intercepted(code: SamplerCode, facts: Facts, context: Context, alpha: float, num_paths: int) -> Findings:
-    """Follow the function's random numbers on every instance, then compare with plain draws.
+def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResult:
+    """Trace the sampler's random numbers on every instance, then compare with uninstrumented samples.
 
-    Raises `NoEvidenceError` where the law would not be exact, where the code raises while it is followed, and
-    where plain draws contradict what was found.
+    Raises `NoEvidenceError` where the law would not be exact, where the code raises while it is traced, and
+    where samples contradict what was found.
     """
+    code, known = subject.code, Known()
     end = time.process_time() + context.budget
-    known: Known = {}
-    law_of = partial(intercepted_law, code, known=known, end=end)
+    law_of = partial(traced_law, code, known=known, end=end)
     try:
-        findings = judged(law_of, context.toys(num_paths), facts, "intercepted")
+        found = judge_laws(law_of, context.toys(subject.num_paths), subject.facts, "traced")
     except NotTracedError as error:
-        raise NoEvidenceError(f"interception failed: {error}") from None
+        raise NoEvidenceError(f"could not trace the random numbers, sampled instead: {error}") from None
     except SubjectRaisedError as error:
-        raise NoEvidenceError(f"interception failed: followed, it {error}") from None
+        raise NoEvidenceError(f"could not trace the random numbers, sampled instead: it {error}") from None
+    findings = found.findings or Findings()
     if not findings.laws:
-        return findings
-    if findings.joint.status is Status.PASSED and facts.rule_at is None:
-        findings = _identified(code, findings, facts, known)
-    confirmed = confirm(code, findings.laws, alpha, context.seed, CONFIRMING_SHARE * context.budget)
-    unlimited = partial(intercepted_law, code, known=known)  # whoever asks for more laws limits the time
-    return replace(findings, law_of=unlimited, scope=(*findings.scope, confirmed))
-
-
-def _identified(code: SamplerCode, findings: Findings, facts: Facts, known: Known) -> Findings:
-    """Add the built-in rule with the same law after every draft, if there is one."""
-    laws = [(law.instance, laws_after(code, law.instance, known)) for law in findings.laws.values()]
-    rule = identified(laws, Drafting.INDEPENDENT, facts.tolerance)
-    if rule is None:
-        return findings
-    drafts = sum(len(by_row) for _, by_row in laws)
-    detail = f"law of the emission as that of {rule!r} after each of {drafts} drafts"
-    return replace(findings, rule=rule, length=CheckResult("length", Status.PASSED, detail))
-
-
-def confirm(
-    code: SamplerCode, laws: Mapping[str, Any], alpha: float, seed: int, seconds: float = math.inf
-) -> str:
-    """Compare plain draws on every instance with its intercepted law; return what that could have found.
-
-    Code may behave otherwise when its random numbers are followed. Each instance is drawn by one call, since
-    calls may depend on each other, which is another check's question; one e-process judges them all. Raises
-    `NoEvidenceError` when it contradicts a law.
-    """
-    expected = [law.extended().reshape(-1) for law in laws.values()]
-    samples = [Sample.of(law.instance) for law in laws.values()]
-    sampler = Sampler(code, seed)
-    needed = draws_needed_by_joint_e_process(CONFIRMING_TV, expected, alpha=alpha)
-    count = sampler.most_within(seconds / len(samples), samples[0].instance, start=_PILOT, most=needed)
-    process = EProcess.against(expected)
-    for number, sample in enumerate(samples):
-        process = process.observe(sampler.draw(sample, count), number)
-    fit = goodness_of_fit_by_e_process(process, alpha=alpha)
-    if not fit.passed:
-        worst = list(laws)[int(process.log_e_by_sample.argmax())]
-        raise NoEvidenceError(
-            f"plain draws contradict the law that was followed on instance {worst!r}, {fit}"
-        )
-    return (
-        f"confirmed by {process.draws} plain draws on all of these, which would have found a total "
-        f"variation of {fit.smallest_detectable_tv:.2g}"
+        return found
+    if found.status is Status.PASSED and subject.facts.rule_at is None:
+        findings = _with_rule(code, findings, subject.facts.tolerance, known)
+    confirmed = confirmed_by_samples(
+        code, findings.laws, rate, context.seed, effort.CONFIRMING_SHARE * context.budget
     )
+    # Whoever needs more laws limits the time.
+    findings = replace(findings, law_of=partial(traced_law, code, known=known))
+    return replace(found, scope=(*found.scope, confirmed), findings=findings)
 
 
-def intercepted_law(
+def traced_law(
     code: SamplerCode,
     instance: Instance,
     known: Known | None = None,
@@ -113,20 +67,22 @@ def intercepted_law(
     end: float = math.inf,
     exact: bool = False,
 ) -> EmissionLaw:
-    """Return the exact emission law of a plain function on ``instance``, in float64.
+    """Return the exact emission law of a sampler on ``instance``, in float64.
 
-    The function is run on one draft at a time, once per outcome of its random decisions. Laws found in
+    The sampler is run on one draft at a time, once per outcome of its random decisions. Laws found in
     ``known`` are not computed again, new ones are entered: instances that differ in one row, as in the search
     for a small counterexample, share most of them. ``end`` is when `time.process_time` says that it takes too
     long. Raises `NotTracedError` where the law would not be exact, `ContractError` for what is no emission,
-    `SubjectRaisedError` when the function raises.
+    `SubjectRaisedError` when the sampler raises.
     """
     del exact  # foreign code computes in floats
     floats = instance.floats
-    probability = draft_table(floats).law.probability
-    masses = [np.zeros(floats.vocab_size**length) for length in range(1, floats.draft_length + 2)]
+    vocab, probability = floats.vocab_size, draft_table(floats).law.probability
+    masses = [np.zeros(vocab**length) for length in range(1, floats.draft_length + 2)]
     for row, law in laws_after(code, floats, {} if known is None else known, end).items():
-        _add_law(masses, law, probability[row])
+        for prefix, mass in law.leaves.items():
+            index = np.ravel_multi_index(prefix, (vocab,) * len(prefix)) if prefix else 0
+            masses[len(prefix)].reshape(-1, vocab)[index] += mass * probability[row]
     return EmissionLaw(floats, tuple(masses))
 
 
@@ -148,9 +104,69 @@ def laws_after(
     return found
 
 
-def _add_law(masses: list[NDArray[np.float64]], law: ConditionalLaw, probability: float) -> None:
-    """Add the law of the emission after one draft, whose probability is given, to the masses."""
-    vocab = len(masses[0])
-    for prefix, mass in law.leaves.items():
-        index = np.ravel_multi_index(prefix, (vocab,) * len(prefix)) if prefix else 0
-        masses[len(prefix)].reshape(-1, vocab)[index] += mass * probability
+def _with_rule(code: SamplerCode, findings: Findings, tolerance: float, known: Known) -> Findings:
+    """Add the built-in rule with the same law after every draft, if there is one.
+
+    Losslessness does not fix what is emitted after one draft; a rule does. Where code and rule agree after
+    every draft of the instances, the rule says what to expect after any other draft.
+    """
+    laws = [(law.instance, laws_after(code, law.instance, known)) for law in findings.laws.values()]
+    rule = identified(laws, Drafting.INDEPENDENT, tolerance)
+    if rule is None:
+        return findings
+    drafts = sum(len(by_row) for _, by_row in laws)
+    detail = f"what is emitted is distributed as by {rule!r} after each of {drafts} drafts"
+    return replace(findings, rule=rule, length=passed(detail, how=How.PROVEN))
+
+
+def identified(
+    laws: Iterable[tuple[Instance, Mapping[int, ConditionalLaw]]], drafting: Drafting, tolerance: float
+) -> str | None:
+    """Return the first rule with the same law after every draft, None where there is none.
+
+    ``laws`` by instance: the law after each draft by its row in the instance's `draft_table`. Rules are the
+    built-in verifiers that want drafts drawn so, and whose calls do not depend on each other.
+    """
+    candidates = [name for name in verifiers.names() if drafting_of(verifiers.get(name)) is drafting]
+    bound = StatefulVerifier | ModelBound
+    candidates = [name for name in candidates if not isinstance(verifiers.get(name), bound)]
+    for instance, found in laws:
+        rows = list(found)
+        for some in (rows[:_FEW], rows[_FEW:]):  # most rules differ soon
+            candidates = [name for name in candidates if _fits(name, instance, found, some, tolerance)]
+    return candidates[0] if candidates else None
+
+
+def _fits(
+    name: str, instance: Instance, found: Mapping[int, ConditionalLaw], rows: list[int], tolerance: float
+) -> bool:
+    """Whether a rule has the laws that were found after the drafts of some rows."""
+    if not rows:
+        return True
+    drafts = draft_table(instance, drafting_of(verifiers.get(name))).drafts(np.array(rows))
+    expected = conditional_laws(verifiers.get(name), drafts)
+    return all(found[row].distance(law) <= tolerance for row, law in zip(rows, expected, strict=True))
+
+
+def confirmed_by_samples(
+    code: SamplerCode, laws: Mapping[str, Law], rate: float, seed: int, seconds: float = math.inf
+) -> str:
+    """Compare samples on every instance with its traced law; see `spec_oracle.audit.sampling.confirm`.
+
+    Each instance is sampled by one call, since calls may depend on each other: that is another check's.
+    """
+    sampler = Sampler(code, seed, "sampler/joint/confirmation")
+    samples = {f"instance {name!r}": sampler.on(law.instance) for name, law in laws.items()}
+    for sample, law in zip(samples.values(), laws.values(), strict=True):
+        sample.law = law.extended().reshape(-1)
+    first = next(iter(laws.values())).instance
+
+    @cache
+    def size(needed: int) -> int:
+        share = seconds / len(samples)
+        return sampler.most_within(share, first, start=effort.CONFIRMING_PILOT, most=needed)
+
+    def draw(sample: Sample, needed: int) -> None:
+        sample.draw(size(needed))
+
+    return confirm(samples, draw, rate=rate, tv=effort.CONFIRMING_TV)

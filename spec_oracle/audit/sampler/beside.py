@@ -1,0 +1,285 @@
+"""Code that takes its randomness as an argument, row by row beside a reference rule under the same.
+
+Total variation is at most the chance that two coupled results differ. Where both emit the same in all of n
+independent rows, that chance is at most -log(miss) / n; if it is more, such rows come with probability
+``miss``. Sampling alone would need n squared. Where rows differ, that is no defect yet, since the code may
+use its random numbers in another way; but if its law is the target's too, a completion is as often the code's
+alone as the rule's alone, and sign tests on these rows show whether it is (McNemar's, exact).
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from spec_oracle.adapters.samplers import KeyedEngine, RacedEngine
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.draws import extended_cells, sampled_drafts
+from spec_oracle.audit.facts import Facts
+from spec_oracle.audit.panel import main_instances, scope_of
+from spec_oracle.audit.results import (
+    CheckResult,
+    Findings,
+    How,
+    NoEvidenceError,
+    Pair,
+    Status,
+    inconclusive,
+    never_happened,
+    passed,
+)
+from spec_oracle.audit.sampler.pace import affordable
+from spec_oracle.audit.sampler.reference import (
+    DISTANCE,
+    RULES,
+    Keyed,
+    by_keys,
+    by_noise,
+    by_uniforms,
+    difference_at_breakpoints,
+)
+from spec_oracle.contracts import (
+    ContractError,
+    Emissions,
+    SamplerCode,
+    SubjectRaisedError,
+    checked_emissions,
+    contract_arguments,
+    raising,
+)
+from spec_oracle.contracts.calls import to_library
+from spec_oracle.statistics import DEFAULT_MISS, split
+from spec_oracle.toy import Instance
+from verifiers import Drafts
+
+
+def by_same_uniforms(code: SamplerCode, facts: Facts, context: Context, rate: float) -> CheckResult:
+    """Compare code that takes uniforms with a rule: the declared one, or one that fits.
+
+    Raises `NoEvidenceError` where none does.
+    """
+    toys = context.toys(1)
+    first = next(iter(toys.values()))
+    declared = None if facts.rule_at is None else facts.rule_at(first.draft_length)
+    rule = declared if declared in RULES else fitting_rule(code, first, context)
+    if rule is None:
+        raise NoEvidenceError("it uses its uniforms otherwise than the reference rules; sampled instead")
+    pair = pair_by_uniforms(code, rule)
+    found = compared(pair, context, rate)
+    if found.status is not Status.PASSED or found.findings is None:
+        return found
+    rng = context.stream("sampler/joint/breakpoints")
+    differences = (difference_at_breakpoints(code, rule, toys[name], rng) for name in main_instances(toys))
+    difference = next(filter(None, differences), "")
+    if difference:
+        return replace(found, status=Status.INCONCLUSIVE, detail=f"{found.detail}; but {difference}")
+    detail = f"{found.detail}; accept thresholds agree to {DISTANCE}"
+    return replace(found, detail=detail, findings=replace(found.findings, pair=pair))
+
+
+def by_same_noise(engine: RacedEngine, context: Context, rate: float) -> CheckResult:
+    """Compare an engine with the token rule; raises `NoEvidenceError` where that decides nothing."""
+    found = compared(pair_by_noise(engine), context, rate)
+    if found.status is Status.INCONCLUSIVE:
+        raise NoEvidenceError(found.detail)
+    return found
+
+
+def pair_by_uniforms(code: SamplerCode, rule: str) -> Pair:
+    """Return the pair of code that takes its uniforms and a rule of `RULES`."""
+
+    def pair(drafts: Drafts, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
+        uniforms = rng.random((drafts.batch, drafts.draft_length + 1))
+        return code(drafts, uniforms), by_uniforms(rule, drafts, uniforms)
+
+    return pair
+
+
+def pair_by_noise(engine: RacedEngine) -> Pair:
+    """Return the pair of an engine and the token rule, by the same accept uniforms and exponential noise."""
+
+    def pair(drafts: Drafts, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
+        uniforms = rng.random((drafts.batch, drafts.draft_length))
+        times = rng.standard_exponential((drafts.batch, drafts.vocab_size))
+        expected = by_noise("token", drafts, uniforms, lambda _: times, reads_draft=engine.reads_draft)
+        return _called(engine.with_noise, drafts, uniforms, times), expected
+
+    return pair
+
+
+def pair_by_keys(engine: KeyedEngine) -> Pair:
+    """Return the pair of an engine and its rule, decided by the same hashes."""
+    by_engine, by_rule = called_by_keys(engine), by_keys(engine)
+
+    def pair(drafts: Drafts, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
+        seeds = rng.integers(2**62, size=drafts.batch)
+        start = np.zeros_like(seeds)
+        return by_engine(drafts, seeds, start), by_rule(drafts, seeds, start)
+
+    return pair
+
+
+def called_by_keys(engine: KeyedEngine) -> Keyed:
+    """Return the engine's own verification by seeds and positions."""
+    return lambda drafts, seeds, positions: _called(engine.with_seeds, drafts, seeds, positions)
+
+
+def _called(call: Callable[..., Any], drafts: Drafts, *noise: NDArray[Any]) -> Emissions:
+    """Verify numpy drafts of one path by torch code that takes its noise; errors as `SamplerCode`."""
+    given = (*contract_arguments(drafts), *noise)
+    with raising():
+        returned = call(*(to_library(np.ascontiguousarray(array), "torch") for array in given))
+    return checked_emissions(returned, drafts)
+
+
+def fitting_rule(code: SamplerCode, instance: Instance, context: Context) -> str | None:
+    """Return the first of `RULES` that agrees with the code in a few rows, if one does."""
+    for name in RULES:
+        rows = PairedRows(instance)
+        rows.add(pair_by_uniforms(code, name), effort.PAIRED_BATCH, context.stream("sampler/joint/fit"))
+        if not rows.differing:
+            return name
+    return None
+
+
+@dataclass
+class PairedRows:
+    """What was seen on one instance.
+
+    ``alone`` [2, cells] counts completions of the code and of the rule where they differ.
+    """
+
+    instance: Instance
+    rows: int = field(default=0, init=False)
+    differing: int = field(default=0, init=False)
+    seconds: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.instance = self.instance.floats
+        width = self.instance.draft_length + 1
+        self.alone = np.zeros((2, self.instance.vocab_size**width), dtype=np.int64)
+        self.lengths = np.zeros(width, dtype=np.int64)
+
+    def add(self, pair: Pair, count: int, rng: np.random.Generator) -> None:
+        """Verify ``count`` more rows by both."""
+        drafts = sampled_drafts(self.instance, count, rng)
+        started = time.perf_counter()
+        code, rule = pair(drafts, rng)
+        self.seconds += time.perf_counter() - started
+        # One seed for both, so that equal emissions are continued to equal completions.
+        seed = int(rng.integers(2**62))
+        cells = [
+            extended_cells(self.instance, e.tokens, e.lengths, np.random.default_rng(seed))
+            for e in (code, rule)
+        ]
+        self.rows += count
+        self.differing += int((code.tokens != rule.tokens).any(axis=1).sum())
+        self.lengths += np.bincount(code.lengths - 1, minlength=len(self.lengths))
+        apart = cells[0] != cells[1]
+        self.alone += [np.bincount(some[apart], minlength=self.alone.shape[1]) for some in cells]
+
+    @property
+    def largest_possible_tv(self) -> float:
+        """Clopper-Pearson bound of the chance that completions differ, so of the distance."""
+        apart, sure = int(self.alone[0].sum()), 1 - DEFAULT_MISS
+        return float(stats.beta.ppf(sure, apart + 1, self.rows - apart)) if apart < self.rows else 1.0
+
+    @property
+    def p_value(self) -> float:
+        """Smallest p-value of the sign tests, times their number; for equal laws seldom small.
+
+        One test for every beginning of a completion: defects of few tokens show in few cells.
+        """
+        vocab, width = self.instance.vocab_size, self.instance.draft_length + 1
+        begun = [self.alone.reshape(2, vocab**n, -1).sum(axis=2) for n in range(1, width + 1)]
+        code, rule = np.concatenate(begun, axis=1)
+        tests = [stats.binomtest(int(a), int(a + b)).pvalue for a, b in zip(code, rule, strict=True) if a + b]
+        return float(min([1.0, *(pvalue * len(code) for pvalue in tests)]))
+
+
+def compared(pair: Pair, context: Context, alpha: float) -> CheckResult:
+    """Compare rows on every instance, most of them on the main ones, within the budget."""
+    instances, rng = context.toys(1), context.stream("sampler/joint/rows")
+    samples = {name: PairedRows(instance) for name, instance in instances.items()}
+    main = main_instances(instances)
+    rate = split(alpha, 2 * len(instances))
+    for sample in samples.values():
+        sample.add(pair, effort.PAIRED_PILOT, rng)
+    spent = sum(sample.seconds for sample in samples.values())
+    pace = effort.PAIRED_PILOT * len(samples) / max(spent, 1e-9)
+    payable = int(min(max(0.0, context.budget - spent) * pace / len(main), 1e6))
+    # The first rows only settle how many there will be; what is tested are fresh ones.
+    agree = not any(sample.differing for sample in samples.values())
+    count = min(rows_needed(effort.SAMPLER_TV), payable) if agree else payable
+    for name in main:
+        samples[name] = PairedRows(instances[name])
+        while samples[name].rows < count:
+            samples[name].add(pair, min(effort.PAIRED_BATCH, count - samples[name].rows), rng)
+    return _judged(samples, max(samples[name].largest_possible_tv for name in main), rate, pace)
+
+
+def _judged(samples: Mapping[str, PairedRows], tv: float, rate: float, pace: float) -> CheckResult:
+    """Say what the rows come to: a total variation above ``tv`` is excluded."""
+    rows = sum(sample.rows for sample in samples.values())
+    differing = sum(sample.differing for sample in samples.values())
+    missing = never_happened(sample.lengths for sample in samples.values())
+    name = min(samples, key=lambda key: samples[key].p_value)
+    status, p_value = Status.INCONCLUSIVE, samples[name].p_value
+    apart = f"{differing:,} of {rows:,} rows differ from the rule's under the same random numbers"
+    if p_value <= rate:
+        status = Status.FAILED
+        detail = f"instance {name!r}: {apart}, in one direction more often than chance allows"
+    elif tv > effort.SAMPLER_TV:
+        detail = (
+            f"{apart}: a total variation of {tv:.2g} is possible, {effort.SAMPLER_TV} must be excluded; "
+            f"{pace:.0f} rows a second, raise --budget"
+        )
+    elif missing:
+        detail = f"in {rows:,} rows it {missing}"
+    else:
+        status = Status.PASSED
+        detail = (
+            f"{rows - differing:,} of {rows:,} rows as the rule's under the same random numbers; "
+            f"a total variation of {tv:.2g} would show with power {1 - DEFAULT_MISS}"
+        )
+    if differing or not rows:
+        length = inconclusive(apart, draws=rows)
+    else:
+        what = f"accepted length as the rule's in all of {rows:,} rows"
+        length = passed(what, alpha=rate, draws=rows, how=How.REPLAYED)
+    instances = {key: sample.instance for key, sample in samples.items()}
+    scope = scope_of(f"{rows:,} rows beside a reference rule", instances.values())
+    # Rows are too few for a mean number of tokens: no laws.
+    findings = Findings(smallest_detectable_tv=tv, instances=instances, length=length)
+    scopes = (scope, f"sign tests: p-value {p_value:.1e}")
+    return CheckResult("", status, detail, rate, rows, how=How.REPLAYED, scope=scopes, findings=findings)
+
+
+def rows_needed(total_variation: float) -> int:
+    """Return how many rows exclude a total variation with power 1 - `DEFAULT_MISS`, if all are alike."""
+    return int(np.ceil(-np.log(DEFAULT_MISS) / total_variation))
+
+
+def beside_rule(
+    alike: CheckResult, subject: Any, context: Context, calls: Iterable[Drafts]
+) -> CheckResult | None:
+    """Return a check as passed if the rows of these calls, made one after the other, are all as a rule's.
+
+    They depend on their own drafts and random numbers alone then, as the rule's do. It is None, too, where
+    `joint` has found no rule, or the budget is too short. ``alike`` says how many rows, and of what calls.
+    """
+    pair, rng = context.findings.pair, context.stream("sampler/beside rule")
+    if pair is None or alike.draws > affordable(subject, context):
+        return None
+    with suppress(ContractError, SubjectRaisedError):
+        both = (pair(drafts, rng) for drafts in calls)
+        if all(np.array_equal(code.tokens, rule.tokens) for code, rule in both):
+            detail = f"{alike.draws:,} rows of {alike.detail}: as a rule's with the same random numbers"
+            return replace(alike, detail=detail, how=How.REPLAYED)
+    return None

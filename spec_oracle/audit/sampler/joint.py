@@ -1,0 +1,37 @@
+"""The check `joint` of samplers: the ways to find the distribution of one call, best first."""
+
+from functools import partial
+
+from spec_oracle.audit.context import Context, first_that_works
+from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.sampler.beside import by_same_noise, by_same_uniforms, compared, pair_by_keys
+from spec_oracle.audit.sampler.integrated import integrated
+from spec_oracle.audit.sampler.sampled import sampled
+from spec_oracle.audit.sampler.subject import Keys, Noise, SamplerSubject, Uniforms
+from spec_oracle.audit.sampler.traced import traced
+
+
+def joint(subject: SamplerSubject, context: Context) -> CheckResult:
+    """Find the law of one call in the best way that works, by what hands the sampler its randomness.
+
+    A way that may decide has a part of the rate: all of it if those before it have decided nothing by chance.
+    """
+    rate, facts, source = context.rate, subject.facts, subject.randomness
+    if isinstance(source, Keys):
+        ways = [partial(compared, pair_by_keys(source.engine), context, rate)]
+    elif isinstance(source, Noise):
+        ways = [
+            partial(by_same_noise, source.engine, context, rate / 2),
+            partial(sampled, subject, context, rate / 2),
+        ]
+    elif isinstance(source, Uniforms):
+        ways = [
+            partial(integrated, source.code, facts, context, rate / 3),
+            partial(by_same_uniforms, source.code, facts, context, rate / 3),
+            partial(sampled, subject, context, rate),
+        ]
+    elif subject.traceable:
+        ways = [partial(traced, subject, context, rate), partial(sampled, subject, context, rate)]
+    else:
+        ways = [partial(sampled, subject, context, rate)]
+    return first_that_works(ways)

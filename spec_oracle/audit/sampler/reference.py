@@ -1,0 +1,174 @@
+"""Reference rules under given randomness: accept uniforms, exponential noise, or hashes of keys.
+
+The built-in verifiers draw the accepted length as one categorical decision, which is the same law from other
+random numbers. Samplers usually compare one accept uniform with each draft, and draw the next token by
+inversion, or as the winner of a race (the largest ratio of weight and exponential noise). Under the same
+random numbers they can be compared with these functions row by row.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.adapters.samplers import KeyedEngine
+from spec_oracle.adapters.samplers.keyed_noise import murmur_uniform, philox_uniform
+from spec_oracle.audit import effort
+from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.contracts import Emissions, SamplerCode, checked_emissions, contract_arguments
+from spec_oracle.exact.replay import LARGEST_UNIFORM
+from spec_oracle.toy import Instance
+from verifiers import Drafts
+from verifiers.parts.block_path import block_weights, stop_chances
+from verifiers.parts.residual import acceptance_ratios, residual
+from verifiers.sampling import invert_cdf
+
+Array: TypeAlias = NDArray[Any]
+Emission: TypeAlias = tuple[Array, Array]
+Keyed: TypeAlias = Callable[[Drafts, NDArray[np.int64], NDArray[np.int64]], Emissions]
+"""Verifies drafts of requests with these seeds, [B], whose completions have so many tokens by now, [B]."""
+
+DISTANCE = 1e-5
+"""How far from a breakpoint code is called: beyond what float32 rounds a threshold by."""
+
+_BISECTIONS = 40
+
+
+def by_uniforms(rule: str, drafts: Drafts, uniforms: Array) -> Emissions:
+    """Verify drafts of one path by a rule of `RULES`.
+
+    ``uniforms`` [B, L+1]: L accept uniforms, and one that draws the next token.
+    """
+    tokens, draft, target = contract_arguments(drafts)
+    tau, scale = _STOPS[rule](tokens, draft, target, uniforms[:, :-1])
+    following = invert_cdf(weights_after(draft, target, tau, scale), uniforms[:, -1])
+    return checked_emissions(assembled(tokens, tau, following), drafts)
+
+
+def by_noise(
+    rule: str, drafts: Drafts, uniforms: Array, times_at: Callable[[Array], Array], *, reads_draft: bool
+) -> Emissions:
+    """Verify drafts of one path by a rule of `RULES`, the next token by a race.
+
+    Accept uniforms [B, L]; ``times_at(tau)`` are standard exponential times [B, V]. Code that is not given
+    the draft's rows takes the draft for certain.
+    """
+    tokens, rows, target = contract_arguments(drafts)
+    draft = rows if reads_draft else np.eye(drafts.vocab_size)[tokens]
+    tau, scale = _STOPS[rule](tokens, draft, target, uniforms)
+    speeds = weights_after(draft, target, tau, scale) / times_at(tau)
+    return checked_emissions(assembled(tokens, tau, speeds.argmax(axis=1)), drafts)
+
+
+def by_keys(engine: KeyedEngine) -> Keyed:
+    """Return the rule of an engine: Philox's uniforms at the drafts' positions, then a race at the stop's."""
+    rule = "block" if engine.block else "token"
+
+    def verify(drafts: Drafts, seeds: NDArray[np.int64], positions: NDArray[np.int64]) -> Emissions:
+        places = positions[:, None] + np.arange(drafts.draft_length)
+        uniforms = philox_uniform(seeds[:, None], places).astype(np.float64)
+        vocab = np.arange(drafts.vocab_size)
+
+        def times_at(tau: NDArray[np.int64]) -> NDArray[np.float64]:
+            return -np.log1p(-murmur_uniform(seeds[:, None], (positions + tau)[:, None], vocab))
+
+        return by_noise(rule, drafts, uniforms, times_at, reads_draft=engine.reads_draft)
+
+    return verify
+
+
+def _token_stop(tokens: Array, draft: Array, target: Array, uniforms: Array) -> tuple[Array, Array]:
+    """Accept x_i when u_i < p/q, up to the first failure.
+
+    tokens int [B, L], draft [B, L, V], target [B, L+1, V], uniforms [B, L]; returns the accepted length [B],
+    and the scale of the target's row that follows [B].
+    """
+    passed = uniforms < acceptance_ratios(target, draft, tokens)
+    tau = np.cumprod(passed, axis=1).sum(axis=1)
+    return tau, np.ones(len(tau))
+
+
+def _block_stop(tokens: Array, draft: Array, target: Array, uniforms: Array) -> tuple[Array, Array]:
+    """Succeed with chance h_i at every draft; the last success is the accepted length. Arrays as above."""
+    weights = block_weights(target, draft, tokens)
+    passed = uniforms < stop_chances(target, draft, weights)[:, 1:]
+    tau = (passed * np.arange(1, passed.shape[1] + 1)).max(axis=1)
+    return tau, weights[np.arange(len(tau)), tau]
+
+
+_STOPS = {"token": _token_stop, "block": _block_stop}
+RULES = tuple(_STOPS)
+"""The rules that can be decided so: the built-in verifiers with the same law."""
+
+
+def weights_after(draft: Array, target: Array, tau: Array, scale: Array) -> Array:
+    """Return the weights [B, V] of the token after ``tau`` accepted ones: (scale p - q)+, or p at the end."""
+    row, length = np.arange(len(tau)), draft.shape[1]
+    left = residual(scale[:, None] * target[row, tau], draft[row, np.minimum(tau, length - 1)])
+    return np.where((tau == length)[:, None], target[row, tau], left)
+
+
+def assembled(tokens: Array, tau: Array, following: Array) -> Emission:
+    """Return the emission that accepts ``tau`` [B] drafted tokens and adds the ``following`` one [B]."""
+    position = np.arange(tokens.shape[1] + 1)
+    padded = np.concatenate([tokens, tokens[:, :1]], axis=1)
+    added = np.where(position == tau[:, None], following[:, None], -1)
+    return np.where(position < tau[:, None], padded, added), tau
+
+
+def breakpoint_rows(
+    rule: str, instance: Instance, count: int, rng: np.random.Generator
+) -> tuple[Drafts, NDArray[np.float64]]:
+    """Return up to ``2 * count`` requests, and uniforms [B, L+1] right beside a breakpoint of a rule.
+
+    Random uniforms meet a threshold that is wrong by 5e-4 once in two thousand rows. Here the rule, which is
+    fast, is searched for the place where its emission changes along one uniform: drafts and uniforms are
+    random but for one coordinate, which moves to a change of the emission on the way to the farther end of
+    (0, 1). Code under test, which may be slow, is called right below and right above.
+    """
+    width = instance.draft_length + 1
+    drafts, uniforms = sampled_drafts(instance.floats, count, rng), rng.random((count, width))
+    row, axis = np.arange(count), np.arange(count) % width
+
+    def moved(to: NDArray[np.float64]) -> NDArray[np.float64]:
+        points = uniforms.copy()
+        points[row, axis] = to
+        return points
+
+    here = by_uniforms(rule, drafts, uniforms).tokens
+
+    def same(at: NDArray[np.float64]) -> NDArray[np.bool_]:
+        agree: NDArray[np.bool_] = (by_uniforms(rule, drafts, moved(at)).tokens == here).all(axis=1)
+        return agree
+
+    inside = uniforms[row, axis]
+    outside = np.where(inside < 0.5, LARGEST_UNIFORM, 0.0)
+    changes = ~same(outside)
+    for _ in range(_BISECTIONS):
+        middle = (inside + outside) / 2
+        stays = same(middle)
+        inside, outside = np.where(stays, middle, inside), np.where(stays, outside, middle)
+    sides = [moved(np.clip(inside + step, 0, LARGEST_UNIFORM))[changes] for step in (-DISTANCE, DISTANCE)]
+    arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
+    twice = Drafts(*(np.concatenate([array[changes]] * 2) for array in arrays))
+    return twice, np.concatenate(sides)
+
+
+def difference_at_breakpoints(
+    code: SamplerCode, rule: str, instance: Instance, rng: np.random.Generator
+) -> str:
+    """Say where the code and a rule differ beside a breakpoint of the rule; "" if nowhere."""
+    drafts, uniforms = breakpoint_rows(rule, instance, effort.PAIRED_BREAKPOINTS, rng)
+    found, expected = code(drafts, uniforms), by_uniforms(rule, drafts, uniforms)
+    wrong = np.flatnonzero((found.tokens != expected.tokens).any(axis=1))
+    if not len(wrong):
+        return ""
+    first = wrong[0]
+    given = ", ".join(f"{u:.6f}" for u in uniforms[first])
+    ours, theirs = ([int(t) for t in e.tokens[first] if t >= 0] for e in (found, expected))
+    return (
+        f"{len(wrong)} of {len(uniforms)} rows differ at {DISTANCE} from a breakpoint of {rule!r}: "
+        f"with uniforms ({given}) after draft {drafts.tokens[first, 0].tolist()} it emits {ours}, "
+        f"the rule {theirs}"
+    )
