@@ -1,0 +1,27 @@
+"""The check `joint`: the first tokens that an engine generates are distributed as by target-only decoding.
+
+Completions of two tokens hold what one call can do wrong: an accepted draft, a correction, a bonus token. The
+exact distribution of whole generations is traced where it can be, and samples confirm it; else it is sampled.
+"""
+
+from functools import partial
+
+from spec_oracle.audit.context import Context, first_that_works
+from spec_oracle.audit.engine.sampled import sampled_first_tokens
+from spec_oracle.audit.engine.subject import EngineSubject
+from spec_oracle.audit.engine.traced import traced_first_tokens
+from spec_oracle.audit.results import CheckResult
+
+
+def joint(subject: EngineSubject, context: Context) -> CheckResult:
+    """Judge the first tokens after every prompt, in the best way that works.
+
+    Only samples may decide by chance, so that theirs is the whole rate.
+    """
+    cases = subject.cases(context)
+    return first_that_works(
+        [
+            partial(traced_first_tokens, cases, subject.facts, context),
+            partial(sampled_first_tokens, cases, context),
+        ]
+    )
