@@ -9,7 +9,14 @@ import numpy as np
 
 from spec_oracle.audit import effort, streams
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError, Status, inconclusive
+from spec_oracle.audit.results import (
+    UNTRIED,
+    CheckResult,
+    Findings,
+    NoEvidenceError,
+    Status,
+    inconclusive,
+)
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.statistics import DEFAULT_ALPHA, split
 from spec_oracle.toy import Instance
@@ -60,7 +67,8 @@ class Context:
 
     def has_not_passed(self, check: str) -> bool:
         """Whether an earlier check ran, and did not pass."""
-        return check in self.results and self.results[check].status is not Status.PASSED
+        result = self.results.get(check)
+        return result is not None and result.status not in (Status.PASSED, *UNTRIED)
 
     def toys(self, num_paths: int) -> Mapping[str, Instance]:
         """Return the instances on which the law of one call is found."""
