@@ -10,7 +10,7 @@ from typing import Any
 
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Counterexample, TextCounterexample
-from spec_oracle.audit.results import Findings, Law
+from spec_oracle.audit.results import CheckResult, Findings, Law, WrongCompletion
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance

@@ -1,4 +1,4 @@
-"""The plain contract: how code that knows nothing of this project is called, and what it must return.
+"""The sampler contract: how code that knows nothing of this project is called, and what it must return.
 
     verify(draft_tokens, draft_probs, target_probs, generator) -> (tokens, num_accepted)
 

@@ -1,4 +1,4 @@
-"""Calling code of the plain contract on numpy drafts, in its own array library and number type."""
+"""Calling samplers on numpy drafts, in their own array library and number type."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ NO_OPTIONS: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class SamplerCode:
-    """A function of the plain contract, the library ``array`` whose arrays it takes, and the form of these.
+    """A function of the sampler contract, the library ``array`` whose arrays it takes, and the form of these.
 
     ``dtype`` is the type of the rows, ``ids`` that of the drafted tokens, ``layout`` one of `LAYOUTS`.
     """
@@ -39,7 +39,7 @@ class SamplerCode:
         """Verify numpy drafts; ``randomness`` is a generator, or numpy uniforms [B, L+1] for code that
         takes them; ``options`` are keyword arguments beyond the contract.
 
-        Raises `ContractError` for tokens or lengths that are no emission, `SubjectRaisedError` when the
+        Raises `ContractError` for tokens or lengths that cannot be emitted, `SubjectRaisedError` when the
         function itself raises.
         """
         tokens, draft, target = (self.handed(array) for array in contract_arguments(drafts))
@@ -132,7 +132,7 @@ def make_generator(array: str, seed: int) -> Any:
 
 
 class _Generator(np.random.Generator):
-    """numpy's; also fills buffers that the function made while it was followed, which hold objects."""
+    """numpy's; also fills buffers that the function made while it was traced, which hold objects."""
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         return _into(out, super().random, size, dtype)
@@ -171,9 +171,9 @@ def to_library(array: NDArray[Any], library: str, dtype: str = "") -> Any:
 
 
 def as_sampler(verifier: AnyVerifier) -> SamplerFunction:
-    """Return a verifier as a function of the plain contract, sampling with the generator it is handed."""
+    """Return a verifier as a function of the sampler contract, sampling with the generator it is handed."""
     if isinstance(verifier, StatefulVerifier):
-        raise InvalidInputError("verifier: one that carries a state does not fit the plain contract")
+        raise InvalidInputError("verifier: one that carries a state does not fit the sampler contract")
 
     def verify(tokens: Any, draft_probs: Any, target_probs: Any, generator: Any) -> tuple[Any, Any]:
         if tokens.ndim == 2:

@@ -1,4 +1,4 @@
-"""What code of the plain contract may return, and what is said of code that does not keep it."""
+"""What a sampler may return, and what is said of one that does not keep the contract."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ SamplerFunction: TypeAlias = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
 
 
 class ContractError(SpecOracleError):
-    """Code under test returned what cannot be an emission."""
+    """Code under test returned what cannot be emitted tokens."""
 
 
 class SubjectRaisedError(SpecOracleError):
@@ -24,30 +24,34 @@ class SubjectRaisedError(SpecOracleError):
 
 @dataclass(frozen=True)
 class Emissions:
-    """Checked emissions: ``tokens`` int [B, L+1] padded with -1, ``lengths`` int [B] in tokens."""
+    """Checked emitted tokens: ``tokens`` int [B, L+1] padded with -1, ``lengths`` int [B] in tokens."""
 
     tokens: NDArray[np.int64]
     lengths: NDArray[np.int64]
 
 
 def checked_emissions(returned: Any, drafts: Drafts) -> Emissions:
-    """Return the emissions if they can be some: a pair, shapes, lengths, token range and padding."""
+    """Return what a sampler returned as emitted tokens, with form, lengths, ids and padding checked.
+
+    Raises `ContractError`, which says what was returned, and what must be.
+    """
     if not isinstance(returned, tuple | list) or len(returned) != 2:
-        raise ContractError(f"result: expected (tokens, num_accepted), got {_described(returned)}")
+        must = "it must return (tokens [B, L+1], num_accepted [B])"
+        raise ContractError(f"verify returned {_described(returned)}; {must}")
     tokens, accepted = (
         _integers(name, value) for name, value in zip(("tokens", "num_accepted"), returned, strict=True)
     )
     batch, width = drafts.batch, drafts.draft_length + 1
     if tokens.shape != (batch, width):
-        raise ContractError(f"tokens: shape {tokens.shape}, expected {(batch, width)}")
+        raise ContractError(f"tokens: shape {tokens.shape}, expected [B, L+1] = {(batch, width)}")
     if accepted.shape != (batch,):
-        raise ContractError(f"num_accepted: shape {accepted.shape}, expected {(batch,)}")
+        raise ContractError(f"num_accepted: shape {accepted.shape}, expected [B] = {(batch,)}")
     lengths = accepted + 1
     emitted = np.arange(width) < lengths[:, None]
-    _first_wrong("num_accepted", (lengths < 1) | (lengths > width), accepted)
     outside = emitted & ((tokens < 0) | (tokens >= drafts.vocab_size))
-    _first_wrong("tokens", outside, tokens)
-    _first_wrong("tokens after the emission", ~emitted & (tokens != -1), tokens)
+    _require(f"num_accepted must be from 0 to {width - 1}", (lengths < 1) | (lengths > width), accepted)
+    _require(f"tokens must be ids from 0 to {drafts.vocab_size - 1}", outside, tokens)
+    _require("pad with -1 after the last emitted token", ~emitted & (tokens != -1), tokens)
     return Emissions(tokens, lengths)
 
 
@@ -65,10 +69,12 @@ def _integers(name: str, value: Any) -> NDArray[np.int64]:
 
 def _described(value: Any) -> str:
     text = repr(value)
-    return f"{type(value).__name__} {text[:77] + '...' if len(text) > 80 else text}"
+    return (
+        "None" if value is None else f"{type(value).__name__} {text[:77] + '...' if len(text) > 80 else text}"
+    )
 
 
-def _first_wrong(name: str, wrong: NDArray[np.bool_], values: NDArray[Any]) -> None:
+def _require(what: str, wrong: NDArray[np.bool_], values: NDArray[Any]) -> None:
     if wrong.any():
-        index = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise ContractError(f"{name}: {values[index]} at index {index} cannot be part of an emission")
+        index = np.argwhere(wrong)[0].tolist()
+        raise ContractError(f"{what}; found {values[tuple(index)]} at {index}")

@@ -1,4 +1,4 @@
-"""Functions that take their uniforms as an argument, and how they fit the plain contract."""
+"""Functions that take their uniforms as an argument, and how they fit the sampler contract."""
 
 import inspect
 from collections.abc import Callable
@@ -19,7 +19,7 @@ def takes_uniforms(function: Callable[..., Any]) -> bool:
 
 
 def drawing_uniforms(function: SamplerFunction) -> SamplerFunction:
-    """Return code that takes uniforms as a function of the plain contract: the generator draws them."""
+    """Return code that takes uniforms as a function of the sampler contract: the generator draws them."""
 
     def verify(tokens: Any, draft: Any, target: Any, generator: Any) -> tuple[Any, Any]:
         shape = (tokens.shape[0], tokens.shape[1] + 1)

@@ -36,14 +36,18 @@ _BISECTIONS = 40
 
 
 def by_uniforms(rule: str, drafts: Drafts, uniforms: Array) -> Emissions:
-    """Verify drafts of one path by a rule of `RULES`.
+    """Verify drafts of one path by a rule of `RULES`; ``uniforms`` as of `decided`."""
+    return checked_emissions(decided(rule, *contract_arguments(drafts), uniforms), drafts)
+
+
+def decided(rule: str, tokens: Array, draft: Array, target: Array, uniforms: Array) -> Emission:
+    """Return what a rule emits, tokens [B, L+1] padded with -1 and the accepted length [B].
 
     ``uniforms`` [B, L+1]: L accept uniforms, and one that draws the next token.
     """
-    tokens, draft, target = contract_arguments(drafts)
     tau, scale = _STOPS[rule](tokens, draft, target, uniforms[:, :-1])
     following = invert_cdf(weights_after(draft, target, tau, scale), uniforms[:, -1])
-    return checked_emissions(assembled(tokens, tau, following), drafts)
+    return assembled(tokens, tau, following)
 
 
 def by_noise(

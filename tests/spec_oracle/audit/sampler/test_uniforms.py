@@ -1,23 +1,22 @@
-"""Code whose uniforms are known: integrated where it is fast, compared row by row where it is slow."""
+"""Samplers that take uniforms: integrated where they are fast, row by row beside a rule where slow."""
 
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
-from spec_oracle.audit.evidence import integrated as integration
-from spec_oracle.audit.findings import NoEvidenceError
-from spec_oracle.audit.subjects.uniforms import UniformsSubject
 
 import verifiers
 from lab.specimens.foreign.uniforms import shifted_token_kernel, token_kernel
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
-from spec_oracle.audit.context import Bench
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.sampler.breakpoints import difference_at_breakpoints
-from spec_oracle.audit.sampler.coins import BY_COINS
+from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError
+from spec_oracle.audit.sampler import integrated as integration
+from spec_oracle.audit.sampler.beside import PairedRows, by_same_uniforms, pair_by_uniforms
 from spec_oracle.audit.sampler.integrated import integrated, integrated_law
-from spec_oracle.audit.sampler.row_by_row import PairedRows, pair_by_coins, row_by_row
+from spec_oracle.audit.sampler.reference import RULES, decided, difference_at_breakpoints
+from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode, drawing_uniforms, takes_uniforms
 from spec_oracle.errors import InvalidInputError
@@ -32,12 +31,12 @@ NO_TIME = 1e-3  # seconds: nothing can be integrated, and some rows can be compa
 def greedy_by_uniforms(draft_tokens, draft_probs, target_probs, uniforms):
     """Accept everything below 0.9 of its threshold: far off."""
     scaled = np.concatenate([uniforms[:, :-1] * 0.9, uniforms[:, -1:]], axis=1)
-    return BY_COINS["token"](draft_tokens, draft_probs, target_probs, scaled)
+    return decided("token", draft_tokens, draft_probs, target_probs, scaled)
 
 
 def other_way_round(draft_tokens, draft_probs, target_probs, uniforms):
     """Decide by 1 - u: lossless, but another convention."""
-    return BY_COINS["token"](draft_tokens, draft_probs, target_probs, 1 - uniforms)
+    return decided("token", draft_tokens, draft_probs, target_probs, 1 - uniforms)
 
 
 def raising(draft_tokens, draft_probs, target_probs, uniforms):
@@ -45,25 +44,25 @@ def raising(draft_tokens, draft_probs, target_probs, uniforms):
 
 
 def out_of_range(draft_tokens, draft_probs, target_probs, uniforms):
-    tokens, accepted = BY_COINS["token"](draft_tokens, draft_probs, target_probs, uniforms)
+    tokens, accepted = decided("token", draft_tokens, draft_probs, target_probs, uniforms)
     return np.where(tokens == 2, 3, tokens), accepted
 
 
-def bench(budget, instances=INSTANCES):
+def within(budget, instances=INSTANCES):
     """Return where a law is found within ``budget`` seconds."""
-    return Bench(alpha=1e-6, budget=budget, instances=instances)
+    return Context(alpha=1e-6, budget=budget, instances=instances)
 
 
 def slow(function, budget=NO_TIME, rule=None):
     """Judge code that is too slow to be integrated."""
     facts = Facts(rule_at=None if rule is None else lambda _: rule)
-    return row_by_row(SamplerCode(function), facts, bench(budget), 3e-7)
+    return by_same_uniforms(SamplerCode(function), facts, within(budget), 3e-7)
 
 
-@pytest.mark.parametrize("rule", BY_COINS)
-def test_coins_give_the_law_of_the_built_in_rule(rule):
+@pytest.mark.parametrize("rule", RULES)
+def test_uniforms_give_the_law_of_the_built_in_rule(rule):
     instance = LONGER
-    found = integrated_law(SamplerCode(BY_COINS[rule]), instance, alpha=1e-6, seed=0)
+    found = integrated_law(SamplerCode(partial(decided, rule)), instance, alpha=1e-6, seed=0)
     for mine, theirs in zip(
         found.law.masses, emission_law(verifiers.get(rule), instance).masses, strict=True
     ):
@@ -90,16 +89,16 @@ def test_a_gap_below_the_first_bound_is_probed_again():
     code, instances = SamplerCode(shifted_token_kernel), {"reversed": INSTANCES["reversed"]}
     first = integrated_law(code, instances["reversed"], alpha=1e-9 / 2, seed=0)
     assert 0 < first.total_variation < first.error_bound
-    findings = integrated(code, Facts(), bench(600.0, instances), 1e-9)
-    assert findings.smallest_detectable_tv < findings.total_variation
-    assert findings.joint.status is Status.FAILED
+    found = integrated(code, Facts(), within(600.0, instances), 1e-9)
+    assert found.findings.smallest_detectable_tv < found.findings.total_variation
+    assert found.status is Status.FAILED
 
 
-def test_a_slow_kernel_is_compared_row_by_row():
+def test_a_slow_kernel_is_compared_by_same_uniforms():
     found = slow(token_kernel, 60.0)
-    assert found.joint.status is found.length.status is Status.PASSED
-    assert found.smallest_detectable_tv < 0.02
-    assert "thresholds agree to 1e-5" in found.joint.detail
+    assert found.status is found.findings.length.status is Status.PASSED
+    assert found.findings.smallest_detectable_tv < 0.02
+    assert "thresholds agree to 1e-05" in found.detail
 
 
 class Remembering:
@@ -115,23 +114,20 @@ class Remembering:
             count = min(len(taken), len(self.last))
             taken[:count] = self.last[:count]
         self.last = uniforms
-        return BY_COINS["token"](draft_tokens, draft_probs, target_probs, taken)
+        return decided("token", draft_tokens, draft_probs, target_probs, taken)
 
 
 def sharing(draft_tokens, draft_probs, target_probs, uniforms):
     """The token rule; requests beyond the 127th decide by the uniforms of the first ones."""
-    return BY_COINS["token"](
-        draft_tokens, draft_probs, target_probs, uniforms[np.arange(len(uniforms)) % 128]
-    )
+    return decided("token", draft_tokens, draft_probs, target_probs, uniforms[np.arange(len(uniforms)) % 128])
 
 
 def beside_a_rule(check, function):
     """Return the result of a check of code whose rows are those of the token rule, as `joint` has found."""
-    at = bench(60.0)
-    at.findings = row_by_row(SamplerCode(token_kernel), Facts(), at, 3e-7)
-    injected = SamplerCode(function)
-    at.findings = replace(at.findings, pair=pair_by_coins(injected, "token"))
-    return CHECKS[check].outcome(UniformsSubject("mine", function), at)
+    findings = Findings(pair=pair_by_uniforms(SamplerCode(function), "token"))
+    joint = CheckResult("joint", Status.PASSED, "", findings=findings)
+    context = Context(alpha=1e-6, budget=60.0, instances=INSTANCES, results={"joint": joint})
+    return CHECKS[check].outcome(SamplerSubject.of_uniforms("mine", function), context)
 
 
 @pytest.mark.parametrize("check", ["calls", "batch", "streams"])
@@ -143,36 +139,40 @@ def test_code_that_emits_as_a_rule_is_compared_with_it(check):
 
 
 @pytest.mark.parametrize(("check", "function"), [("calls", Remembering()), ("batch", sharing)])
-def test_code_that_does_so_alone_is_judged_by_draws(check, function):
+def test_code_that_does_so_alone_is_judged_by_samples(check, function):
     result = beside_a_rule(check, function)
     assert result.status is Status.FAILED
     assert "rule" not in result.detail
 
 
 def test_a_slow_kernel_with_a_shifted_threshold_is_not_passed():
-    joint = slow(shifted_token_kernel, 60.0).joint
+    joint = slow(shifted_token_kernel, 60.0)
     assert joint.status is Status.INCONCLUSIVE
     assert "rows differ" in joint.detail
 
 
 def test_breakpoints_show_a_shifted_threshold():
-    assert difference_at_breakpoints(SamplerCode(token_kernel), "token", LONGER, 40, seed=0) == ""
-    shown = difference_at_breakpoints(SamplerCode(shifted_token_kernel), "token", LONGER, 40, seed=0)
-    assert "beside a breakpoint of 'token': with uniforms" in shown
+    assert (
+        difference_at_breakpoints(SamplerCode(token_kernel), "token", LONGER, np.random.default_rng(0)) == ""
+    )
+    shown = difference_at_breakpoints(
+        SamplerCode(shifted_token_kernel), "token", LONGER, np.random.default_rng(0)
+    )
+    assert "from a breakpoint of 'token': with uniforms" in shown
 
 
 @pytest.mark.parametrize(("function", "is_lossy"), [(greedy_by_uniforms, True), (other_way_round, False)])
 def test_the_sign_test_tells_a_defect_from_another_convention(function, is_lossy):
     rows = PairedRows(LONGER)
-    rows.add(pair_by_coins(SamplerCode(function), "token"), 30_000, np.random.default_rng(0))
+    rows.add(pair_by_uniforms(SamplerCode(function), "token"), 30_000, np.random.default_rng(0))
     assert rows.differing > 100
     assert (rows.p_value < 1e-9) == is_lossy
 
 
 def test_a_slow_kernel_that_uses_its_uniforms_otherwise_is_no_defect():
-    with pytest.raises(NoEvidenceError, match="otherwise than the built-in rules"):
+    with pytest.raises(NoEvidenceError, match="otherwise than the reference rules"):
         slow(other_way_round)
-    joint = slow(other_way_round, 0.5, rule="token").joint
+    joint = slow(other_way_round, 0.5, rule="token")
     assert joint.status is Status.INCONCLUSIVE
 
 
@@ -182,7 +182,7 @@ def test_another_use_of_the_uniforms_is_no_defect():
 
 
 def test_a_little_time_is_inconclusive():
-    joint = slow(token_kernel).joint
+    joint = slow(token_kernel)
     assert joint.status is Status.INCONCLUSIVE
     assert "raise --budget" in joint.detail
 
@@ -198,9 +198,9 @@ def test_what_is_no_verifier(function, verdict, budget):
 
 def test_affordability_depends_on_the_pace():
     code = SamplerCode(token_kernel)
-    integration._require_affordable(code, INSTANCES, bench(600.0))
-    with pytest.raises(NoEvidenceError, match="rows/s"):
-        integration._require_affordable(code, INSTANCES, bench(NO_TIME))
+    integration._require_affordable(code, INSTANCES, within(600.0))
+    with pytest.raises(NoEvidenceError, match="rows a second"):
+        integration._require_affordable(code, INSTANCES, within(NO_TIME))
 
 
 def test_the_contract_is_the_name_of_the_fourth_parameter():

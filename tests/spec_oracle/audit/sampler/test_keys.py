@@ -4,15 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from spec_oracle.audit.subjects.keyed import KeyedSubject
 
 from spec_oracle.adapters.samplers.keyed_noise import murmur_uniform, philox_uniform
 from spec_oracle.audit import Status
-from spec_oracle.audit.context import Bench
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.sampler.coins import BY_COINS
-from spec_oracle.audit.sampler.keyed import expected_of, pair_by_keys
-from spec_oracle.audit.sampler.row_by_row import PairedRows
+from spec_oracle.audit.sampler.beside import PairedRows, pair_by_keys
+from spec_oracle.audit.sampler.reference import by_keys, decided
+from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.table import CHECKS
 from verifiers import Drafts
 
@@ -23,7 +22,7 @@ SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Engine:
-    """A rule by coins, keyed by what ``key`` makes of the text's length and the place in the draft."""
+    """A rule by accept uniforms, keyed by the completion's length and the place in the draft."""
 
     rule: str
     step: int = 0
@@ -39,10 +38,10 @@ class Engine:
             t.numpy() for t in (tokens, draft, target, seeds, positions)
         )
         place = np.arange(tokens.shape[1])
-        coins = philox_uniform(seeds[:, None], positions[:, None] * (1 + self.step) + place)
+        accept = philox_uniform(seeds[:, None], positions[:, None] * (1 + self.step) + place)
         last = murmur_uniform(seeds, positions, np.zeros_like(seeds))
-        uniforms = np.concatenate([coins, last[:, None]], axis=1)
-        emitted = BY_COINS[self.rule](tokens, draft, target, uniforms)
+        uniforms = np.concatenate([accept, last[:, None]], axis=1)
+        emitted = decided(self.rule, tokens, draft, target, uniforms)
         return tuple(torch.from_numpy(array) for array in emitted)
 
 
@@ -55,13 +54,13 @@ class Racing:
 
     def with_seeds(self, tokens, draft, target, seeds, positions):
         arrays = (t.numpy()[:, None] for t in (tokens, draft, target))
-        emitted = expected_of(self)(Drafts(*arrays), seeds.numpy(), positions.numpy())
+        emitted = by_keys(self)(Drafts(*arrays), seeds.numpy(), positions.numpy())
         return torch.from_numpy(emitted.tokens), torch.from_numpy(emitted.lengths - 1)
 
 
 def calls(engine, budget):
     """Return the result of the check `calls`, at a rate of 1e-7."""
-    return CHECKS["calls"].outcome(KeyedSubject("mine", engine), Bench(alpha=5e-7, budget=budget))
+    return CHECKS["calls"].outcome(SamplerSubject.of_keys("mine", engine), Context(alpha=5e-7, budget=budget))
 
 
 def test_philox_follows_the_published_vectors():
@@ -111,4 +110,4 @@ def test_texts_that_differ_from_the_rules_are_judged_by_themselves():
 def test_rows_of_another_race_differ():
     rows = PairedRows(panel(3, 2, 1, 0)["good-draft"])
     rows.add(pair_by_keys(Engine("token")), 200, np.random.default_rng(0))
-    assert 0 < rows.differing < 200  # coins as expected, corrections by inversion and not by a race
+    assert 0 < rows.differing < 200  # accept uniforms as expected, corrections by inversion and not by a race

@@ -7,10 +7,10 @@ import threading
 
 import numpy as np
 import pytest
-from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.audit.sampler.subject import SamplerSubject
 
 from spec_oracle.audit import Status
-from spec_oracle.audit.context import Bench
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact.interception.edge_draws import edge_draws
@@ -181,6 +181,6 @@ def verifier(draw, *, accepts_at_zero):
 def test_the_same_defect_is_found_by_any_name(name):
     for accepts_at_zero in (False, True):
         code = SamplerCode(verifier(lambda g: NUMPY[name](g, 1)[0], accepts_at_zero=accepts_at_zero))
-        found = CHECKS["bad-input"].outcome(FunctionSubject("mine", code), Bench(budget=1000.0))
+        found = CHECKS["bad-input"].outcome(SamplerSubject("mine", code), Context(budget=1000.0))
         assert ("uniforms of 0 and 1-: token" in found.detail) == accepts_at_zero
         assert found.status is (Status.FAILED if accepts_at_zero else Status.PASSED)

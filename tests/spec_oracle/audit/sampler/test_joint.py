@@ -1,20 +1,21 @@
-"""Plain functions: the contract, proof by interception, and draws where that cannot follow."""
+"""Samplers: the contract, proof by tracing, and samples where that is out of reach."""
 
 import time
 
 import numpy as np
 import pytest
-from spec_oracle.audit.findings import NoEvidenceError
 
 import verifiers
 from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
-from spec_oracle.audit.context import Bench
-from spec_oracle.audit.draws import Sample, Sampler, extended_cells, sampled_drafts
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.draws import Sampler, extended_cells, sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.reports import Evidence
+from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.audit.sampler.sampled import sampled
-from spec_oracle.audit.sampler.traced import confirm, intercepted_law
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.traced import confirmed_by_samples, traced_law
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.statistics import goodness_of_fit_by_g
@@ -46,11 +47,11 @@ def test_a_function_that_raises_is_inconclusive_and_says_why():
     assert "RuntimeError: no kernel for this device" in joint(only(report)).detail
 
 
-def test_a_verifier_as_plain_function_has_its_own_law_by_interception():
+def test_a_verifier_as_sampler_has_its_own_law_by_tracing():
     instance = panel(3, 2, 1, 0)["peaked"]
-    intercepted = intercepted_law(SamplerCode(as_sampler(verifiers.get("block"))), instance)
+    traced = traced_law(SamplerCode(as_sampler(verifiers.get("block"))), instance)
     enumerated = emission_law(verifiers.get("block"), instance)
-    for mine, theirs in zip(intercepted.masses, enumerated.masses, strict=True):
+    for mine, theirs in zip(traced.masses, enumerated.masses, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-14)
 
 
@@ -61,7 +62,7 @@ def test_lossless_foreign_code_is_proved(name):
     assert found.evidence is Evidence.EXACT
 
 
-def test_code_that_compiles_for_every_size_is_drawn_often_enough():
+def test_code_that_compiles_for_every_size_is_sampled_often_enough():
     rule, compiled = as_sampler(verifiers.get("token")), set()
 
     def verify(tokens, draft_probs, target_probs, generator):
@@ -70,19 +71,18 @@ def test_code_that_compiles_for_every_size_is_drawn_often_enough():
             time.sleep(0.3)
         return rule(tokens, draft_probs, target_probs, generator)
 
-    code = SamplerCode(verify)
-    found = sampled(code, Bench(alpha=1e-6, budget=10.0), 1e-7, num_paths=1)
-    assert found.joint.status is Status.PASSED
+    subject = SamplerSubject("mine", SamplerCode(verify))
+    assert sampled(subject, Context(alpha=1e-6, budget=10.0), 1e-7).status is Status.PASSED
 
 
 def sorts_its_noise(draft_tokens, draft_probs, target_probs, generator):
-    """A right token rule whose uniforms pass through a sort, which interception refuses to follow."""
+    """A right token rule whose uniforms pass through a sort, which cannot be traced."""
     plain = as_sampler(verifiers.get("token"))
     np.sort(generator.random(4))
     return plain(draft_tokens, draft_probs, target_probs, generator)
 
 
-def test_what_cannot_be_followed_is_sampled_and_the_report_says_so():
+def test_what_cannot_be_traced_is_sampled_and_the_report_says_so():
     found = only(audit(sorts_its_noise, options=AuditOptions(draft_length=1, vocab_size=2, checks=())))
     assert found.evidence is Evidence.STATISTICAL
     assert found.verdict is SubjectVerdict.LOSSLESS
@@ -102,7 +102,7 @@ def always_accepts(draft_tokens, draft_probs, target_probs, generator):
     return np.concatenate([draft_tokens, bonus[:, None]], axis=1), np.full(*draft_tokens.shape)
 
 
-def test_a_large_defect_stops_the_draws_early(tmp_path):
+def test_a_large_defect_stops_the_sampling_early(tmp_path):
     report = audit(always_accepts, options=AuditOptions(draft_length=2, counterexamples=tmp_path))
     found = only(report)
     assert found.verdict is SubjectVerdict.LOSSY
@@ -111,14 +111,14 @@ def test_a_large_defect_stops_the_draws_early(tmp_path):
     assert found.counterexample.file is not None
 
 
-def test_an_intercepted_law_that_draws_contradict_is_not_believed():
+def test_a_traced_law_that_samples_contradict_is_not_believed():
     instance = panel(3, 2, 1, 0)["flat"]
     code = SamplerCode(as_sampler(verifiers.get("token")))
-    right = intercepted_law(code, instance)
-    assert "would have found a total variation of 0.0" in confirm(code, {"flat": right}, 1e-9, 0)
+    right = traced_law(code, instance)
+    assert "would detect a total variation of 0.0" in confirmed_by_samples(code, {"flat": right}, 1e-9, 0)
     wrong = EmissionLaw(right.instance, tuple(mass[::-1].copy() for mass in right.masses))
     with pytest.raises(NoEvidenceError, match="'flat'"):
-        confirm(code, {"flat": wrong}, 1e-9, 0)
+        confirmed_by_samples(code, {"flat": wrong}, 1e-9, 0)
 
 
 def test_extended_texts_follow_the_target():
@@ -144,10 +144,8 @@ def test_sampled_drafts_follow_the_draft():
 def test_samplers_are_reproducible():
     instance = panel(3, 2, 1, 0)["flat"]
     code = SamplerCode(as_sampler(verifiers.get("token")))
-    samples = [Sample.of(instance) for _ in range(2)]
-    for sample in samples:
-        Sampler(code, seed=3).draw(sample, 500)
-    assert samples[0].cells.tolist() == samples[1].cells.tolist()
+    samples = [Sampler(code, 3, "a name").on(instance).draw(500) for _ in range(2)]
+    assert samples[0].tolist() == samples[1].tolist()
 
 
 def test_the_subjects_stream_is_not_the_one_its_drafts_come_from():
@@ -156,7 +154,7 @@ def test_the_subjects_stream_is_not_the_one_its_drafts_come_from():
     assert joint(found).status is Status.PASSED
 
 
-def test_draws_alone_judge_given_instances_too():
+def test_samples_alone_judge_given_instances_too():
     options = AuditOptions(instances={"mine": panel(3, 1, 1, 0)["flat"]}, checks=())
     found = only(audit(sorts_its_noise, options=options))
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.STATISTICAL)
@@ -174,7 +172,7 @@ def private_beside_zeros(draft_tokens, draft_probs, target_probs, generator):
 def test_a_generator_out_of_sight_is_no_false_counterexample():
     found = only(audit(private_beside_zeros, options=AuditOptions(draft_length=2, checks=())))
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.STATISTICAL)
-    assert "plain draws contradict" in found.notes[0]
+    assert "uninstrumented samples contradict" in found.notes[0]
     assert found.counterexample is None
 
 
@@ -183,7 +181,7 @@ def rounds_to_float32(draft_tokens, draft_probs, target_probs, generator):
     return as_sampler(verifiers.get("token"))(draft_tokens, *narrow, generator)
 
 
-def test_rounding_to_float32_is_told_and_not_lossy():
+def test_rounding_to_float32_is_reported_and_not_lossy():
     thirds = Instance.context_free([1 / 3, 2 / 3], [0.7, 0.3], draft_length=2)
     found = only(audit(rounds_to_float32, options=AuditOptions(instances={"thirds": thirds}, checks=())))
     assert found.verdict is SubjectVerdict.LOSSLESS

@@ -1,4 +1,4 @@
-"""What code of the plain contract may return."""
+"""What a sampler may return."""
 
 import numpy as np
 import pytest
@@ -15,15 +15,15 @@ def drafts(batch=2, length=2, vocab=3):
 @pytest.mark.parametrize(
     ("tokens", "accepted", "message"),
     [
-        ([[0, 1, -1]], [1], r"tokens: shape \(1, 3\), expected \(2, 3\)"),
+        ([[0, 1, -1]], [1], r"tokens: shape \(1, 3\), expected \[B, L\+1\] = \(2, 3\)"),
         ([[0, 1, -1]] * 2, [1], r"num_accepted: shape \(1,\)"),
-        ([[0, 1, -1]] * 2, [1, 3], "num_accepted: 3 at index"),
-        ([[0, 3, -1]] * 2, [1, 1], r"tokens: 3 at index \(0, 1\)"),
-        ([[0, -1, -1]] * 2, [1, 1], r"tokens: -1 at index \(0, 1\)"),
-        ([[0, 1, 2]] * 2, [1, 1], "tokens after the emission: 2"),
+        ([[0, 1, -1]] * 2, [1, 3], "num_accepted must be from 0 to 2; found 3 at"),
+        ([[0, 3, -1]] * 2, [1, 1], r"tokens must be ids from 0 to 2; found 3 at \[0, 1\]"),
+        ([[0, -1, -1]] * 2, [1, 1], r"tokens must be ids from 0 to 2; found -1 at \[0, 1\]"),
+        ([[0, 1, 2]] * 2, [1, 1], "pad with -1 after the last emitted token; found 2"),
         ([[0, 1, -1], [0, 1]], [1, 1], "tokens: expected an array of integers"),
         ([[0.5, 1, -1]] * 2, [1, 1], "tokens: expected whole numbers"),
-        (None, [1, 1], "tokens: expected an array of integers, got NoneType"),
+        (None, [1, 1], "tokens: expected an array of integers, got None"),
     ],
 )
 def test_what_is_no_emission_is_refused(tokens, accepted, message):
@@ -33,7 +33,7 @@ def test_what_is_no_emission_is_refused(tokens, accepted, message):
 
 @pytest.mark.parametrize("returned", [None, 3, ([[0, 1, -1]] * 2,), ([[0]], [0], 0)])
 def test_what_is_no_pair_is_refused(returned):
-    with pytest.raises(ContractError, match=r"result: expected \(tokens, num_accepted\)"):
+    with pytest.raises(ContractError, match=r"verify returned .*; it must return \(tokens"):
         checked_emissions(returned, drafts())
 
 
