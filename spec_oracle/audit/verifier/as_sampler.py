@@ -7,6 +7,7 @@ from spec_oracle.audit.sampler import bad_input as broken
 from spec_oracle.audit.sampler import length as accepted
 from spec_oracle.audit.sampler import scale as large
 from spec_oracle.audit.verifier.subject import VerifierSubject
+from verifiers import traits_of
 
 
 def length(subject: VerifierSubject, context: Context) -> CheckResult:
@@ -25,6 +26,6 @@ def bad_input(subject: VerifierSubject, context: Context) -> CheckResult:
 
 def scale(subject: VerifierSubject, context: Context) -> CheckResult:
     """Judge every id of a mid-size vocabulary, large offsets and rows, and low precision."""
-    largest = getattr(subject.verifier, "largest_vocab_size", None)
+    largest = traits_of(subject.verifier).largest_vocab_size
     reason = f"made for vocabularies of at most {largest} tokens" if largest else subject.never_called_alone
     return not_asked(reason) if reason else large.scale(subject, context)

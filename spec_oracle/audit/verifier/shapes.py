@@ -18,7 +18,7 @@ from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import raising
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
-from verifiers import Drafts
+from verifiers import Drafts, traits_of
 
 _ALONE: Final[dict[str, tuple[Any, ...]]] = {
     "batch": (1,),
@@ -43,9 +43,9 @@ def shapes(subject: VerifierSubject, context: Context) -> CheckResult:
         with raising():
             return conditional_laws(subject.verifier, Drafts(*joined), array=context.array, end=end)
 
-    largest = getattr(subject.verifier, "largest_vocab_size", None) or math.inf
-    paths = (1,) if getattr(subject.verifier, "single_path", False) else AXES["num_paths"]
-    sizes = tuple(size for size in AXES["vocab_size"] if size <= largest)
+    traits = traits_of(subject.verifier)
+    paths = (1,) if traits.single_path else AXES["num_paths"]
+    sizes = tuple(size for size in AXES["vocab_size"] if size <= (traits.largest_vocab_size or math.inf))
     covered = Covered()
     listed = design(MOST_NUMBERS, **_ALONE, vocab_size=sizes, num_paths=paths)
     covered.try_shapes(subject, context, listed, laws, end)

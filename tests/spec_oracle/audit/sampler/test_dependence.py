@@ -4,12 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
-from lab.specimens.toy_engine import engine_subject
 from scipy import stats
 
 import verifiers
 from lab.specimens.foreign.uniforms import token_by_uniforms
 from lab.specimens.registry import specimens
+from lab.specimens.toy_engine import engine_subject
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.facts import NOTHING_DECLARED
 from spec_oracle.audit.results import Status

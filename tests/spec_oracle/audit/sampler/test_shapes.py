@@ -5,10 +5,9 @@ import pytest
 
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.facts import NOTHING_DECLARED
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampler.traced import intercepted
+from spec_oracle.audit.sampler.traced import traced
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode
 
@@ -56,8 +55,8 @@ def test_code_that_cannot_be_followed_is_drawn():
 
 @pytest.mark.parametrize(("name", "rule"), [("exponential-race", "token"), ("block-rule", "block")])
 def test_rules_are_identified(name, rule):
-    code = SamplerCode(specimens()[name].function)
-    found = intercepted(code, NOTHING_DECLARED, Context(draft_length=2), 1e-6, 1)
+    subject = SamplerSubject("mine", SamplerCode(specimens()[name].function))
+    found = traced(subject, Context(draft_length=2), 1e-6).findings
     assert found.rule == rule
     assert found.length.status is Status.PASSED
 
@@ -68,6 +67,7 @@ def test_code_of_no_built_in_rule_is_not_identified():
         tokens[:, 0] = [rng.choice(p.shape[2], p=row) for row in p[:, 0]]
         return tokens, np.zeros(len(x), dtype=int)
 
-    found = intercepted(SamplerCode(from_the_target), NOTHING_DECLARED, Context(draft_length=2), 1e-6, 1)
+    subject = SamplerSubject("mine", SamplerCode(from_the_target))
+    found = traced(subject, Context(draft_length=2), 1e-6).findings
     assert found.rule is None
     assert found.length is None
