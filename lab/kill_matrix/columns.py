@@ -11,26 +11,22 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
-from spec_oracle.audit.check import settled
-from spec_oracle.audit.subjects.engine import EngineSubject
-from spec_oracle.audit.subjects.function import FunctionSubject
-from spec_oracle.audit.subjects.system import SystemSubject
 
 from lab.specimens.specimen import Specimen
-from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import Sample, Sampler, checks_own_rng, sampled_drafts
-from spec_oracle.audit.engine.laws import enumerated
-from spec_oracle.audit.engine.toy_texts import decoded, unseeded
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context, run_guarded
+from spec_oracle.audit.draws import Sampler, sampled_drafts
+from spec_oracle.audit.engine.laws import traced_completions
+from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.facts import ROUNDING, Facts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.audit.sampler.sampled import screened
-from spec_oracle.audit.sampler.traced import intercepted_law
-from spec_oracle.audit.sampling import judged
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.traced import traced_law
+from spec_oracle.audit.sampling import judge_process, screen
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode, SubjectRaisedError, as_sampler
-from spec_oracle.contracts.engine import as_list
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.interception import NotTracedError
@@ -43,9 +39,7 @@ EXACT = "exact"
 YARDSTICK = "first-token"
 """The test that most projects have; it is shown for comparison and kills nothing."""
 
-ASKED = {
-    name: check for name, check in CHECKS.items() if {FunctionSubject, SystemSubject} & check.ways.keys()
-}
+ASKED = {name: check for name, check in CHECKS.items() if callable(check.sampler) or callable(check.engine)}
 """The checks that can be run on a specimen."""
 
 COLUMNS = (EXACT, *ASKED, YARDSTICK)
@@ -73,20 +67,29 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
     facts = Facts(rule_at=None if rule is None else lambda _: rule)
     in_full = "shapes" in specimen.killers or specimen.name.startswith(OF_SHAPES)
     bench = Context(alpha=alpha, seed=seed, most_shapes=None if in_full else FEW_SHAPES)
-    if specimen.system is not None:
-        system = SystemSubject(specimen.name, specimen.system, facts)
-        return {**_checks(system, bench), YARDSTICK: partial(_first_token_of_system, system, bench)}
     if specimen.engine is not None:
-        bench = replace(bench, tokens=ENGINE_TOKENS, budget=ENGINE_SECONDS)
-        engine = of_engines(specimen.name, {"": specimen.engine()}, facts)
-        return {**_checks(engine, bench), YARDSTICK: partial(_first_token_of_engine, engine, bench)}
+        engines = of_engines(specimen.name, specimen.engine(), facts)
+        columns: dict[str, Column] = {
+            **_checks(engines, bench),
+            YARDSTICK: partial(_first_token_of_engine, engines, bench),
+        }
+        if engines.cases(bench, "start_many"):
+            return columns
+        results: dict[str, CheckResult] = {}
+        slow = replace(bench, tokens=ENGINE_TOKENS, budget=ENGINE_SECONDS, results=results)
+
+        def joint() -> CheckResult:
+            results["joint"] = CHECKS["joint"].outcome(engines, slow)
+            return results["joint"]
+
+        return {**columns, **_checks(engines, slow), "joint": joint}
     function = as_sampler(specimen.verifier) if specimen.verifier is not None else specimen.function
     assert function is not None
     code = SamplerCode(function, specimen.array)
-    law_of: Callable[[Instance], EmissionLaw] = partial(intercepted_law, code)
+    law_of: Callable[[Instance], EmissionLaw] = partial(traced_law, code)
     if specimen.verifier is not None:
         law_of = partial(emission_law, specimen.verifier, merged=False)
-    subject = FunctionSubject(specimen.name, code, facts)
+    subject = SamplerSubject(specimen.name, code, facts)
     return {
         EXACT: partial(_exact, law_of, seed),
         **_checks(subject, bench),
@@ -120,49 +123,39 @@ def _screening(code: SamplerCode, bench: Context) -> CheckResult:
     """Judge the law of one call by the screening of an audit that samples."""
     alpha = bench.alpha * float(CHECKS["joint"].share)
 
-    def screen() -> CheckResult:
-        samples = [Sample.of(instance) for instance in bench.toys(1).values()]
-        process = screened(Sampler(code, bench.seed), samples, alpha=alpha, seconds=np.inf)
-        return judged("the law of one call", process, alpha)
+    def screening() -> CheckResult:
+        toys, sampler = bench.toys(1), Sampler(code, bench.seed, "kill-matrix/joint")
+        sizes = [effort.SAMPLER_BATCH] * (len(toys) + effort.SAMPLER_FOLLOW_UPS)
+        process = screen([sampler.on(instance) for instance in toys.values()], alpha, sizes)
+        return judge_process("completions of one call", process, alpha)
 
-    return settled(screen)
+    return run_guarded(screening)
 
 
 def _first_token_of_function(code: SamplerCode, bench: Context) -> CheckResult:
     """Test the first token by chi-square: what most projects have, on a toy with a row for every prefix."""
     instance = bench.toys(1)["flat"]
-    drafts = sampled_drafts(instance, YARDSTICK_DRAWS, checks_own_rng(bench.seed))
-    return settled(
+    drafts = sampled_drafts(instance, YARDSTICK_DRAWS, bench.stream("kill-matrix/first-token"))
+    return run_guarded(
         lambda: _tested(code(drafts, code.generator(bench.seed)).tokens[:, 0], _first_row(instance), bench)
     )
 
 
-def _first_token_of_system(subject: SystemSubject, bench: Context) -> CheckResult:
-    """Test the first token by chi-square, of drafts that the system draws itself."""
-
-    def test() -> CheckResult:
-        system = subject.factory(subject.toys(bench)["flat"], bench.seed)
-        _, steps = decoded(system, system.start(unseeded(YARDSTICK_DRAWS)), YARDSTICK_DRAWS, 1)
-        return _tested(steps[0].tokens[:, 0], _first_row(system.instance), bench)
-
-    return settled(test)
-
-
 def _first_token_of_engine(subject: EngineSubject, bench: Context) -> CheckResult:
-    """Test the first token of texts by chi-square: drawn from their law, which takes an engine too long."""
+    """Test the first token by chi-square: of a batch, or by its exact law where an engine is too slow."""
 
     def test() -> CheckResult:
-        (case,) = subject.cases(bench)
-        texts = enumerated(
-            case.code,
-            lambda engine: as_list(engine.generate(list(case.prompt), ENGINE_TOKENS)),
-            lambda text: int(text[0]),
-            YARDSTICK_DRAWS,
-        )
-        tokens = checks_own_rng(bench.seed).choice([*texts.law], YARDSTICK_DRAWS, p=[*texts.law.values()])
+        case = subject.cases(bench)[0]
+        if case.code.has("start_many"):
+            width = int(case.code.engine.draft_length) + 1
+            drawn = case.code.completions(case.prompt, width, [None] * YARDSTICK_DRAWS)
+            return _tested([completion[0] for completion in drawn], case.code.row(case.prompt), bench)
+        law = traced_completions(case.code, case.prompt, ENGINE_TOKENS, YARDSTICK_DRAWS).law
+        first = [completion[0] for completion in law]
+        tokens = bench.stream("kill-matrix/first-token").choice(first, YARDSTICK_DRAWS, p=[*law.values()])
         return _tested(tokens, case.code.row(case.prompt), bench)
 
-    return settled(test)
+    return run_guarded(test)
 
 
 def _first_row(instance: Instance) -> Any:

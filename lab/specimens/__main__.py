@@ -12,7 +12,7 @@ from lab.specimens.registry import specimens
 from spec_oracle.cli import run_command
 from spec_oracle.commands.options import OK, Parser, add_jobs, add_output, emit, rate
 from spec_oracle.errors import InvalidInputError, unknown
-from spec_oracle.report.terminal import told
+from spec_oracle.report.terminal import showing_progress
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,7 +48,7 @@ def _specimens(options: Any) -> int:
         if name not in known:
             raise InvalidInputError(f"specimen: {unknown(name, known)}")
     chosen = [known[name] for name in options.names or known]
-    with told() as tell:
+    with showing_progress() as tell:
         matrix = kill_matrix(
             chosen, MatrixOptions(alpha=options.alpha, seed=options.seed), tell, jobs=options.jobs
         )

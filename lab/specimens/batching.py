@@ -1,4 +1,4 @@
-"""Systems and functions in which a request's result depends on its batch mates."""
+"""Engines and functions in which a request's result depends on its batch mates."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,31 +7,31 @@ import numpy as np
 
 from lab.specimens.foreign.rows import Array, draw, residual, token_by_request
 from lab.specimens.specimen import itself, specimen
-from lab.specimens.toy_system import Call, Ints, replacing, token_rule
+from lab.specimens.toy_engine import Call, Ints, replacing, token_rule
 
-# Systems.
+# Engines.
 
 
-@specimen("D17", "batch", rule="token", system=replacing("verify"))
+@specimen("D17", "batch", rule="token", engine=replacing("verify"))
 def cached_q_not_reordered(call: Call) -> tuple[Ints, Ints]:
     """Cached q rows stay in the old order of the batch."""
     return token_rule(replace(call, draft=call.draft[::-1]))
 
 
-@specimen("D15", "batch", rule="token", system=replacing("verify"))
+@specimen("D15", "batch", rule="token", engine=replacing("verify"))
 def rows_of_previous_request(call: Call) -> tuple[Ints, Ints]:
     """Target rows are those of the request before."""
     return token_rule(replace(call, target=np.roll(call.target, 1, axis=0)))
 
 
-@specimen("D20", "batch", rule="token", system=replacing("verify"))
+@specimen("D20", "batch", rule="token", engine=replacing("verify"))
 def capacity_of_two(call: Call) -> tuple[Ints, Ints]:
     """From the third slot on, q is another request's."""
     slot = np.arange(len(call.tokens)) % 2
     return token_rule(replace(call, draft=call.draft[slot]))
 
 
-@specimen("E11", "batch", rule="token", system=replacing("verify"))
+@specimen("E11", "batch", rule="token", engine=replacing("verify"))
 def results_in_another_order(call: Call) -> tuple[Ints, Ints]:
     """Emissions come back sorted by length."""
     emitted, accepted = token_rule(call)
@@ -39,7 +39,7 @@ def results_in_another_order(call: Call) -> tuple[Ints, Ints]:
     return emitted[order], accepted[order]
 
 
-@specimen("A15", "batch", rule="token", system=replacing("verify"))
+@specimen("A15", "batch", rule="token", engine=replacing("verify"))
 def padded_slot_inverts_rows(call: Call) -> tuple[Ints, Ints]:
     """A batch of odd size gets a padded slot whose temperature of -1 turns all rows upside down."""
     if len(call.tokens) % 2 == 0:

@@ -1,15 +1,16 @@
 """A correct engine with key-value caches: two small Llamas of transformers; faulty ones replace a part.
 
 Both models read every token once. What was drafted in vain is cut out of the caches before the next call, and
-the last token of the text is read at its start. It keeps the system contract, and shows its steps.
+the last token of the text is read at its start. It keeps the engine contract, and shows its steps.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, TypeAlias
 
 from spec_oracle.adapters.engines.hugging_face_drafters import VOCAB, small_model
+from spec_oracle.contracts.engine import Step
 
 Tensor: TypeAlias = Any
 Row: TypeAlias = Any
@@ -148,16 +149,6 @@ class Parts:
     finish: Callable[..., list[int]] = trimmed
 
 
-@dataclass(frozen=True)
-class Step:
-    """One call for a batch of one request; see `spec_oracle.contracts.steps.Step`."""
-
-    draft_tokens: list[list[int]]
-    draft_probs: list[list[list[float]]]
-    tokens: list[list[int]]
-    num_accepted: list[int]
-
-
 @dataclass
 class Generation:
     """A text that is being decoded."""
@@ -218,7 +209,7 @@ class Generation:
 
 
 class CachedEngine:
-    """An engine of the system contract; ``parts`` are its own, ``options`` those of every request."""
+    """An engine of the engine contract; ``parts`` are its own, ``options`` those of every request."""
 
     vocab_size = VOCAB
     prompts = (PROMPT,)
@@ -266,4 +257,8 @@ def replacing(name: str, options: Options | None = None, **others: Any) -> Calla
     ``others`` are further parts; ``rule`` is what it declares, "token" unless told otherwise.
     """
     rule = others.pop("rule", "token")
-    return lambda part: partial(CachedEngine, replace(Parts(), **{name: part}, **others), options, rule)
+    return lambda part: partial(_made, replace(Parts(), **{name: part}, **others), options, rule)
+
+
+def _made(parts: Parts, options: Options | None, rule: str | None) -> Mapping[str, CachedEngine]:
+    return {"": CachedEngine(parts, options, rule)}

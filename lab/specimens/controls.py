@@ -1,40 +1,39 @@
-"""Lossless systems and functions that were reported as lossy; no check may fail one of them."""
+"""Lossless engines and functions that were reported as lossy; no check may fail one of them."""
 
 from typing import Any
 
 import numpy as np
 
 from lab.specimens.foreign.rows import Array, draw, loop, passes, per_request, residual
-from lab.specimens.specimen import itself, specimen
-from lab.specimens.toy_system import (
+from lab.specimens.specimen import specimen
+from lab.specimens.toy_engine import (
     Call,
     Floats,
     Ints,
-    Limits,
-    ToySystem,
+    ToyEngine,
     accepted_prefix,
     along,
     emission,
+    on_toys,
     race,
     replacing,
-    toy_system,
 )
 from spec_oracle.toy import Instance
 
 
-@specimen("control", rule="token", system=itself)
-def system(instance: Instance, entropy: int) -> ToySystem:
-    """The correct system."""
-    return toy_system(instance, entropy)
+@specimen("control", rule="token", engine=on_toys)
+def system(instance: Instance) -> ToyEngine:
+    """The correct engine on toy models."""
+    return ToyEngine(instance)
 
 
-@specimen("control", system=itself)
-def system_with_stop_and_budget(instance: Instance, entropy: int) -> ToySystem:
-    """The correct system with a stop token and a budget."""
-    return toy_system(instance, entropy, limits=Limits(0, 4))
+@specimen("control", engine=on_toys)
+def system_with_stop_and_budget(instance: Instance) -> ToyEngine:
+    """The correct engine with a stop token."""
+    return ToyEngine(instance, rule=None, stop_token=0)
 
 
-@specimen("N1", rule="sample_and_match", system=replacing("verify", rule="sample_and_match"))
+@specimen("N1", rule="sample_and_match", engine=replacing("verify", rule="sample_and_match"))
 def match_with_sampled_drafts(call: Call) -> tuple[Ints, Ints]:
     """Draw from the target at every position; accept drafts that equal the draw."""
     drawn = race(call.target, call.correct)
@@ -48,19 +47,19 @@ def greedy(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
     return best, np.eye(rows.shape[-1])[best]
 
 
-@specimen("N3", system=itself)
-def greedy_draft_and_match(instance: Instance, entropy: int) -> ToySystem:
+@specimen("N3", engine=on_toys)
+def greedy_draft_and_match(instance: Instance) -> ToyEngine:
     """Drafts greedy, target sampled: accept drafts that equal the draw."""
-    return toy_system(instance, entropy, propose=greedy, verify=match_with_sampled_drafts, rule=None)
+    return ToyEngine(instance, propose=greedy, verify=match_with_sampled_drafts, rule=None)
 
 
-@specimen("N4", system=replacing("propose", rule=None))
+@specimen("N4", engine=replacing("propose", rule=None))
 def greedy_draft_point_mass_rule(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
     """A greedy drafter that reports a point mass."""
     return greedy(rows, uniforms)
 
 
-@specimen("N5", system=replacing("verify", propose=greedy, rule=None))
+@specimen("N5", engine=replacing("verify", propose=greedy, rule=None))
 def point_mass_rule_over_siblings(call: Call) -> tuple[Ints, Ints]:
     """Try the draft with p(x), then a second token with what p leaves for it, then draw from the rest.
 
@@ -80,7 +79,7 @@ def point_mass_rule_over_siblings(call: Call) -> tuple[Ints, Ints]:
     return emission(call.tokens, accepted, drawn), accepted
 
 
-@specimen("N7", rule="token", system=replacing("target_rows"))
+@specimen("N7", rule="token", engine=replacing("target_rows"))
 def rows_with_later_drafts_present(rows: Floats, contexts: Ints) -> Floats:
     """Target rows are computed with later drafts present."""
     return rows[contexts[:, ::-1]][:, ::-1]

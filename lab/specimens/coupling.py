@@ -1,4 +1,4 @@
-"""Functions and systems whose requests or calls share random numbers, and right ones that look like them.
+"""Functions and engines whose requests or calls share random numbers, and right ones that look like them.
 
 Most are a right token rule that is handed its uniforms, [B, L+1]; a part says where these come from. Each
 request's law is right in all of them.
@@ -13,7 +13,7 @@ import numpy as np
 from lab.specimens.foreign.rows import Array, token_by_request
 from lab.specimens.foreign.uniforms import token_by_uniforms
 from lab.specimens.specimen import specimen
-from lab.specimens.toy_system import Floats, Ints, Use, keyed_noise, own_seeds, replacing
+from lab.specimens.toy_engine import Floats, Ints, Use, keyed_noise, own_seeds, replacing
 from spec_oracle.contracts import SamplerFunction
 
 Uniforms: TypeAlias = Callable[[Any, tuple[int, int]], Array]
@@ -92,10 +92,10 @@ def antithetic(generator: Any, shape: tuple[int, int]) -> Array:
     return u
 
 
-@specimen("C11", "batch", rule="token", system=replacing("seeding"))
-def seeds_repeat_beyond_64(requested: Sequence[int | None], entropy: np.random.Generator) -> Ints:
+@specimen("C11", "batch", rule="token", engine=replacing("seeding"))
+def seeds_repeat_beyond_64(requested: Sequence[int | None]) -> Ints:
     """Requests without a seed, beyond 64, get the seeds of the first."""
-    seeds = own_seeds(requested, entropy)
+    seeds = own_seeds(requested)
     missing = np.array([seed is None for seed in requested])
     return np.where(missing, seeds[np.arange(len(seeds)) % 64], seeds)
 
@@ -163,7 +163,7 @@ def result_of_the_call_before_the_last() -> SamplerFunction:
     return verify
 
 
-@specimen("C12", "calls", rule="token", system=replacing("noise"))
+@specimen("C12", "calls", rule="token", engine=replacing("noise"))
 def offset_wraps_after_3_calls(seeds: Ints, call: int, use: Use, shape: tuple[int, int]) -> Floats:
     """The fourth call of a request repeats the noise of its first."""
     return keyed_noise(seeds, call % 3, use, shape)

@@ -1,7 +1,7 @@
 """Faulty drafters, and verification against rows that plain decoding would not use.
 
 The verifiers are right: draft tokens do not follow the q that is reported, or p is not the law of plain
-decoding. Only a system that drafts for itself shows it.
+decoding. Only an engine, which drafts for itself, shows it.
 """
 
 import itertools
@@ -10,19 +10,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from lab.specimens.specimen import itself, specimen
-from lab.specimens.toy_system import (
+from lab.specimens.specimen import specimen
+from lab.specimens.toy_engine import (
     DEPTH,
-    Build,
     Call,
+    Engines,
     Floats,
     Ints,
     TargetRows,
-    ToySystem,
+    ToyEngine,
+    on_toys,
     race,
     replacing,
     token_rule,
-    toy_system,
 )
 from spec_oracle.toy import Instance, ToyModel
 from spec_oracle.toy.contexts import first_of_depth, rows_by_context
@@ -80,63 +80,63 @@ def penalised(rows: Floats, counts: Ints) -> Floats:
 # Faulty drafters.
 
 
-@specimen("D1", "draft-law", rule="token", system=replacing("propose"))
+@specimen("D1", "draft-law", rule="token", engine=replacing("propose"))
 def top_2_draft_reports_raw_q(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
     """Draws from the top two tokens, reports the raw row."""
     return race(top_two(rows), uniforms), rows
 
 
-@specimen("D2", "draft-law", rule="token", system=replacing("propose"))
+@specimen("D2", "draft-law", rule="token", engine=replacing("propose"))
 def greedy_draft_reports_soft_q(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
     """Drafts the likeliest token, reports the soft row."""
     return rows.argmax(axis=-1), rows
 
 
-@specimen("D1", "draft-law", rule="token", system=replacing("propose"))
+@specimen("D1", "draft-law", rule="token", engine=replacing("propose"))
 def drafts_at_another_temperature(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
     """Draws at T = 0.7, reports the row at T = 1."""
     return race(tempered(rows, 0.7), uniforms), rows
 
 
-@specimen("D3", "joint", rule="token", system=replacing("verify"))
+@specimen("D3", "joint", rule="token", engine=replacing("verify"))
 def q_of_another_position(call: Call) -> tuple[Ints, Ints]:
     """Verifies each draft with the q row of the position before."""
     return token_rule(replace(call, draft=np.roll(call.draft, 1, axis=1)))
 
 
-@specimen("D5", "draft-law", rule="token", system=replacing("propose"))
+@specimen("D5", "draft-law", rule="token", engine=replacing("propose"))
 def drafts_in_low_precision(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
     """Draws from probabilities rounded to one bit of mantissa, reports the exact ones."""
     mantissa, exponent = np.frexp(rows)
     return race(normalised(np.ldexp(np.round(mantissa * 4) / 4, exponent)), uniforms), rows
 
 
-@specimen("D6", "draft-law", rule="token", system=replacing("propose"))
+@specimen("D6", "draft-law", rule="token", engine=replacing("propose"))
 def race_divides_q_in_place(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
     """The exponential race overwrites the row that is then reported."""
     noisy = -rows / np.log(uniforms)
     return noisy.argmax(axis=-1), noisy
 
 
-@specimen("D11", "length", rule="token", system=replacing("verify"))
+@specimen("D11", "length", rule="token", engine=replacing("verify"))
 def q_never_passed(call: Call) -> tuple[Ints, Ints]:
     """Probabilistic drafts are verified by the point-mass rule."""
     return token_rule(replace(call, draft=np.eye(call.draft.shape[-1])[call.tokens]))
 
 
-@specimen("D13", "draft-law", rule="token", system=replacing("propose"))
+@specimen("D13", "draft-law", rule="token", engine=replacing("propose"))
 def q_in_draft_vocabulary(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
     """Draft ids are mapped to target ids, the q row is not."""
     return race(rows, uniforms), np.roll(rows, 1, axis=-1)
 
 
-@specimen("D14", "draft-law", rule="token", system=replacing("propose"))
+@specimen("D14", "draft-law", rule="token", engine=replacing("propose"))
 def ids_of_smaller_vocabulary(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
     """The last token comes out as its neighbour."""
     return np.minimum(race(rows, uniforms), rows.shape[1] - 2), rows
 
 
-@specimen("G5", "draft-law", rule="token", system=replacing("propose"))
+@specimen("G5", "draft-law", rule="token", engine=replacing("propose"))
 def shard_local_ids(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
     """Positions within a shard are used as token ids."""
     return race(rows, uniforms) % 2, rows
@@ -145,69 +145,69 @@ def shard_local_ids(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
 # Rows of verification that plain decoding would not use.
 
 
-def _declaring(plain: Process) -> Callable[[Process], Build]:
-    """Return what makes of the process of verified rows the system whose plain decoding applies ``plain``."""
+def _declaring(plain: Process) -> Callable[[Process], Engines]:
+    """Return what makes engines whose target-only decoding applies ``plain`` of another process."""
 
-    def lift(verified: Process) -> Build:
-        def build(instance: Instance, entropy: int) -> ToySystem:
+    def lift(verified: Process) -> Engines:
+        def build(instance: Instance) -> ToyEngine:
             table = verified(rows_by_context(instance.target, DEPTH))
             declared = with_target(instance, plain(rows_by_context(instance.target, DEPTH)))
-            return toy_system(declared, entropy, target_rows=lambda _, contexts: np.asarray(table[contexts]))
+            return ToyEngine(declared, target_rows=lambda _, contexts: np.asarray(table[contexts]))
 
-        return build
+        return on_toys(build)
 
     return lift
 
 
-@specimen("D8", "joint", rule="token", system=_declaring(tempered))
+@specimen("D8", "joint", rule="token", engine=_declaring(tempered))
 def verifies_at_default_temperature(rows: Floats) -> Floats:
     """Plain decoding at T = 0.5, verification at T = 1."""
     return rows
 
 
-@specimen("D9", "joint", rule="token", system=_declaring(top_p))
+@specimen("D9", "joint", rule="token", engine=_declaring(top_p))
 def verifies_without_top_p(rows: Floats) -> Floats:
     """The nucleus filter is not applied to rows of verification."""
     return rows
 
 
 @specimen(
-    "D12", "joint", rule="token", system=_declaring(lambda r: normalised(np.minimum(top_two(r), top_p(r))))
+    "D12", "joint", rule="token", engine=_declaring(lambda r: normalised(np.minimum(top_two(r), top_p(r))))
 )
 def filters_in_another_order(rows: Floats) -> Floats:
     """Top-p after top-k has renormalised, instead of on the raw row."""
     return top_p(top_two(rows))
 
 
-@specimen("H1", "joint", rule="token", system=itself)
-def filter_at_bonus_only(instance: Instance, entropy: int) -> ToySystem:
+@specimen("H1", "joint", rule="token", engine=on_toys)
+def filter_at_bonus_only(instance: Instance) -> ToyEngine:
     """Top-p reaches the bonus row only."""
     base = rows_by_context(instance.target, DEPTH)
 
     def rows(plain: Floats, contexts: Ints) -> Floats:
         return np.concatenate([base[contexts[:, :-1]], plain[contexts[:, -1:]]], axis=1)
 
-    return toy_system(with_target(instance, top_p(base)), entropy, target_rows=rows)
+    return ToyEngine(with_target(instance, top_p(base)), target_rows=rows)
 
 
-def _penalising(faulty: Callable[[Floats, Ints], TargetRows]) -> Build:
-    """Return a system whose plain decoding has a frequency penalty; ``faulty`` makes the rows verified."""
+def _penalising(faulty: Callable[[Floats, Ints], TargetRows]) -> Engines:
+    """Return engines whose plain decoding has a frequency penalty; ``faulty`` makes the rows verified."""
 
-    def build(instance: Instance, entropy: int) -> ToySystem:
+    def build(instance: Instance) -> ToyEngine:
         base, counts = rows_by_context(instance.target, DEPTH), tokens_before(instance.vocab_size)
         declared = with_target(instance, penalised(base, counts))
-        return toy_system(declared, entropy, target_rows=faulty(base, counts))
+        return ToyEngine(declared, target_rows=faulty(base, counts))
 
-    return build
+    return on_toys(build)
 
 
-@specimen("H2", "joint", rule="token", system=_penalising)
+@specimen("H2", "joint", rule="token", engine=_penalising)
 def penalty_ignored(base: Floats, counts: Ints) -> TargetRows:
     """Verification ignores the frequency penalty."""
     return lambda _, contexts: np.asarray(base[contexts])
 
 
-@specimen("H3", "joint", rule="token", system=_penalising)
+@specimen("H3", "joint", rule="token", engine=_penalising)
 def last_token_penalised_twice(base: Floats, counts: Ints) -> TargetRows:
     """From the second position on the last token counts twice."""
     vocab = base.shape[1]

@@ -1,4 +1,4 @@
-"""Systems that lose their place: rollback, stop tokens, budgets and what is counted as accepted."""
+"""Engines that lose their place: rollback, stop tokens, budgets and what is counted as accepted."""
 
 from dataclasses import replace
 from functools import partial
@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from lab.specimens.specimen import specimen
-from lab.specimens.toy_system import (
+from lab.specimens.toy_engine import (
     Call,
     Floats,
     Ints,
@@ -24,12 +24,10 @@ from lab.specimens.toy_system import (
 )
 from spec_oracle.toy.contexts import after_tokens
 
-STOPPING = Limits(stop_token=0, max_tokens=4)
-
 # Rollback.
 
 
-@specimen("E6", "length", rule="token", system=replacing("advance"))
+@specimen("E6", "length", rule="token", engine=replacing("advance"))
 def bonus_not_in_drafter_cache(progress: Progress, drafts: Ints, emitted: Ints, vocab: int) -> Progress:
     """After a whole draft the drafter never sees the bonus."""
     right = follow_text(progress, drafts, emitted, vocab)
@@ -37,7 +35,7 @@ def bonus_not_in_drafter_cache(progress: Progress, drafts: Ints, emitted: Ints, 
     return replace(right, draft=np.where(whole, after_tokens(progress.draft, drafts, vocab), right.draft))
 
 
-@specimen("E7", "calls", rule="token", system=replacing("advance"))
+@specimen("E7", "calls", rule="token", engine=replacing("advance"))
 def rollback_one_too_far(progress: Progress, drafts: Ints, emitted: Ints, vocab: int) -> Progress:
     """The correction is missing from the target's cache."""
     kept = accepted_prefix(drafts == emitted[:, :-1])
@@ -46,7 +44,7 @@ def rollback_one_too_far(progress: Progress, drafts: Ints, emitted: Ints, vocab:
     return replace(right, target=after_tokens(progress.target, accepted_only, vocab))
 
 
-@specimen("E9", "calls", rule="token", system=replacing("advance"))
+@specimen("E9", "calls", rule="token", engine=replacing("advance"))
 def stale_last_token(progress: Progress, drafts: Ints, emitted: Ints, vocab: int) -> Progress:
     """The next call conditions on the rejected draft."""
     stale = np.where(emitted[:, :-1] >= 0, drafts, -1)
@@ -54,7 +52,7 @@ def stale_last_token(progress: Progress, drafts: Ints, emitted: Ints, vocab: int
     return replace(follow_text(progress, drafts, emitted, vocab), target=seen)
 
 
-@specimen("H4", "calls", rule="token", system=replacing("advance"))
+@specimen("H4", "calls", rule="token", engine=replacing("advance"))
 def rejected_drafts_in_history(progress: Progress, drafts: Ints, emitted: Ints, vocab: int) -> Progress:
     """Rejected drafts stay in the history that penalties read."""
     right = follow_text(progress, drafts, emitted, vocab)
@@ -67,14 +65,14 @@ def rejected_drafts_in_history(progress: Progress, drafts: Ints, emitted: Ints, 
 # Emissions and what is reported of them.
 
 
-@specimen("A12", "length", rule="token", system=replacing("verify"))
+@specimen("A12", "length", rule="token", engine=replacing("verify"))
 def acceptances_counted_past_rejection(call: Call) -> tuple[Ints, Ints]:
     """The reported length counts drafts that pass after the first rejection."""
     passed = call.accept * along(call.draft, call.tokens) < along(call.target, call.tokens)
     return token_rule(call)[0], passed.sum(axis=1)
 
 
-@specimen("E8", "joint", rule="token", system=replacing("verify"))
+@specimen("E8", "joint", rule="token", engine=replacing("verify"))
 def rejected_drafts_emitted(call: Call) -> tuple[Ints, Ints]:
     """Rejected drafts are not removed from the text."""
     emitted, accepted = token_rule(call)
@@ -82,7 +80,7 @@ def rejected_drafts_emitted(call: Call) -> tuple[Ints, Ints]:
     return np.concatenate([call.tokens, last], axis=1), accepted
 
 
-@specimen("E2", "joint", rule="token", prefix="system-", system=replacing("verify"))
+@specimen("E2", "joint", rule="token", prefix="system-", engine=replacing("verify"))
 def no_break(call: Call) -> tuple[Ints, Ints]:
     """The loop goes on after a mismatch."""
     passed = call.accept * along(call.draft, call.tokens) < along(call.target, call.tokens)
@@ -91,7 +89,7 @@ def no_break(call: Call) -> tuple[Ints, Ints]:
     return np.concatenate([kept, drawn[:, -1:]], axis=1), np.full(len(kept), kept.shape[1])
 
 
-@specimen("E1", "joint", rule="token", prefix="system-", system=replacing("verify"))
+@specimen("E1", "joint", rule="token", prefix="system-", engine=replacing("verify"))
 def late_handler(call: Call) -> tuple[Ints, Ints]:
     """On rejection the next row, conditioned on the rejected draft, is sampled."""
     _, accepted = token_rule(call)
@@ -101,7 +99,7 @@ def late_handler(call: Call) -> tuple[Ints, Ints]:
     return emission(call.tokens, accepted, drawn), accepted
 
 
-@specimen("E10", "length", rule="token", system=replacing("propose"))
+@specimen("E10", "length", rule="token", engine=replacing("propose"))
 def drafter_sees_padding(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
     """Padding spoils the drafter; the law stays right."""
     flat = np.full(rows.shape, 1 / rows.shape[1])
@@ -110,7 +108,7 @@ def drafter_sees_padding(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
 
 # Stop tokens and budgets.
 
-finishing = partial(specimen, rule="token", system=replacing("finish", limits=STOPPING))
+finishing = partial(specimen, rule="token", engine=replacing("finish", stop_token=0))
 
 
 @finishing("H7", "calls")
@@ -131,7 +129,7 @@ def cap_hides_stop(emitted: Ints, accepted: Ints, before: Ints, limits: Limits) 
 @finishing("H9", "calls")
 def budget_counted_in_calls(emitted: Ints, accepted: Ints, before: Ints, limits: Limits) -> tuple[Ints, Ints]:
     """The token budget is not applied within a block."""
-    return trimmed(emitted, accepted, before, replace(limits, max_tokens=None))
+    return trimmed(emitted, accepted, before, replace(limits, max_tokens=10**9))
 
 
 @finishing("H10", "length")

@@ -9,7 +9,7 @@ plain contract that `per_request` makes of the decorated part. The docstring's f
 is. `lab.specimens.registry.specimens` returns what is registered.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -17,7 +17,6 @@ import verifiers
 from lab.specimens.catalogue import CONTROL, MUTANT, catalogue, known_checks
 from spec_oracle.contracts import SamplerFunction
 from spec_oracle.contracts.engine import Engine
-from spec_oracle.contracts.steps import SystemFactory
 from spec_oracle.errors import InvalidInputError
 from verifiers import AnyVerifier
 
@@ -26,15 +25,15 @@ Part = TypeVar("Part", bound=Callable[..., Any])
 EXACT: Final = "exact"
 """The killer of a defect too small for draws: proof only."""
 
-KINDS: Final = ("verifier", "function", "system", "engine")
+KINDS: Final = ("verifier", "function", "engine")
 
 
 @dataclass(frozen=True)
 class Specimen:
-    """A known-faulty verifier, function, system or engine, or a control that only looks faulty.
+    """A known-faulty verifier, function or engine, or a control that only looks faulty.
 
-    Exactly one of ``verifier`` (enumerable), ``function`` (plain contract), ``system`` and ``engine``, which
-    makes an engine of the system contract, is given.
+    Exactly one of ``verifier`` (enumerable), ``function`` (sampler contract) and ``engine``, which makes
+    engines by name, such as one for each toy model, is given.
     ``catalogue_id`` is a number of the catalogue; without one a defect is a "mutant", lossless code a
     "control". ``killers`` are checks that must find the defect, or "exact"; none for a control. ``rule`` is
     the declared rule, ``array`` what a function takes; with fewer than ``num_paths`` paths nothing shows.
@@ -47,8 +46,7 @@ class Specimen:
     killers: tuple[str, ...] = ()
     verifier: AnyVerifier | None = None
     function: SamplerFunction | None = None
-    system: SystemFactory | None = None
-    engine: Callable[[], Engine] | None = None
+    engine: Callable[[], Mapping[str, Engine]] | None = None
     array: str = "numpy"
     rule: str | None = None
     num_paths: int = 1
@@ -103,8 +101,7 @@ def specimen(
     *killers: str,
     verifier: Callable[[Any], AnyVerifier] | None = None,
     function: Callable[[Any], SamplerFunction] | None = None,
-    system: Callable[[Any], SystemFactory] | None = None,
-    engine: Callable[[Any], Callable[[], Engine]] | None = None,
+    engine: Callable[[Any], Callable[[], Mapping[str, Engine]]] | None = None,
     array: str = "numpy",
     rule: str | None = None,
     num_paths: int = 1,
@@ -112,7 +109,7 @@ def specimen(
 ) -> Callable[[Part], Part]:
     """Register the specimen made of the decorated part, which stays what it is.
 
-    One of ``verifier``, ``function``, ``system`` and ``engine`` makes the subject of the part. The part's
+    One of ``verifier``, ``function`` and ``engine`` makes the subject of the part. The part's
     name, after ``prefix`` and with dashes, names the specimen; other fields as in `Specimen`. Raises
     `InvalidInputError` for a name that is there already.
     """
@@ -125,7 +122,6 @@ def specimen(
             killers,
             None if verifier is None else verifier(part),
             None if function is None else function(part),
-            None if system is None else system(part),
             None if engine is None else engine(part),
             array,
             rule,

@@ -1,25 +1,32 @@
-"""A correct decoding system on toy models, made of parts; each faulty system replaces one of them.
+"""A correct engine on toy models, made of parts; each faulty engine replaces one of them.
 
-Noise is keyed by (seed, call, use, position), as engines do: a request's text depends on its own seed only.
+Noise is keyed by (seed, call, use, position), as engines do: a completion depends on its own seed only. The
+first token of a prompt stands for the start of the text. It keeps the engine contract, and decodes thousands
+of requests at once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.contracts.steps import Step
+from spec_oracle.audit.panel import panel
+from spec_oracle.contracts.engine import Step
 from spec_oracle.toy import Instance
-from spec_oracle.toy.contexts import after_tokens, child, rows_by_context
+from spec_oracle.toy.contexts import after_tokens, child, first_of_depth, rows_by_context
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 
+INSTANCES = ("flat", "good-draft", "reversed", "zeros")
+"""The instances of an audit that engines serve, each of three tokens and drafts of two."""
+
 DEPTH = 8
-"""Contexts of up to that many tokens have rows of their own; checks never decode farther."""
+"""Contexts of up to that many tokens have rows of their own; of longer ones the last tokens count."""
 
 
 class Use(IntEnum):
@@ -53,12 +60,12 @@ class Progress:
     draft: Ints
 
 
-Seeding: TypeAlias = Callable[[Sequence[int | None], np.random.Generator], Ints]
+Seeding: TypeAlias = Callable[[Sequence[int | None]], Ints]
 Noise: TypeAlias = Callable[[Ints, int, Use, tuple[int, int]], Floats]
 Propose: TypeAlias = Callable[[Floats, Floats], tuple[Ints, Floats]]
 """(q rows [B, V], uniforms [B, V]) -> (tokens [B], reported rows [B, V])."""
 TargetRows: TypeAlias = Callable[[Floats, Ints], Floats]
-"""(plain rows of all contexts [N, V], contexts [B, L+1]) -> rows [B, L+1, V]."""
+"""(rows of target-only decoding by context [N, V], contexts [B, L+1]) -> rows [B, L+1, V]."""
 Verify: TypeAlias = Callable[[Call], tuple[Ints, Ints]]
 Advance: TypeAlias = Callable[[Progress, Ints, Ints, int], Progress]
 """(progress, drafts [B, L], emitted [B, L+1], V) -> progress."""
@@ -66,23 +73,23 @@ Advance: TypeAlias = Callable[[Progress, Ints, Ints, int], Progress]
 
 @dataclass(frozen=True)
 class Limits:
-    """Where texts end; see `spec_oracle.contracts.steps.System`."""
+    """Where completions end: after a stop token, and after ``max_tokens`` tokens."""
 
-    stop_token: int | None = None
-    max_tokens: int | None = None
+    stop_token: int | None
+    max_tokens: int
 
 
 Finish: TypeAlias = Callable[[Ints, Ints, Ints, Limits], tuple[Ints, Ints]]
 """(emitted [B, L+1], accepted [B], tokens before [B], limits) -> (emitted, accepted)."""
-Build: TypeAlias = Callable[[Instance, int], "ToySystem"]
+Build: TypeAlias = Callable[[Instance], "ToyEngine"]
 
 
 # The correct parts.
 
 
-def own_seeds(requested: Sequence[int | None], entropy: np.random.Generator) -> Ints:
-    """Return the seed of every request: the one it asks for, or one from the process's entropy."""
-    fresh = entropy.integers(2**62, size=len(requested))
+def own_seeds(requested: Sequence[int | None]) -> Ints:
+    """Return the seed of every request: the one it asks for, or one of numpy's global stream."""
+    fresh = np.random.randint(2**62, size=len(requested))  # noqa: NPY002  # what audits seed
     return np.array([fresh[i] if seed is None else seed for i, seed in enumerate(requested)], dtype=np.int64)
 
 
@@ -118,7 +125,7 @@ def sampled_proposal(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
 
 
 def plain_rows(rows: Floats, contexts: Ints) -> Floats:
-    """Verify against the rows of plain decoding."""
+    """Verify against the rows of target-only decoding."""
     return rows[contexts]
 
 
@@ -156,7 +163,7 @@ def token_rule(call: Call) -> tuple[Ints, Ints]:
 
 
 def follow_text(progress: Progress, drafts: Ints, emitted: Ints, vocab: int) -> Progress:
-    """Let both models see the text."""
+    """Let both models see what was emitted."""
     return Progress(
         after_tokens(progress.target, emitted, vocab), after_tokens(progress.draft, emitted, vocab)
     )
@@ -169,20 +176,18 @@ def trimmed(emitted: Ints, accepted: Ints, before: Ints, limits: Limits) -> tupl
     if limits.stop_token is not None:
         stopped = np.cumsum(emitted == limits.stop_token, axis=1)
         keep &= (stopped == 0) | ((stopped == 1) & (emitted == limits.stop_token))
-    if limits.max_tokens is not None:
-        keep &= position + before[:, None] < limits.max_tokens
+    keep &= position + before[:, None] < limits.max_tokens
     kept = np.where(keep, emitted, -1)
     return kept, np.minimum(accepted, (kept >= 0).sum(axis=1))
 
 
-@dataclass(frozen=True)
-class ToySystem:
-    """A system on toy models; see `spec_oracle.contracts.steps.System`."""
+@dataclass
+class ToyEngine:
+    """An engine on the models of an instance; see `spec_oracle.contracts.engine` for its methods."""
 
     instance: Instance
-    entropy: np.random.Generator
     rule: str | None = "token"
-    limits: Limits = Limits()
+    stop_token: int | None = None
     seeding: Seeding = own_seeds
     noise: Noise = keyed_noise
     propose: Propose = sampled_proposal
@@ -190,54 +195,118 @@ class ToySystem:
     verify: Verify = token_rule
     advance: Advance = follow_text
     finish: Finish = trimmed
+    drafted: int = field(default=0, init=False)
+    accepted: int = field(default=0, init=False)
 
     @property
-    def stop_token(self) -> int | None:
-        """The token that ends a text."""
-        return self.limits.stop_token
+    def vocab_size(self) -> int:
+        """Number of tokens."""
+        return self.instance.vocab_size
 
     @property
-    def max_tokens(self) -> int | None:
-        """The number of tokens at which a text ends."""
-        return self.limits.max_tokens
+    def draft_length(self) -> int:
+        """Tokens of every draft."""
+        return self.instance.draft_length
 
-    def start(self, seeds: Sequence[int | None]) -> "ToySession":
-        """Begin one request for each of ``seeds``."""
-        return ToySession(self, self.seeding(seeds, self.entropy))
+    @property
+    def stop_tokens(self) -> tuple[int, ...]:
+        """The token that ends a completion."""
+        return () if self.stop_token is None else (self.stop_token,)
+
+    def next_token_probs(self, context: Sequence[int]) -> Floats:
+        """Return the row of target-only decoding."""
+        row: Floats = rows_by_context(self.instance.target, DEPTH)[self._contexts([context])[0]]
+        return row
+
+    def draft_probs(self, context: Sequence[int]) -> Floats:
+        """Return the row that the drafter is meant to have."""
+        row: Floats = rows_by_context(self.instance.draft, DEPTH)[self._contexts([context])[0]]
+        return row
+
+    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
+        """Decode speculatively."""
+        session = self.start(prompt, max_new_tokens, seed)
+        while not session.ended.all():
+            session.step()
+        return session.tokens[0]
+
+    def start(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> "ToySession":
+        """Begin one request."""
+        return self.start_many([prompt], max_new_tokens, [seed])
+
+    def start_many(
+        self, prompts: Sequence[Sequence[int]], max_new_tokens: int, seeds: Sequence[int | None]
+    ) -> "ToySession":
+        """Begin a request for each prompt and seed."""
+        self.drafted = self.accepted = 0
+        limits = Limits(self.stop_token, max_new_tokens)
+        return ToySession(self, self.seeding(seeds), self._contexts(prompts), limits)
+
+    def _contexts(self, prompts: Sequence[Sequence[int]]) -> Ints:
+        number = {}
+        for prompt in set(map(tuple, prompts)):
+            tokens = np.array([prompt[1:]], dtype=np.int64)
+            number[prompt] = int(
+                last_tokens(after_tokens(np.zeros(1, np.int64), tokens, self.vocab_size), self.vocab_size)[0]
+            )
+        return np.array([number[tuple(prompt)] for prompt in prompts])
+
+
+def last_tokens(contexts: Ints, vocab: int) -> Ints:
+    """Return the contexts of the last `DEPTH` tokens."""
+    for depth in range(DEPTH + 1, 40):
+        first = first_of_depth(vocab, depth)
+        if not (contexts >= first).any():
+            break
+        is_here = (contexts >= first) & (contexts < first_of_depth(vocab, depth + 1))
+        cut = (contexts - first) % vocab**DEPTH + first_of_depth(vocab, DEPTH)
+        contexts = np.where(is_here, cut, contexts)
+    return contexts
 
 
 @dataclass
 class ToySession:
-    """Requests of a toy system that are decoded together."""
+    """Requests of a toy engine that are decoded together."""
 
-    system: ToySystem
+    engine: ToyEngine
     seeds: Ints
+    contexts: Ints
+    limits: Limits
     calls: int = 0
     progress: Progress = field(init=False)
     lengths: Ints = field(init=False)
     ended: NDArray[np.bool_] = field(init=False)
+    emitted: list[Ints] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        root = np.zeros(len(self.seeds), dtype=np.int64)
-        self.progress, self.lengths, self.ended = Progress(root, root), root, root > 0
-        self._target = rows_by_context(self.system.instance.target, DEPTH)
-        self._draft = rows_by_context(self.system.instance.draft, DEPTH)
+        self.progress = Progress(self.contexts, self.contexts)
+        self.lengths = np.zeros(len(self.seeds), dtype=np.int64)
+        self.ended = self.lengths > 0
+        self._target = rows_by_context(self.engine.instance.target, DEPTH)
+        self._draft = rows_by_context(self.engine.instance.draft, DEPTH)
+
+    @property
+    def tokens(self) -> list[list[int]]:
+        """What every request emitted so far."""
+        return [
+            [token for token in row if token >= 0] for row in np.concatenate(self.emitted, axis=1).tolist()
+        ]
 
     def step(self) -> Step:
         """Draft and verify once for every request."""
-        system, length = self.system, self.system.instance.draft_length
-        vocab = system.instance.vocab_size
+        engine, length, vocab = self.engine, self.engine.draft_length, self.engine.vocab_size
         tokens, draft = self._drafts(length, vocab)
         contexts = np.stack(
             [after_tokens(self.progress.target, tokens[:, :i], vocab) for i in range(length + 1)], axis=1
         )
+        target = engine.target_rows(self._target, last_tokens(contexts, vocab))
         accept = self._noise(Use.ACCEPT)[:, :length, 0]
-        call = Call(
-            tokens, draft, system.target_rows(self._target, contexts), accept, self._noise(Use.CORRECT)
-        )
-        emitted, accepted = system.finish(*system.verify(call), self.lengths, system.limits)
+        call = Call(tokens, draft, target, accept, self._noise(Use.CORRECT))
+        emitted, accepted = engine.finish(*engine.verify(call), self.lengths, self.limits)
         emitted = np.where(self.ended[:, None], -1, emitted)
         accepted = np.where(self.ended, -1, accepted)
+        engine.drafted += length * int((~self.ended).sum())
+        engine.accepted += int(accepted[~self.ended].sum())
         self._take_over(tokens, emitted, vocab)
         return Step(tokens, draft, emitted, accepted)
 
@@ -245,32 +314,43 @@ class ToySession:
         uniforms = self._noise(Use.DRAFT)
         context, tokens, rows = self.progress.draft, [], []
         for position in range(length):
-            token, reported = self.system.propose(self._draft[context], uniforms[:, position])
+            token, reported = self.engine.propose(
+                self._draft[last_tokens(context, vocab)], uniforms[:, position]
+            )
             context = child(context, token, vocab)
             tokens.append(token)
             rows.append(reported)
         return np.stack(tokens, axis=1), np.stack(rows, axis=1)
 
     def _noise(self, use: Use) -> Floats:
-        shape = (self.system.instance.draft_length + 1, self.system.instance.vocab_size)
-        return self.system.noise(self.seeds, self.calls, use, shape)
+        shape = (self.engine.draft_length + 1, self.engine.vocab_size)
+        return self.engine.noise(self.seeds, self.calls, use, shape)
 
     def _take_over(self, drafts: Ints, emitted: Ints, vocab: int) -> None:
-        limits = self.system.limits
-        self.progress = self.system.advance(self.progress, drafts, emitted, vocab)
+        after = self.engine.advance(self.progress, drafts, emitted, vocab)
+        self.progress = Progress(last_tokens(after.target, vocab), last_tokens(after.draft, vocab))
+        self.emitted.append(emitted)
         self.lengths = self.lengths + (emitted >= 0).sum(axis=1)
         self.calls += 1
-        if limits.stop_token is not None:
-            self.ended |= (emitted == limits.stop_token).any(axis=1)
-        if limits.max_tokens is not None:
-            self.ended |= self.lengths >= limits.max_tokens
+        self.ended = self.ended | (self.lengths >= self.limits.max_tokens)
+        if self.limits.stop_token is not None:
+            self.ended |= (emitted == self.limits.stop_token).any(axis=1)
 
 
-def toy_system(instance: Instance, entropy: int, **parts: Any) -> ToySystem:
-    """Return the correct system, with some parts replaced."""
-    return ToySystem(instance, np.random.default_rng(entropy), **parts)
+Engines: TypeAlias = Callable[[], Mapping[str, ToyEngine]]
+"""Makes engines by name: one for each of `INSTANCES`."""
 
 
-def replacing(name: str, **parts: Any) -> Callable[[Any], Build]:
-    """Return what makes of a part the system that has it as ``name``; see `ToySystem` for the names."""
-    return lambda part: lambda instance, entropy: toy_system(instance, entropy, **{name: part}, **parts)
+def on_toys(build: Build) -> Engines:
+    """Return what makes the engine that serves each of the instances."""
+    return partial(_built, build)
+
+
+def _built(build: Build) -> Mapping[str, ToyEngine]:
+    toys = panel(3, 2, 1, 0)
+    return {name: build(toys[name].floats) for name in INSTANCES}
+
+
+def replacing(name: str, **parts: Any) -> Callable[[Any], Engines]:
+    """Return what makes of a part the engines that have it as ``name``; see `ToyEngine` for the names."""
+    return lambda part: on_toys(partial(ToyEngine, **{name: part}, **parts))
