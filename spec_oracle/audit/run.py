@@ -11,7 +11,7 @@ from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.subjects import Subject, of_object, resolve_subject
 from spec_oracle.audit.table import CHECKS
-from spec_oracle.audit.verdict import report_on, with_record
+from spec_oracle.audit.verdict import report_on
 from spec_oracle.statistics import split
 from spec_oracle.threads import one_torch_thread
 
@@ -67,7 +67,7 @@ def audit_subject(
             if reason and not isinstance(check.answer(subject.kind), str):
                 result = CheckResult(name, Status.SKIPPED, reason)
             else:
-                result = with_record(check.outcome(subject, context), subject.facts)
+                result = check.outcome(subject, context)
             results[name] = replace(result, seconds=time.perf_counter() - started)
             note(results[name])
         return report_on(subject, options, alpha, tuple(results.values()))

@@ -108,9 +108,10 @@ def listed() -> Iterator[Listed]:
 def require_name(name: str) -> None:
     """Raise `InvalidInputError` for a name that cannot lead anywhere, without running code under test."""
     if ":" not in name:
-        if name not in (names := (*verifiers.names(), *engine_names())):
-            raise InvalidInputError(f"subject: {unknown(name, names)} (--list, or package.module:object)")
-        return
+        if name in verifiers.names() or name in engine_names():
+            return
+        names = (*verifiers.names(), *engine_names())
+        raise InvalidInputError(f"subject: {unknown(name, names)} (--list, or package.module:object)")
     top = name.partition(":")[0].partition(".")[0]
     _look_in_working_directory()
     if not top or importlib.util.find_spec(top) is None:
@@ -128,13 +129,13 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
     `EngineError` for an engine that is not available here, `SubjectRaisedError` where loading it raises.
     """
     require_name(name)
+    if ":" in name:
+        return of_object(name, _imported(name), array=array, num_paths=num_paths)
     if name in verifiers.names():
         return of_verifier(name, verifiers.get(name), array=array, num_paths=num_paths)
     if name in engines.engine_names():
         return of_engine(name)
-    if name in WHOLE_ENGINES:
-        return of_whole_engine(name)
-    return of_object(name, _imported(name), array=array, num_paths=num_paths)
+    return of_whole_engine(name)
 
 
 def of_engine(name: str) -> Subject:

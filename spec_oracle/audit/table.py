@@ -11,12 +11,13 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from spec_oracle.audit.context import Context, run_guarded
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine import checks as engine
-from spec_oracle.audit.results import CheckResult, Status, TooSlowError, not_asked
+from spec_oracle.audit.results import CheckResult, Status, TooSlowError
 from spec_oracle.audit.sampler import checks as sampler
 from spec_oracle.audit.server import checks as server
 from spec_oracle.audit.verifier import checks as verifier
+from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.errors import InvalidInputError, unknown
 
 Answer: TypeAlias = Callable[[Any, Context], CheckResult]
@@ -49,14 +50,16 @@ class Check:
         """Run the check on a subject; a broken contract, an exception, or a short budget is a result."""
         answer = self.answer(subject.kind)
         if isinstance(answer, str):
-            result = not_asked(answer)
-        else:
-            try:
-                result = run_guarded(
-                    lambda: answer(subject, context.at_rate(context.alpha * float(self.share)))
-                )
-            except TooSlowError as error:
-                result = CheckResult("", Status.NOT_RUN, str(error))
+            return CheckResult(self.name, Status.NOT_APPLICABLE, answer)
+        rate = context.alpha * float(self.share)
+        try:
+            result = answer(subject, replace(context, rate=rate))
+        except ContractError as error:
+            result = CheckResult("", Status.FAILED, str(error), rate)
+        except SubjectRaisedError as error:
+            result = CheckResult("", Status.INCONCLUSIVE, str(error), rate)
+        except TooSlowError as error:
+            result = CheckResult("", Status.NOT_RUN, str(error))
         return replace(result, name=self.name)
 
 

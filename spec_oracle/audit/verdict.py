@@ -52,11 +52,12 @@ def with_record(check: CheckResult, facts: Facts) -> CheckResult:
 
 
 def report_on(
-    subject: Audited, options: AuditOptions, alpha: float, checks: tuple[CheckResult, ...]
+    subject: Audited, options: AuditOptions, alpha: float, found_by: Sequence[CheckResult]
 ) -> SubjectReport:
-    """Return the report on a subject: what was found of its law, the checks, and the verdict they come to."""
+    """Return the report on a subject: what the checks found, and the verdict that they come to."""
     facts = subject.facts
-    joint = next((check for check in checks if check.name == "joint"), checks[0])
+    checks = tuple(with_record(replace(check, findings=None), facts) for check in found_by)
+    joint = next((check for check in found_by if check.name == "joint"), found_by[0])
     found = joint.findings or Findings()
     against = against_law(checks)
     by_joint = not against or any(check.name == "joint" or check.alpha == 0 for check in against)
@@ -66,7 +67,7 @@ def report_on(
         subject.kind,
         verdict_of(checks, facts),
         evidence_of(joint) if by_joint else Evidence.STATISTICAL,
-        tuple(replace(check, findings=None) for check in checks),
+        checks,
         alpha,
         scope=tuple(line for check in checks for line in check.scope),
         total_variation=max((tv for tv in measured if tv is not None), default=None),
