@@ -80,6 +80,10 @@ class Context:
         """Return the random stream of a name; see `spec_oracle.audit.streams`."""
         return streams.stream(self.seed, name, *numbers)
 
+    def at_rate(self, rate: float) -> "Context":
+        """Return the context of a part of a check."""
+        return replace(self, rate=rate)
+
 
 def run_guarded(part: Callable[[], CheckResult]) -> CheckResult:
     """Run a check or a part of one; a broken contract fails it, an exception of the code leaves it open."""
