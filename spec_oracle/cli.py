@@ -1,15 +1,36 @@
-"""The command line: ``spec-oracle audit | audit-server | diff | efficiency | optimum | ...``."""
+"""The command line: ``spec-oracle audit | audit-server | explain | diff | efficiency | optimum | ...``."""
 
 import os
 import shlex
 import sys
-from argparse import ArgumentParser
-from collections.abc import Sequence
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from io import TextIOWrapper
 
 from spec_oracle.own_verifiers import ForeignVerifiersError, require_own_verifiers
 from spec_oracle.version import tool_version
 
 FAILED = 3
+
+COMMANDS = {
+    "audit": "audit:AUDIT",
+    "audit-server": "audit_server:AUDIT_SERVER",
+    "explain": "explain:EXPLAIN",
+    "diff": "difference:DIFF",
+    "efficiency": "efficiency:EFFICIENCY",
+    "optimum": "efficiency:OPTIMUM",
+    "instance": "instances:INSTANCE",
+    "sweep": "sweep:SWEEP",
+}
+"""Where a command is, by its name: a module of `spec_oracle.commands`, and a `Command` in it."""
+
+EXAMPLES = """\
+examples:
+  spec-oracle audit my_module:verify       # a sampler of yours: is it lossless?
+  spec-oracle explain joint                # what a check asks
+  spec-oracle COMMAND --help
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,16 +40,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ForeignVerifiersError as error:
         sys.stderr.write(f"spec-oracle: {error}\n")
         return FAILED
-    return run_command(command_parser(), arguments)
+    if isinstance(sys.stdout, TextIOWrapper):  # a terminal may lack characters that code under test prints
+        sys.stdout.reconfigure(errors="replace")
+    return run_command(command_parser, arguments)
 
 
-def run_command(parser: ArgumentParser, arguments: Sequence[str] | None) -> int:
-    """Call a parser's default ``run`` with the parsed options; return its exit code, or 3 after an error."""
-    from spec_oracle.errors import SpecOracleError
+def run_command(
+    parser_of: Callable[[str], ArgumentParser], arguments: Sequence[str] | None = None
+) -> int:
+    """Call the ``run`` that a parser sets by default; return its exit code, or 3 after an error.
 
+    ``parser_of`` returns the parser, and is called with the first argument.
+    """
     given = sys.argv[1:] if arguments is None else list(arguments)
+    parser = parser_of(given[0] if given else "")
     options = parser.parse_args(given)
     options.command_line = shlex.join([*parser.prog.split(), *given])
+    from spec_oracle.errors import SpecOracleError
+
     try:
         code: int = options.run(options)
     except SpecOracleError as error:
@@ -48,27 +77,22 @@ def run_command(parser: ArgumentParser, arguments: Sequence[str] | None) -> int:
     return code
 
 
-def command_parser() -> ArgumentParser:
-    """Return the parser of all commands."""
+def command_parser(called: str = "") -> ArgumentParser:
+    """Return the parser of the command that is called; of all commands, where that is none of them."""
     # Imported only now: `verifiers` is known to be ours.
-    from spec_oracle.commands.audit import add_audit
-    from spec_oracle.commands.audit_server import add_audit_server
-    from spec_oracle.commands.difference import add_diff
-    from spec_oracle.commands.efficiency import add_efficiency, add_optimum
-    from spec_oracle.commands.instances import add_instance
     from spec_oracle.commands.options import Parser
-    from spec_oracle.commands.sweep import add_sweep
 
-    parser = Parser(prog="spec-oracle", description="Exact and statistical checks of speculative decoding.")
+    parser = Parser(
+        prog="spec-oracle",
+        description="Exact and statistical checks of speculative decoding.",
+        epilog=EXAMPLES,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"spec-oracle {tool_version()}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
-    add_audit(commands)
-    add_audit_server(commands)
-    add_diff(commands)
-    add_efficiency(commands)
-    add_optimum(commands)
-    add_instance(commands)
-    add_sweep(commands)
+    commands = parser.add_subparsers(required=True, title="commands", metavar="COMMAND", parser_class=Parser)
+    for name in [called] if called in COMMANDS else COMMANDS:
+        module, _, command = COMMANDS[name].partition(":")
+        getattr(import_module(f"spec_oracle.commands.{module}"), command).add_to(commands, name)
     return parser
 
 

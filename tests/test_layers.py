@@ -25,7 +25,7 @@ LAYERS = (
         "spec_oracle.contracts",
         "spec_oracle.adapters.samplers",
         "spec_oracle.adapters.engines",
-        "spec_oracle.servers",
+        "spec_oracle.adapters.servers",
         "spec_oracle.decoding",
     },
     {"spec_oracle.audit", "spec_oracle.efficiency"},

@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from spec_oracle.audit.subjects.server import ServerSubject
+from spec_oracle.audit.server.subject import ServerSubject
 
 from spec_oracle.adapters.servers.apis import Ask, Sampling
 from spec_oracle.adapters.servers.client import Client

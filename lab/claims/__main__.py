@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from spec_oracle.cli import run_command
-from spec_oracle.commands.options import OK, Parser, add_output, emit, progress
+from spec_oracle.commands.options import OK, Parser, add, emit, progress, report_options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -13,9 +13,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(
         prog="python -m lab.claims", description="Published claims, decided by exact enumeration."
     )
-    add_output(parser, ("markdown", "json"))
+    add(parser, *report_options("markdown", "json"))
     parser.set_defaults(run=_claims)
-    return run_command(parser, arguments)
+    return run_command(lambda _: parser, arguments)
 
 
 def _claims(options: Any) -> int:

@@ -10,9 +10,9 @@ from lab.kill_matrix.report import FORMATS
 from lab.specimens import catalogue_page
 from lab.specimens.registry import specimens
 from spec_oracle.cli import run_command
-from spec_oracle.commands.options import OK, Parser, add_jobs, add_output, emit, rate
+from spec_oracle.commands.options import OK, Parser, add, emit, jobs, rate, report_options
 from spec_oracle.errors import InvalidInputError, unknown
-from spec_oracle.report.terminal import showing_progress
+from spec_oracle.report.progress import showing_progress
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,15 +26,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--alpha", type=rate, default=1e-6, help="false-alarm rate of the matrix, default: 1e-6"
     )
-    add_jobs(parser, "specimens to run")
+    add(parser, jobs("specimens to run"))
     parser.add_argument(
         "--catalogue",
         action="store_true",
         help="run nothing: the catalogue of defects, which specimen plants which, as a page of Markdown",
     )
-    add_output(parser, ("text", "json", "markdown", "html"))
+    add(parser, *report_options("text", "json", "markdown", "html"))
     parser.set_defaults(run=_specimens)
-    return run_command(parser, arguments)
+    return run_command(lambda _: parser, arguments)
 
 
 def _specimens(options: Any) -> int:

@@ -14,9 +14,9 @@ from spec_oracle.adapters.samplers import is_proven
 from spec_oracle.audit import AuditOptions
 from spec_oracle.audit.isolation import audit_apart
 from spec_oracle.audit.subjects import engine_availability
-from spec_oracle.commands.options import add_jobs, positive_number
+from spec_oracle.commands.options import add, jobs, positive_number
 from spec_oracle.report.audit_text import markdown_page, page_rows
-from spec_oracle.report.terminal import told
+from spec_oracle.report.progress import showing_progress
 from spec_oracle.sweeps import Plan, rows_for
 
 BUDGET = 15.0
@@ -59,11 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("docs/engines.md"))
     parser.add_argument("--budget", type=positive_number, default=BUDGET, metavar="SECONDS")
-    add_jobs(parser, "engines to audit")
+    add(parser, jobs("engines to audit"))
     options = parser.parse_args(arguments)
     names, _ = engine_availability()
     sweep = plan(names, budget=options.budget)
-    with told() as tell, audited(options.output, sweep, options.jobs, tell) as rows:
+    with showing_progress() as tell, audited(options.output, sweep, options.jobs, tell) as rows:
         command = f"python -m lab.studies.engines --budget {options.budget:g} --output {options.output}"
         options.output.write_text(page(names, rows, command), encoding="utf-8")
 

@@ -15,8 +15,8 @@ from lab.studies.document import document
 from lab.studies.figures import draw_all, figure_context
 from lab.studies.measure import CarriedRecord, Record
 from lab.studies.toys import Grid, Toy, keys
-from spec_oracle.commands.options import add_jobs
-from spec_oracle.report.terminal import told
+from spec_oracle.commands.options import add, jobs
+from spec_oracle.report.progress import showing_progress
 from spec_oracle.sweeps import Plan, rows_for
 
 Study: TypeAlias = tuple[list[Record], list[Record], list[CarriedRecord]]
@@ -47,10 +47,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="Markdown file to write")
     parser.add_argument("--plots", type=Path, required=True, help="folder for the plots")
     parser.add_argument("--max-tuples", type=int, default=Grid.max_tuples, help="bound on V^(L K)")
-    add_jobs(parser, "toys")
+    add(parser, jobs("toys"))
     arguments = parser.parse_args()
     grid = Grid(max_tuples=arguments.max_tuples)
-    with told() as tell, rows_for(arguments.output, plan(grid), arguments.jobs, tell) as rows:
+    with showing_progress() as tell, rows_for(arguments.output, plan(grid), arguments.jobs, tell) as rows:
         records, larger, carried = study(grid, rows)
         with figure_context():
             plots = draw_all(records, carried, arguments.plots)

@@ -17,8 +17,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.commands.options import add_jobs
-from spec_oracle.report.terminal import told
+from spec_oracle.commands.options import add, jobs
+from spec_oracle.report.progress import showing_progress
 from spec_oracle.sweeps import Plan, rows_for
 
 VERSIONS = ("4.48.3", "5.0.0", "5.12.0", "5.15.0", "5.16.0", "5.18.0", "5.23.0")
@@ -217,13 +217,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--environments", type=Path, default=Path(".engines/transformers"))
     parser.add_argument("--output", type=Path, default=Path("docs/transformers-generate.md"))
-    add_jobs(parser, "cells")
+    add(parser, jobs("cells"))
     options = parser.parse_args(arguments)
     asked = list(everything())
     for version in VERSIONS:  # before two processes want the same
         environment(version, options.environments)
     sweep = plan(asked, options.environments)
-    with told() as tell, rows_for(options.output, sweep, options.jobs, tell) as rows:
+    with showing_progress() as tell, rows_for(options.output, sweep, options.jobs, tell) as rows:
         options.output.write_text("\n".join([*page(rows), ""]), encoding="utf-8")
 
 

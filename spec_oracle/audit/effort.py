@@ -209,7 +209,7 @@ ENGINE_TV: Final = 0.1
 ENGINE_TV_WANTED: Final = 0.05
 """TV that they should detect if the budget allows."""
 
-ENGINE_TV_MANY: Final = 0.02
+ENGINE_TV_MANY: Final = 0.03
 """The same for engines that decode many requests at once."""
 
 ENGINE_PLAIN_SHARE: Final = 0.25

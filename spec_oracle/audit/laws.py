@@ -1,33 +1,39 @@
-"""Exact laws against the target's, and their accepted lengths against those of the declared rule."""
+"""Exact laws against the target's, and against those of rules: which rule it is, and how much it accepts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 import verifiers
+from spec_oracle.audit.draws import draft_table
 from spec_oracle.audit.facts import ROUNDING, Facts
-from spec_oracle.audit.panel import scope_of
 from spec_oracle.audit.results import CheckResult, Findings, How, Status, failed, never_happened, passed
-from spec_oracle.contracts import ContractError
-from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError, emission_law
+from spec_oracle.exact import EmissionLaw, emission_law
+from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from spec_oracle.toy import Instance
+from verifiers import Drafting, ModelBound, StatefulVerifier, drafting_of
+
+_FEW = 8
 
 
 def judge_laws(
-    law_of: Callable[..., EmissionLaw], instances: Mapping[str, Instance], facts: Facts, how: str
+    laws: Mapping[str, EmissionLaw],
+    instances: Mapping[str, Instance],
+    facts: Facts,
+    law_of: Callable[..., EmissionLaw],
+    *,
+    how: str,
+    failure: str = "",
 ) -> CheckResult:
-    """Find the exact law on every instance, and say whether all of them are the target's.
+    """Say whether the exact laws on ``instances`` are the target's.
 
-    ``how`` completes "every outcome was ...".
+    ``failure`` says why there is no law on the next instance, where the code broke its contract; ``how``
+    completes "every outcome was ...".
     """
-    laws: dict[str, EmissionLaw] = {}
-    failure = ""
-    for name, instance in instances.items():
-        try:
-            laws[name] = law_of(instance)
-        except (DecisionError, VerdictError, ContractError) as error:
-            failure = f"instance {name!r}: {error}"
-            break
-    worst = max(laws, key=lambda name: float(laws[name].total_variation), default=None)
-    gap = float(laws[worst].total_variation) if worst else 0.0
+    gaps = {name: float(law.total_variation) for name, law in laws.items()}
+    worst = max(gaps, key=lambda name: gaps[name], default=None)
+    gap = gaps[worst] if worst else 0.0
     findings = Findings(
         laws,
         total_variation=gap,
@@ -37,19 +43,17 @@ def judge_laws(
         length=declared_length(laws, facts, facts.tolerance),
         law_of=law_of,
     )
-    status, detail = Status.PASSED, ""
-    missing = never_happened(law.accepted_length_pmf for law in laws.values()) if laws else ""
-    if failure or worst is None:
-        status, detail = Status.FAILED, failure
-    elif gap > facts.tolerance:
-        status, detail = Status.FAILED, f"total variation {gap:.3g} on instance {worst!r}"
-    elif missing:
+    scope = (scope_of("exact output distribution", instances.values()),)
+    status, detail = Status.FAILED, failure
+    if not failure and gap > facts.tolerance:
+        detail = f"total variation {gap:.3g} on instance {worst!r}"
+    elif not failure and (missing := never_happened(law.accepted_length_pmf for law in laws.values())):
         status, detail = Status.INCONCLUSIVE, f"on these instances it {missing}"
-    else:
+    elif not failure:
         size = f"at most {gap:.1e}" if facts.tolerance else "exactly 0"
         rounding = " (float32 rounding)" if gap > ROUNDING else ""
+        status = Status.PASSED
         detail = f"total variation {size}{rounding} on {len(laws)} toy instances, every outcome {how}"
-    scope = (scope_of("exact output distribution", instances.values()),)
     return CheckResult("", status, detail, how=How.PROVEN, scope=scope, findings=findings)
 
 
@@ -68,3 +72,54 @@ def declared_length(laws: Mapping[str, EmissionLaw], facts: Facts, tolerance: fl
         detail = f"accepted length is not that of {rule!r}: total variation {gap:.3g} on instance {name!r}"
         return failed(detail, how=How.PROVEN)
     return passed(f"accepted length distributed as that of {rule!r}, as declared", how=How.PROVEN)
+
+
+def scope_of(what: str, instances: Collection[Instance]) -> str:
+    """Return a line that says on which instances the distribution of one call was found, and how."""
+    sizes = {f"V = {i.vocab_size}, L = {i.draft_length}, K = {i.num_paths}": None for i in instances}
+    return f"one call: {what} on {len(instances)} toy instances ({'; '.join(sizes)})"
+
+
+def with_rule(
+    found: CheckResult, laws: Sequence[tuple[Instance, Mapping[int, ConditionalLaw]]], tolerance: float
+) -> CheckResult:
+    """Add to the findings which built-in rule has the same law after every draft, if one does."""
+    rule = identified(laws, Drafting.INDEPENDENT, tolerance)
+    if rule is None or found.findings is None:
+        return found
+    drafts = sum(len(by_row) for _, by_row in laws)
+    length = passed(
+        f"what is emitted is distributed as by {rule!r} after each of {drafts} drafts", how=How.PROVEN
+    )
+    return replace(found, findings=replace(found.findings, rule=rule, length=length))
+
+
+def identified(
+    laws: Iterable[tuple[Instance, Mapping[int, ConditionalLaw]]], drafting: Drafting, tolerance: float
+) -> str | None:
+    """Return the first rule with the same law after every draft, None where there is none.
+
+    Losslessness does not fix what is emitted after one draft; a rule does. Where code and rule agree after
+    every draft of the instances, the rule says what to expect after any other draft.
+    ``laws`` by instance: the law after each draft by its row in the instance's `draft_table`. Rules are the
+    built-in verifiers that want drafts drawn so, and whose calls do not depend on each other.
+    """
+    candidates = [name for name in verifiers.names() if drafting_of(verifiers.get(name)) is drafting]
+    bound = StatefulVerifier | ModelBound
+    candidates = [name for name in candidates if not isinstance(verifiers.get(name), bound)]
+    for instance, found in laws:
+        rows = list(found)
+        for some in (rows[:_FEW], rows[_FEW:]):  # most rules differ soon
+            candidates = [name for name in candidates if _fits(name, instance, found, some, tolerance)]
+    return candidates[0] if candidates else None
+
+
+def _fits(
+    name: str, instance: Instance, found: Mapping[int, ConditionalLaw], rows: list[int], tolerance: float
+) -> bool:
+    """Whether a rule has the laws that were found after the drafts of some rows."""
+    if not rows:
+        return True
+    drafts = draft_table(instance, drafting_of(verifiers.get(name))).drafts(np.array(rows))
+    expected = conditional_laws(verifiers.get(name), drafts)
+    return all(found[row].distance(law) <= tolerance for row, law in zip(rows, expected, strict=True))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.table import require_known
-from spec_oracle.contracts.calls import LIBRARIES
+from spec_oracle.contracts.sampler import LIBRARIES
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import DEFAULT_ALPHA
 from spec_oracle.statistics.validation import require_rate

@@ -42,9 +42,3 @@ def panel(vocab_size: int, draft_length: int, num_paths: int, seed: int) -> Mapp
 def main_instances(names: Collection[str]) -> list[str]:
     """Return the names of the instances that detect most; all names where none of those is among them."""
     return [name for name in ("good-draft", "reversed") if name in names] or list(names)
-
-
-def scope_of(what: str, instances: Collection[Instance]) -> str:
-    """Return a line that says on which instances the distribution of one call was found, and how."""
-    sizes = {f"V = {i.vocab_size}, L = {i.draft_length}, K = {i.num_paths}": None for i in instances}
-    return f"one call: {what} on {len(instances)} toy instances ({'; '.join(sizes)})"

@@ -1,129 +1,75 @@
-"""``spec-oracle audit-server``: judge the text of a running server."""
+"""``spec-oracle audit-server``: judge the completions of a running server."""
 
-import argparse
 import json
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from spec_oracle.commands.options import (
-    add_command,
-    add_output,
+    Command,
     emit,
+    option,
     positive,
     positive_number,
     rate,
+    report_options,
 )
 from spec_oracle.errors import InvalidInputError
 
-HELP = """\
-Is the text of a running server, speculation on, the law of its own model?
+QUESTION = "Are the completions of a running server distributed as those of its own model?"
 
-A request for one token has nothing to speculate on: by such requests the server shows the law of plain
-decoding. Texts of several tokens are drawn and compared with it, at a stated false-alarm rate and power.
-"lossless": no defect of the stated total variation, but for a chance of 0.001 to miss one; it is no proof.
-"lossy": the texts have another law, but for the false-alarm rate. Not covered: other prompts, filters,
-temperatures and loads; longer texts; and whether the served model is the one that you mean.
+HELP = """\
+A request for one token has nothing to speculate on: by such requests the server reports the next-token
+distributions of target-only decoding. Completions of several tokens are sampled and compared with them, at a
+stated false-alarm rate and power. "lossless": no defect of the stated total variation was found, with power
+0.999 to detect one; it is no proof. "lossy": the completions are distributed otherwise, up to the false-alarm
+rate. Not covered: other prompts, filters, temperatures and loads; longer completions; and whether the served
+model is the one that you mean.
 """
 
 
-def add_audit_server(commands: Any) -> None:
-    """Add ``audit-server`` to the parser."""
-    command = add_command(
-        commands, "audit-server", _audit_server, "Is the text of a running server the law of its own model?"
-    )
-    command.description = HELP
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
-    command.add_argument("url", metavar="URL", help="of the server, with or without /v1 at its end")
-    command.add_argument("--model", default="", help="default: the first that the server names")
-    command.add_argument("--api", choices=("openai", "llama.cpp"), default="", help="default: found out")
-    command.add_argument(
-        "--prompt",
-        action="append",
-        default=[],
-        help="text, or a JSON list of token ids; repeatable; default: three built-in ones",
-    )
-    command.add_argument("--tokens", type=positive, default=4, metavar="N", help="of a text, default: 4")
-    command.add_argument("--temperature", type=float, default=1.0, help="default: 1")
-    command.add_argument(
-        "--top-k", type=int, default=3, metavar="K", help="0: off; default: 3, few texts to tell apart"
-    )
-    command.add_argument("--top-p", type=float, default=1.0, metavar="P", help="default: 1, off")
-    command.add_argument(
-        "--field",
-        action="append",
-        default=[],
-        metavar="NAME=JSON",
-        help="sent with every request; repeatable",
-    )
-    command.add_argument(
-        "--requests", type=positive, metavar="N", help="texts; default: as many as --detect needs"
-    )
-    command.add_argument(
-        "--budget", type=positive_number, default=300.0, metavar="SECONDS", help="of the audit, default: 300"
-    )
-    command.add_argument(
-        "--detect", type=rate, default=0.02, metavar="TV", help="to be found for a pass, default: 0.02"
-    )
-    command.add_argument("--alpha", type=rate, default=1e-6, help="false-alarm rate, default: 1e-6")
-    command.add_argument("--concurrency", type=positive, default=4, metavar="N", help="default: 4")
-    command.add_argument(
-        "--timeout", type=positive_number, default=60.0, metavar="SECONDS", help="of one request, default: 60"
-    )
-    command.add_argument(
-        "--reference",
-        metavar="URL2",
-        help="the same model without speculation, where the server shows no probabilities",
-    )
-    command.add_argument(
-        "--seeded", action="store_true", help="each request has a seed of its own; a retry repeats its text"
-    )
-    command.add_argument(
-        "--assume-speculating", action="store_true", help="drafts are made, though the server does not tell"
-    )
-    command.add_argument(
-        "--api-key-env", default="", metavar="NAME", help="environment variable of the API key"
-    )
-    command.add_argument("--seed", type=int, default=0, help="of the audit's own choices, default: 0")
-    command.add_argument(
-        "--skip", action="append", default=[], metavar="CHECK", help="leave this check out; repeatable"
-    )
-    add_output(command, ("text", "json", "junit", "markdown", "html"))
-
-
-def _audit_server(options: Any) -> int:
-    from spec_oracle.adapters.servers.apis import Sampling
+def run(options: Any) -> int:
+    """Audit the server, write the report, and return its exit code."""
     from spec_oracle.adapters.servers.client import Client, Limits
+    from spec_oracle.adapters.servers.server import Server, connect
     from spec_oracle.audit import AuditOptions, audit
-    from spec_oracle.audit.server.served import Plan, Served
-    from spec_oracle.audit.subjects.server import ServerSubject
-    from spec_oracle.contracts.server import Server, connect
+    from spec_oracle.audit.server.subject import Plan, ServerSubject
+    from spec_oracle.contracts.server import Sampling
     from spec_oracle.report import AUDIT_FORMATS
-    from spec_oracle.report.terminal import told
+    from spec_oracle.report.audit_text import audit_to_text
+    from spec_oracle.report.progress import showing_progress
+    from spec_oracle.report.terminal import show
 
     chosen = AuditOptions(
-        seed=options.seed, alpha=options.alpha, budget=options.budget, skip=dict.fromkeys(options.skip, "")
+        seed=options.seed,
+        alpha=options.alpha,
+        budget=options.budget,
+        skip=dict.fromkeys(options.skip or (), ""),
     )
     plan = Plan(options.tokens, options.requests, options.detect, options.seeded, options.assume_speculating)
     sampling = Sampling(options.temperature, options.top_k, options.top_p, _fields(options.field))
     limits = Limits(timeout=options.timeout, concurrency=options.concurrency)
     with ExitStack() as open_:
-        tell = open_.enter_context(told())
+        progress = open_.enter_context(showing_progress())
 
         def connected(url: str) -> Server:
             client = open_.enter_context(Client(url, limits, options.api_key_env))
             names = {"api": options.api, "model": options.model, "prompts": options.prompt}
-            return connect(client, sampling, **names, progress=tell)
+            return connect(client, sampling, **names, progress=progress)
 
         reference = connected(options.reference) if options.reference else None
-        served = Served(connected(options.url), plan, reference, seed=options.seed)
-        report = audit(ServerSubject(served), options=chosen)
-    emit(options, AUDIT_FORMATS[options.format](replace(report, command=options.command_line)))
+        server = connected(options.url)
+        subject = ServerSubject(server.client.url, server, plan, reference, seed=options.seed)
+        report = audit(subject, options=chosen)
+    formats = {**AUDIT_FORMATS, "text": partial(audit_to_text, verbose=options.verbose)}
+    write = partial(emit, options) if options.output or options.format != "text" else show
+    write(formats[options.format](replace(report, command=options.command_line)))
     return report.exit_code
 
 
 def _fields(given: list[str]) -> dict[str, Any]:
-    """Return the fields of ``NAME=JSON``; what is no JSON is text."""
+    """Return the fields of ``NAME=JSON``; what is not JSON is text."""
     fields = {}
     for item in given:
         name, sign, value = item.partition("=")
@@ -134,3 +80,84 @@ def _fields(given: list[str]) -> dict[str, Any]:
         except ValueError:
             fields[name] = value
     return fields
+
+
+_SERVER = (
+    option("url", metavar="URL", help="of the server, with or without /v1 at its end"),
+    option("--model", default="", help="default: the first model that the server names"),
+    option("--api", choices=("openai", "llama.cpp"), default="", help="default: found out by asking"),
+    option(
+        "--reference",
+        metavar="URL2",
+        help="a server of the same model without speculation, for a URL that reports no probabilities",
+    ),
+    option("--api-key-env", default="", metavar="NAME", help="environment variable of an API key"),
+    option(
+        "--assume-speculating",
+        action="store_true",
+        help="drafts are made, though the server does not report them",
+    ),
+)
+_REQUESTS = (
+    option(
+        "--prompt",
+        action="append",
+        default=[],
+        help="text, or a JSON list of token ids; repeatable; default: three built-in prompts",
+    ),
+    option("--tokens", type=positive, default=4, metavar="N", help="tokens of a completion; default: 4"),
+    option("--temperature", type=float, default=1.0, help="default: 1"),
+    option(
+        "--top-k",
+        type=int,
+        default=3,
+        metavar="K",
+        help="default: 3, which keeps distinct completions few; 0: off",
+    ),
+    option("--top-p", type=float, default=1.0, metavar="P", help="default: 1, off"),
+    option(
+        "--field",
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help="field to send with every request; repeatable",
+    ),
+    option(
+        "--seeded",
+        action="store_true",
+        help="send a seed with each request, so that a retry repeats its text",
+    ),
+    option("--concurrency", type=positive, default=4, metavar="N", help="requests at a time; default: 4"),
+    option("--timeout", type=positive_number, default=60.0, metavar="SECONDS", help="default: 60 a request"),
+)
+_EFFORT = (
+    option(
+        "--detect",
+        type=rate,
+        default=0.02,
+        metavar="TV",
+        help="total variation to be detected for a pass; default: 0.02",
+    ),
+    option("--requests", type=positive, metavar="N", help="completions; default: as many as --detect needs"),
+    option(
+        "--budget", type=positive_number, default=300.0, metavar="SECONDS", help="of the audit; default: 300"
+    ),
+    option("--alpha", type=rate, default=1e-6, help="false-alarm rate; default: 1e-6"),
+    option("--seed", type=int, default=0, help="of the audit's own choices; default: 0"),
+    option("--skip", action="append", metavar="CHECK", help="leave this check out; repeatable"),
+)
+AUDIT_SERVER = Command(
+    run,
+    QUESTION,
+    "spec-oracle audit-server http://localhost:8080 --top-k 3 --detect 0.05 --budget 120",
+    HELP,
+    options={
+        "the server": _SERVER,
+        "the requests": _REQUESTS,
+        "effort and error rates": _EFFORT,
+        "the report": (
+            *report_options("text", "json", "junit", "markdown", "html"),
+            option("-v", "--verbose", action="store_true", help="show what every check covers, and its cost"),
+        ),
+    },
+)

@@ -3,21 +3,28 @@
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.commands.options import add_command, add_output, emit
+from spec_oracle.commands.options import Command, emit, option, report_options
 
 
-def add_diff(commands: Any) -> None:
-    """Add ``diff`` to the parser."""
-    command = add_command(commands, "diff", _diff, "What changed between two reports of audits, in JSON.")
-    command.add_argument("old", type=Path, metavar="OLD", help="a file of audit --format json")
-    command.add_argument("new", type=Path, metavar="NEW", help="exit code 1 if anything is worse in it")
-    add_output(command, ("text", "markdown", "json"))
-
-
-def _diff(options: Any) -> int:
+def run(options: Any) -> int:
+    """Write what changed; return 1 if anything got worse."""
     from spec_oracle.gate.difference import difference
     from spec_oracle.report.difference import FORMATS
 
     found = difference(options.old, options.new)
     emit(options, FORMATS[options.format](found))
     return found.exit_code
+
+
+DIFF = Command(
+    run,
+    "What changed between two reports of audits?",
+    "spec-oracle diff main.json branch.json --format markdown",
+    options={
+        "reports": [
+            option("old", type=Path, metavar="OLD", help="a file of audit --format json"),
+            option("new", type=Path, metavar="NEW", help="another; exit code 1 if anything got worse"),
+        ],
+        "the report": report_options("text", "markdown", "json"),
+    },
+)

@@ -1,16 +1,20 @@
-"""What the commands share: exit codes, option types, groups of options, output."""
+"""What the commands share: commands as data, types and groups of options, exit codes, output."""
 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from spec_oracle.errors import InvalidInputError
 
 OK, LOSSY, INCONCLUSIVE, FAILED = 0, 1, 2, 3
 """Exit codes: lossless, lossy, inconclusive or nothing tested, usage or internal error."""
+
+Option: TypeAlias = tuple[tuple[str, ...], dict[str, Any]]
+"""The arguments of ``ArgumentParser.add_argument``."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -22,42 +26,86 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(FAILED)
 
 
-def add_command(
-    commands: Any, name: str, run: Callable[[Any], int], help_line: str
-) -> argparse.ArgumentParser:
-    """Add a command that calls ``run`` with its parsed options."""
-    command: argparse.ArgumentParser = commands.add_parser(name, help=help_line, description=help_line)
-    command.set_defaults(run=run)
-    return command
+@dataclass(frozen=True)
+class Command:
+    """A command: ``run`` takes its parsed options and returns the exit code; ``asks`` is its line of help.
+
+    ``options`` by the title of their group; ``more`` is said below ``asks``; ``defaults`` replace those of
+    the options; ``kinds`` are commands of a command.
+    """
+
+    run: Callable[[Any], int]
+    asks: str
+    example: str = ""
+    more: str = ""
+    options: Mapping[str, Sequence[Option]] = field(default_factory=dict)
+    kinds: Mapping[str, "Command"] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def add_to(self, commands: Any, name: str) -> None:
+        """Add the command to the commands of a parser."""
+        parser = commands.add_parser(
+            name,
+            help=self.asks,
+            description=f"{self.asks}\n\n{self.more}" if self.more else self.asks,
+            epilog=self.example and f"example:\n  {self.example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        for title, options in self.options.items():
+            add(parser.add_argument_group(title), *options)
+        if self.kinds:
+            kinds = parser.add_subparsers(required=True, title="kinds", metavar="KIND", parser_class=Parser)
+            for kind, command in self.kinds.items():
+                command.add_to(kinds, kind)
+        parser.set_defaults(run=self.run, **self.defaults)
 
 
-def add_output(command: argparse.ArgumentParser, formats: Sequence[str]) -> None:
-    """Add ``--format`` (the first is the default) and ``--output``."""
-    command.add_argument("--format", choices=formats, default=formats[0], help=f"default: {formats[0]}")
-    command.add_argument("--output", metavar="FILE", type=Path, help="write there instead of to stdout")
+def option(*names: str, **how: Any) -> Option:
+    """Return an option as ``ArgumentParser.add_argument`` takes it."""
+    return names, how
 
 
-def add_files(command: argparse.ArgumentParser) -> None:
-    """Add the instance files as arguments."""
-    command.add_argument("files", nargs="+", metavar="FILE", type=Path, help="instance files")
+def add(parser: Any, *options: Option) -> None:
+    """Add options to a parser, or to a group of one."""
+    for names, how in options:
+        parser.add_argument(*names, **how)
 
 
-def add_sizes(command: argparse.ArgumentParser, *, vocab: int, length: int, paths: int | None) -> None:
-    """Add the sizes of toy instances and the seed."""
-    command.add_argument("--vocab-size", type=positive, default=vocab, metavar="V", help=f"default: {vocab}")
-    command.add_argument(
-        "--draft-length", type=positive, default=length, metavar="L", help=f"default: {length}"
+def report_options(*formats: str) -> list[Option]:
+    """Return ``--output``, and ``--format`` where there are several; the first is the default."""
+    chosen = option("--format", choices=formats, default=formats[0], help=f"default: {formats[0]}")
+    output = option("--output", metavar="FILE", type=Path, help="write to this file, not to stdout")
+    return [chosen, output] if len(formats) > 1 else [output]
+
+
+def sizes(*, vocab: int, length: int, paths: int | None) -> list[Option]:
+    """Return the sizes of toy instances, and the seed."""
+    found = (
+        ("--vocab-size", "V", vocab, "tokens of the vocabulary"),
+        ("--draft-length", "L", length, "tokens of a draft path"),
+        ("--num-paths", "K", paths, "draft paths"),
     )
-    command.add_argument(
-        "--num-paths", type=positive, default=paths, metavar="K", help=f"default: {paths or '1 or 2'}"
-    )
-    command.add_argument("--seed", type=int, default=0, help="default: 0")
+    return [
+        *(
+            option(
+                name,
+                type=positive,
+                default=default,
+                metavar=metavar,
+                help=f"{what}; default: {default or '1, or 2 where a verifier takes several'}",
+            )
+            for name, metavar, default, what in found
+        ),
+        option("--seed", type=int, default=0, help="of all random numbers; default: 0"),
+    ]
 
 
-def add_arithmetic(command: argparse.ArgumentParser) -> None:
-    """Add the choice between rationals and array libraries."""
-    command.add_argument("--exact", action="store_true", help="compute in rationals")
-    command.add_argument("--array", choices=("numpy", "torch"), default="numpy", help="default: numpy")
+def arithmetic() -> list[Option]:
+    """Return the choice between rationals and array libraries."""
+    return [
+        option("--exact", action="store_true", help="compute in rationals"),
+        option("--array", choices=("numpy", "torch"), default="numpy", help="default: numpy"),
+    ]
 
 
 def cores() -> int:
@@ -65,15 +113,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def add_jobs(command: argparse.ArgumentParser, what: str) -> None:
-    """Add ``--jobs``: how many processes work on ``what`` at the same time."""
-    command.add_argument(
-        "--jobs",
-        type=positive,
-        default=cores(),
-        metavar="N",
-        help=f"{what} at the same time, default: the number of cores; results do not depend on it",
-    )
+def jobs(what: str) -> Option:
+    """Return ``--jobs``: how many processes work on ``what`` at the same time."""
+    shown = f"{what} at the same time; default: the number of cores; results do not depend on it"
+    return option("--jobs", type=positive, default=cores(), metavar="N", help=shown)
 
 
 def positive(text: str) -> int:
@@ -84,7 +127,7 @@ def positive(text: str) -> int:
     return value
 
 
-def prompt(text: str) -> tuple[int, ...]:
+def token_ids(text: str) -> tuple[int, ...]:
     """Read token ids joined by commas."""
     return tuple(int(token) for token in text.split(","))
 
@@ -117,6 +160,6 @@ def emit(options: Any, text: str) -> None:
 
 
 def progress(line: str) -> None:
-    """Tell a person on stderr how far the command is."""
+    """Report to a person on stderr how far the command is."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()

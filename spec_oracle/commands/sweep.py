@@ -3,37 +3,38 @@
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.commands.options import OK, add_command, add_jobs, progress
+from spec_oracle.commands.options import OK, Command, jobs, option, progress
 
 
-def add_sweep(commands: Any) -> None:
-    """Add ``sweep`` to the parser."""
-    command = add_command(
-        commands, "sweep", _sweep, "Compute a task on every cell of a grid; goes on where it was cut off."
-    )
-    command.add_argument("plan", metavar="PLAN.toml", type=Path, help="task and axes, see docs/sweeps.md")
-    command.add_argument(
-        "--output", metavar="FILE", type=Path, help="JSON lines, or *.parquet; default: PLAN.jsonl"
-    )
-    add_jobs(command, "cells")
-    command.add_argument("--backend", default="loky", metavar="NAME", help="of joblib: loky, dask, ray")
-    command.add_argument("--scheduler", metavar="ADDRESS", help="of the Dask cluster")
-
-
-def _sweep(options: Any) -> int:
-    from spec_oracle.report.terminal import told
-    from spec_oracle.sweeps import Plan, run
+def run(options: Any) -> int:
+    """Compute what the output lacks of the plan."""
+    from spec_oracle.report.progress import showing_progress
+    from spec_oracle.sweeps import Plan
+    from spec_oracle.sweeps import run as run_plan
 
     plan = Plan.load(options.plan)
     output = options.output or options.plan.with_suffix(".jsonl")
-    with told() as tell:
-        run(
-            plan,
-            output,
-            jobs=options.jobs,
-            backend=options.backend,
-            scheduler=options.scheduler,
-            progress=tell,
-        )
+    how = {"jobs": options.jobs, "backend": options.backend, "scheduler": options.scheduler}
+    with showing_progress() as tell:
+        run_plan(plan, output, progress=tell, **how)
     progress(f"{output}: {len(plan)} cells")
     return OK
+
+
+_OUTPUT = "JSON lines, or *.parquet; default: PLAN.jsonl"
+SWEEP = Command(
+    run,
+    "Run many audits or measurements from a plan; resumable.",
+    "spec-oracle sweep plan.toml --output results.parquet",
+    options={
+        "the plan": [
+            option("plan", metavar="PLAN.toml", type=Path, help="task and axes, see docs/sweeps.md"),
+            option("--output", metavar="FILE", type=Path, help=_OUTPUT),
+        ],
+        "where it runs": [
+            jobs("combinations to compute"),
+            option("--backend", default="loky", metavar="NAME", help="of joblib: loky, dask, ray"),
+            option("--scheduler", metavar="ADDRESS", help="of the Dask cluster"),
+        ],
+    },
+)

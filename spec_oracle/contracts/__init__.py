@@ -8,15 +8,20 @@ tensors; the generator is of the same library, and using the global one instead 
 fourth parameter is called ``uniforms`` gets numbers from [0, 1) in its place, [B, L+1].
 """
 
-from spec_oracle.contracts.calls import SamplerCode, as_sampler, contract_arguments, make_generator, raising
 from spec_oracle.contracts.sampler import (
     ContractError,
     Emissions,
+    SamplerCode,
     SamplerFunction,
     SubjectRaisedError,
+    as_sampler,
     checked_emissions,
+    contract_arguments,
+    drawing_uniforms,
+    make_generator,
+    raising,
+    takes_uniforms,
 )
-from spec_oracle.contracts.uniforms import drawing_uniforms, takes_uniforms
 
 __all__ = [
     "ContractError",

@@ -46,12 +46,6 @@ class Sampling:
         if not 0 < self.top_p <= 1:
             raise InvalidInputError(f"top_p: expected a number in (0, 1], got {self.top_p}")
 
-    def __str__(self) -> str:
-        return (
-            f"temperature {self.temperature:g}, top-k {self.top_k or 'off'}, "
-            f"top-p {'off' if self.top_p == 1 else f'{self.top_p:g}'}"
-        )
-
 
 @dataclass(frozen=True)
 class Ask:
@@ -115,20 +109,6 @@ class Drafts:
         if self.drafted is None or self.accepted is None or before.drafted is None or before.accepted is None:
             return self
         return Drafts(self.drafted - before.drafted, self.accepted - before.accepted)
-
-    @property
-    def never_happened(self) -> str:
-        """Say why completions show nothing of speculation, "" where they do."""
-        if self.accepted is None:
-            return (
-                "the server does not report whether drafts were accepted; if you know that they are, "
-                "say --assume-speculating"
-            )
-        if self.drafted == 0:
-            return "nothing was drafted: speculation is off, or found nothing to draft after these prompts"
-        if self.accepted == 0:
-            return "no draft was accepted"
-        return "no draft was rejected" if self.accepted == self.drafted else ""
 
 
 def _sum(first: float | None, second: float | None) -> float | None:

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 from spec_oracle.audit.evidence import findings, sampled
-from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 
 import verifiers
 from lab.specimens.registry import specimens
 from lab.specimens.toy_system import toy_system
 from spec_oracle.audit import bench as benches
-from spec_oracle.audit.context import Bench
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.panel import panel
@@ -129,7 +129,7 @@ def token_rule(tokens, draft, target, generator):
     return np.where(position == tau[:, None], extra[:, None], emitted), tau
 
 
-TOKEN = FunctionSubject("token", SamplerCode(token_rule), Facts(rule_at=lambda _: "token"), follow=False)
+TOKEN = SamplerSubject("token", SamplerCode(token_rule), Facts(rule_at=lambda _: "token"), follow=False)
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ WITHOUT_LAW = ("plain-law", "bad-input", "inputs-kept")
 
 def null_audit(seed, alpha, subject=TOKEN):
     """Every check that has an error rate, each at its share of alpha; return those that failed."""
-    bench = Bench(alpha=alpha, seed=seed, budget=1e6)
+    bench = Context(alpha=alpha, seed=seed, budget=1e6)
     results = []
     for check in (check for name, check in CHECKS.items() if name not in WITHOUT_LAW):
         bench.findings = None  # as if the law of one call were not known
@@ -208,4 +208,4 @@ def test_a_planted_defect_turns_the_same_check_red():
     """Polarity: what stands on a correct system fails on one whose drafts are accepted by their own noise."""
     planted = specimens()["draft-noise-accepts"].system
     for factory, status in ((planted, "failed"), (toy_system, "passed")):
-        assert CHECKS["joint"].outcome(SystemSubject("system", factory), Bench(seed=3)).status == status
+        assert CHECKS["joint"].outcome(SystemSubject("system", factory), Context(seed=3)).status == status

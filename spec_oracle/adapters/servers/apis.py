@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from spec_oracle.adapters.servers.client import Request
-from spec_oracle.contracts.server import Ask, Completion, Drafts, Sampling, ServerError, Token
+from spec_oracle.contracts.server import Ask, Completion, Drafts, Sampling, ServerError
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,13 @@ class LlamaCpp:
             tokens=tuple(data["tokens"]),
             text=data.get("content", ""),
             ended=data.get("stop_type") == "eos",
-            logs=None if first is None else _listed(first.get("top_probs") or first["top_logprobs"]),
+            logs=None
+            if first is None
+            else {
+                entry["id"]: float(entry["logprob"]) if "logprob" in entry else math.log(entry["prob"])
+                for entry in first.get("top_probs") or first["top_logprobs"]
+                if entry.get("prob") != 0
+            },
             drafted=timings.get("draft_n", 0),
             accepted=timings.get("draft_n_accepted", 0),
         )
@@ -135,15 +141,6 @@ def _drafts(timings: Any, details: Any) -> tuple[int | None, int | None]:
         return timings.get("draft_n", 0), timings.get("draft_n_accepted", 0)
     accepted, refused = (details.get(f"{kind}_prediction_tokens") for kind in ("accepted", "rejected"))
     return None if None in (accepted, refused) else accepted + refused, accepted
-
-
-def _listed(entries: Any) -> Mapping[Token, float]:
-    """Return log-probabilities by token, from entries that show those or probabilities; none of zero."""
-    return {
-        entry["id"]: float(entry["logprob"]) if "logprob" in entry else math.log(entry["prob"])
-        for entry in entries
-        if entry.get("prob") != 0
-    }
 
 
 def _as_id(token: int | str) -> int:

@@ -109,7 +109,8 @@ class CompletionSample:
     def draw(self, count: int) -> None:
         """Add completions."""
         started = time.perf_counter()
-        seeds = [int(self.rng.integers(2**31)) if number % 2 else None for number in range(count)]
+        fresh = self.rng.integers(2**31, size=count).tolist()
+        seeds = [seed if number % 2 else None for number, seed in enumerate(fresh)]
         is_batch = self.case.code.has("start_many") and self.method == "generate"
         for some in [seeds] if is_batch else ([seed] for seed in seeds):
             with speculation_seen(self.case.code.engine) as seen:
@@ -147,7 +148,7 @@ def _sampled(
     kinds = {str(case): outcomes(case.code, case.prompt, tokens(case), rng) for case in cases}
     fast = {str(case): CompletionSample(case, tokens(case), kinds[str(case)], rng) for case in cases}
     plain = {str(c): replace(fast[str(c)], method="generate_plain") for c in with_plain}
-    rate, for_plain = split(context.rate, 3), context.budget * effort.ENGINE_PLAIN_SHARE * bool(plain)
+    rate, for_plain = split(context.rate, 3), context.budget * effort.ENGINE_PLAIN_SHARE if plain else 0.0
     check, finds = _judged(fast, rate, context.budget - for_plain)
     is_wrong = False
     if plain:

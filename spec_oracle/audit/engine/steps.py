@@ -53,8 +53,8 @@ def traced_steps(case: Case) -> StepLaw:
     """
     found = traced(
         case.code,
-        lambda engine: _calls(engine.start(list(case.prompt), _most_tokens(case.code))),
-        lambda calls: _of_request(calls, 0),
+        lambda engine: _listed(_calls(engine.start(list(case.prompt), _most_tokens(case.code)))),
+        lambda calls: _of_requests(calls)[0],
         effort.ENGINE_RUNS,
     )
     return StepLaw(case, dict(found.law))
@@ -68,7 +68,7 @@ def sampled_steps(case: Case, context: Context) -> Iterator[Steps]:
         session = case.code.session(case.prompt, _most_tokens(case.code), [None] * many)
         with raising():
             calls = _calls(session)
-        yield from (_of_request(calls, number) for number in range(many))
+        yield from _of_requests(calls)
 
 
 def _most_tokens(code: EngineCode) -> int:
@@ -80,28 +80,28 @@ def _most_tokens(code: EngineCode) -> int:
 def _calls(session: Session) -> list[list[Any]]:
     names = ("draft_tokens", "draft_probs", "tokens", "num_accepted")
     steps = [session.step() for _ in range(CALLS)]
-    return [[_plain(getattr(step, name)) for name in names] for step in steps]
+    return [[getattr(step, name) for name in names] for step in steps]
 
 
-def _plain(values: Any) -> Any:
-    return values.tolist() if hasattr(values, "tolist") else values
+def _listed(calls: list[list[Any]]) -> list[list[Any]]:
+    return [[some.tolist() if hasattr(some, "tolist") else some for some in call] for call in calls]
 
 
-def _of_request(calls: list[list[Any]], number: int) -> Steps:
-    """Return the steps of one request; those after its end are left out."""
+def _of_requests(calls: list[list[Any]]) -> list[Steps]:
+    """Return the steps of each request; those after its end are left out."""
+    found: list[list[SeenStep]] = []
     try:
-        return tuple(
-            SeenStep(
-                tuple(int(token) for token in drafts[number]),
-                tuple(tuple(round(float(p), _ROUNDED) for p in row) for row in rows[number]),
-                tuple(int(token) for token in tokens[number] if token >= 0),
-                int(accepted[number]),
-            )
-            for drafts, rows, tokens, accepted in calls
-            if accepted[number] >= 0
-        )
-    except (TypeError, ValueError, IndexError) as error:
+        for drafts, rows, tokens, accepted in calls:
+            ids = (np.asarray(some, np.int64).tolist() for some in (drafts, tokens, accepted))
+            reported = np.round(np.asarray(rows, np.float64), _ROUNDED).tolist()
+            found = found or [[] for _ in reported]
+            for steps, q, drafted, emitted, count in zip(found, reported, *ids, strict=True):
+                if count >= 0:
+                    kept = tuple(token for token in emitted if token >= 0)
+                    steps.append(SeenStep(tuple(drafted), tuple(map(tuple, q)), kept, count))
+    except (TypeError, ValueError) as error:
         raise ContractError(f"step() must return arrays with one row a request: {error}") from None
+    return [tuple(steps) for steps in found]
 
 
 def drafts_off(found: StepLaw) -> tuple[float, str]:

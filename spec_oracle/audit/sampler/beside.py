@@ -8,13 +8,12 @@ alone as the rule's alone, and sign tests on these rows show whether it is (McNe
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from spec_oracle.adapters.samplers import KeyedEngine, RacedEngine
@@ -22,7 +21,8 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.panel import main_instances, scope_of
+from spec_oracle.audit.laws import scope_of
+from spec_oracle.audit.panel import main_instances
 from spec_oracle.audit.results import (
     CheckResult,
     Findings,
@@ -49,11 +49,7 @@ from spec_oracle.contracts import (
     Emissions,
     SamplerCode,
     SubjectRaisedError,
-    checked_emissions,
-    contract_arguments,
-    raising,
 )
-from spec_oracle.contracts.calls import to_library
 from spec_oracle.statistics import DEFAULT_MISS, split
 from spec_oracle.toy import Instance
 from verifiers import Drafts
@@ -103,12 +99,13 @@ def pair_by_uniforms(code: SamplerCode, rule: str) -> Pair:
 
 def pair_by_noise(engine: RacedEngine) -> Pair:
     """Return the pair of an engine and the token rule, by the same accept uniforms and exponential noise."""
+    code = SamplerCode(engine.with_noise, "torch")
 
     def pair(drafts: Drafts, rng: np.random.Generator) -> tuple[Emissions, Emissions]:
         uniforms = rng.random((drafts.batch, drafts.draft_length))
         times = rng.standard_exponential((drafts.batch, drafts.vocab_size))
         expected = by_noise("token", drafts, uniforms, lambda _: times, reads_draft=engine.reads_draft)
-        return _called(engine.with_noise, drafts, uniforms, times), expected
+        return code(drafts, (uniforms, times)), expected
 
     return pair
 
@@ -127,15 +124,8 @@ def pair_by_keys(engine: KeyedEngine) -> Pair:
 
 def called_by_keys(engine: KeyedEngine) -> Keyed:
     """Return the engine's own verification by seeds and positions."""
-    return lambda drafts, seeds, positions: _called(engine.with_seeds, drafts, seeds, positions)
-
-
-def _called(call: Callable[..., Any], drafts: Drafts, *noise: NDArray[Any]) -> Emissions:
-    """Verify numpy drafts of one path by torch code that takes its noise; errors as `SamplerCode`."""
-    given = (*contract_arguments(drafts), *noise)
-    with raising():
-        returned = call(*(to_library(np.ascontiguousarray(array), "torch") for array in given))
-    return checked_emissions(returned, drafts)
+    code = SamplerCode(engine.with_seeds, "torch")
+    return lambda drafts, seeds, positions: code(drafts, (seeds, positions))
 
 
 def fitting_rule(code: SamplerCode, instance: Instance, context: Context) -> str | None:

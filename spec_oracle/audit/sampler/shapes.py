@@ -12,9 +12,9 @@ from typing import Any
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError
-from spec_oracle.audit.sampler.after_draft import law_after
 from spec_oracle.audit.sampler.pace import pace, too_slow
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.traced import law_after
 from spec_oracle.audit.shapes.axes import AXES, Shape, design
 from spec_oracle.audit.shapes.covered import Covered, Laws
 from spec_oracle.audit.shapes.sampled import sampled_at

@@ -2,33 +2,49 @@
 
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-import verifiers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sample, Sampler, draft_table
-from spec_oracle.audit.laws import judge_laws
-from spec_oracle.audit.results import CheckResult, Findings, How, Law, NoEvidenceError, Status, passed
-from spec_oracle.audit.sampler.after_draft import law_after
+from spec_oracle.audit.laws import judge_laws, with_rule
+from spec_oracle.audit.results import CheckResult, Law, NoEvidenceError, Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import confirm
-from spec_oracle.contracts import SamplerCode, SubjectRaisedError
+from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
+from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments, raising
+from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw
-from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
-from spec_oracle.exact.interception import NotTracedError
+from spec_oracle.exact.conditional import ConditionalLaw, Leaves
+from spec_oracle.exact.interception import (
+    Branch,
+    EnumeratedGenerator,
+    NotTracedError,
+    TooManyBranchesError,
+    enumerate_calls,
+)
+from spec_oracle.exact.interception.decisions import OPEN
 from spec_oracle.toy import Instance
-from verifiers import Drafting, ModelBound, StatefulVerifier, drafting_of
+from verifiers import Drafts
 
 Known: TypeAlias = dict[bytes, ConditionalLaw]
 """Laws of what is emitted after one draft, by the bytes of the arrays that the sampler is given."""
 
-_FEW = 8
+Emission: TypeAlias = tuple[tuple[int, ...], int]
+"""The accepted tokens, and the one that follows."""
+
+_ALIKE = 1e-9
+"""Largest difference of probabilities that are taken to be equal."""
+
+
+class _NotATokenError(SpecOracleError):
+    """What was left open is no token at the end of what is emitted."""
 
 
 def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResult:
@@ -37,26 +53,27 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
     Raises `NoEvidenceError` where the law would not be exact, where the code raises while it is traced, and
     where samples contradict what was found.
     """
-    code, known = subject.code, Known()
-    end = time.process_time() + context.budget
-    law_of = partial(traced_law, code, known=known, end=end)
+    code, facts, end = subject.code, subject.facts, time.process_time() + context.budget
+    instances, failure = context.toys(subject.num_paths), ""
+    known: Known = {}
+    laws: dict[str, EmissionLaw] = {}
     try:
-        found = judge_laws(law_of, context.toys(subject.num_paths), subject.facts, "traced")
-    except NotTracedError as error:
+        for name, instance in instances.items():
+            laws[name] = traced_law(code, instance, known, end=end)
+    except ContractError as error:
+        failure = f"instance {[*instances][len(laws)]!r}: {error}"
+    except (NotTracedError, SubjectRaisedError) as error:
         raise NoEvidenceError(f"could not trace the random numbers, sampled instead: {error}") from None
-    except SubjectRaisedError as error:
-        raise NoEvidenceError(f"could not trace the random numbers, sampled instead: it {error}") from None
-    findings = found.findings or Findings()
-    if not findings.laws:
-        return found
-    if found.status is Status.PASSED and subject.facts.rule_at is None:
-        findings = _with_rule(code, findings, subject.facts.tolerance, known)
-    confirmed = confirmed_by_samples(
-        code, findings.laws, rate, context.seed, effort.CONFIRMING_SHARE * context.budget
-    )
     # Whoever needs more laws limits the time.
-    findings = replace(findings, law_of=partial(traced_law, code, known=known))
-    return replace(found, scope=(*found.scope, confirmed), findings=findings)
+    law_of = partial(traced_law, code, known=known)
+    found = judge_laws(laws, instances, facts, law_of, how="traced", failure=failure)
+    if not laws:
+        return found
+    if found.status is Status.PASSED and facts.rule_at is None:
+        after = [(law.instance, laws_after(code, law.instance, known)) for law in laws.values()]
+        found = with_rule(found, after, facts.tolerance)
+    confirmed = confirmed_by_samples(code, laws, rate, context.seed, effort.CONFIRMING_SHARE * context.budget)
+    return replace(found, scope=(*found.scope, confirmed))
 
 
 def traced_law(
@@ -104,48 +121,112 @@ def laws_after(
     return found
 
 
-def _with_rule(code: SamplerCode, findings: Findings, tolerance: float, known: Known) -> Findings:
-    """Add the built-in rule with the same law after every draft, if there is one.
+def law_after(
+    code: SamplerCode,
+    drafts: Drafts,
+    request: int = 0,
+    *,
+    max_branches: int = 100_000,
+    max_seconds: float = math.inf,
+    in_full: bool = False,
+) -> ConditionalLaw:
+    """Return the exact law of the emission of one request of a batch, given the drafts of all.
 
-    Losslessness does not fix what is emitted after one draft; a rule does. Where code and rule agree after
-    every draft of the instances, the rule says what to expect after any other draft.
+    The code sees fresh copies of its inputs in every branch. Where it draws one of many tokens and looks at
+    it, few are run, and the others `assumed` to come out as these; ``in_full`` runs all. Errors as
+    `enumerate_calls`, `ContractError` for what is no emission, `SubjectRaisedError` when the code raises
+    while its random numbers are traced.
     """
-    laws = [(law.instance, laws_after(code, law.instance, known)) for law in findings.laws.values()]
-    rule = identified(laws, Drafting.INDEPENDENT, tolerance)
-    if rule is None:
-        return findings
-    drafts = sum(len(by_row) for _, by_row in laws)
-    detail = f"what is emitted is distributed as by {rule!r} after each of {drafts} drafts"
-    return replace(findings, rule=rule, length=passed(detail, how=How.PROVEN))
+    inputs = [Handed(code, array) for array in contract_arguments(drafts)]
+
+    def call() -> Any:
+        tokens, draft, target = (given.fresh() for given in inputs)
+        return code.function(tokens, draft, target, _generator(code))
+
+    with raising():
+        branches = enumerate_calls(
+            call,
+            max_branches=max_branches,
+            max_seconds=max_seconds,
+            looked_at=None if in_full else {-1, *np.unique(drafts.tokens[request]).tolist()},
+            leave_open=not in_full,
+        )
+        leaves = Leaves(drafts.vocab_size)
+        try:
+            emissions = [_emission(branch, drafts, request) for branch in branches]
+            _require_alike(branches, emissions)
+        except _NotATokenError as error:
+            most = max(len(stand.values) for branch in branches for stand in branch.stands)
+            if most > effort.FULL_VOCABULARY:
+                raise TooManyBranchesError(f"{error} ({most:,} tokens)") from None
+            return law_after(
+                code, drafts, request, max_branches=max_branches, max_seconds=max_seconds, in_full=True
+            )
+    for branch, emission in zip(branches, emissions, strict=True):
+        _add(leaves, branch, emission)
+    return leaves.law
 
 
-def identified(
-    laws: Iterable[tuple[Instance, Mapping[int, ConditionalLaw]]], drafting: Drafting, tolerance: float
-) -> str | None:
-    """Return the first rule with the same law after every draft, None where there is none.
+def _generator(code: SamplerCode) -> Any:
+    """Return a generator of the library whose draws are enumerated."""
+    if code.array == "numpy":
+        return EnumeratedGenerator()
+    import torch
 
-    ``laws`` by instance: the law after each draft by its row in the instance's `draft_table`. Rules are the
-    built-in verifiers that want drafts drawn so, and whose calls do not depend on each other.
-    """
-    candidates = [name for name in verifiers.names() if drafting_of(verifiers.get(name)) is drafting]
-    bound = StatefulVerifier | ModelBound
-    candidates = [name for name in candidates if not isinstance(verifiers.get(name), bound)]
-    for instance, found in laws:
-        rows = list(found)
-        for some in (rows[:_FEW], rows[_FEW:]):  # most rules differ soon
-            candidates = [name for name in candidates if _fits(name, instance, found, some, tolerance)]
-    return candidates[0] if candidates else None
+    return torch.Generator()
 
 
-def _fits(
-    name: str, instance: Instance, found: Mapping[int, ConditionalLaw], rows: list[int], tolerance: float
-) -> bool:
-    """Whether a rule has the laws that were found after the drafts of some rows."""
-    if not rows:
-        return True
-    drafts = draft_table(instance, drafting_of(verifiers.get(name))).drafts(np.array(rows))
-    expected = conditional_laws(verifiers.get(name), drafts)
-    return all(found[row].distance(law) <= tolerance for row, law in zip(rows, expected, strict=True))
+def _emission(branch: Branch[Any], drafts: Drafts, request: int) -> Emission:
+    """Return the accepted tokens, and the one that follows, which may be `OPEN`."""
+    returned = branch.result
+    opened = next((stand for stand in branch.stands if stand.value == OPEN), None)
+    where: list[list[int]] = []
+    if opened is not None and isinstance(returned, tuple | list) and len(returned) == 2:
+        tokens, accepted = (
+            np.array(part.tolist()) if hasattr(part, "detach") else np.array(part) for part in returned
+        )
+        where = np.argwhere(tokens == OPEN).tolist()
+        tokens[tokens == OPEN] = opened.values[opened.chances.argmax()]
+        if (accepted == OPEN).any():
+            raise _NotATokenError("the accepted length is open")
+        returned = (tokens, accepted)
+    found = checked_emissions(returned, drafts)
+    last = int(found.lengths[request]) - 1
+    if where and where != [[request, last]]:
+        raise _NotATokenError("a token was left open that is not the last")
+    *prefix, following = found.tokens[request, : last + 1].tolist()
+    return tuple(prefix), OPEN if where else following
+
+
+def _require_alike(branches: Sequence[Branch[Any]], emissions: Sequence[Emission]) -> None:
+    """Raise `_NotATokenError` unless tokens of which few were run come out alike, save for themselves."""
+    laws: dict[Any, dict[int, dict[Any, float]]] = defaultdict(
+        lambda: defaultdict(lambda: defaultdict(float))
+    )
+    for branch, (prefix, following) in zip(branches, emissions, strict=True):
+        for decision, value in branch.alike:
+            laws[decision][value][prefix, None if following == value else following] += branch.weight
+    for by_value in laws.values():
+        first, *others = (
+            {what: mass / sum(law.values()) for what, mass in law.items()} for law in by_value.values()
+        )
+        for law in others:
+            if any(
+                abs(first.get(key, 0.0) - law.get(key, 0.0)) > _ALIKE for key in first.keys() | law.keys()
+            ):
+                raise _NotATokenError("another sampled token leads to something else")
+
+
+def _add(leaves: Leaves, branch: Branch[Any], emission: Emission) -> None:
+    """Add what a branch comes to, for all outcomes that it stands for."""
+    prefix, following = emission
+    stand = next((stand for stand in branch.stands if stand.value == following), None)
+    if stand is None:
+        leaves.add(prefix, following, branch.weight)
+    else:
+        masses, possible = np.zeros(leaves.vocab_size), stand.chances > 0
+        masses[stand.values[possible]] = stand.chances[possible] * branch.weight
+        leaves.add_all(prefix, masses, 0.0 if following == OPEN else branch.weight - masses[following])
 
 
 def confirmed_by_samples(

@@ -15,9 +15,16 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed
 from spec_oracle.audit.sampling import judge_looks
+from spec_oracle.audit.server.bins import Binned, Bins
+from spec_oracle.audit.server.conclusion import result_of
 from spec_oracle.audit.server.distributions import Distributions
-from spec_oracle.audit.server.samples import Binned, Bins, result_of
-from spec_oracle.audit.server.subject import NEEDS_PROBABILITIES, UNCHECKED, Completions, ServerSubject
+from spec_oracle.audit.server.subject import (
+    NEEDS_PROBABILITIES,
+    UNCHECKED,
+    Completions,
+    ServerSubject,
+    is_unchecked,
+)
 from spec_oracle.contracts.server import Prefix, Token
 from spec_oracle.statistics import draws_needed_by_g, goodness_of_fit_by_g, split
 
@@ -30,10 +37,10 @@ def calls(subject: ServerSubject, context: Context) -> CheckResult:
     plan, rate = subject.plan, context.rate
     if not subject.server.listed:
         return not_asked(NEEDS_PROBABILITIES)
-    if context.has_not_passed("plain-law") or context.findings.is_reference_wrong:
+    if is_unchecked(context):
         return inconclusive(UNCHECKED)
     length = effort.SERVER_LONGER * plan.tokens
-    long = Completions(subject.server, length, context.stream("server/calls/completions"), plan.seeded)
+    long = Completions(subject.server, length, (context.seed, "server/calls"), plan.seeded)
     uniforms = Uniforms(subject.distributions, context.stream("server/calls/uniforms"))
     # Four of ten tokens are the first of a pair at least, whatever the distance.
     needed = max(

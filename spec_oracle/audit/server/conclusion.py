@@ -3,15 +3,15 @@
 import json
 import math
 import shlex
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from spec_oracle.audit.reports import TextCounterexample
-from spec_oracle.audit.results import CheckResult, Findings, Status
-from spec_oracle.audit.server.subject import ServerSubject
+from spec_oracle.audit.results import CheckResult, Findings, How, Status
+from spec_oracle.audit.sampling import Decision
+from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.contracts.server import Ask, Drafts, Token
 from spec_oracle.statistics import clopper_pearson
 
@@ -22,70 +22,98 @@ DISTINGUISHED = 0.5
 """Least share of completions to be distinguished beyond their first token, on which nothing speculates."""
 
 
+def result_of(what: str, decision: Decision[Any], coarsest: float, rate: float) -> CheckResult:
+    """Return the result of a decision; it passes if it would have detected a TV of ``coarsest``."""
+    status, detectable = Status.PASSED, decision.detectable_tv
+    seen = f"{decision.draws:,} samples are as expected; a total variation of {detectable:.2g} would show"
+    if decision.reason:
+        status, seen = Status.FAILED, decision.reason
+    elif decision.ended:
+        status, seen = Status.INCONCLUSIVE, f"{seen}; ended early: {decision.ended}"
+    elif detectable > coarsest:
+        status, seen = Status.INCONCLUSIVE, f"{seen}, not {coarsest:.2g}; raise --budget or --requests"
+    scope = (f"{what}: {decision.statistics}",)
+    return CheckResult("", status, f"{what}: {seen}", rate, decision.draws, how=How.SAMPLED, scope=scope)
+
+
 def conclude(
-    subject: ServerSubject,
-    result: CheckResult,
-    before: Drafts,
-    *,
-    bound: float | None,
-    detectable: float,
-    distinguished: float,
-    scope: Sequence[str],
-    shown: Any,
+    subject: ServerSubject, result: CheckResult, *, distinguished: float, uncertain: str = ""
 ) -> CheckResult:
     """Return the result of `joint`; it passes only on completions that say enough, of speculation too.
 
-    The total variation is at least ``bound``, None where that is unknown; ``detectable`` would show.
-    ``distinguished`` is the share of completions that differ in their bins beyond the first token; ``before``
-    is what the server had counted of drafts.
+    ``distinguished`` is the share of completions in bins that differ beyond the first token; ``uncertain``
+    says why no number of completions would detect less, "" where more would.
     """
-    completions, doubt = subject.completions, subject.doubt
-    drafts = completions.drafts
+    completions, sampling, found = subject.completions, subject.server.sampling, result.findings or Findings()
+    drafts, doubt = completions.drafts, doubt_of(subject)
     if drafts.accepted is None:
-        drafts = subject.server.drafts().since(before)
-    detectable += doubt
-    reason = _why_open(subject, result, drafts, bound or 0.0, (detectable, distinguished))
+        drafts = subject.server.drafts().since(completions.before)
+    detectable, reason = (found.smallest_detectable_tv or math.inf) + doubt, ""
+    if result.status is Status.FAILED and 0 < doubt >= (found.total_variation or 0.0):
+        reason = (
+            f"{doubt:.2%} of the completions were retried, which may explain the difference; try --seeded"
+        )
+    if result.status is Status.PASSED:
+        assumed = subject.plan.assume_speculating and drafts.accepted is None
+        reason = "" if assumed else never_happened(drafts)
+        reason = reason or _too_little(subject.plan, detectable, doubt, uncertain)
+        if not reason and distinguished < DISTINGUISHED:
+            reason = f"only {distinguished:.0%} of completions differ in more than one token; try --top-k"
     if reason:
         result = replace(result, status=Status.INCONCLUSIVE, detail=f"{reason} ({result.detail})")
-    counted = f"{drafts.drafted:,.0f} tokens drafted, {drafts.accepted:,.0f} accepted"
     asked = (
         f"completions of {completions.length} tokens after {len(subject.server.prompts)} prompts, "
-        f"{subject.server.sampling}, {subject.server.api.name}"
+        f"temperature {sampling.temperature:g}, top-k {sampling.top_k or 'off'}, top-p {sampling.top_p:g}, "
+        f"API {subject.server.api.name}"
     )
-    retried = f"{len(completions.found):,} completions, {completions.retried or 'none'} of them retried"
+    scope = [asked, *result.scope]
+    if drafts.drafted is not None:
+        scope.append(f"{drafts.drafted:,.0f} tokens drafted, {drafts.accepted:,.0f} accepted")
+    scope.append(f"{len(completions.found):,} completions, {completions.retried or 'none'} of them retried")
     finite = detectable if math.isfinite(detectable) else None
     return replace(
         result,
-        scope=(asked, *scope, *result.scope, *[counted] * (drafts.drafted is not None), retried),
-        shown=shown,
-        findings=Findings(total_variation=bound, smallest_detectable_tv=finite),
+        scope=tuple(scope),
+        findings=replace(found, smallest_detectable_tv=finite),
     )
 
 
-def _why_open(
-    subject: ServerSubject, result: CheckResult, drafts: Drafts, bound: float, seen: tuple[float, float]
-) -> str:
-    """Say why completions neither pass nor fail, "" where they do."""
-    (detectable, distinguished), plan, doubt = seen, subject.plan, subject.doubt
-    if result.status is Status.FAILED and 0 < doubt >= bound:
-        return f"{doubt:.2%} of the completions were retried, which may explain the difference; try --seeded"
-    if result.status is not Status.PASSED:
+def _too_little(plan: Plan, detectable: float, doubt: float, uncertain: str) -> str:
+    if detectable <= plan.detect:
         return ""
-    if drafts.never_happened and not (plan.assume_speculating and drafts.accepted is None):
-        return drafts.never_happened
-    if detectable > plan.detect:
-        if not math.isfinite(detectable) and subject.server.listed:
-            return subject.distributions.uncertainty
-        retried = f" ({doubt:.2g} of it for retried completions)" if doubt else ""
+    retried = f" ({doubt:.2g} of it for retried completions)" if doubt else ""
+    return uncertain or (
+        f"only a total variation of {detectable:.3g}{retried} would show, not {plan.detect:g}; "
+        "raise --budget, --requests or --detect"
+    )
+
+
+def doubt_of(subject: ServerSubject) -> float:
+    """Return what answers after a failed attempt may hide, total variation: it may have failed for its text.
+
+    Nothing, if each had a seed that fixes the completion: then the same one came at last.
+    """
+    found = subject.completions
+    if not found.retried or (subject.plan.seeded and subject.server.repeats_seeds):
+        return 0.0
+    return found.retried / len(found.found)
+
+
+def never_happened(drafts: Drafts) -> str:
+    """Say why completions show nothing of speculation, "" where they do."""
+    if drafts.accepted is None:
         return (
-            f"only a total variation of {detectable:.3g}{retried} would show, not {plan.detect:g}; "
-            "raise --budget, --requests or --detect"
+            "the server does not report whether drafts were accepted; if you know that they are, "
+            "say --assume-speculating"
         )
-    few = f"only {distinguished:.0%} of completions are distinguished beyond their first token; try --top-k"
-    return few if distinguished < DISTINGUISHED else ""
+    if drafts.drafted == 0:
+        return "nothing was drafted: speculation is off, or found nothing to draft after these prompts"
+    if drafts.accepted == 0:
+        return "no draft was accepted"
+    return "no draft was rejected" if drafts.accepted == drafts.drafted else ""
 
 
-def shown(
+def wrong_completion(
     subject: ServerSubject,
     prefix: tuple[int, tuple[Token | None, ...]],
     expected: float,

@@ -7,6 +7,8 @@ temperature and filters; others list them before. Each is a *reading*; which one
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -74,27 +76,30 @@ def as_sampled(logs: Logs, sampling: Sampling, listed: int, error: float) -> Dis
     return Distribution(tokens, masses / max(total, 1.0), max(0.0, 1 - total), error)
 
 
-def unfiltered(logs: Logs, sampling: Sampling, listed: int, error: float) -> Distribution | None:
+def unfiltered(
+    logs: Logs, sampling: Sampling, listed: int, error: float, *, filters: bool = True
+) -> Distribution | None:
     """Apply temperature, then top-k and top-p: the order of most engines.
 
     None where the list is too short: a temperature needs all tokens that pass the filters. Tokens that tie at
     a filter's edge, within the error, leave the distribution unknown too.
     """
     tokens, masses = _sorted(logs)
+    top_k, top_p = (sampling.top_k, sampling.top_p) if filters else (0, 1.0)
     is_whole = len(tokens) < listed
-    if sampling.top_k and not (is_whole and sampling.top_k >= len(tokens)):
-        if not is_whole and sampling.top_k >= len(tokens):
+    if top_k and not (is_whole and top_k >= len(tokens)):
+        if not is_whole and top_k >= len(tokens):
             return None
-        if masses[sampling.top_k - 1] <= masses[sampling.top_k] * math.exp(2 * error):
+        if masses[top_k - 1] <= masses[top_k] * math.exp(2 * error):
             return None
-        tokens, masses, is_whole = tokens[: sampling.top_k], masses[: sampling.top_k], True
+        tokens, masses, is_whole = tokens[:top_k], masses[:top_k], True
     if sampling.temperature != 1 and not is_whole:
         return None
     law = masses ** (1 / sampling.temperature)
     if is_whole:
         law /= law.sum()
-    if sampling.top_p < 1:
-        kept = _nucleus(law, sampling.top_p, 2 * error)
+    if top_p < 1:
+        kept = _nucleus(law, top_p, 2 * error)
         if kept is None:
             return None
         tokens, law, is_whole = tokens[:kept], law[:kept] / law[:kept].sum(), True
@@ -105,7 +110,7 @@ def unfiltered(logs: Logs, sampling: Sampling, listed: int, error: float) -> Dis
 
 def filters_ignored(logs: Logs, sampling: Sampling, listed: int, error: float) -> Distribution | None:
     """Apply the temperature alone: a server that ignores the filters it was asked for."""
-    return unfiltered(logs, Sampling(temperature=sampling.temperature), listed, error)
+    return unfiltered(logs, sampling, listed, error, filters=False)
 
 
 def _sorted(logs: Logs) -> tuple[tuple[Token, ...], NDArray[np.float64]]:
@@ -136,17 +141,52 @@ READINGS: Final[Mapping[str, Reading]] = MappingProxyType(
 class Distributions:
     """The next-token distributions of a server by prefix, each asked for once.
 
-    ``reading`` is the name of one of `READINGS`; ``noise`` is by how much log-probabilities differed when
-    they were asked for again, nats. ``drafted`` counts tokens that one-token requests drafted: none, or they
-    are not target-only decoding.
+    ``drafted`` counts tokens that one-token requests drafted: none, or they are not target-only decoding.
     """
 
     server: Server
-    reading: str = next(iter(READINGS))
-    noise: float = 0.0
     drafted: int = field(default=0, init=False)
-    _logs: dict[Prefix, Logs | None] = field(default_factory=dict, init=False)
-    _values: list[float] = field(default_factory=list, init=False)
+    logs: dict[Prefix, Logs | None] = field(default_factory=dict, init=False)
+
+    def after(self, prefix: Prefix) -> Distribution | None:
+        """Return the distribution after a prefix; None where the server does not show enough of it."""
+        self.fetch([prefix])
+        return self._read(self.logs[prefix], self.reading, self.error)
+
+    def fetch(self, prefixes: Iterable[Prefix]) -> None:
+        """Ask for the distributions that are not known yet."""
+        missing = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in self.logs]
+        for start in range(0, len(missing), CHUNK):
+            chunk = missing[start : start + CHUNK]
+            for prefix, answer in zip(chunk, self._complete(chunk, self.server.listed), strict=True):
+                self.logs[prefix] = answer.logs
+
+    def _complete(self, prefixes: Sequence[Prefix], listed: int) -> list[Completion]:
+        prompts = self.server.prompts  # token ids, where a server lists probabilities
+        asks = [Ask((*prompts[number], *tokens), 1, listed=listed) for number, tokens in prefixes]  # type: ignore[arg-type]
+        found = self.server.complete(asks)
+        self.drafted += sum(answer.drafted or 0 for answer in found)
+        return found
+
+    def _read(self, logs: Logs | None, reading: str, error: float) -> Distribution | None:
+        return READINGS[reading](logs, self.server.sampling, self.server.listed, error) if logs else None
+
+    @cached_property
+    def reading(self) -> str:
+        """The name of the reading under which one-token samples are most probable."""
+        samples = self.samples(self.near() * effort.SERVER_READING_SAMPLES)
+        return max(READINGS, key=lambda reading: self._log_likelihood(reading, samples))
+
+    def near(self) -> list[Prefix]:
+        """Return the prompts, and the likeliest prefixes one token behind; none that ends a completion."""
+        roots: list[Prefix] = [(number, ()) for number in range(len(self.server.prompts))]
+        self.fetch(roots)
+        listed = [(log, root, token) for root in roots for token, log in (self.logs[root] or {}).items()]
+        children = [(n, (token,)) for _, (n, _), token in sorted(listed, key=lambda entry: -entry[0])]
+        open_ = [child for child in children if child[1][0] not in self.server.ends]
+        nearest = open_[: max(0, effort.SERVER_NEAR - len(roots))]
+        self.fetch(nearest)
+        return [*roots, *nearest]
 
     def samples(self, prefixes: Sequence[Prefix]) -> list[tuple[Prefix, Token]]:
         """Sample one token after each prefix, asked for as in a completion: no probabilities are shown."""
@@ -156,75 +196,10 @@ class Distributions:
                 raise ContractError(f"{len(answer.tokens)} tokens where one was asked for: {answer.tokens!r}")
         return [(prefix, answer.tokens[0]) for prefix, answer in zip(prefixes, found, strict=True)]
 
-    def fetch(self, prefixes: Iterable[Prefix]) -> None:
-        """Ask for the distributions that are not known yet."""
-        missing = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in self._logs]
-        for start in range(0, len(missing), CHUNK):
-            chunk = missing[start : start + CHUNK]
-            for prefix, answer in zip(chunk, self._complete(chunk, self.server.listed), strict=True):
-                self._logs[prefix] = answer.logs
-                if answer.logs and len(self._values) < SHOWN:
-                    self._values += answer.logs.values()
-
-    def _complete(self, prefixes: Sequence[Prefix], listed: int) -> list[Completion]:
-        prompts = self.server.prompts  # token ids, where a server lists probabilities
-        asks = [Ask((*prompts[number], *tokens), 1, listed=listed) for number, tokens in prefixes]  # type: ignore[arg-type]
-        found = self.server.complete(asks)
-        self.drafted += sum(answer.drafted or 0 for answer in found)
-        return found
-
-    def near(self) -> list[Prefix]:
-        """Return the prompts, and the likeliest prefixes one token behind; none that ends a completion."""
-        roots: list[Prefix] = [(number, ()) for number in range(len(self.server.prompts))]
-        self.fetch(roots)
-        listed = [(log, root, token) for root in roots for token, log in (self._logs[root] or {}).items()]
-        children = [(n, (token,)) for _, (n, _), token in sorted(listed, key=lambda entry: -entry[0])]
-        open_ = [child for child in children if child[1][0] not in self.server.ends]
-        nearest = open_[: max(0, effort.SERVER_NEAR - len(roots))]
-        self.fetch(nearest)
-        return [*roots, *nearest]
-
-    def read(self, logs: Logs | None, reading: str) -> Distribution | None:
-        """Return the distribution that a list stands for by a reading; None where it does not suffice."""
-        if not logs:
-            return None
-        return READINGS[reading](logs, self.server.sampling, self.server.listed, self.error)
-
-    def after(self, prefix: Prefix) -> Distribution | None:
-        """Return the distribution after a prefix; None where the server does not show enough of it."""
-        self.fetch([prefix])
-        return self.read(self._logs[prefix], self.reading)
-
-    @property
-    def asked(self) -> int:
-        """How many distributions were asked for."""
-        return len(self._logs)
-
-    @property
-    def error(self) -> float:
-        """By how much log-probabilities may be off, nats: rounding, and the noise that was measured."""
-        return self.noise + rounding(self._values)
-
-    @property
-    def uncertainty(self) -> str:
-        """Say why what is reported leaves open too much."""
-        if self.noise > self.error / 2:
-            return (
-                f"the server's probabilities differ by {self.noise:.2g} nats between equal requests; "
-                "try one slot, no batching, or full precision"
-            )
-        return (
-            f"the server's log-probabilities are rounded too much: they are accurate to {self.error:.2g} nats"
-        )
-
-    def choose_reading(self, samples: Sequence[tuple[Prefix, Token]]) -> None:
-        """Choose the reading under which one-token samples are most probable."""
-        self.reading = max(READINGS, key=lambda reading: self._log_likelihood(reading, samples))
-
     def _log_likelihood(self, reading: str, samples: Sequence[tuple[Prefix, Token]]) -> float:
-        total = 0.0
+        total, error = 0.0, self.rounding
         for prefix, token in samples:
-            law = self.read(self._logs[prefix], reading)
+            law = self._read(self.logs[prefix], reading, error)
             if law is None:
                 return -math.inf
             place = law.index(token)
@@ -233,22 +208,37 @@ class Distributions:
             total += math.log(max(mass, 1e-9))
         return total
 
-    def measure_noise(self, prefixes: Sequence[Prefix]) -> None:
-        """Ask for distributions again, mixed and at once, as batches change; keep the largest difference."""
+    @property
+    def error(self) -> float:
+        """By how much log-probabilities may be off, nats: rounding, and the noise that was measured."""
+        return self.noise + self.rounding
+
+    @cached_property
+    def noise(self) -> float:
+        """By how much log-probabilities differ when they are asked for again, mixed and at once, nats."""
+        near, noise = self.near(), 0.0
         for _ in range(effort.SERVER_NOISE_REPEATS - 1):
-            for prefix, answer in zip(prefixes, self._complete(prefixes, self.server.listed), strict=True):
-                known = self._logs[prefix]
-                if known and answer.logs:
-                    self.noise = max(self.noise, _difference(known, answer.logs))
+            for prefix, answer in zip(near, self._complete(near, self.server.listed), strict=True):
+                noise = max(noise, _difference(self.logs[prefix] or {}, answer.logs or {}))
+        return noise
 
+    @property
+    def rounding(self) -> float:
+        """By how much log-probabilities are rounded, nats."""
+        listed = (log for logs in self.logs.values() for log in (logs or {}).values())
+        return rounding(islice(listed, SHOWN))
 
-def measured(server: Server) -> Distributions:
-    """Return the distributions of a server, their reading chosen and their noise measured."""
-    found = Distributions(server)
-    near = found.near()
-    found.choose_reading(found.samples(near * effort.SERVER_READING_SAMPLES))
-    found.measure_noise(near)
-    return found
+    @property
+    def uncertainty(self) -> str:
+        """Say why what is reported leaves open too much."""
+        if self.noise > self.rounding:
+            return (
+                f"the server's probabilities differ by {self.noise:.2g} nats between equal requests; "
+                "try one slot, no batching, or full precision"
+            )
+        return (
+            f"the server rounds its log-probabilities too much: they are accurate to {self.rounding:.2g} nats"
+        )
 
 
 def _difference(first: Logs, second: Logs) -> float:

@@ -4,6 +4,7 @@ A server that reports its probabilities is its own oracle; another is compared w
 """
 
 import time
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -11,13 +12,14 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_that_works
+from spec_oracle.audit.reports import TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError, inconclusive
 from spec_oracle.audit.sampling import judge_looks
-from spec_oracle.audit.server.conclusion import conclude, shown
+from spec_oracle.audit.server.bins import IMPOSSIBLE, Binned, Tree, grow_tree
+from spec_oracle.audit.server.conclusion import conclude, result_of, wrong_completion
+from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.audit.server.reference import by_reference
-from spec_oracle.audit.server.samples import Binned, Bins, result_of
-from spec_oracle.audit.server.subject import NEEDS_PROBABILITIES, UNCHECKED, ServerSubject
-from spec_oracle.audit.server.tree import IMPOSSIBLE, Tree, grow_tree
+from spec_oracle.audit.server.subject import NEEDS_PROBABILITIES, UNCHECKED, ServerSubject, is_unchecked
 from spec_oracle.contracts.server import Prefix
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import (
@@ -47,29 +49,28 @@ def joint(subject: ServerSubject, context: Context) -> CheckResult:
 
 def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResult:
     """Sample completions of the plan's length, and judge them by the tree of the likely tokens."""
-    server, plan, completions, rate = subject.server, subject.plan, subject.completions, context.rate
+    server, plan, rate = subject.server, subject.plan, context.rate
     if not server.listed:
         raise NoEvidenceError(NEEDS_PROBABILITIES)
-    if context.has_not_passed("plain-law"):
+    if is_unchecked(context):
         raise NoEvidenceError(UNCHECKED)
-    before, seconds, start = server.drafts(), effort.SERVER_JOINT_SHARE * context.budget, time.monotonic()
+    completions, reported = subject.completions, subject.distributions
+    seconds, start = effort.SERVER_JOINT_SHARE * context.budget, time.monotonic()
     completions.sample(effort.SERVER_PILOT)
     pace = effort.SERVER_PILOT / (time.monotonic() - start)
     planned = plan.requests or draws_needed_by_g(plan.detect, USUAL_BINS, alpha=rate / 2)
     affordable = max(effort.SERVER_PILOT, pace * seconds)
     smallest = max(effort.SERVER_SMALLEST_BIN, MIN_EXPECTED / min(planned, affordable))
     # Another tree whenever another token was seen to end completions.
-    tree_with = cache(partial(grow_tree, subject.distributions, plan.tokens, smallest))
-
-    def bins() -> Bins:
-        tree = tree_with(frozenset(server.ends))
-        return tree.counts(completions.tally), tree.law, tree.slack
-
-    sampled = Binned(completions.sample, bins)
+    tree_with = cache(partial(grow_tree, reported, plan.tokens, smallest))
+    sampled, uncertain = (
+        Binned(completions.sample, lambda: tree_with(frozenset(server.ends)).of(completions.tally)),
+        "",
+    )
     try:
         needed = draws_needed_by_g(plan.detect, sampled.law, alpha=rate / 2, slack=sampled.slack)
-    except InvalidInputError:  # the probabilities are uncertain by more than that
-        needed = planned
+    except InvalidInputError:  # the slack alone is more than that
+        needed, uncertain = planned, reported.uncertainty
     decision = judge_looks(
         sampled,
         rate=rate,
@@ -77,20 +78,20 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
         seconds=seconds,
         progress=lambda done, of: server.progress("joint", done, of),
     )
-    result = result_of(f"completions of {plan.tokens} tokens", decision, np.inf, rate)
     tree, counts = tree_with(frozenset(server.ends)), sampled.counts
-    result = conclude(
-        subject,
+    bound, scope = _least_total_variation(tree, counts), _scope(tree, reported)
+    shown = _counterexample(subject, tree, counts) if decision.reason else None
+    result = result_of(f"completions of {plan.tokens} tokens", decision, np.inf, rate)
+    result = replace(
         result,
-        before,
-        bound=_least_total_variation(tree, counts),
-        detectable=decision.detectable_tv,
-        distinguished=float(tree.law[tree.depth >= 2].sum()),
-        scope=_scope(subject, tree),
-        shown=None if decision.passed else _counterexample(subject, tree, counts),
+        findings=Findings(total_variation=bound, smallest_detectable_tv=decision.detectable_tv),
+        scope=(*scope, *result.scope),
+        shown=shown,
     )
+    distinguished = float(tree.law[tree.depth >= 2].sum())
+    result = conclude(subject, result, distinguished=distinguished, uncertain=uncertain)
     left = seconds - (time.monotonic() - start)
-    if decision.passed or not _are_probabilities_wrong(subject, context, tree, counts, left):
+    if not decision.reason or not _are_probabilities_wrong(subject, context, tree, counts, left):
         return result
     return inconclusive(
         "one-token samples contradict the probabilities that the server reports as much: these are wrong "
@@ -111,17 +112,21 @@ def _least_total_variation(tree: Tree, counts: NDArray[np.int64]) -> float:
     return max(0.0, max([together, *worst]) - float(tree.law @ np.expm1(tree.slack)) / 2)
 
 
-def _scope(subject: ServerSubject, tree: Tree) -> tuple[str, ...]:
-    reported, depth = subject.distributions, float(tree.law @ np.minimum(tree.depth, tree.length))
+def _scope(tree: Tree, reported: Distributions) -> tuple[str, ...]:
+    depth, error = float(tree.law @ np.minimum(tree.depth, tree.length)), f"{reported.error:.0e}"
     return (
         f"{len(tree.law)} outcome bins: completions are distinguished up to {depth:.1f} tokens on average",
         f"{tree.law[tree.is_whole].sum():.0%} of the completions are distinguished to the end",
-        f"{reported.asked} next-token distributions from one-token requests, {reported.reading}, accurate to "
-        f"{reported.error:.0e} nats".replace("e-0", "e-"),
+        (
+            f"{len(reported.logs)} next-token distributions from one-token requests, {reported.reading}, "
+            f"accurate to {error.replace('e-0', 'e-')} nats"
+        ),
     )
 
 
-def _counterexample(subject: ServerSubject, tree: Tree, counts: NDArray[np.int64]) -> object:
+def _counterexample(
+    subject: ServerSubject, tree: Tree, counts: NDArray[np.int64]
+) -> TextCounterexample | None:
     """Show the bin that is most certainly wrong, among the completions after its prompt; None without one."""
     worst = next(iter(offending_cells(counts, tree.law, alpha=LEVEL)), None)
     if worst is None:
@@ -137,7 +142,9 @@ def _counterexample(subject: ServerSubject, tree: Tree, counts: NDArray[np.int64
     draws = len(subject.completions.after(number)) if number >= 0 else int(counts.sum())
     expected = worst.expected_probability * prompts
     ending = (None,) if is_other else ()
-    return shown(subject, (number, (*tokens, *ending)), expected, count, draws, is_prefix=is_prefix)
+    return wrong_completion(
+        subject, (number, (*tokens, *ending)), expected, count, draws, is_prefix=is_prefix
+    )
 
 
 def _are_probabilities_wrong(

@@ -9,9 +9,9 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, Status, inconclusive, not_asked
 from spec_oracle.audit.sampling import judge_looks
-from spec_oracle.audit.server.samples import Binned, result_of
+from spec_oracle.audit.server.bins import Binned, log_error
+from spec_oracle.audit.server.conclusion import result_of
 from spec_oracle.audit.server.subject import NEEDS_PROBABILITIES, ServerSubject
-from spec_oracle.audit.server.tree import log_error
 from spec_oracle.contracts.server import Prefix, Token
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import draws_needed_by_g

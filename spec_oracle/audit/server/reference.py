@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.reports import TextCounterexample
-from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
-from spec_oracle.audit.server.conclusion import conclude, shown
+from spec_oracle.audit.results import CheckResult, Findings, How, NoEvidenceError, Status
+from spec_oracle.audit.server.conclusion import conclude, wrong_completion
 from spec_oracle.audit.server.subject import Completions, ServerSubject
 from spec_oracle.contracts.server import Prefix, ServerError
 from spec_oracle.statistics import homogeneity, smallest_detectable_tv_by_homogeneity
@@ -35,10 +35,10 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
     server, reference, plan, ours = subject.server, subject.reference, subject.plan, subject.completions
     if reference is None:
         raise NoEvidenceError("no --reference server to compare its completions with")
-    before, start = server.drafts(), time.monotonic()
+    start = time.monotonic()
     # Two kinds of tokens do not compare.
     server.by_letters = reference.by_letters = server.by_letters or reference.by_letters
-    theirs = Completions(reference, plan.tokens, context.stream("server/joint/reference"), plan.seeded)
+    theirs = Completions(reference, plan.tokens, (context.seed, "server/joint/reference"), plan.seeded)
     for completions in (ours, theirs):
         completions.sample(effort.SERVER_PILOT)
     pace = effort.SERVER_PILOT / (time.monotonic() - start)
@@ -55,20 +55,24 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
     counts, bins = prefix_counts(ours.found, theirs.found)
     fit = homogeneity(*counts, alpha=context.rate)
     status = Status.INCONCLUSIVE if ended and fit.passed else Status.PASSED if fit.passed else Status.FAILED
-    seen = "are distributed alike" if fit.passed else "are distributed differently"
     if fit.passed:
-        seen += f"; a total variation of {fit.smallest_detectable_tv:.2g} would show"
-    detail = f"{fit.draws[0]:,} completions and {fit.draws[1]:,} of the reference server {seen}{ended}"
-    return conclude(
-        subject,
-        CheckResult("", status, detail, context.rate, fit.draws[0], how=How.SAMPLED, scope=(str(fit),)),
-        before,
-        bound=None,
-        detectable=fit.smallest_detectable_tv,
-        distinguished=float(counts[:, [len(prefix) > 2 for prefix, _ in bins]].sum() / counts.sum()),
-        scope=(f"{fit.cells} outcome bins, beside completions of {reference.client.url}",),
+        found = f"are distributed alike; a total variation of {fit.smallest_detectable_tv:.2g} would show"
+    else:
+        found = "are distributed differently"
+    detail = f"{fit.draws[0]:,} completions and {fit.draws[1]:,} of the reference server {found}{ended}"
+    result = CheckResult(
+        "",
+        status,
+        detail,
+        context.rate,
+        fit.draws[0],
+        how=How.SAMPLED,
+        scope=(f"{fit.cells} outcome bins, beside completions of {reference.client.url}", str(fit)),
         shown=None if fit.passed else _counterexample(subject, counts, bins),
+        findings=Findings(smallest_detectable_tv=fit.smallest_detectable_tv),
     )
+    distinguished = counts[:, [len(prefix) > 2 for prefix, _ in bins]].sum() / counts.sum()
+    return conclude(subject, result, distinguished=float(distinguished))
 
 
 def _needed(tv: float, alpha: float) -> int:
@@ -87,7 +91,9 @@ def _counterexample(subject: ServerSubject, counts: Counts, bins: Sequence[Bin])
     count, expected = counts[:, bins.index((prefix, is_other))]
     number, tokens = (prefix[0], prefix[1:]) if prefix else (-1, ())
     completion = (number, (*tokens, None) if is_other else tokens)
-    return shown(subject, completion, float(expected / here[1]), int(count), int(here[0]), is_prefix=is_other)
+    return wrong_completion(
+        subject, completion, float(expected / here[1]), int(count), int(here[0]), is_prefix=is_other
+    )
 
 
 def prefix_counts(first: Sequence[Prefix], second: Sequence[Prefix]) -> tuple[Counts, list[Bin]]:

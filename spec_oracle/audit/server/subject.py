@@ -9,14 +9,24 @@ import numpy as np
 
 from spec_oracle.adapters.servers.server import Server
 from spec_oracle.audit import effort, streams
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
-from spec_oracle.audit.server.distributions import Distributions, measured
+from spec_oracle.audit.results import UNTRIED, Status
+from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.contracts.server import Ask, Drafts, Prefix, Token
 from spec_oracle.errors import InvalidInputError
 
 NEEDS_PROBABILITIES = "the server reports no token ids with their log-probabilities"
 
 UNCHECKED = "could not check that the server samples from the probabilities it reports"
+
+
+def is_unchecked(context: Context) -> bool:
+    """Whether an earlier check ran, and could not confirm the probabilities that the server reports."""
+    plain, joint = (context.results.get(name) for name in ("plain-law", "joint"))
+    if plain is not None and plain.status not in (Status.PASSED, *UNTRIED):
+        return True
+    return joint is not None and joint.findings is not None and joint.findings.is_reference_wrong
 
 
 @dataclass(frozen=True)
@@ -56,23 +66,27 @@ class Completions:
 
     ``found`` in the order in which they were sampled, ``tally`` how often each came. ``retried`` came after a
     failed attempt; ``drafts`` is what the answers report of drafts, ``odd_counts`` the first of it that is
-    impossible.
+    impossible, ``before`` what the server had counted before the first of them. ``stream`` is the seed and
+    the name of the random stream by which prompts and seeds are chosen.
     """
 
     server: Server
     length: int
-    rng: np.random.Generator
+    stream: tuple[int, str]
     seeded: bool = False
     found: list[Prefix] = field(default_factory=list, init=False)
     tally: Counter[Prefix] = field(default_factory=Counter, init=False)
     retried: int = field(default=0, init=False)
     drafts: Drafts = field(default=Drafts(0, 0), init=False)
+    before: Drafts = field(default=Drafts(), init=False)
     odd_counts: str = field(default="", init=False)
 
     def sample(self, count: int) -> list[Prefix]:
         """Sample some more, and return these."""
-        numbers = self.rng.integers(len(self.server.prompts), size=count)
-        seeds = self.rng.integers(2**31, size=count)
+        numbers = self._rng.integers(len(self.server.prompts), size=count)
+        seeds = self._rng.integers(2**31, size=count)
+        if not self.found:
+            self.before = self.server.drafts()
         asks = [
             Ask(self.server.prompts[number], self.length, int(seed) if self.seeded else None)
             for number, seed in zip(numbers, seeds, strict=True)
@@ -87,6 +101,10 @@ class Completions:
             self.odd_counts = self.odd_counts or answer.odd_counts
         return new
 
+    @cached_property
+    def _rng(self) -> np.random.Generator:
+        return streams.stream(*self.stream)
+
     def after(self, number: int) -> list[tuple[Token, ...]]:
         """Return the completions after one prompt."""
         return [tokens for prompt, tokens in self.found if prompt == number]
@@ -96,9 +114,10 @@ class Completions:
 class ServerSubject:
     """A server under audit; ``reference`` serves the same model without speculation, if there is one.
 
-    ``seed`` is that of the audit's own choices.
+    ``name`` is its address; ``seed`` is that of the audit's own choices.
     """
 
+    name: str
     server: Server
     plan: Plan = field(default_factory=Plan)
     reference: Server | None = None
@@ -107,29 +126,12 @@ class ServerSubject:
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1
 
-    @property
-    def name(self) -> str:
-        """The address."""
-        return self.server.client.url
-
     @cached_property
     def completions(self) -> Completions:
         """The completions of `joint`; other checks compare theirs with them."""
-        rng = streams.stream(self.seed, "server/joint/completions")
-        return Completions(self.server, self.plan.tokens, rng, self.plan.seeded)
+        return Completions(self.server, self.plan.tokens, (self.seed, "server/joint"), self.plan.seeded)
 
     @cached_property
     def distributions(self) -> Distributions:
         """The next-token distributions of target-only decoding, as the server reports them."""
-        return measured(self.server)
-
-    @property
-    def doubt(self) -> float:
-        """What answers after a failed attempt may hide, total variation: it may have failed for its text.
-
-        Nothing, if each had a seed that fixes the completion: then the same one came at last.
-        """
-        found = self.completions
-        if not found.retried or (self.plan.seeded and self.server.repeats_seeds):
-            return 0.0
-        return found.retried / len(found.found)
+        return Distributions(self.server)

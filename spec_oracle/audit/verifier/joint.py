@@ -7,7 +7,7 @@ from spec_oracle.audit.laws import judge_laws
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import raising
-from spec_oracle.exact import EmissionLaw, emission_law
+from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError, emission_law
 from spec_oracle.toy import Instance
 
 
@@ -20,4 +20,11 @@ def joint(subject: VerifierSubject, context: Context) -> CheckResult:
             return emission_law(subject.verifier, instance, exact=exact, array=array)
 
     facts = replace(subject.facts, tolerance=0.0) if context.exact else subject.facts
-    return judge_laws(law_of, context.toys(subject.num_paths), facts, "enumerated")
+    instances, failure = context.toys(subject.num_paths), ""
+    laws: dict[str, EmissionLaw] = {}
+    try:
+        for name, instance in instances.items():
+            laws[name] = law_of(instance)
+    except (DecisionError, VerdictError) as error:
+        failure = f"instance {[*instances][len(laws)]!r}: {error}"
+    return judge_laws(laws, instances, facts, law_of, how="enumerated", failure=failure)

@@ -1,7 +1,7 @@
 """Foreign code through the audit: every defect of one call is lossy, every control lossless, all exactly."""
 
 import pytest
-from spec_oracle.audit.subjects.function import FunctionSubject
+from spec_oracle.audit.sampler.subject import SamplerSubject
 
 from lab.specimens.registry import specimens
 from lab.specimens.specimen import Specimen
@@ -37,7 +37,7 @@ CATALOGUE = {
 def audited(specimen: Specimen) -> SubjectReport:
     instances = {name: panel(3, 2, specimen.num_paths, 0)[name] for name in ("flat", "peaked")}
     code = SamplerCode(specimen.function, specimen.array)
-    subject = FunctionSubject("foreign", code, num_paths=specimen.num_paths)
+    subject = SamplerSubject("foreign", code, num_paths=specimen.num_paths)
     options = AuditOptions(instances=instances, shrink=False, checks=(), budget=5.0)
     return audit_subject(subject, options, 1e-6)
 

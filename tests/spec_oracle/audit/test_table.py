@@ -15,7 +15,7 @@ from spec_oracle.audit.table import CHECKS, KINDS
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.contracts.server import connect
-from tests.spec_oracle.servers.stand_in import InProcess, StandIn
+from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
 
 
 class Everything(Stepwise, Together):

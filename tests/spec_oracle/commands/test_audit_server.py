@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from spec_oracle.cli import main
-from tests.spec_oracle.servers.stand_in import StandIn, serving
+from tests.spec_oracle.adapters.servers.stand_in import StandIn, serving
 
 QUICK = ["--prompt", "bc", "--detect", "0.3", "--skip", "streams", "--skip", "batch", "--skip", "calls"]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from spec_oracle.audit.subjects.verifier import VerifierSubject
+from spec_oracle.audit.verifier.subject import VerifierSubject
 
 import verifiers
 from spec_oracle.audit import AuditOptions, AuditReport, Evidence, Status, SubjectVerdict, audit

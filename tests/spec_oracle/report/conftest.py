@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from spec_oracle.audit.subjects.verifier import VerifierSubject
+from spec_oracle.audit.verifier.subject import VerifierSubject
 
 from spec_oracle.audit import AuditOptions, CheckResult, Status, SubjectVerdict, audit
 from spec_oracle.audit.results import Cover

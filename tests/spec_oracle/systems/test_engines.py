@@ -1,7 +1,7 @@
 """Whole engines, hand-written: right ones pass, planted defects are told apart, mistakes get clear rows."""
 
 import pytest
-from spec_oracle.audit.subjects.engine import EngineSubject
+from spec_oracle.audit.engine.subject import EngineSubject
 from tests.spec_oracle.adapters.engines import engines
 
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit

@@ -7,7 +7,7 @@ from scipy import stats
 
 from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
-from spec_oracle.audit.sampler.after_draft import law_after
+from spec_oracle.audit.sampler.traced import law_after
 from spec_oracle.contracts import SamplerCode
 from verifiers import Drafts
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from spec_oracle.audit.sampler.after_draft import law_after
+from spec_oracle.audit.sampler.traced import law_after
 from spec_oracle.contracts import SamplerCode
 from verifiers import Drafts
 

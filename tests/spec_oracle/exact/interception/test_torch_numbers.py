@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from spec_oracle.audit.sampler.after_draft import law_after
+from spec_oracle.audit.sampler.traced import law_after
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact.interception import CannotFollowError, call_law, enumerate_calls
 from verifiers import Drafts

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spec_oracle.adapters.servers.client import Client, Limits, RefusedError, Request, ServerError
+from spec_oracle.adapters.servers.client import Client, Limits, Request
+from spec_oracle.contracts.server import RefusedError, ServerError
 from spec_oracle.errors import InvalidInputError
-from tests.spec_oracle.servers.stand_in import StandIn, serving
+from tests.spec_oracle.adapters.servers.stand_in import StandIn, serving
 
 QUICK = Limits(timeout=5.0, pause=0.01, concurrency=4)
 ASK = Request("/completion", {"prompt": [1, 2], "n_predict": 4, "temperature": 1.0})
@@ -68,7 +69,7 @@ def test_what_is_refused_is_not_sent_again():
 def test_a_request_that_always_fails_ends_the_audit():
     stand_in = scripted((503, {}))
     with serving(stand_in) as url, Client(url, QUICK) as client:
-        with pytest.raises(ServerError, match="failed 6 times, at last: HTTP 503"):
+        with pytest.raises(ServerError, match="failed 6 times; the last cause: HTTP 503"):
             client.ask([ASK])
         with pytest.raises(ServerError, match="failed 6 times"):
             client.ask([ASK])
@@ -97,7 +98,7 @@ def test_an_answer_that_is_no_json_is_asked_for_again():
     with serving(stand_in) as url, Client(url, QUICK) as client:
         (answer,) = client.ask([ASK])
     assert answer.is_doubtful
-    assert client.failures == {"an answer that is no JSON": 1}
+    assert client.failures == {"an answer that is not JSON": 1}
 
 
 @pytest.mark.parametrize("dripping", [False, True], ids=["silent", "byte-by-byte"])
@@ -151,7 +152,7 @@ def test_the_key_is_sent_and_never_shown(monkeypatch):
     assert seen == ["Bearer s3cr3t"]
     assert "s3cr3t" not in str(error.value) + repr(client)
     assert "wrong key ***" in str(error.value)
-    with pytest.raises(InvalidInputError, match="no 'NO_KEY'"):
+    with pytest.raises(InvalidInputError, match="no variable 'NO_KEY'"):
         Client("http://127.0.0.1:1", key_variable="NO_KEY")
 
 

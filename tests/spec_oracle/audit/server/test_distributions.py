@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from spec_oracle.audit.server.rows import FLOAT32_LOG, READINGS, Row, rounding
 
-from spec_oracle.adapters.servers.apis import Sampling
+from spec_oracle.audit.server.distributions import FLOAT32_LOG, READINGS, Distribution, rounding
+from spec_oracle.contracts.server import Sampling
 
 RAW = {"a": 0.4, "b": 0.3, "c": 0.2, "d": 0.06, "e": 0.04}
 LOGS = {token: math.log(p) for token, p in RAW.items()}
@@ -21,23 +21,23 @@ def law(found):
 
 
 def test_probabilities_as_sampled_are_taken_as_they_are():
-    found = row("as sampled", Sampling(temperature=0.5, top_k=2))
+    found = row("after sampling filters", Sampling(temperature=0.5, top_k=2))
     assert law(found) == pytest.approx(RAW)
     assert found.other == 0
 
 
 def test_a_list_as_long_as_was_asked_for_leaves_the_rest_open():
-    found = row("as sampled", Sampling(), logs={t: LOGS[t] for t in "abc"}, listed=3)
+    found = row("after sampling filters", Sampling(), logs={t: LOGS[t] for t in "abc"}, listed=3)
     assert found.other == pytest.approx(0.1)
     assert 0 < found.other_error < 1e-4
 
 
 def test_a_shorter_list_that_misses_mass_is_not_as_sampled():
-    assert row("as sampled", Sampling(), logs={t: LOGS[t] for t in "abc"}) is None
+    assert row("after sampling filters", Sampling(), logs={t: LOGS[t] for t in "abc"}) is None
 
 
 def test_top_k_and_temperature_of_a_raw_row():
-    found = row("raw", Sampling(temperature=0.5, top_k=3), listed=5)
+    found = row("before sampling filters", Sampling(temperature=0.5, top_k=3), listed=5)
     squares = {"a": 16, "b": 9, "c": 4}
     assert law(found) == pytest.approx({token: square / 29 for token, square in squares.items()})
     assert found.other == 0
@@ -45,13 +45,13 @@ def test_top_k_and_temperature_of_a_raw_row():
 
 def test_top_p_is_of_the_row_after_temperature():
     """Of (4, 3, 2, 0.6, 0.4) / 10 a half takes two tokens; of their squares 16, 9, 4, ... it takes one."""
-    assert len(row("raw", Sampling(top_p=0.5)).tokens) == 2
-    assert len(row("raw", Sampling(temperature=0.5, top_p=0.5)).tokens) == 1
-    assert row("raw", Sampling(top_p=0.5)).probabilities.sum() == pytest.approx(1)
+    assert len(row("before sampling filters", Sampling(top_p=0.5)).tokens) == 2
+    assert len(row("before sampling filters", Sampling(temperature=0.5, top_p=0.5)).tokens) == 1
+    assert row("before sampling filters", Sampling(top_p=0.5)).probabilities.sum() == pytest.approx(1)
 
 
 def test_filters_that_are_ignored():
-    found = row("raw, filters ignored", Sampling(top_k=2), listed=5)
+    found = row("before sampling filters, which the server ignores", Sampling(top_k=2), listed=5)
     assert law(found) == pytest.approx(RAW)
 
 
@@ -66,19 +66,19 @@ def test_filters_that_are_ignored():
 )
 def test_a_list_that_is_too_short_gives_no_law(sampling, listed):
     logs = {token: log - 0.01 for token, log in LOGS.items()}  # some mass is not listed
-    assert row("raw", sampling, logs=logs, listed=listed) is None
+    assert row("before sampling filters", sampling, logs=logs, listed=listed) is None
 
 
 def test_ties_at_the_edge_of_a_filter_leave_the_row_unknown():
     tied = {"a": math.log(0.5), "b": math.log(0.25), "c": math.log(0.25)}
-    assert row("raw", Sampling(top_k=2), logs=tied) is None
-    assert row("raw", Sampling(top_p=0.75), logs=tied) is None
+    assert row("before sampling filters", Sampling(top_k=2), logs=tied) is None
+    assert row("before sampling filters", Sampling(top_p=0.75), logs=tied) is None
 
 
 def test_errors_grow_with_cold_and_with_normalisation():
-    cold = row("raw", Sampling(temperature=0.5, top_k=2), error=1e-3)
+    cold = row("before sampling filters", Sampling(temperature=0.5, top_k=2), error=1e-3)
     assert cold.slack == pytest.approx(4e-3)
-    assert row("as sampled", Sampling(), listed=5, error=1e-3).slack == pytest.approx(1e-3)
+    assert row("after sampling filters", Sampling(), listed=5, error=1e-3).slack == pytest.approx(1e-3)
 
 
 def test_the_law_is_within_its_slack_when_log_probabilities_are_rounded():
@@ -88,8 +88,8 @@ def test_the_law_is_within_its_slack_when_log_probabilities_are_rounded():
         rounded = {token: round(log, 2) for token, log in exact.items()}
         error = rounding(rounded.values())
         assert error == 0.005
-        true = row("raw", sampling, logs=exact, error=1e-9)
-        found = row("raw", sampling, logs=rounded, error=error)
+        true = row("before sampling filters", sampling, logs=exact, error=1e-9)
+        found = row("before sampling filters", sampling, logs=rounded, error=error)
         if true is not None and found is not None and found.tokens == true.tokens:
             assert np.all(abs(np.log(found.probabilities / true.probabilities)) <= found.slack)
 
@@ -101,5 +101,5 @@ def test_rounding_is_seen():
 
 
 def test_a_row_finds_its_tokens():
-    found = Row(("a", 7), np.array([0.5, 0.5]), 0.0, 0.0)
+    found = Distribution(("a", 7), np.array([0.5, 0.5]), 0.0, 0.0)
     assert (found.index(7), found.index("b")) == (1, -1)

@@ -13,17 +13,16 @@ from contextlib import contextmanager
 import httpx
 import pytest
 import torch
-from spec_oracle.audit.subjects.server import ServerSubject
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from spec_oracle.adapters.servers.apis import Ask, Sampling
 from spec_oracle.adapters.servers.client import Client
+from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit import Status
-from spec_oracle.audit.context import Bench
-from spec_oracle.audit.server.served import Plan, Served
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.audit.table import CHECKS
-from spec_oracle.contracts.server import connect
+from spec_oracle.contracts.server import Ask, Sampling
 
 pytestmark = pytest.mark.servers
 
@@ -88,7 +87,8 @@ def test_with_a_draft_model_the_prompt_cache_changes_the_law(options, status, tm
     draft = ("--draft-model", write_model(tmp_path / "draft", noise=0.3))
     with connected(*target, *draft, *options) as served, connected(*target) as reference:
         plan = Plan(detect=0.25, assume_speculating=True)
-        found = CHECKS["joint"].outcome(ServerSubject(Served(served, plan, reference)), Bench(budget=600.0))
+        subject = ServerSubject("mlx-lm", served, plan, reference)
+        found = CHECKS["joint"].outcome(subject, Context(budget=600.0))
     assert found.status is status, found.detail
 
 

@@ -1,4 +1,4 @@
-"""The distribution of completions under target-only decoding, as a tree of the likely tokens.
+"""Samples of a server in bins of known probability: its completions by a tree of the likely tokens.
 
 Nodes are expanded by next-token distributions, the most probable first, as long as they are worth it. The
 leaves are bins: a whole completion; the completions that begin with a prefix that was not expanded; and at
@@ -9,8 +9,8 @@ probability of each bin is known.
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeAlias
 
@@ -19,7 +19,10 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.contracts import ContractError
-from spec_oracle.contracts.server import Prefix, Token
+from spec_oracle.contracts.server import Prefix, ServerError, Token
+
+Bins: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
+"""Counts [C], their law [C], and its slack [C]."""
 
 Leaf: TypeAlias = tuple[Prefix, bool]
 """A prefix, and whether the bin holds its completions (False), or those that go on with another token."""
@@ -34,12 +37,39 @@ IMPOSSIBLE: Leaf = ((-2, ()), True)
 """What filters rule out; one sample there is a proof."""
 
 
+@dataclass
+class Binned:
+    """What `judge_looks` samples: ``more(count)`` asks the server, ``bins()`` counts all samples so far.
+
+    Sampling ends with the server; raises `ServerError` where it is gone before the first sample.
+    """
+
+    more: Callable[[int], object]
+    bins: Callable[[], Bins]
+    ended: str = ""
+    seconds: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.counts, self.law, self.slack = self.bins()
+
+    def draw(self, count: int) -> None:
+        """Add that many samples."""
+        try:
+            self.more(count)
+        except ServerError as error:
+            if not self.counts.any():
+                raise
+            self.ended = str(error)
+        self.counts, self.law, self.slack = self.bins()
+
+
 @dataclass(frozen=True, eq=False)
 class Tree:
     """Bins of completions of at most ``length`` tokens after a prompt chosen at random, and their law [C].
 
     The true law is within a factor of exp(+-``slack``) [C] of ``law``. ``bins`` holds the number of the bin
-    of every leaf, ``leaves`` the leaf of every bin that is its own; ``expanded`` the prefixes between.
+    of every leaf, ``leaves`` the leaf of every bin that is its own; ``expanded`` the prefixes between. The
+    completions of a bin agree in their first ``depth`` tokens [C]; ``is_whole`` [C] if there is only one.
     """
 
     length: int
@@ -49,28 +79,15 @@ class Tree:
     ends: frozenset[Token]
     law: NDArray[np.float64]
     slack: NDArray[np.float64]
+    depth: NDArray[np.int64]
+    is_whole: NDArray[np.bool_]
 
-    @property
-    def depth(self) -> NDArray[np.int64]:
-        """In how many tokens the completions of a bin agree, [C]."""
-        return np.array([len(tokens) for (_, tokens), _ in self.leaves])
-
-    @property
-    def is_whole(self) -> NDArray[np.bool_]:
-        """Whether a bin holds one completion only, [C]."""
-        return np.array(
-            [
-                not is_other and (len(tokens) == self.length or not self.ends.isdisjoint(tokens[-1:]))
-                for (_, tokens), is_other in self.leaves
-            ]
-        )
-
-    def counts(self, tally: Mapping[Prefix, int]) -> NDArray[np.int64]:
-        """Return how many completions fell into each bin, int [C]; raises `ContractError`."""
+    def of(self, tally: Mapping[Prefix, int]) -> Bins:
+        """Return how often completions fell into each bin, the law and its slack; raises `ContractError`."""
         counts = np.zeros(len(self.law), dtype=np.int64)
         for (number, tokens), times in tally.items():
             counts[self.bin(number, tokens)] += times
-        return counts
+        return counts, self.law, self.slack
 
     def bin(self, number: int, tokens: tuple[Token, ...]) -> int:
         """Return the bin of a completion; raises `ContractError` for what cannot be one."""
@@ -132,10 +149,20 @@ def grow_tree(distributions: Distributions, length: int, smallest: float, ends: 
         rare.append(kept.pop())
     groups = {leaf: [leaf] for leaf in kept} | {RARE: rare, IMPOSSIBLE: impossible}
     leaves = tuple(leaf for leaf, group in groups.items() if group)
-    law_ = np.array([sum(masses[leaf] for leaf in groups[own]) for own in leaves])
-    error = np.array([sum(errors[leaf] for leaf in groups[own]) for own in leaves])
-    bins = {leaf: number for number, own in enumerate(leaves) for leaf in groups[own]}
-    return Tree(length, bins, leaves, frozenset(expanded), ends, law_ / law_.sum(), log_error(law_, error))
+    mass_of = np.array([sum(masses[leaf] for leaf in groups[own]) for own in leaves])
+    error_of = np.array([sum(errors[leaf] for leaf in groups[own]) for own in leaves])
+    ended = [len(tokens) == length or not ends.isdisjoint(tokens[-1:]) for (_, tokens), _ in leaves]
+    return Tree(
+        length=length,
+        bins={leaf: number for number, own in enumerate(leaves) for leaf in groups[own]},
+        leaves=leaves,
+        expanded=frozenset(expanded),
+        ends=ends,
+        law=mass_of / mass_of.sum(),
+        slack=log_error(mass_of, error_of),
+        depth=np.array([len(tokens) for (_, tokens), _ in leaves]),
+        is_whole=np.array([whole and not other for whole, (_, other) in zip(ended, leaves, strict=True)]),
+    )
 
 
 def log_error(masses: NDArray[np.float64], errors: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,23 +11,24 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy import stats
-from spec_oracle.audit.evidence import near_texts, served_law
-from spec_oracle.audit.subjects.server import ServerSubject
 
-from spec_oracle.adapters.servers.apis import Sampling
 from spec_oracle.adapters.servers.client import Client, Limits
-from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
-from spec_oracle.audit.context import Bench
-from spec_oracle.audit.server.served import Plan, Served
-from spec_oracle.audit.server.two_servers import prefix_counts
-from spec_oracle.audit.table import CHECKS, calls, streams, traffic
-from spec_oracle.contracts.server import connect
+from spec_oracle.adapters.servers.server import connect
+from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.server.bins import grow_tree
+from spec_oracle.audit.server.conclusion import never_happened
+from spec_oracle.audit.server.reference import prefix_counts
+from spec_oracle.audit.server.subject import Plan, ServerSubject
+from spec_oracle.audit.table import CHECKS
+from spec_oracle.contracts.server import Drafts, Sampling
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
-from tests.spec_oracle.audit.test_table import RUNS
-from tests.spec_oracle.servers.stand_in import END, InProcess, StandIn, serving
+from tests.spec_oracle.adapters.servers.stand_in import END, InProcess, StandIn, serving
 
 PROMPTS = ["bc", "def"]
+
+RUNS = {name for name, check in CHECKS.items() if not isinstance(check.server, str)}
 
 
 def subject(*, plan=None, sampling=None, reference=None, client=None, **stand_in):
@@ -37,7 +38,7 @@ def subject(*, plan=None, sampling=None, reference=None, client=None, **stand_in
     )
     if client is not None:
         server = connect(client, sampling or Sampling(top_k=3), prompts=PROMPTS)
-    return ServerSubject(Served(server, plan or Plan(detect=0.1), other))
+    return ServerSubject("here", server, plan or Plan(detect=0.1), other)
 
 
 def report(**options):
@@ -57,12 +58,12 @@ def test_a_right_server_passes_every_check(shape):
     found = report(shape=shape, plan=Plan(detect=0.1, assume_speculating=shape == "uncounted"))
     (server,) = found.subjects
     reported = {"length"} if shape == "uncounted" else set()  # it counts no drafts
-    assert statuses(found, Status.PASSED) == RUNS["server"] - reported
+    assert statuses(found, Status.PASSED) == RUNS - reported
     assert server.verdict is SubjectVerdict.LOSSLESS
     assert server.smallest_detectable_tv <= 0.1
     assert server.kind == "server"
     assert found.exit_code == 0
-    assert "told apart for" in " ".join(server.scope)
+    assert "are distinguished up to" in " ".join(server.scope)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_a_planted_defect_is_found(check, planted):
     """
     plan = Plan(detect=0.03 if planted["defect"] == "wrong-rows" else 0.1)
     found = [
-        CHECKS[check].outcome(subject(**planted, entropy=run, plan=plan), Bench(seed=run)).status
+        CHECKS[check].outcome(subject(**planted, entropy=run, plan=plan), Context(seed=run)).status
         for run in range(8)
     ]
     assert found.count(Status.FAILED) >= 7
@@ -101,20 +102,20 @@ def test_a_planted_defect_is_found(check, planted):
 @pytest.mark.parametrize(
     ("planted", "reading"),
     [
-        ({}, "as sampled"),
-        ({"shape": "openai"}, "raw"),
-        ({"shape": "openai", "defect": "ignores-top-k"}, "raw, filters ignored"),
+        ({}, "after sampling filters"),
+        ({"shape": "openai"}, "before sampling filters"),
+        ({"shape": "openai", "defect": "ignores-top-k"}, "before sampling filters, which the server ignores"),
     ],
 )
 def test_draws_tell_how_probabilities_are_to_be_read(planted, reading):
     """At temperature 1 a raw row that no filter touches is as sampled."""
-    assert subject(sampling=Sampling(0.7, 3), **planted).served.rows.reading == reading
+    assert subject(sampling=Sampling(0.7, 3), **planted).distributions.reading == reading
 
 
 @pytest.mark.parametrize("defect", ["biased-late", "repeats-numbers"])
 def test_what_goes_wrong_late_does_not_show_in_short_texts(defect):
     """Without `calls` these defects would pass."""
-    assert CHECKS["joint"].outcome(subject(defect=defect, size=0.5), Bench()).status is Status.PASSED
+    assert CHECKS["joint"].outcome(subject(defect=defect, size=0.5), Context()).status is Status.PASSED
 
 
 @pytest.mark.parametrize(
@@ -141,25 +142,24 @@ def test_slightly_wrong_rows_are_not_held_against_texts():
         options=AuditOptions(budget=600.0, skip={"plain-law": ""}),
     )
     assert found.subjects[0].verdict is SubjectVerdict.INCONCLUSIVE
-    assert checks_of(found)["joint"].detail.startswith("one-token draws contradict")
-    assert "not known" in checks_of(found)["calls"].detail
+    assert checks_of(found)["joint"].detail.startswith("one-token samples contradict")
+    assert "could not check" in checks_of(found)["calls"].detail
 
 
 def test_the_stated_power_is_had():
     """A defect as large as a run says it finds is found: two misses of 8 have chance 3e-5."""
     plan, planted = Plan(detect=0.1), {"defect": "biased-second", "size": 0.15}
-    good, bad = subject(plan=plan).served, subject(**planted).served
-    good.server.ends.add(END)
-    tree = served_law.plain_tree(good.rows, 4, 1e-3)
+    good, bad = subject(plan=plan), subject(**planted)
+    tree = grow_tree(good.distributions, 4, 1e-3, frozenset([END]))
     law = np.zeros(len(tree.law))
     for number, prompt in enumerate(bad.server.prompts):
         for text, mass in bad.server.client.stand_in.texts(prompt, 4, {"top_k": 3}):
-            law[tree.cell(number, text)] += mass / len(PROMPTS)
+            law[tree.bin(number, text)] += mass / len(PROMPTS)
     detect = abs(law - tree.law).sum() / 2
     assert detect < 0.2
     found = [
         CHECKS["joint"].outcome(
-            subject(**planted, entropy=run, plan=Plan(detect=detect)), Bench(alpha=1e-3, seed=run)
+            subject(**planted, entropy=run, plan=Plan(detect=detect)), Context(alpha=1e-3, seed=run)
         )
         for run in range(8)
     ]
@@ -168,20 +168,20 @@ def test_the_stated_power_is_had():
 
 def null_runs(monkeypatch, runs):
     """Failures by check of right servers, at a false-alarm rate of 0.2 for each run."""
-    for module, name, value in [
-        *[(module, "PAIRS", 100) for module in (near_texts, streams, traffic)],
-        (near_texts, "COARSEST", 1.0),
-        (traffic, "BESIDE", 200),
-        (traffic, "COARSEST", 1.0),
-        (streams, "REPEATED_BY_SERVERS", 2),
-        (calls, "PAIRS_TV", 0.5),
-    ]:
-        monkeypatch.setattr(module, name, value)
-    failures = dict.fromkeys(RUNS["server"], 0)
+    for name, value in {
+        "PAIRS": 100,
+        "PAIRS_TV": 1.0,
+        "BESIDE": 200,
+        "BESIDE_TV": 1.0,
+        "REPEATED_SEEDS": 2,
+        "DISTANCES_TV": 0.5,
+    }.items():
+        monkeypatch.setattr(effort, f"SERVER_{name}", value)
+    failures = dict.fromkeys(RUNS, 0)
     for run in range(runs):
         server = subject(entropy=run, plan=Plan(requests=400, detect=0.5), vocab=5, draft=False)
-        bench = Bench(alpha=0.2, seed=run)
-        for name in RUNS["server"]:
+        bench = Context(alpha=0.2, seed=run)
+        for name in RUNS:
             failures[name] += CHECKS[name].outcome(server, bench).status is Status.FAILED
     return failures
 
@@ -205,24 +205,25 @@ def test_rows_that_vary_widen_what_is_right_and_are_told():
     """Noise of 0.004 nats a token: a right server passes, and what is found is stated to be more."""
     plan, found = Plan(detect=0.1, requests=12_000), []
     for noise in (0.004, 0.0):
-        bench, server = Bench(), subject(defect="noisy-rows", size=noise, plan=plan)
-        assert CHECKS["joint"].outcome(server, bench).status is Status.PASSED
-        assert server.served.rows.noise == pytest.approx(2 * noise, rel=0.3)
-        found.append(bench.findings.smallest_detectable_tv)
+        server = subject(defect="noisy-rows", size=noise, plan=plan)
+        joint = CHECKS["joint"].outcome(server, Context())
+        assert joint.status is Status.PASSED
+        assert server.distributions.noise == pytest.approx(2 * noise, rel=0.3)
+        found.append(joint.findings.smallest_detectable_tv)
     assert found[0] > 1.2 * found[1]
 
 
 def test_rows_that_are_too_uncertain_leave_the_texts_open():
-    found = CHECKS["joint"].outcome(subject(defect="noisy-rows", size=0.05, plan=Plan(detect=0.1)), Bench())
+    found = CHECKS["joint"].outcome(subject(defect="noisy-rows", size=0.05, plan=Plan(detect=0.1)), Context())
     assert found.status is Status.INCONCLUSIVE
-    assert "finds a total variation of inf, not 0.1" in found.detail
+    assert "nats between equal requests; try one slot" in found.detail
 
 
 @pytest.mark.parametrize("digits", [2, 3])
 def test_rounded_log_probabilities_do_not_make_a_right_server_lossy(digits):
     server = subject(shape="openai", digits=digits, plan=Plan(detect=0.1, requests=12_000))
     for check in ("plain-law", "joint", "calls"):
-        assert CHECKS[check].outcome(server, Bench()).status is Status.PASSED
+        assert CHECKS[check].outcome(server, Context()).status is Status.PASSED
 
 
 @pytest.mark.parametrize(
@@ -236,20 +237,20 @@ def test_rounded_log_probabilities_do_not_make_a_right_server_lossy(digits):
 )
 def test_texts_without_drafts_do_not_pass(planted, assume, words):
     plan = Plan(detect=0.15, assume_speculating=assume)
-    found = CHECKS["joint"].outcome(subject(plan=plan, **planted), Bench())
+    found = CHECKS["joint"].outcome(subject(plan=plan, **planted), Context())
     assert found.status is (Status.INCONCLUSIVE if words else Status.PASSED)
     assert words in found.detail
 
 
 def test_texts_that_cannot_be_told_apart_do_not_pass():
     server = subject(sampling=Sampling(), vocab=200, plan=Plan(requests=500, detect=0.5))
-    found = CHECKS["joint"].outcome(server, Bench())
+    found = CHECKS["joint"].outcome(server, Context())
     assert found.status is Status.INCONCLUSIVE
-    assert "told apart" in found.detail
+    assert "differ in more than one token" in found.detail
 
 
 def test_too_few_draws_are_no_pass():
-    found = CHECKS["joint"].outcome(subject(plan=Plan(requests=300, detect=0.02)), Bench())
+    found = CHECKS["joint"].outcome(subject(plan=Plan(requests=300, detect=0.02)), Context())
     assert found.status is Status.INCONCLUSIVE
     assert "not 0.02" in found.detail
 
@@ -264,7 +265,7 @@ def test_an_end_that_is_seen_late_is_no_defect():
             return row
 
     server = connect(InProcess(Rare(vocab=4)), Sampling(), prompts=PROMPTS)
-    found = CHECKS["joint"].outcome(ServerSubject(Served(server, Plan(detect=0.05))), Bench())
+    found = CHECKS["joint"].outcome(ServerSubject("here", server, Plan(detect=0.05)), Context())
     assert server.ends == {0}
     assert found.status is Status.PASSED
 
@@ -335,7 +336,7 @@ def test_a_server_that_dies_leaves_what_was_seen():
             return super().respond(path, body, name)
 
     server = connect(InProcess(Mortal()), Sampling(top_k=3), prompts=PROMPTS)
-    found = audit(ServerSubject(Served(server, Plan(detect=0.05))), options=AuditOptions(budget=600.0))
+    found = audit(ServerSubject("here", server, Plan(detect=0.05)), options=AuditOptions(budget=600.0))
     joint = checks_of(found)["joint"]
     assert joint.status is Status.INCONCLUSIVE
     assert "ended early: HTTP 500" in joint.detail
@@ -358,18 +359,18 @@ def over_http(stand_in, plan):
 def test_failed_requests_count_as_doubt_unless_seeds_make_them_the_same(defect):
     plan = Plan(detect=0.15, requests=2500)
     found = over_http(StandIn(defect, size=0.05), plan)
-    assert "of it for doubtful answers" in checks_of(found)["joint"].detail
+    assert "of it for retried completions" in checks_of(found)["joint"].detail
     assert found.subjects[0].smallest_detectable_tv > 0.15
     seeded = over_http(StandIn(defect, size=0.05), Plan(detect=0.15, requests=2500, seeded=True))
     assert seeded.subjects[0].verdict is SubjectVerdict.LOSSLESS
-    assert "after a failed attempt" in seeded.subjects[0].scope[-1]
+    assert "of them retried" in seeded.subjects[0].scope[-1]
 
 
 def test_failures_that_depend_on_the_text_are_not_taken_for_a_lossy_law():
     """A server that fails whenever the second token is 2 leaves other texts only: no fault of speculation."""
     found = over_http(StandIn("errors-by-text"), Plan(detect=0.15, requests=2500))
     assert found.subjects[0].verdict is SubjectVerdict.INCONCLUSIVE
-    assert "after a failed attempt" in checks_of(found)["joint"].detail
+    assert "were retried" in checks_of(found)["joint"].detail
 
 
 def test_a_slow_server_is_asked_again():
@@ -390,3 +391,19 @@ def test_a_plan_that_makes_no_sense_is_refused(wrong):
 def test_shares_of_the_error_rate():
     assert CHECKS["plain-law"].share == Fraction(5, 100)
     assert next(iter(CHECKS)) == "plain-law"
+
+
+@pytest.mark.parametrize(
+    ("drafts", "words"),
+    [
+        (Drafts(), "does not report"),
+        (Drafts(0, 0), "nothing was drafted"),
+        (Drafts(5, 0), "no draft was accepted"),
+        (Drafts(5, 5), "no draft was rejected"),
+        (Drafts(5, 3), ""),
+        (Drafts(None, 1.2), ""),
+    ],
+)
+def test_what_never_happened(drafts, words):
+    assert words in never_happened(drafts)
+    assert bool(never_happened(drafts)) is bool(words)

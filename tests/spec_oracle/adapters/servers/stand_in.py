@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
 
-from spec_oracle.adapters.servers.client import Answer, Limits, RefusedError, ServerError
+from spec_oracle.adapters.servers.client import Answer, Limits
+from spec_oracle.contracts.server import RefusedError, ServerError
 
 END = 0
 """The token that ends a text."""

@@ -1,0 +1,89 @@
+"""The page of a check, made from its row of the table, the docstrings of its answers, and what it found."""
+
+import sys
+from textwrap import dedent
+
+from spec_oracle.audit.table import CHECKS, KINDS, Check
+from spec_oracle.errors import InvalidInputError, unknown
+from spec_oracle.report.table import percent, text_table
+
+FOUND = {
+    "vllm-ascend-block-verify": "joint: vllm-ascend 0.13 to 0.26 accepts too much in block verification",
+    "openvino-speculative-sampling": "joint: openvino-genai compares probabilities of different tokens",
+    "mlx-lm-penalties": "joint: mlx-lm forgets the prompt in penalties",
+    "mlx-lm-server-prompt-cache": "joint: mlx-lm's server continues a repeated prompt without some tokens",
+    "transformers-gemma-assistant": "joint: transformers drafts greedily, and reports another distribution",
+    "transformers-other-tokenizer": "joint: transformers reports the probabilities of other tokens",
+    "vllm-v2-block-reused-uniforms": "calls: vLLM 0.32 uses a uniform of block verification in two calls",
+    "transformers-stop-sequence": "calls: transformers goes on behind a stop sequence",
+    "mlx-lm-server-seed": "batch: mlx-lm's server repeats itself after a request with a seed",
+    "bad-input": "bad-input: seven samplers emit a forbidden token after a uniform of 0 or a NaN",
+    "transformers-zero-uniform": "bad-input: transformers accepts a token of probability 0, once in 2^24",
+}
+"""What checks found in released software: a check and a line, by the page in docs/findings."""
+
+_EXAMPLES = {
+    "verifier": "spec-oracle audit block",
+    "sampler": "spec-oracle audit my_module:verify",
+    "engine": "spec-oracle audit my_module:Engine",
+}
+
+
+def list_of_checks() -> str:
+    """Return the question of every check."""
+    return text_table(("check", "asks"), [(check.name, check.question) for check in CHECKS.values()]) + "\n"
+
+
+def check_page(name: str) -> str:
+    """Return the page of a check in Markdown; raises `InvalidInputError` for a name that is no check's."""
+    if name not in CHECKS:
+        raise InvalidInputError(f"check: {unknown(name, CHECKS)}")
+    check = CHECKS[name]
+    share = f"Its share of the false-alarm rate of a run is {percent(check.share, 0)}."
+    against = "A failure proves that output is not distributed as the target's: the verdict is lossy."
+    otherwise = "A failure leaves the verdict as it is, and the exit code is not 0."
+    found = [
+        f"* {line.removeprefix(f'{name}: ')} ([{page}](../findings/{page}.md))"
+        for page, line in FOUND.items()
+        if line.startswith(f"{name}: ")
+    ]
+    return f"""# `{name}`
+
+{check.question[0].upper()}{check.question[1:]}
+
+{against if check.against_law else otherwise} {share}
+
+## How it knows
+
+{_answers(check)}
+
+## Found in the wild
+
+{chr(10).join(found) or "Nothing so far; its specimens are listed in [the kill matrix](../specimens.md)."}
+
+## Reproduce
+
+{_reproduce(check)}
+"""
+
+
+def _answers(check: Check) -> str:
+    """Return what the code says of how it answers, kind by kind; kinds with the same answer together."""
+    answers: dict[str, list[str]] = {}
+    for kind in KINDS:
+        answer = check.answer(kind)
+        text = f"Not asked: {answer}." if isinstance(answer, str) else _docstring(answer.__module__)
+        answers.setdefault(text, []).append(f"{kind}s")
+    return "\n\n".join(f"### {' and '.join(kinds).capitalize()}\n\n{text}" for text, kinds in answers.items())
+
+
+def _docstring(module: str) -> str:
+    first, _, rest = (sys.modules[module].__doc__ or "").strip().partition("\n")
+    return f"{first}\n{dedent(rest)}".strip()
+
+
+def _reproduce(check: Check) -> str:
+    asked = [kind for kind in KINDS if not isinstance(check.answer(kind), str)]
+    lines = [f"{_EXAMPLES[kind]} --check {check.name}" for kind in asked if kind in _EXAMPLES]
+    lines += ["spec-oracle audit-server http://localhost:8080"] if "server" in asked else []
+    return "\n".join(["```sh", *lines, "```"])
