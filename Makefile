@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install audit test test-fast lm test-lm test-gpu benchmarks gpu-kit test-nightly engines test-engines servers test-servers lint docs smoke format clean
+.PHONY: help install audit test test-fast lm test-lm test-gpu specimens claims studies benchmarks gpu-kit test-nightly engines test-engines servers test-servers lint docs smoke format clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -41,12 +41,26 @@ test-gpu: engines  ## run the GPU suite on a CUDA device, compiled kernels of en
 
 ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-benchmarks: engines  ## write benchmarks/RESULTS.md: about ten minutes on one core
+specimens: install  ## run every check on every known defect, write docs/specimens.md and docs/catalogue.md
+	$(BIN)/python -m lab.specimens --catalogue --output docs/catalogue.md
+	$(BIN)/python -m lab.specimens --format markdown --output docs/specimens.md
+
+claims: install  ## decide published claims by exact enumeration, write docs/claims.md
+	$(BIN)/python -m lab.claims --output docs/claims.md
+
+studies: engines lm  ## write the pages of the studies again: hours
+	$(BIN)/python -m lab.studies.multipath --output docs/study-multipath.md --plots docs/
+	$(BIN)/python -m lab.studies.local_rules --output docs/local-rules.md
+	$(BIN)/python -m lab.studies.weak_drafts --output docs/weak-drafts.md
+	$(BIN)/python -m lab.studies.engines --budget 15 --output docs/engines.md
+	$(BIN)/python -m lab.studies.transformers_generate --output docs/transformers-generate.md
+
+benchmarks: engines  ## write lab/benchmarks/RESULTS.md: about ten minutes on one core
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
-	$(ONE_CORE) $(BIN)/python -m benchmarks
+	$(ONE_CORE) $(BIN)/python -m lab.benchmarks
 
 gpu-kit: install  ## gather the GPU suite for a machine without a package registry into build/gpu-kit
-	$(BIN)/python benchmarks/gpu_kit/gather.py
+	$(BIN)/python lab/benchmarks/gpu_kit/gather.py
 
 test-nightly: install  ## run the slow statistical tests too
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto -m "not lm and not engines and not servers and not cuda"

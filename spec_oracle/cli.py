@@ -19,15 +19,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ForeignVerifiersError as error:
         sys.stderr.write(f"spec-oracle: {error}\n")
         return FAILED
+    return run_command(command_parser(), arguments)
+
+
+def run_command(parser: ArgumentParser, arguments: Sequence[str] | None) -> int:
+    """Call a parser's default ``run`` with the parsed options; return its exit code, or 3 after an error."""
     from spec_oracle.errors import SpecOracleError
 
     given = sys.argv[1:] if arguments is None else list(arguments)
-    options = command_parser().parse_args(given)
-    options.command_line = shlex.join(["spec-oracle", *given])
+    options = parser.parse_args(given)
+    options.command_line = shlex.join([*parser.prog.split(), *given])
     try:
         code: int = options.run(options)
     except SpecOracleError as error:
-        sys.stderr.write(f"spec-oracle: {', '.join((str(error), *getattr(error, '__notes__', ())))}\n")
+        sys.stderr.write(f"{parser.prog}: {', '.join((str(error), *getattr(error, '__notes__', ())))}\n")
         return FAILED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -36,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "SPEC_ORACLE_TRACEBACK" in os.environ:
             raise
         sys.stderr.write(
-            f"spec-oracle: internal error: {type(error).__name__}: {error} "
+            f"{parser.prog}: internal error: {type(error).__name__}: {error} "
             "(set SPEC_ORACLE_TRACEBACK=1 to see where)\n"
         )
         return FAILED
@@ -46,10 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def command_parser() -> ArgumentParser:
     """Return the parser of all commands."""
     # Imported only now: `verifiers` is known to be ours.
-    from spec_oracle.commands.audit import add_audit, add_specimens
+    from spec_oracle.commands.audit import add_audit
     from spec_oracle.commands.audit_server import add_audit_server
     from spec_oracle.commands.difference import add_diff
-    from spec_oracle.commands.efficiency import add_claims, add_efficiency, add_optimum
+    from spec_oracle.commands.efficiency import add_efficiency, add_optimum
     from spec_oracle.commands.instances import add_instance
     from spec_oracle.commands.options import Parser
     from spec_oracle.commands.sweep import add_sweep
@@ -62,8 +67,6 @@ def command_parser() -> ArgumentParser:
     add_diff(commands)
     add_efficiency(commands)
     add_optimum(commands)
-    add_specimens(commands)
-    add_claims(commands)
     add_instance(commands)
     add_sweep(commands)
     return parser

@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[1]
 
 
 def with_examples():
-    """Return the modules of both packages that have examples; only these are imported."""
-    for package in ("verifiers", "spec_oracle"):
+    """Return the modules of the three packages that have examples; only these are imported."""
+    for package in ("verifiers", "spec_oracle", "lab"):
         for path in sorted((ROOT / package).rglob("*.py")):
             if ">>> " in path.read_text(encoding="utf-8"):
                 parts = path.relative_to(ROOT).with_suffix("").parts

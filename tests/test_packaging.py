@@ -1,4 +1,4 @@
-"""What is installed: our own `verifiers`, nothing heavy on import, and no studies in the wheel."""
+"""What is installed: our own `verifiers`, nothing heavy on import, and no `lab` in the wheel."""
 
 import os
 import subprocess

@@ -41,7 +41,7 @@ QUICK = {
     "audit-server": [*("--prompt", "bc", "--detect", "0.3"), *("--skip", "batch", "--skip", "calls")],
 }
 TORCH = """
-from spec_oracle.specimens.registry import specimens
+from lab.specimens.registry import specimens
 
 verify = specimens()["torch-inverse-cdf-search"].function
 """

@@ -1,4 +1,4 @@
-"""``spec-oracle audit`` and ``spec-oracle specimens``: judge subjects, and the checks themselves."""
+"""``spec-oracle audit``: say whether subjects are lossless."""
 
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -21,7 +21,7 @@ from spec_oracle.commands.options import (
     prompt,
     rate,
 )
-from spec_oracle.errors import InvalidInputError, unknown
+from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 
 if TYPE_CHECKING:
@@ -208,47 +208,3 @@ def _given(options: Any, kind: type) -> dict[str, Any]:
     """Return the fields of a class of options that the command line sets."""
     said = {field.name: getattr(options, field.name, None) for field in fields(kind)}
     return {name: value for name, value in said.items() if value is not None and name != "skip"}
-
-
-def add_specimens(commands: Any) -> None:
-    """Add ``specimens`` to the parser."""
-    command = add_command(
-        commands, "specimens", _specimens, "Which check kills which known-faulty verifier or system."
-    )
-    command.add_argument("names", nargs="*", metavar="SPECIMEN", help="default: all")
-    command.add_argument("--seed", type=int, default=0, help="default: 0")
-    command.add_argument(
-        "--alpha", type=rate, default=1e-6, help="false-alarm rate of the matrix, default: 1e-6"
-    )
-    add_jobs(command, "specimens to run")
-    command.add_argument(
-        "--catalogue",
-        action="store_true",
-        help="run nothing: the catalogue of defects, which specimen plants which, as a page of Markdown",
-    )
-    add_output(command, ("text", "json", "markdown", "html"))
-
-
-def _specimens(options: Any) -> int:
-    from spec_oracle.kill_matrix.matrix import MatrixOptions, kill_matrix
-    from spec_oracle.report import catalogue
-    from spec_oracle.report import specimens as report
-    from spec_oracle.report.terminal import told
-    from spec_oracle.specimens.registry import specimens
-
-    if options.catalogue:
-        if options.names:
-            raise InvalidInputError(f"specimen: {options.names[0]!r}; --catalogue takes no names")
-        emit(options, catalogue.to_markdown(options.command_line))
-        return OK
-    known = specimens()
-    for name in options.names:
-        if name not in known:
-            raise InvalidInputError(f"specimen: {unknown(name, known)}")
-    chosen = [known[name] for name in options.names or known]
-    with told() as tell:
-        matrix = kill_matrix(
-            chosen, MatrixOptions(alpha=options.alpha, seed=options.seed), tell, jobs=options.jobs
-        )
-    emit(options, report.FORMATS[options.format](replace(matrix, command=options.command_line)))
-    return matrix.exit_code

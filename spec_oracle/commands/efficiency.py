@@ -1,4 +1,4 @@
-"""``spec-oracle efficiency``, ``optimum`` and ``claims``: exact figures and what bounds them."""
+"""``spec-oracle efficiency`` and ``optimum``: exact figures and what bounds them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -117,22 +117,4 @@ def _optimum(options: Any) -> int:
 
     results = {str(path): checked_optima(Instance.load(path), exact=options.exact) for path in options.files}
     emit(options, optimum.FORMATS[options.format](results))
-    return OK
-
-
-def add_claims(commands: Any) -> None:
-    """Add ``claims`` to the parser."""
-    command = add_command(commands, "claims", _claims, "Published claims, decided by exact enumeration.")
-    add_output(command, ("markdown", "json"))
-
-
-def _claims(options: Any) -> int:
-    from spec_oracle.claims import decided_claims
-    from spec_oracle.report import claims
-
-    groups = {}
-    for heading, decided in decided_claims():
-        progress(heading)
-        groups[heading] = decided
-    emit(options, claims.FORMATS[options.format](groups))
     return OK

@@ -7,6 +7,8 @@ import pytest
 from scipy import stats
 
 import verifiers
+from lab.specimens.registry import specimens
+from lab.specimens.toy_system import toy_system
 from spec_oracle.audit import bench as benches
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import (
@@ -31,8 +33,6 @@ from spec_oracle.audit.panel import panel
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.plain import PlainCode
-from spec_oracle.specimens.registry import specimens
-from spec_oracle.specimens.toy_system import toy_system
 from spec_oracle.statistics import EProcess, goodness_of_fit_by_e_process, goodness_of_fit_by_g
 from spec_oracle.toy import Instance
 from verifiers import numpy_decisions

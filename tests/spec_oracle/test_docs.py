@@ -18,7 +18,7 @@ def test_citations_of_theory_lead_to_its_sections():
     titles = set(re.findall(r"^## (.+)$", THEORY, re.MULTILINE))
     cited = [
         (path, " ".join(title.split()))
-        for package in ("spec_oracle", "verifiers", "studies")
+        for package in ("spec_oracle", "verifiers", "lab")
         for path in (ROOT / package).rglob("*.py")
         for title in CITATION.findall(path.read_text("utf-8"))
     ]

@@ -15,7 +15,7 @@ from verifiers import Drafting
 
 torch = pytest.importorskip("torch")
 
-from benchmarks.verification import on_uniforms  # noqa: E402  # after the check for torch
+from lab.benchmarks.verification import on_uniforms  # noqa: E402  # after the check for torch
 
 CELLS = 64
 
@@ -44,7 +44,7 @@ def test_a_compiled_rule_emits_what_the_eager_one_does(rule, dtype):
 
 
 def test_its_kernels_move_at_most_twice_the_bytes_of_the_rows(rule, dtype):
-    from benchmarks.compiled_traffic import compiled_traffic  # imports the compiler, which warns
+    from lab.benchmarks.compiled_traffic import compiled_traffic  # imports the compiler, which warns
 
     moved, least = compiled_traffic(rule, getattr(torch, dtype))
     assert {"token": 0.2, "block": 1}[rule] < moved / least < {"token": 0.4, "block": 1.6}[rule]

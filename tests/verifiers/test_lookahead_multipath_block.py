@@ -6,12 +6,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import verifiers
+from lab.studies.selected_path import selected_path
 from spec_oracle.exact import emission_law
 from spec_oracle.exact.arithmetic import arithmetic
 from spec_oracle.exact.call import DraftTable
 from spec_oracle.optimum import multi_path_optimum, optimal_acceptance
 from spec_oracle.toy import Instance
-from studies.selected_path import selected_path
 from tests.strategies import instances
 from verifiers import drafting_of
 from verifiers.parts.rank_division import Division

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from benchmarks.traffic import CACHE, VOCAB, Traffic, rules, traffic  # noqa: E402
+from lab.benchmarks.traffic import CACHE, VOCAB, Traffic, rules, traffic  # noqa: E402
 
 both = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 traffic = cache(traffic)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import verifiers
+from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import AuditReport, CheckResult, Evidence, SubjectReport
@@ -14,7 +15,6 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.plain import as_plain
 from spec_oracle.report import AUDIT_FORMATS
-from spec_oracle.specimens.registry import specimens
 from spec_oracle.toy import Instance
 from verifiers import Verdict
 

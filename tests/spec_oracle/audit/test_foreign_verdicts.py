@@ -2,12 +2,12 @@
 
 import pytest
 
+from lab.specimens.registry import specimens
+from lab.specimens.specimen import Specimen
 from spec_oracle.audit import AuditOptions, Evidence, SubjectReport, SubjectVerdict, audit_subject
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.plain import PlainCode
-from spec_oracle.specimens.registry import specimens
-from spec_oracle.specimens.specimen import Specimen
 
 pytest.importorskip("torch")
 VERDICT = {True: SubjectVerdict.LOSSLESS, False: SubjectVerdict.LOSSY}

@@ -3,6 +3,7 @@
 import pytest
 
 import verifiers
+from lab.specimens.toy_system import toy_system
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.evidence.coins import BY_COINS
@@ -18,7 +19,6 @@ from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.plain import PlainCode, as_plain
 from spec_oracle.servers.apis import Sampling
 from spec_oracle.servers.server import connect
-from spec_oracle.specimens.toy_system import toy_system
 from tests.spec_oracle.servers.stand_in import InProcess, StandIn
 from tests.spec_oracle.systems.engines import Stepwise, Together
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import verifiers
-from spec_oracle.claims.families import rearranged
+from lab.claims.families import rearranged
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.exact.rationals import to_internal

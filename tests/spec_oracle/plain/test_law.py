@@ -5,10 +5,10 @@ import pytest
 import torch
 from scipy import stats
 
+from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
 from spec_oracle.plain import PlainCode
 from spec_oracle.plain.law import law_after
-from spec_oracle.specimens.registry import specimens
 from verifiers import Drafts
 
 VOCAB = 40

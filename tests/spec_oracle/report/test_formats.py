@@ -9,18 +9,20 @@ import jsonschema
 import pytest
 import xmlschema
 
+from lab.claims import decided_claims
+from lab.claims import report as claims
+from lab.kill_matrix import report as specimens
+from lab.kill_matrix.matrix import kill_matrix
+from lab.specimens.registry import specimens as registered
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
 from spec_oracle.audit.results import SCHEMA_VERSION
-from spec_oracle.claims import decided_claims
 from spec_oracle.cli import main
 from spec_oracle.efficiency.language_models import PairEfficiency, prompt_efficiencies
 from spec_oracle.gate.baseline import update_baseline
 from spec_oracle.gate.difference import difference
 from spec_oracle.gate.tokens import Effect
-from spec_oracle.kill_matrix.matrix import kill_matrix
-from spec_oracle.report import AUDIT_FORMATS, claims, language_models, specimens
+from spec_oracle.report import AUDIT_FORMATS, language_models
 from spec_oracle.report import difference as difference_report
-from spec_oracle.specimens.registry import specimens as registered
 from spec_oracle.toy import Instance
 
 HERE = Path(__file__).parent

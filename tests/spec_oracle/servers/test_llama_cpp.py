@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.llama_cpp import RUNS, audited, models
+from lab.benchmarks.llama_cpp import RUNS, audited, models
 from spec_oracle.audit import Status, SubjectVerdict
 
 pytestmark = pytest.mark.servers

@@ -8,6 +8,8 @@ import pytest
 from scipy import stats
 
 import verifiers
+from lab.specimens.foreign.uniforms import token_by_uniforms
+from lab.specimens.registry import specimens
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.checks.batch import BATCHES
@@ -18,8 +20,6 @@ from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.plain import PlainCode, as_plain
-from spec_oracle.specimens.foreign.uniforms import token_by_uniforms
-from spec_oracle.specimens.registry import specimens
 from verifiers import numpy_decisions
 
 NEVER = 1e-6

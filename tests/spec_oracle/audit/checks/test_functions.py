@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import verifiers
+from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import CHECKS
@@ -23,7 +24,6 @@ from spec_oracle.audit.results import UNTRIED, Evidence
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.plain import PlainCode, as_plain
-from spec_oracle.specimens.registry import specimens
 from verifiers import Drafting
 
 STATEFUL = ("greedy_block", "greedy_multipath_carry", "block_transport")

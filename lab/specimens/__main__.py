@@ -1,0 +1,60 @@
+"""Run every check on every specimen and print which check finds which defect: ``python -m lab.specimens``."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from lab.kill_matrix.matrix import MatrixOptions, kill_matrix
+from lab.kill_matrix.report import FORMATS
+from lab.specimens import catalogue_page
+from lab.specimens.registry import specimens
+from spec_oracle.cli import run_command
+from spec_oracle.commands.options import OK, Parser, add_jobs, add_output, emit, rate
+from spec_oracle.errors import InvalidInputError, unknown
+from spec_oracle.report.terminal import told
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the specimens that are named, or all; return 1 if a defect survives or a control is killed."""
+    parser = Parser(
+        prog="python -m lab.specimens",
+        description="Which check kills which known-faulty verifier, sampler or engine.",
+    )
+    parser.add_argument("names", nargs="*", metavar="SPECIMEN", help="default: all")
+    parser.add_argument("--seed", type=int, default=0, help="default: 0")
+    parser.add_argument(
+        "--alpha", type=rate, default=1e-6, help="false-alarm rate of the matrix, default: 1e-6"
+    )
+    add_jobs(parser, "specimens to run")
+    parser.add_argument(
+        "--catalogue",
+        action="store_true",
+        help="run nothing: the catalogue of defects, which specimen plants which, as a page of Markdown",
+    )
+    add_output(parser, ("text", "json", "markdown", "html"))
+    parser.set_defaults(run=_specimens)
+    return run_command(parser, arguments)
+
+
+def _specimens(options: Any) -> int:
+    if options.catalogue:
+        if options.names:
+            raise InvalidInputError(f"specimen: {options.names[0]!r}; --catalogue takes no names")
+        emit(options, catalogue_page.to_markdown(options.command_line))
+        return OK
+    known = specimens()
+    for name in options.names:
+        if name not in known:
+            raise InvalidInputError(f"specimen: {unknown(name, known)}")
+    chosen = [known[name] for name in options.names or known]
+    with told() as tell:
+        matrix = kill_matrix(
+            chosen, MatrixOptions(alpha=options.alpha, seed=options.seed), tell, jobs=options.jobs
+        )
+    emit(options, FORMATS[options.format](replace(matrix, command=options.command_line)))
+    return matrix.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

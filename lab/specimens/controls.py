@@ -1,0 +1,112 @@
+"""Lossless systems and functions that were reported as lossy; no check may fail one of them."""
+
+from typing import Any
+
+import numpy as np
+
+from lab.specimens.foreign.rows import Array, draw, loop, passes, per_request, residual
+from lab.specimens.specimen import itself, specimen
+from lab.specimens.toy_system import (
+    Call,
+    Floats,
+    Ints,
+    Limits,
+    ToySystem,
+    accepted_prefix,
+    along,
+    emission,
+    race,
+    replacing,
+    toy_system,
+)
+from spec_oracle.toy import Instance
+
+
+@specimen("control", rule="token", system=itself)
+def system(instance: Instance, entropy: int) -> ToySystem:
+    """The correct system."""
+    return toy_system(instance, entropy)
+
+
+@specimen("control", system=itself)
+def system_with_stop_and_budget(instance: Instance, entropy: int) -> ToySystem:
+    """The correct system with a stop token and a budget."""
+    return toy_system(instance, entropy, limits=Limits(0, 4))
+
+
+@specimen("N1", rule="sample_and_match", system=replacing("verify", rule="sample_and_match"))
+def match_with_sampled_drafts(call: Call) -> tuple[Ints, Ints]:
+    """Draw from the target at every position; accept drafts that equal the draw."""
+    drawn = race(call.target, call.correct)
+    accepted = accepted_prefix(drawn[:, :-1] == call.tokens)
+    return emission(call.tokens, accepted, drawn[np.arange(len(drawn)), accepted]), accepted
+
+
+def greedy(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
+    """Draft the likeliest token and report a point mass."""
+    best = rows.argmax(axis=-1)
+    return best, np.eye(rows.shape[-1])[best]
+
+
+@specimen("N3", system=itself)
+def greedy_draft_and_match(instance: Instance, entropy: int) -> ToySystem:
+    """Drafts greedy, target sampled: accept drafts that equal the draw."""
+    return toy_system(instance, entropy, propose=greedy, verify=match_with_sampled_drafts, rule=None)
+
+
+@specimen("N4", system=replacing("propose", rule=None))
+def greedy_draft_point_mass_rule(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
+    """A greedy drafter that reports a point mass."""
+    return greedy(rows, uniforms)
+
+
+@specimen("N5", system=replacing("verify", propose=greedy, rule=None))
+def point_mass_rule_over_siblings(call: Call) -> tuple[Ints, Ints]:
+    """Try the draft with p(x), then a second token with what p leaves for it, then draw from the rest.
+
+    The second token is the one after the draft, by number: any fixed choice will do.
+    """
+    accepted = accepted_prefix(call.accept < along(call.target, call.tokens))
+    request, length = np.arange(len(accepted)), call.tokens.shape[1]
+    first = call.tokens[request, np.minimum(accepted, length - 1)]
+    rows = call.target[request, accepted]
+    failed = (np.arange(rows.shape[1]) == first[:, None]) & (accepted < length)[:, None]
+    left = np.where(failed, 0.0, rows)
+    second = (first + 1) % rows.shape[1]
+    chance = np.take_along_axis(left / left.sum(axis=1, keepdims=True), second[:, None], axis=1)[:, 0]
+    rest = np.where(np.arange(rows.shape[1]) == second[:, None], 0.0, left)
+    coin, clocks = call.correct[request, accepted, 0], call.correct[request, accepted - 1]
+    drawn = np.where(coin < chance, second, race(rest, clocks))
+    return emission(call.tokens, accepted, drawn), accepted
+
+
+@specimen("N7", rule="token", system=replacing("target_rows"))
+def rows_with_later_drafts_present(rows: Floats, contexts: Ints) -> Floats:
+    """Target rows are computed with later drafts present."""
+    return rows[contexts[:, ::-1]][:, ::-1]
+
+
+@specimen("N10", function=per_request)
+def no_bonus(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+    """No bonus token."""
+    return loop(
+        x[:-1],
+        lambda i: passes(x, q, p, i, rng),
+        lambda i: draw(residual(p[i], q[i]), rng),
+        lambda: int(x[-1]) if passes(x, q, p, len(x) - 1, rng) else draw(residual(p[-2], q[-1]), rng),
+    )
+
+
+@specimen("N6", rule="sample_and_match", function=per_request)
+def zeros_for_q(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+    """Hand the kernel a q of zeros: accept with p(x), correct from p without x."""
+    zeros = np.zeros(p.shape[1])
+
+    def others(i: int) -> Array:
+        struck = p[i] - zeros
+        struck[x[i]] = 0
+        return struck if struck.sum() > 0 else p[i]
+
+    return loop(
+        x, lambda i: rng.random() < p[i, x[i]], lambda i: draw(others(i), rng), lambda: draw(p[-1], rng)
+    )

@@ -1,0 +1,157 @@
+"""Functions that fail on the edge of their inputs: extreme uniforms, broken rows, size, kept state."""
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from lab.specimens.foreign.rows import (
+    Array,
+    by_accept,
+    by_correction,
+    draw,
+    residual,
+    token_by_request,
+)
+from lab.specimens.specimen import itself, specimen
+from spec_oracle.plain import PlainFunction
+
+# Extreme uniforms and broken rows.
+
+
+@specimen("A8", "bad-input", rule="token", function=by_accept)
+def zero_uniform_accepts(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
+    """Test u <= p/q, which accepts an impossible draft at u = 0."""
+    return bool(rng.random() * q[i, x[i]] <= p[i, x[i]])
+
+
+@specimen("A9", "bad-input", rule="token", function=by_correction)
+def coin_of_one(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """A uniform rounds to 1 and the inverse CDF falls off the end."""
+    cumulative = np.cumsum(residual(p[i], q[i]))
+    return int((cumulative <= np.float32(rng.random()) * cumulative[-1]).sum())
+
+
+@specimen("B6", "bad-input", rule="token", function=by_correction)
+def padding_lane_wins(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """A row of NaN yields the id V."""
+    weights = residual(p[i], q[i])
+    lanes = np.append(weights / rng.exponential(size=len(weights)), np.nan)
+    return int(np.nanargmax(lanes)) if np.isfinite(lanes[:-1]).all() else len(weights)
+
+
+@specimen("B7", "bad-input", rule="token", function=by_correction)
+def empty_residual_yields_id_0(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """A NaN draft row yields token 0, possible or not."""
+    weights = np.maximum(np.nan_to_num(p[i] - q[i]), 0)
+    return draw(weights, rng) if weights.sum() > 0 else 0
+
+
+@specimen("A14", "bad-input", rule="token", function=itself)
+def negative_counter(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
+    """A row of NaN yields an accepted length of -1."""
+    tokens, accepted = token_by_request(x, q, np.where(np.isfinite(p), p, 1.0), generator)
+    return tokens, np.where(np.isfinite(p).all(axis=(1, 2)), accepted, -1)
+
+
+@specimen("D19", "bad-input", rule="token", function=itself)
+def ids_wrapped(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
+    """Ids out of range are replaced for the test and emitted."""
+    inside = x % q.shape[-1]
+    tokens, accepted = token_by_request(inside, q, p, generator)
+    position = np.arange(tokens.shape[1])
+    return np.where(position < accepted[:, None], np.pad(x, ((0, 0), (0, 1))), tokens), accepted
+
+
+# Inputs changed.
+
+
+@specimen("B9", "inputs-kept", rule="token", function=itself)
+def residual_in_callers_memory(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
+    """The residual is computed in the target's memory."""
+    result = token_by_request(x, q, p, generator)
+    np.subtract(p[:, :-1], q, out=p[:, :-1])
+    return result
+
+
+@specimen("B10", "inputs-kept", rule="token", function=itself)
+def draft_token_overwritten(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
+    """The draft token is overwritten in the caller's memory."""
+    result = token_by_request(x, q, p, generator)
+    x[:, 0] = result[0][:, 0]
+    return result
+
+
+# State and streams kept between calls.
+
+
+@specimen("D7", "calls", rule="token", function=lambda make: make())
+def stale_draft_buffer() -> PlainFunction:
+    """The buffer that q is read from holds the call before."""
+    buffer: Array = None
+
+    def verify(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
+        nonlocal buffer
+        stale = buffer if buffer is not None and buffer.shape == q.shape else q
+        buffer = q.copy()
+        safe = np.where(np.take_along_axis(stale, x[..., None], axis=2) > 0, stale, q)
+        return token_by_request(x, safe, p, generator)
+
+    return verify
+
+
+@specimen("C9", "calls", rule="token", function=itself)
+def generator_not_advanced(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
+    """Every call works on a copy of the generator."""
+    return token_by_request(x, q, p, copy.deepcopy(generator))
+
+
+@specimen("C4", "streams", rule="token", function=itself)
+def fixed_seed(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
+    """Every call starts from seed 0."""
+    return token_by_request(x, q, p, np.random.default_rng(0))
+
+
+@specimen("C6", "streams", rule="token", function=itself)
+def fresh_entropy(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
+    """Every call takes fresh entropy, whatever the seed."""
+    return token_by_request(x, q, p, np.random.default_rng())
+
+
+# Size.
+
+
+@specimen("B3", "scale", rule="token", function=by_correction)
+def floor_under_residual(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """A floor of 1e-5 per token under the residual."""
+    return draw(np.maximum(p[i] - q[i], 1e-5), rng)
+
+
+@specimen("B8", "scale", rule="token", function=by_correction)
+def last_tile_lost(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """Ids in the last, partial tile are never drawn."""
+    weights = residual(p[i], q[i])
+    whole = max(len(weights) // 128 * 128, min(len(weights), 128))
+    return draw(weights[:whole] + 1e-300, rng)
+
+
+@specimen("mutant", "scale", rule="token", function=by_correction)
+def sums_in_the_rows_type(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """Running sums in the type of the rows: in float16 they stop growing."""
+    sums = residual(p[i], q[i]).cumsum(dtype=p.dtype)
+    return min(int((sums <= rng.random() * sums[-1]).sum()), len(sums) - 1)
+
+
+@specimen("F3", "scale", rule="token", function=itself)
+def offsets_overflow(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
+    """Offsets b L V into q wrap around in 16 bits: the real ones had 32 and as much more memory."""
+    size = q.shape[1] * q.shape[2]
+    start = (np.arange(len(x)) * size) % 2**15
+    wrapped = q.reshape(-1)[start[:, None] + np.arange(size)].reshape(q.shape)
+    return token_by_request(x, wrapped, p, generator)
+
+
+@specimen("F4", "length", rule="block", function=itself)
+def block_option_ignored(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
+    """Declared block verification, token verification runs."""
+    return token_by_request(x, q, p, generator)

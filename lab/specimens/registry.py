@@ -1,0 +1,31 @@
+"""Every specimen and control by name."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import MappingProxyType
+
+from lab.specimens.specimen import REGISTERED, Specimen
+
+_FAMILIES = {
+    1: (
+        *("chain", "foreign.controls", "foreign.defects", "foreign.torch_batches", "foreign.shapes"),
+        *("inputs", "batching", "drafting", "randomness", "positions", "controls", "coupling"),
+        "cached_defects",
+    ),
+    2: ("multipath", "foreign.paths", "foreign.shapes"),
+}
+"""Modules whose import registers specimens, by the number of paths that these need."""
+
+_NEEDS = {"foreign.torch_batches": "torch", "cached_defects": "transformers"}
+"""What must be installed for some of them."""
+
+
+@cache
+def specimens(*, num_paths: int = 1) -> Mapping[str, Specimen]:
+    """Return the specimens that need ``num_paths`` paths, 1 or 2, by name, of those that can run here."""
+    for family in _FAMILIES[num_paths]:
+        if family not in _NEEDS or find_spec(_NEEDS[family]) is not None:
+            import_module(f"lab.specimens.{family}")
+    return MappingProxyType({name: s for name, s in REGISTERED.items() if s.num_paths == num_paths})

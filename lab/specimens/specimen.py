@@ -1,0 +1,144 @@
+"""What a specimen is, one defect or one control, isolated; and how it is registered.
+
+    @specimen("A6", "joint", function=per_request)
+    def last_draft_unverified(x, q, p, rng):
+        '''Stop testing before the last draft.'''
+
+registers ``last-draft-unverified``: number A6 of the catalogue, which `joint` must find, a function of the
+plain contract that `per_request` makes of the decorated part. The docstring's first line says what the defect
+is. `lab.specimens.registry.specimens` returns what is registered.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import verifiers
+from lab.specimens.catalogue import CONTROL, MUTANT, catalogue, known_checks
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.plain import PlainFunction
+from spec_oracle.systems.contract import SystemFactory
+from spec_oracle.systems.engine import Engine
+from verifiers import AnyVerifier
+
+Part = TypeVar("Part", bound=Callable[..., Any])
+
+EXACT: Final = "exact"
+"""The killer of a defect too small for draws: proof only."""
+
+KINDS: Final = ("verifier", "function", "system", "engine")
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """A known-faulty verifier, function, system or engine, or a control that only looks faulty.
+
+    Exactly one of ``verifier`` (enumerable), ``function`` (plain contract), ``system`` and ``engine``, which
+    makes an engine of the system contract, is given.
+    ``catalogue_id`` is a number of the catalogue; without one a defect is a "mutant", lossless code a
+    "control". ``killers`` are checks that must find the defect, or "exact"; none for a control. ``rule`` is
+    the declared rule, ``array`` what a function takes; with fewer than ``num_paths`` paths nothing shows.
+    Raises `InvalidInputError` for anything else.
+    """
+
+    name: str
+    catalogue_id: str
+    defect: str
+    killers: tuple[str, ...] = ()
+    verifier: AnyVerifier | None = None
+    function: PlainFunction | None = None
+    system: SystemFactory | None = None
+    engine: Callable[[], Engine] | None = None
+    array: str = "numpy"
+    rule: str | None = None
+    num_paths: int = 1
+
+    def __post_init__(self) -> None:
+        given = [kind for kind in KINDS if getattr(self, kind) is not None]
+        if len(given) != 1:
+            self._refuse(", ".join(KINDS), given, "expected exactly one of them")
+        if self.catalogue_id not in {CONTROL, MUTANT, *catalogue()}:
+            self._refuse("catalogue_id", self.catalogue_id, "not in the catalogue")
+        if strangers := set(self.killers) - known_checks() - {EXACT}:
+            self._refuse(
+                "killers", sorted(strangers), f"known ones are {sorted(known_checks())} and {EXACT!r}"
+            )
+        if self.is_control != (self.catalogue_id == CONTROL or self.catalogue_id.startswith("N")):
+            self._refuse(
+                "killers", self.killers, f"a control has none, a defect some; it is {self.catalogue_id}"
+            )
+        if self.array not in {"numpy", "torch"}:
+            self._refuse("array", self.array, "expected 'numpy' or 'torch'")
+        if self.rule is not None and self.rule not in verifiers.names():
+            self._refuse("rule", self.rule, f"known ones are {', '.join(verifiers.names())}")
+        if self.num_paths < 1:
+            self._refuse("num_paths", self.num_paths, "expected at least 1")
+
+    def _refuse(self, field: str, value: object, why: str) -> None:
+        raise InvalidInputError(f"{field}: {value!r} of specimen {self.name!r}; {why}")
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it is lossless, and no check may fail it."""
+        return not self.killers
+
+    @property
+    def kind(self) -> str:
+        """Return one of `KINDS`."""
+        return next(kind for kind in KINDS if getattr(self, kind) is not None)
+
+    @property
+    def source(self) -> str:
+        """The public thread of the defect, or "mutant" where it has none."""
+        entry = catalogue().get(self.catalogue_id)
+        return entry.links[0] if entry is not None and entry.links else MUTANT
+
+
+REGISTERED: Final[dict[str, Specimen]] = {}
+"""What `specimen` has registered so far, by name."""
+
+
+def specimen(
+    catalogue_id: str,
+    *killers: str,
+    verifier: Callable[[Any], AnyVerifier] | None = None,
+    function: Callable[[Any], PlainFunction] | None = None,
+    system: Callable[[Any], SystemFactory] | None = None,
+    engine: Callable[[Any], Callable[[], Engine]] | None = None,
+    array: str = "numpy",
+    rule: str | None = None,
+    num_paths: int = 1,
+    prefix: str = "",
+) -> Callable[[Part], Part]:
+    """Register the specimen made of the decorated part, which stays what it is.
+
+    One of ``verifier``, ``function``, ``system`` and ``engine`` makes the subject of the part. The part's
+    name, after ``prefix`` and with dashes, names the specimen; other fields as in `Specimen`. Raises
+    `InvalidInputError` for a name that is there already.
+    """
+
+    def register(part: Part) -> Part:
+        made = Specimen(
+            prefix + part.__name__.replace("_", "-"),
+            catalogue_id,
+            (part.__doc__ or "").strip().partition("\n")[0].rstrip("."),
+            killers,
+            None if verifier is None else verifier(part),
+            None if function is None else function(part),
+            None if system is None else system(part),
+            None if engine is None else engine(part),
+            array,
+            rule,
+            num_paths,
+        )
+        if made.name in REGISTERED:
+            raise InvalidInputError(f"specimen: {made.name!r} is there twice")
+        REGISTERED[made.name] = made
+        return part
+
+    return register
+
+
+def itself(part: Part) -> Part:
+    """Return the part: it is the subject as it stands."""
+    return part

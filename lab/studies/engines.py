@@ -1,0 +1,72 @@
+"""Every engine that is available here, audited as by ``spec-oracle audit``: the page of engines.
+
+python -m lab.studies.engines --output docs/engines.md        # needs `make engines`
+"""
+
+import argparse
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from spec_oracle.audit import AuditOptions
+from spec_oracle.audit.isolation import audit_apart
+from spec_oracle.audit.subjects.resolve import engine_availability
+from spec_oracle.commands.options import add_jobs, positive_number
+from spec_oracle.engines import is_proven
+from spec_oracle.report.audit_text import markdown_page, page_rows
+from spec_oracle.report.terminal import told
+from spec_oracle.sweeps import Plan, rows_for
+
+BUDGET = 15.0
+"""Seconds for each check that draws: enough to decide the law of interpreted kernels, too."""
+
+
+def plan(names: Sequence[str], **options: Any) -> Plan:
+    """Return the sweep over the named engines, with fields of `AuditOptions`.
+
+    Slow ones come first, neighbours in the list apart: releases of one engine wait for the same things.
+    """
+    fixed = {name: [value] for name, value in {"among": len(names), **options}.items()}
+    slow, quick = ([name for name in names if is_proven(name) is proven] for proven in (False, True))
+    from_both_ends = chain.from_iterable(zip(slow, reversed(slow), strict=True))
+    return Plan(
+        "lab.studies.engines:cell", {"subject": [*islice(from_both_ends, len(slow)), *quick], **fixed}
+    )
+
+
+def cell(*, seed: int, subject: str, among: int, **options: Any) -> dict[str, Any]:
+    """Audit one engine in a process of its own; return its part of the page."""
+    del seed  # the page shows what the command line finds with its own
+    chosen = AuditOptions(counterexamples=Path("counterexamples"), **options)
+    (row,) = page_rows(audit_apart([subject], chosen, among=among))
+    return row
+
+
+audited = partial(rows_for, backend="threading")
+"""Rows of a plan: every cell starts a process of its own already."""
+
+
+def page(names: Sequence[str], rows: Sequence[dict[str, Any]], command: str) -> str:
+    """Return the page, with the engines in the order of ``names``."""
+    listed = sorted(rows, key=lambda row: names.index(row["subject"]))
+    return markdown_page(listed, command, AuditOptions.alpha, AuditOptions.seed)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Audit, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("docs/engines.md"))
+    parser.add_argument("--budget", type=positive_number, default=BUDGET, metavar="SECONDS")
+    add_jobs(parser, "engines to audit")
+    options = parser.parse_args(arguments)
+    names, _ = engine_availability()
+    sweep = plan(names, budget=options.budget)
+    with told() as tell, audited(options.output, sweep, options.jobs, tell) as rows:
+        command = f"python -m lab.studies.engines --budget {options.budget:g} --output {options.output}"
+        options.output.write_text(page(names, rows, command), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""The law of transformers' assisted generation: option by generator by version, each proved or told apart.
+
+    python -m lab.studies.transformers_generate --output docs/transformers-generate.md
+
+Each version is installed into a folder of its own, beside the torch of this environment, and measured in
+processes of its own. With the assistant the newest one gets every option, older ones a part.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from spec_oracle.commands.options import add_jobs
+from spec_oracle.report.terminal import told
+from spec_oracle.sweeps import Plan, rows_for
+
+VERSIONS = ("4.48.3", "5.0.0", "5.12.0", "5.15.0", "5.16.0", "5.18.0", "5.23.0")
+TOKENS = 3
+MOST_RUNS = 1200
+LOSSY = 1e-6 * TOKENS
+
+COVERING = {
+    "assistant": (
+        *("stop sequence", "stop token", "top-k", "two stop tokens", "no repeated pairs"),
+        *("left padding", "sliding window", "static cache"),
+    ),
+    "adaptive assistant": ("stop token", "suppressed token"),
+    "unsure assistant": ("stop token", "min-p"),
+    "lookup": ("stop token", "two stop tokens", "no repeated pairs", "stop sequence", "left padding"),
+    "early exit": ("top-p", "stop token", "sliding window"),
+    "other tokenizer": ("top-k", "stop token", "max_length"),
+    "other tokenizer, unsorted": ("top-k", "stop token", "max_length"),
+    "multi-token prediction": ("top-k", "stop token", "no repeated pairs"),
+    "block diffusion": ("top-k", "stop token", "typical"),
+    "Gemma 4 assistant": ("top-k", "stop token", "sampling"),
+}
+"""What versions are asked; the newest one also every other option, with the assistant."""
+
+
+LONGER = ((3, 4), (2, 6))
+"""Tokens of the vocabulary and of the text, of longer texts that the newest version is asked."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What was found of one generator of one version under one option: ``error`` where there is no law.
+
+    ``gap`` is the text with the largest gap, its probability, and that of plain decoding.
+    """
+
+    version: str
+    generator: str
+    option: str
+    vocab_size: int
+    tokens: int
+    seconds: float = 0.0
+    total_variation: float | None = None
+    runs: int = 0
+    gap: tuple[list[int], float, float] | None = None
+    error: str = ""
+
+
+def measured(version: str, generator: str, option: str, vocab_size: int, tokens: int) -> Cell:
+    """Enumerate texts of ``tokens`` tokens, with drafts and without, with the version that is imported."""
+    from spec_oracle.audit.evidence.engine_cases import Case, Compared
+    from spec_oracle.errors import SpecOracleError
+    from spec_oracle.systems.engine import EngineCode
+    from spec_oracle.systems.engine_laws import enumerated_texts
+    from spec_oracle.systems.hugging_face import Generate
+
+    started, asked = time.process_time(), (version, generator, option, vocab_size, tokens)
+    try:
+        code = EngineCode(Generate(generator, option, vocab_size))
+        prompt = code.prompts[0]
+        plain = enumerated_texts(code, prompt, tokens, plain=True)
+        texts = enumerated_texts(code, prompt, tokens, most_runs=MOST_RUNS)
+    except ImportError:
+        return Cell(*asked, error="none")
+    except (SpecOracleError, ValueError) as error:  # some versions cannot build what they decode with
+        return Cell(*asked, error=" ".join(str(error).split()))
+    compared = Compared(Case("", code, prompt), tokens, texts, plain.law)
+    gap = compared.gap
+    return Cell(
+        *asked,
+        time.process_time() - started,
+        compared.total_variation,
+        texts.runs,
+        ([*gap.sequence], gap.actual, gap.expected),
+        texts.drafts.missing,
+    )
+
+
+def plan(asked: Sequence[Sequence[Any]], environments: Path) -> Plan:
+    """Return the sweep over cells, each by version, generator, option and sizes as in `Cell`."""
+    listed = [list(cell) for cell in asked]
+    return Plan(
+        "lab.studies.transformers_generate:cell", {"asked": listed, "environments": [str(environments)]}
+    )
+
+
+def everything() -> Iterator[tuple[Any, ...]]:
+    """Yield all that is asked, the newest version first: it has what takes longest."""
+    from spec_oracle.systems.hugging_face import OPTIONS
+
+    newest = VERSIONS[-1]
+    yield from ((newest, "assistant", "sampling", *sizes) for sizes in LONGER)
+    for version in reversed(VERSIONS):
+        for generator, covering in COVERING.items():
+            options = OPTIONS if (version, generator) == (newest, "assistant") else covering
+            yield from ((version, generator, option, 3, TOKENS) for option in options)
+
+
+def cell(*, seed: int, asked: Sequence[Any], environments: str) -> dict[str, Any]:
+    """Measure in a process that has imported the version."""
+    del seed
+    folder = str(environment(asked[0], Path(environments)).resolve())
+    return {"cell": asdict(_process(folder).submit(measured, *asked).result())}
+
+
+@lru_cache(maxsize=1)
+def _process(folder: str) -> Any:
+    """Return a process for the version in ``folder``; it is kept while the next cells are of it too."""
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    return ProcessPoolExecutor(1, initializer=_import, initargs=(folder,), timeout=60)
+
+
+def _import(folder: str) -> None:
+    warnings.simplefilter("ignore")
+    sys.path.insert(0, folder)
+    import torch
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    torch.set_num_threads(1)
+
+
+def environment(version: str, folder: Path) -> Path:
+    """Install a version, and what it needs besides torch, into a folder; return it."""
+    place = folder / version
+    if not place.is_dir():
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(place)]
+        subprocess.run([*command, f"transformers=={version}"], check=True)  # noqa: S603  # pinned names
+    return place
+
+
+HEAD = """# transformers: the law of assisted generation
+
+Made by `python -m lab.studies.transformers_generate`; do not edit.
+
+Each cell is the total variation between the exact law of `generate` with a drafter and that of `generate`
+without, for texts of up to {tokens} tokens of a random model of two layers (Llama; Mistral for sliding
+windows; Gemma 4 for its assistant), 3 tokens, float64; drafts of up to 2 tokens. All random numbers of both
+were enumerated, in `runs` of generate; of a last token that nothing looks at, the law is read. Logits pass
+through float32, which is good for about 1e-8. **Bold** is lossy; - was not asked of that version; *none*:
+the version has no such generator; (n): see the notes. Runs and seconds of processor time are those of the
+newest version. {count} cells took {seconds:.0f} s.
+"""
+
+
+def page(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Yield the lines of the page."""
+    every = [Cell(**row["cell"]) for row in rows]
+    yield HEAD.format(tokens=TOKENS, count=len(every), seconds=sum(cell.seconds for cell in every))
+    cells = {(c.version, c.generator, c.option): c for c in every if c.tokens == TOKENS}
+    errors: dict[str, int] = {}
+    for generator in COVERING:
+        options = [option for version, of, option in cells if (version, of) == (VERSIONS[-1], generator)]
+        yield from ("", f"## {generator}", "", "| option | " + " | ".join(VERSIONS) + " | runs | seconds |")
+        yield "|---|" + "---|" * (len(VERSIONS) + 2)
+        for option in options:
+            row = [cells.get((version, generator, option)) for version in VERSIONS]
+            last = row[-1]
+            cost = [str(last.runs), f"{last.seconds:.1f}"] if last and last.runs else ["-", "-"]
+            yield "| " + " | ".join([option, *(shown(cell, errors) for cell in row), *cost]) + " |"
+    yield from ("", f"## Longer texts of {VERSIONS[-1]}", "", "Sampling with the assistant.", "")
+    yield from ("| vocabulary | tokens | TV | runs | seconds |", "|---|---|---|---|---|")
+    for long in every:
+        if long.tokens > TOKENS:
+            size = f"| {long.vocab_size} | {long.tokens} | {shown(long, errors)}"
+            yield f"{size} | {long.runs} | {long.seconds:.1f} |"
+    yield from ("", "## Notes", "")
+    yield from (f"{number}. `{error[:240]}`" for error, number in errors.items())
+    yield from ("", "## Counterexamples", "")
+    for version in VERSIONS:
+        for (of, generator, option), found in cells.items():
+            if of != version or found.gap is None or (found.total_variation or 0) <= LOSSY:
+                continue
+            text, actual, expected = found.gap
+            yield (
+                f"* {version}, {generator}, {option}: text {','.join(map(str, text))} has probability "
+                f"{actual:.4g}, plainly decoded {expected:.4g}"
+            )
+
+
+def shown(cell: Cell | None, errors: dict[str, int]) -> str:
+    """Return a cell of the table; ``errors`` are numbered as they come up."""
+    if cell is None:
+        return "-"
+    if cell.total_variation is None:
+        return "*none*" if cell.error == "none" else f"({errors.setdefault(cell.error, len(errors) + 1)})"
+    number = (
+        f"{cell.total_variation:.0e}" if cell.total_variation < LOSSY else f"**{cell.total_variation:.3g}**"
+    )
+    return f"{number} ({errors.setdefault(cell.error, len(errors) + 1)})" if cell.error else number
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure all versions and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--environments", type=Path, default=Path(".engines/transformers"))
+    parser.add_argument("--output", type=Path, default=Path("docs/transformers-generate.md"))
+    add_jobs(parser, "cells")
+    options = parser.parse_args(arguments)
+    asked = list(everything())
+    for version in VERSIONS:  # before two processes want the same
+        environment(version, options.environments)
+    sweep = plan(asked, options.environments)
+    with told() as tell, rows_for(options.output, sweep, options.jobs, tell) as rows:
+        options.output.write_text("\n".join([*page(rows), ""]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Every check bites: a small kill matrix by default, all specimens in the nightly run."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from lab.kill_matrix import matrix
+from lab.kill_matrix.matrix import kill_matrix
+from lab.specimens.__main__ import main
+from lab.specimens.registry import specimens
+from spec_oracle.errors import SpecOracleError
+
+ONE_PER_CHECK = {
+    "A6": ("last-draft-unverified", "joint"),
+    "F4": ("block-option-ignored", "length"),
+    "C9": ("generator-not-advanced", "calls"),
+    "D1": ("top-2-draft-reports-raw-q", "draft-law"),
+    "C6": ("accept-from-global-generator", "streams"),
+    "C10": ("seed-of-a-batch-mate", "batch"),
+    "B11": ("rows-times-positions", "batch"),
+    "A8": ("zero-uniform-accepts", "bad-input"),
+    "B7": ("empty-residual-yields-id-0", "bad-input"),
+    "B9": ("residual-in-callers-memory", "inputs-kept"),
+    "F3": ("offsets-overflow", "scale"),
+    "E7": ("rollback-one-too-far", "calls"),
+    "H9": ("budget-counted-in-calls", "calls"),
+    "H10": ("metric-counts-past-stop", "length"),
+}
+
+
+@pytest.mark.parametrize(("name", "check"), ONE_PER_CHECK.values(), ids=ONE_PER_CHECK)
+def test_a_defect_is_killed_by_its_check(name, check):
+    (row,) = kill_matrix([specimens()[name]]).rows
+    assert check in row.killers
+    assert not row.missed
+
+
+@pytest.mark.parametrize("name", ["system", "recycled-uniform", "no-bonus", "chain-block"])
+def test_a_control_stands(name):
+    (row,) = kill_matrix([specimens()[name]]).rows
+    assert row.killers == ()
+
+
+def test_an_error_of_ours_says_where(monkeypatch, capsys):
+    def broken():
+        raise SpecOracleError("no law")
+
+    monkeypatch.setattr(matrix, "columns_of", lambda *_: {"joint": broken})
+    assert main(["system", "--jobs", "1"]) == 3
+    assert "no law, in the check 'joint' of the specimen 'system'" in capsys.readouterr().err
+
+
+def test_the_command_fails_on_nothing_but_survivors_and_killed_controls(capsys):
+    code = main(["residual-in-callers-memory", "system", "--format", "json"])
+    data = json.loads(capsys.readouterr().out)
+    assert (code, data["survivors"], data["killed_controls"]) == (0, [], [])
+    assert data["missed_by_first_token"] == ["residual-in-callers-memory"]
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+def test_reports_name_every_specimen(form, capsys):
+    assert main(["rollback-one-too-far", "--format", form]) == 0
+    assert "rollback-one-too-far" in capsys.readouterr().out
+
+
+def test_results_do_not_depend_on_how_specimens_are_spread_over_processes():
+    """Those that are not registered are too."""
+    names = ("chain-always-accept", "system-no-break", "buffer-for-each-size")
+    chosen = [specimens()[name] for name in names]
+    chosen.append(replace(chosen[0], name="other"))
+    spread, alone = (kill_matrix(chosen, jobs=jobs).rows for jobs in (2, 1))
+    assert [row.results for row in alone] == [row.results for row in spread]
+
+
+@pytest.mark.nightly
+def test_the_whole_matrix():
+    matrix = kill_matrix(specimens().values(), jobs=2)
+    assert not matrix.survivors
+    assert not matrix.killed_controls
+    assert not matrix.missed_by_sampling
+    assert not [row.specimen.name for row in matrix.rows if row.missed]

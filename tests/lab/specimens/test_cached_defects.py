@@ -1,0 +1,49 @@
+"""Defects of engines with key-value caches are killed by the checks that they name, and controls stand."""
+
+import pytest
+
+from lab.specimens.catalogue import catalogue
+from lab.specimens.registry import specimens
+from spec_oracle.audit.bench import Bench
+from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.results import Status
+from spec_oracle.audit.subjects.resolve import of_engines
+
+pytest.importorskip("transformers")
+
+ALL = {name: found for name, found in specimens().items() if found.kind == "engine"}
+DEFECTS = [(name, check) for name, found in ALL.items() for check in found.killers]
+CONTROLS = [(name, check) for name, found in ALL.items() if found.is_control for check in ("joint", "calls")]
+
+
+def by_cost(cases):
+    """Leave what steps tell, which takes a minute, to the nightly run."""
+    slow = ("length", "draft-law")
+    return [pytest.param(*c, marks=pytest.mark.nightly if c[1] in slow else ()) for c in cases]
+
+
+def outcome(name, check, bench):
+    return CHECKS[check].outcome(of_engines(name, {"": ALL[name].engine()}), bench)
+
+
+@pytest.mark.parametrize(("name", "check"), by_cost(DEFECTS))
+def test_a_defect_is_killed(name, check):
+    assert outcome(name, check, Bench(alpha=1e-8, tokens=3, budget=20.0)).status is Status.FAILED
+
+
+@pytest.mark.parametrize(("name", "check"), CONTROLS)
+def test_a_control_stands(name, check):
+    result = outcome(name, check, Bench(alpha=1e-8, tokens=3, budget=20.0))
+    assert result.status is Status.PASSED
+    assert result.total_variation < 1e-12
+
+
+def test_lengths_are_not_asked_where_stop_tokens_cut_calls_short():
+    found = outcome("cached-engine-with-options", "length", Bench(tokens=3, budget=20.0))
+    assert found.status is Status.NOT_APPLICABLE
+
+
+def test_they_are_of_the_classes_that_need_a_whole_engine():
+    classes = {found.catalogue_id[0] for found in ALL.values() if not found.is_control}
+    assert classes == {"D", "E", "H"}
+    assert {found.catalogue_id for found in ALL.values()} <= {*catalogue(), "control"}

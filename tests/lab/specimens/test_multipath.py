@@ -1,0 +1,81 @@
+"""Faulty verifiers of several paths are lossy where they should be, and nowhere else."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+
+import verifiers
+from lab.specimens.registry import specimens
+from spec_oracle.exact import emission_law
+from spec_oracle.toy import Instance
+from tests.strategies import instances
+
+VERIFIERS = [specimen for specimen in specimens(num_paths=2).values() if specimen.verifier]
+CORRECT = {specimen.name: specimen.verifier for specimen in VERIFIERS if specimen.is_control}
+FAULTY = {specimen.name: specimen.verifier for specimen in VERIFIERS if not specimen.is_control}
+TREES = instances(vocab_sizes=(2, 3), draft_lengths=(1, 2), num_paths=(1, 2), max_tuples=81)
+ONE_PATH = instances(vocab_sizes=(2, 3), draft_lengths=(1, 2), max_tuples=81)
+LOSSY = Instance.random(3, 2, num_paths=2, seed=3).rounded(6)
+TIED = Instance.context_free(["1/2", "1/4", "1/4"], ["1/2", "1/4", "1/4"], draft_length=2, num_paths=2)
+CLIPPED = Instance.context_free(["3/5", "2/5", "0"], ["2/5", "1/5", "2/5"], draft_length=2, num_paths=2)
+ORDERS = ("greedy-multipath-ties-differ", "greedy-multipath-clipped")
+
+
+def law(verifier, instance, **options):
+    return emission_law(verifier, instance, **options)
+
+
+def same_law(one, other, *, tolerance=0):
+    for mine, theirs in zip(one.masses, other.masses, strict=True):
+        assert (abs(mine - theirs) <= tolerance).all()
+
+
+@given(instance=TREES)
+@settings(max_examples=20)
+def test_controls_are_lossless_and_the_first_is_the_rule_itself(instance):
+    ours, reversed_ties = (law(verifier, instance, exact=True) for verifier in CORRECT.values())
+    same_law(ours, law(verifiers.get("greedy_multipath_block"), instance, exact=True))
+    assert reversed_ties.total_variation == 0
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_every_specimen_is_lossy_on_some_instance(name):
+    gaps = [law(FAULTY[name], instance, exact=True).total_variation for instance in (LOSSY, TIED, CLIPPED)]
+    assert max(gaps) > Fraction(1, 10**4)
+
+
+@pytest.mark.parametrize("name", [name for name in FAULTY if name != "block-transport-forgetful"])
+def test_torch_and_numpy_give_one_law(name):
+    same_law(law(FAULTY[name], LOSSY), law(FAULTY[name], LOSSY, array="torch"), tolerance=1e-12)
+
+
+@pytest.mark.parametrize("name", ORDERS)
+@given(instance=ONE_PATH)
+@settings(max_examples=10)
+def test_with_one_path_the_order_does_not_matter(name, instance):
+    same_law(law(FAULTY[name], instance, exact=True), law(verifiers.get("block"), instance, exact=True))
+
+
+@pytest.mark.parametrize(
+    "name", ["k-seq-rounded-down", "block-transport-ratios", "block-transport-ratios-wrong-residual"]
+)
+@given(instance=ONE_PATH)
+@settings(max_examples=10)
+def test_with_one_path_ratios_are_the_token_rule(name, instance):
+    same_law(law(FAULTY[name], instance), law(verifiers.get("token"), instance), tolerance=1e-12)
+
+
+@given(instance=instances(vocab_sizes=(2, 3), draft_lengths=(1, 1), num_paths=(1, 2)))
+@settings(max_examples=10)
+def test_a_block_of_one_token_has_nothing_to_forget(instance):
+    forgetful = law(FAULTY["block-transport-forgetful"], instance, exact=True)
+    same_law(forgetful, law(verifiers.get("block_transport"), instance, exact=True))
+    assert forgetful.total_variation == 0
+
+
+@given(instance=TREES)
+@settings(max_examples=10)
+def test_forgetting_shows_in_the_text_but_not_in_the_accepted_length(instance):
+    forgetful = law(FAULTY["block-transport-forgetful"], instance, exact=True)
+    same_law(forgetful, law(verifiers.get("block_transport"), instance, exact=True))

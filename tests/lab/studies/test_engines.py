@@ -1,0 +1,29 @@
+"""The page of engines is that of an audit, written from rows, whatever the number of processes."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from lab.studies.engines import audited, page, plan
+from spec_oracle.audit import AuditOptions
+from spec_oracle.audit.isolation import audit_apart
+from spec_oracle.report import AUDIT_FORMATS
+
+NAMES = ["block", "accepting:verifier", "token"]
+ACCEPTING = """
+from lab.specimens.chain import always_accept, by_token_stop
+
+verifier = by_token_stop(always_accept)
+"""
+
+
+def test_the_page_is_that_of_an_audit(tmp_path, monkeypatch):
+    (tmp_path / "accepting.py").write_text(ACCEPTING)
+    monkeypatch.chdir(tmp_path)
+    pages = []
+    for jobs in (1, 2):
+        with audited(tmp_path / "engines.md", plan(NAMES, checks=["length"]), jobs=jobs) as rows:
+            pages.append(page(NAMES, rows, "a command"))
+    report = audit_apart(NAMES, AuditOptions(checks=["length"], counterexamples=Path("counterexamples")))
+    assert pages == [AUDIT_FORMATS["markdown"](replace(report, command="a command"))] * 2
+    assert "smallest counterexample" in pages[0]
+    assert "2 lossless, 1 lossy" in pages[0]
