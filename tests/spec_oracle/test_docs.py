@@ -1,4 +1,4 @@
-"""Citations lead somewhere, the layers and words of the docs are those of the code, every rule has its page."""
+"""Citations lead somewhere, the layers are those of the code, every rule has its page."""
 
 import ast
 import re
@@ -41,8 +41,9 @@ def layers_table():
     for number, layer in reversed([*enumerate(LAYERS, 1)]):
         for place, name in enumerate(sorted(layer)):
             tree = TREES.get(name) or TREES[f"{name}.__main__"]
-            told = ast.get_docstring(tree).split("\n\n")[0].replace("\n", " ").replace("``", "`").replace("|", "\\|")
-            rows.append(f"| {'' if place else number} | `{name}` | {told} |")
+            told = " ".join(ast.get_docstring(tree).split("\n\n")[0].split())
+            cell = told.replace("``", "`").replace("|", "\\|")
+            rows.append(f"| {'' if place else number} | `{name}` | {cell} |")
     return "\n".join(rows) + "\n"
 
 
