@@ -1,16 +1,17 @@
 """Samplers and engines of third parties by name, ours and those of other packages.
 
-A package adds its own by an entry point of the group `spec_oracle.subjects`, which names a sequence of `Known`:
+A package adds its own by an entry point of the group `spec_oracle.subjects`: a sequence of `Known`.
 
     [project.entry-points."spec_oracle.subjects"]          # pyproject.toml
     fast-decoder = "fast_decoder.audited:SUBJECTS"
 
     # fast_decoder/audited.py: imports nothing heavy
     from spec_oracle.adapters.registry import Known
-    SUBJECTS = [Known("fast-decoder", "fast_decoder.verification:verify", package="fast-decoder", rule="token")]
+    SUBJECTS = [Known("fast-decoder", "fast_decoder.verification:verify", "fast-decoder", rule="token")]
 
-Then ``spec-oracle audit fast-decoder`` finds it. `names` lists all, `known` returns what is known of one before
-it is loaded, `why_unavailable` and `version` look at what is installed, and only `load` imports it.
+Then ``spec-oracle audit fast-decoder`` finds it. `names` lists all, `known` returns what is known of one
+before it is loaded: `Known.why_unavailable` and `Known.version` look at what is installed, and only
+`Known.load` imports it.
 """
 
 from collections.abc import Mapping
@@ -33,11 +34,11 @@ GROUP = "spec_oracle.subjects"
 class Known:
     """A subject of a third party, before it is loaded.
 
-    ``loader`` is "module:function"; the function is called with ``options``, and returns a function of the
-    sampler contract, or, where ``kind`` is "engine", engines by name. Where there are no options it may also
-    be the sampler itself. ``package`` is the distribution under audit; ``requires`` are modules that must be
-    importable, ``install`` the command that makes them so. Of code that is read out of a pinned ``wheel``
-    nothing needs to be installed.
+    ``loader`` is "module:object", the subject itself: a function of the sampler contract, an engine, or a
+    class that makes one. With ``options``, which may be empty, it is a function that is called with them, and
+    returns such a subject, or engines by name. ``package`` is the distribution under audit; ``requires`` are
+    modules that must be importable, ``install`` the command that makes them so. Code that is read out of a
+    pinned ``wheel`` is not installed. ``broken`` is the reason why it cannot be used, whatever is installed.
 
     ``rule`` is the verifier in `verifiers` whose distribution it declares; drafts shorter than ``block_from``
     tokens are verified by the token rule. ``declared_lossy`` is the reason why it does not promise the
@@ -50,8 +51,7 @@ class Known:
     name: str
     loader: str
     package: str
-    kind: str = "sampler"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] | None = None
     requires: tuple[str, ...] = ()
     install: str = ""
     wheel: Wheel | None = None
@@ -64,6 +64,7 @@ class Known:
     is_traceable: bool = True
     is_sampled_only: bool = False
     is_float64: bool = False
+    broken: str = ""
 
     def rule_at(self, draft_length: int) -> str | None:
         """Return the name of the rule that is declared for drafts of ``draft_length`` tokens."""
@@ -78,6 +79,8 @@ class Known:
     def why_unavailable(self) -> str:
         """Why it cannot be loaded here, in one line; "" when it can."""
         missing = [module for module in self.requires if find_spec(module) is None]
+        if self.broken:
+            return self.broken
         if missing:
             return f"{', '.join(missing)} not installed: {self.install}"
         if self.wheel is not None and not self.wheel.is_fetched:
@@ -100,17 +103,32 @@ class Known:
         """Import it; raises `EngineError` with the reason, in one line, when it is not available."""
         if self.why_unavailable:
             raise EngineError(f"{self.name}: {self.why_unavailable}")
-        module, _, function = self.loader.partition(":")
-        return getattr(import_module(module), function)(**self.options)
+        module, _, attribute = self.loader.partition(":")
+        loaded = getattr(import_module(module), attribute)
+        return loaded if self.options is None else loaded(**self.options)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all subjects of third parties: ours first, in the order of reports."""
+    return tuple(_registered())
+
+
+def known(name: str) -> Known:
+    """Return what is known of a subject, unloaded; raises `InvalidInputError` for an unknown name."""
+    if name not in _registered():
+        raise InvalidInputError(f"name: {unknown(name, _registered(), 'engine')}")
+    return _registered()[name]
 
 
 @cache
 def _registered() -> Mapping[str, Known]:
-    """Return all subjects by name, in the order in which reports list them: ours first."""
     found: dict[str, Known] = {}
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (not _is_ours(entry), entry.name)):
-        for subject in entry.load():
-            if subject.name in found:
-                raise EngineError(f"{subject.name}: registered twice, the second time by {entry.value}")
-            found[subject.name] = subject
+    entries = sorted(entry_points(group=GROUP), key=lambda entry: not entry.value.startswith("spec_oracle."))
+    for entry in entries:
+        try:
+            subjects = {subject.name: subject for subject in entry.load()}
+        except Exception as error:  # noqa: BLE001  # one broken package must not hide the others
+            reason = f"{entry.value} cannot be imported: {type(error).__name__}: {error}"
+            subjects = {entry.name: Known(entry.name, entry.value, entry.name, broken=reason)}
+        found |= {name: subject for name, subject in subjects.items() if name not in found}
     return found

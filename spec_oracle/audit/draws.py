@@ -67,6 +67,7 @@ class Sampler:
         self.code = code
         self.rng = stream(seed, name)
         self.generator = code.generator(seed)
+        self.most: int | None = None
 
     def on(self, instance: Instance) -> "Sample":
         """Return the empty sample of an instance."""
@@ -119,6 +120,12 @@ class Sample:
         self.counts += counts
         self.lengths += np.bincount(emissions.lengths - 1, minlength=len(self.lengths))
         return counts
+
+    def draw_once(self, most: int, *, seconds: float, start: int) -> None:
+        """Verify up to ``most`` requests in one call, as many as take about that time; measured once."""
+        if self.sampler.most is None:
+            self.sampler.most = self.sampler.most_within(seconds, self.instance, start=start, most=most)
+        self.draw(self.sampler.most)
 
     @property
     def draws(self) -> int:

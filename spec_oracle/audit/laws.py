@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from spec_oracle.toy import Instance
 from verifiers import Drafting, ModelBound, StatefulVerifier, drafting_of
 
+LawsAfter: TypeAlias = Mapping[int, ConditionalLaw]
+"""The law of what is emitted after each possible draft of an instance, by its row in the `draft_table`."""
+
 _FEW = 8
 
 
@@ -25,11 +29,13 @@ def judge_laws(
     *,
     how: str,
     failure: str = "",
+    after: Callable[[EmissionLaw], LawsAfter] | None = None,
 ) -> CheckResult:
     """Say whether the exact laws on ``instances`` are the target's.
 
     ``failure`` says why there is no law on the next instance, where the code broke its contract; ``how``
-    completes "every outcome was ...".
+    completes "every outcome was ...". ``after`` returns the laws after each draft that make up one, for code
+    that declares no rule: if it is lossless, it may be found to be one.
     """
     gaps = {name: float(law.total_variation) for name, law in laws.items()}
     worst = max(gaps, key=lambda name: gaps[name], default=None)
@@ -43,18 +49,25 @@ def judge_laws(
         length=declared_length(laws, facts, facts.tolerance),
         law_of=law_of,
     )
-    scope = (scope_of("exact output distribution", instances.values()),)
-    status, detail = Status.FAILED, failure
-    if not failure and gap > facts.tolerance:
-        detail = f"total variation {gap:.3g} on instance {worst!r}"
-    elif not failure and (missing := never_happened(law.accepted_length_pmf for law in laws.values())):
-        status, detail = Status.INCONCLUSIVE, f"on these instances it {missing}"
-    elif not failure:
-        size = f"at most {gap:.1e}" if facts.tolerance else "exactly 0"
-        rounding = " (float32 rounding)" if gap > ROUNDING else ""
-        status = Status.PASSED
-        detail = f"total variation {size}{rounding} on {len(laws)} toy instances, every outcome {how}"
-    return CheckResult("", status, detail, how=How.PROVEN, scope=scope, findings=findings)
+    result = CheckResult(
+        "",
+        Status.FAILED,
+        failure or f"total variation {gap:.3g} on instance {worst!r}",
+        how=How.PROVEN,
+        scope=(scope_of("exact output distribution", instances.values()),),
+        findings=findings,
+    )
+    if failure or findings.worst is not None:
+        return result
+    if after is not None and facts.rule_at is None:
+        findings = _with_rule(findings, [(law.instance, after(law)) for law in laws.values()])
+    missing = never_happened(law.accepted_length_pmf for law in laws.values())
+    if missing:
+        return replace(result, status=Status.INCONCLUSIVE, detail=f"on these instances it {missing}")
+    size = f"at most {gap:.1e}" if facts.tolerance else "exactly 0"
+    rounding = " (float32 rounding)" if gap > ROUNDING else ""
+    detail = f"total variation {size}{rounding} on {len(laws)} toy instances, every outcome {how}"
+    return replace(result, status=Status.PASSED, detail=detail, findings=findings)
 
 
 def declared_length(laws: Mapping[str, EmissionLaw], facts: Facts, tolerance: float) -> CheckResult | None:
@@ -80,28 +93,25 @@ def scope_of(what: str, instances: Collection[Instance]) -> str:
     return f"one call: {what} on {len(instances)} toy instances ({'; '.join(sizes)})"
 
 
-def with_rule(
-    found: CheckResult, laws: Sequence[tuple[Instance, Mapping[int, ConditionalLaw]]], tolerance: float
-) -> CheckResult:
-    """Add to the findings which built-in rule has the same law after every draft, if one does."""
-    rule = identified(laws, Drafting.INDEPENDENT, tolerance)
-    if rule is None or found.findings is None:
-        return found
+def _with_rule(findings: Findings, laws: Sequence[tuple[Instance, LawsAfter]]) -> Findings:
+    """Add which built-in rule has the same law after every draft, if one does."""
+    rule = identified(laws, Drafting.INDEPENDENT, findings.smallest_detectable_tv or 0.0)
+    if rule is None:
+        return findings
     drafts = sum(len(by_row) for _, by_row in laws)
-    length = passed(
-        f"what is emitted is distributed as by {rule!r} after each of {drafts} drafts", how=How.PROVEN
-    )
-    return replace(found, findings=replace(found.findings, rule=rule, length=length))
+    detail = f"what is emitted is distributed as by {rule!r} after each of {drafts} drafts"
+    length = CheckResult("", Status.PASSED, detail, how=How.PROVEN)
+    return replace(findings, rule=rule, length=length)
 
 
 def identified(
-    laws: Iterable[tuple[Instance, Mapping[int, ConditionalLaw]]], drafting: Drafting, tolerance: float
+    laws: Iterable[tuple[Instance, LawsAfter]], drafting: Drafting, tolerance: float
 ) -> str | None:
     """Return the first rule with the same law after every draft, None where there is none.
 
     Losslessness does not fix what is emitted after one draft; a rule does. Where code and rule agree after
     every draft of the instances, the rule says what to expect after any other draft.
-    ``laws`` by instance: the law after each draft by its row in the instance's `draft_table`. Rules are the
+    Rules are the
     built-in verifiers that want drafts drawn so, and whose calls do not depend on each other.
     """
     candidates = [name for name in verifiers.names() if drafting_of(verifiers.get(name)) is drafting]
@@ -114,9 +124,7 @@ def identified(
     return candidates[0] if candidates else None
 
 
-def _fits(
-    name: str, instance: Instance, found: Mapping[int, ConditionalLaw], rows: list[int], tolerance: float
-) -> bool:
+def _fits(name: str, instance: Instance, found: LawsAfter, rows: list[int], tolerance: float) -> bool:
     """Whether a rule has the laws that were found after the drafts of some rows."""
     if not rows:
         return True

@@ -30,7 +30,12 @@ def run(options: Any) -> int:
     from spec_oracle.audit.options import AuditOptions
     from spec_oracle.audit.subjects import engine_availability, listed, subject_names
     from spec_oracle.gate.baseline import beside_baseline
-    from spec_oracle.gate.configuration import configured, given_fields
+    from spec_oracle.gate.configuration import (
+        Configuration,
+        find_configuration,
+        given_fields,
+        read_configuration,
+    )
     from spec_oracle.report import AUDIT_FORMATS
     from spec_oracle.report.audit_text import audit_to_text, list_to_text
     from spec_oracle.report.progress import showing_progress
@@ -46,9 +51,13 @@ def run(options: Any) -> int:
         subjects += available
         for line in missing:
             progress(f"not run: {line}")
-    found = configured(options.config, ignored=options.no_config)
+    if options.config is not None:
+        found = read_configuration(options.config)
+    else:
+        found = Configuration() if options.no_config else find_configuration(Path())
     if found.file is not None:
         progress(f"configuration: {found.file}")
+    options.skip, options.prompts = dict.fromkeys(options.skip or (), ""), tuple(options.prompts or ())
     given = given_fields(AuditOptions, options)
     if options.instance:
         given["instances"] = {str(path): Instance.load(path) for path in options.instance}

@@ -3,7 +3,6 @@
 import json
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from spec_oracle.commands.options import (
@@ -17,17 +16,6 @@ from spec_oracle.commands.options import (
 )
 from spec_oracle.errors import InvalidInputError
 
-QUESTION = "Are the completions of a running server distributed as those of its own model?"
-
-HELP = """\
-A request for one token has nothing to speculate on: by such requests the server reports the next-token
-distributions of target-only decoding. Completions of several tokens are sampled and compared with them, at a
-stated false-alarm rate and power. "lossless": no defect of the stated total variation was found, with power
-0.999 to detect one; it is no proof. "lossy": the completions are distributed otherwise, up to the false-alarm
-rate. Not covered: other prompts, filters, temperatures and loads; longer completions; and whether the served
-model is the one that you mean.
-"""
-
 
 def run(options: Any) -> int:
     """Audit the server, write the report, and return its exit code."""
@@ -37,15 +25,10 @@ def run(options: Any) -> int:
     from spec_oracle.audit.server.subject import Plan, ServerSubject
     from spec_oracle.contracts.server import Sampling
     from spec_oracle.report import AUDIT_FORMATS
-    from spec_oracle.report.audit_text import audit_to_text
     from spec_oracle.report.progress import showing_progress
-    from spec_oracle.report.terminal import show
 
     chosen = AuditOptions(
-        seed=options.seed,
-        alpha=options.alpha,
-        budget=options.budget,
-        skip=dict.fromkeys(options.skip or (), ""),
+        seed=options.seed, alpha=options.alpha, budget=options.budget, skip=dict.fromkeys(options.skip, "")
     )
     plan = Plan(options.tokens, options.requests, options.detect, options.seeded, options.assume_speculating)
     sampling = Sampling(options.temperature, options.top_k, options.top_p, _fields(options.field))
@@ -62,9 +45,7 @@ def run(options: Any) -> int:
         server = connected(options.url)
         subject = ServerSubject(server.client.url, server, plan, reference, seed=options.seed)
         report = audit(subject, options=chosen)
-    formats = {**AUDIT_FORMATS, "text": partial(audit_to_text, verbose=options.verbose)}
-    write = partial(emit, options) if options.output or options.format != "text" else show
-    write(formats[options.format](replace(report, command=options.command_line)))
+    emit(options, AUDIT_FORMATS[options.format](replace(report, command=options.command_line)))
     return report.exit_code
 
 
@@ -82,82 +63,58 @@ def _fields(given: list[str]) -> dict[str, Any]:
     return fields
 
 
+_MORE = """\
+A request for one token has nothing to speculate on: by such requests the server reports the next-token
+distributions of target-only decoding. Completions of several tokens are sampled and compared with them, at a
+stated false-alarm rate and power. "lossless": no defect of the stated total variation was found, with power
+0.999 to detect one; it is no proof. "lossy": the completions are distributed otherwise, up to the false-alarm
+rate. Not covered: other prompts, filters, temperatures and loads; longer completions; and whether the served
+model is the one that you mean.
+"""
+_REFERENCE = "a server of the same model without speculation, for a URL that reports no probabilities"
 _SERVER = (
     option("url", metavar="URL", help="of the server, with or without /v1 at its end"),
     option("--model", default="", help="default: the first model that the server names"),
     option("--api", choices=("openai", "llama.cpp"), default="", help="default: found out by asking"),
-    option(
-        "--reference",
-        metavar="URL2",
-        help="a server of the same model without speculation, for a URL that reports no probabilities",
-    ),
+    option("--reference", metavar="URL2", help=_REFERENCE),
     option("--api-key-env", default="", metavar="NAME", help="environment variable of an API key"),
     option(
-        "--assume-speculating",
-        action="store_true",
-        help="drafts are made, though the server does not report them",
+        "--assume-speculating", action="store_true", help="drafts are made, though it does not report them"
     ),
 )
+_PROMPT = "text, or a JSON list of token ids; repeatable; default: three built-in prompts"
+_TOP_K = "default: 3, which keeps distinct completions few; 0: off"
+_FIELD = "a field to send with every request; repeatable"
 _REQUESTS = (
-    option(
-        "--prompt",
-        action="append",
-        default=[],
-        help="text, or a JSON list of token ids; repeatable; default: three built-in prompts",
-    ),
+    option("--prompt", action="append", default=[], help=_PROMPT),
     option("--tokens", type=positive, default=4, metavar="N", help="tokens of a completion; default: 4"),
     option("--temperature", type=float, default=1.0, help="default: 1"),
-    option(
-        "--top-k",
-        type=int,
-        default=3,
-        metavar="K",
-        help="default: 3, which keeps distinct completions few; 0: off",
-    ),
+    option("--top-k", type=int, default=3, metavar="K", help=_TOP_K),
     option("--top-p", type=float, default=1.0, metavar="P", help="default: 1, off"),
-    option(
-        "--field",
-        action="append",
-        default=[],
-        metavar="NAME=JSON",
-        help="field to send with every request; repeatable",
-    ),
-    option(
-        "--seeded",
-        action="store_true",
-        help="send a seed with each request, so that a retry repeats its text",
-    ),
+    option("--field", action="append", default=[], metavar="NAME=JSON", help=_FIELD),
+    option("--seeded", action="store_true", help="send a seed with each request, so that a retry repeats it"),
     option("--concurrency", type=positive, default=4, metavar="N", help="requests at a time; default: 4"),
-    option("--timeout", type=positive_number, default=60.0, metavar="SECONDS", help="default: 60 a request"),
+    option("--timeout", type=positive_number, default=60.0, metavar="S", help="of a request; default: 60"),
 )
+_DETECT = "total variation that must be detectable for a pass; default: 0.02"
+_MOST = "completions at most; default: as many as --detect needs"
 _EFFORT = (
-    option(
-        "--detect",
-        type=rate,
-        default=0.02,
-        metavar="TV",
-        help="total variation to be detected for a pass; default: 0.02",
-    ),
-    option("--requests", type=positive, metavar="N", help="completions; default: as many as --detect needs"),
-    option(
-        "--budget", type=positive_number, default=300.0, metavar="SECONDS", help="of the audit; default: 300"
-    ),
+    option("--detect", type=rate, default=0.02, metavar="TV", help=_DETECT),
+    option("--requests", type=positive, metavar="N", help=_MOST),
+    option("--budget", type=positive_number, default=300.0, metavar="S", help="of the audit; default: 300"),
     option("--alpha", type=rate, default=1e-6, help="false-alarm rate; default: 1e-6"),
     option("--seed", type=int, default=0, help="of the audit's own choices; default: 0"),
-    option("--skip", action="append", metavar="CHECK", help="leave this check out; repeatable"),
+    option("--skip", action="append", default=[], metavar="CHECK", help="leave this check out; repeatable"),
 )
 AUDIT_SERVER = Command(
     run,
-    QUESTION,
+    "Are the completions of a running server distributed as its own model's without speculation?",
     "spec-oracle audit-server http://localhost:8080 --top-k 3 --detect 0.05 --budget 120",
-    HELP,
+    _MORE,
     options={
         "the server": _SERVER,
         "the requests": _REQUESTS,
-        "effort and error rates": _EFFORT,
-        "the report": (
-            *report_options("text", "json", "junit", "markdown", "html"),
-            option("-v", "--verbose", action="store_true", help="show what every check covers, and its cost"),
-        ),
+        "effort and error rate": _EFFORT,
+        "the report": report_options("text", "json", "junit", "markdown", "html"),
     },
 )

@@ -20,7 +20,7 @@ LAYOUTS = ("contiguous", "sliced", "transposed")
 NO_OPTIONS: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
 SamplerFunction: TypeAlias = Callable[..., tuple[Any, Any]]
-"""(draft_tokens, draft_probs, target_probs, generator) -> (tokens, num_accepted); or with what stands for it."""
+"""(draft_tokens, draft_probs, target_probs, generator) -> (tokens, num_accepted)."""
 
 
 class ContractError(SpecOracleError):

@@ -1,17 +1,18 @@
 """Baselines: the exact block efficiency of a project's subjects, in a file that is kept in its repository.
 
-A lossless rule may still accept less than it did: slower, and no check of the law sees it. With a baseline
-the report has one more check, `baseline`, which fails where a subject accepts less on any instance. It does
-not speak against the law: the subject stays lossless, and the run ends with 2.
+A lossless rule may still accept less than it did: slower, and no check of its distribution sees it. With a
+baseline the report has one more check, `baseline`, which fails where a subject accepts less on any instance. It
+does not count against the distribution: the subject stays lossless, and the exit code is 2.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.audit import AuditReport, CheckResult, Status, SubjectReport, SubjectVerdict
+from spec_oracle.audit.reports import AuditReport, SubjectReport, SubjectVerdict
+from spec_oracle.audit.results import CheckResult, How, Status
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.gate.tokens import Effect, TokensPerCall, tokens_compared
 from spec_oracle.version import tool_version
@@ -33,10 +34,10 @@ def read_baseline(file: Path) -> dict[str, TokensPerCall]:
         version = data["baseline_version"]
         entries = {subject: _entry(said) for subject, said in data["subjects"].items()}
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise InvalidInputError(f"{file}: is no baseline: {type(error).__name__}: {error}") from None
+        raise InvalidInputError(f"{file}: not a baseline ({type(error).__name__}: {error}); write one with --update-baseline") from None
     if version != VERSION:
         message = f"{file}: baseline_version: expected {VERSION}, got {version!r}"
-        raise InvalidInputError(f"{message}; write the file anew with --update-baseline")
+        raise InvalidInputError(f"{message}; write the file again with --update-baseline")
     return entries
 
 
@@ -77,30 +78,51 @@ def update_baseline(file: Path, report: AuditReport) -> list[str]:
     return list(new)
 
 
+def beside_baseline(
+    file: Path | None, *, update: bool = False
+) -> Callable[[AuditReport], tuple[AuditReport, str]]:
+    """Return what compares a report with a baseline, read now, or updates it: the report, a line on stderr.
+
+    Raises `InvalidInputError` for a file that is no baseline, and for an update without a file.
+    """
+    if file is None:
+        if update:
+            raise InvalidInputError("--update-baseline: add --baseline FILE, or configure a baseline")
+        return lambda report: (report, "")
+    if not update:
+        entries = read_baseline(file)
+        return lambda report: (with_baseline(report, entries), "")
+
+    def updating(report: AuditReport) -> tuple[AuditReport, str]:
+        nothing = "nothing new: no lossless subject has an exact distribution"
+        return report, f"baseline: {file} holds {', '.join(update_baseline(file, report)) or nothing}"
+
+    return updating
+
+
 def with_baseline(report: AuditReport, entries: Mapping[str, TokensPerCall]) -> AuditReport:
     """Return the report with the check `baseline` on every subject."""
-    subjects = []
-    for subject in report.subjects:
-        check = compared(subject, entries.get(subject.subject))
-        told = (f"{CHECK}: {check.detail}",) if check.status is Status.PASSED else ()
-        subjects.append(replace(subject, checks=(*subject.checks, check), notes=(*subject.notes, *told)))
+    subjects = (
+        replace(subject, checks=(*subject.checks, compared(subject, entries.get(subject.subject))))
+        for subject in report.subjects
+    )
     return replace(report, subjects=tuple(subjects))
 
 
 def compared(report: SubjectReport, kept: TokensPerCall | None) -> CheckResult:
-    """Compare a subject with what is kept of it."""
+    """Compare a subject with its entry in the baseline."""
     now = _tokens(report)
     if now is None:
         if report.verdict is SubjectVerdict.LOSSLESS and kept is not None:
-            detail = "its law is no longer found exactly, as it was for the baseline"
+            detail = "its distribution is no longer found exactly, as it was for the baseline"
             return CheckResult(CHECK, Status.INCONCLUSIVE, detail)
-        return CheckResult(CHECK, Status.NOT_APPLICABLE, "compares exact laws of lossless subjects")
+        return CheckResult(CHECK, Status.NOT_APPLICABLE, "compares lossless subjects with exact distributions")
     if kept is None:
-        return CheckResult(CHECK, Status.INCONCLUSIVE, "has no entry; --update-baseline makes one")
-    effect, told = tokens_compared(now, kept)
+        return CheckResult(CHECK, Status.INCONCLUSIVE, "no entry; --update-baseline makes one")
+    effect, change = tokens_compared(now, kept)
     status = {Effect.WORSE: Status.FAILED, Effect.UNCLEAR: Status.INCONCLUSIVE}.get(effect, Status.PASSED)
-    hint = "" if effect is Effect.NONE else "; if that is meant, --update-baseline keeps it"
-    return CheckResult(CHECK, status, told + hint)
+    hint = "" if effect is Effect.NONE else "; if intended, accept it with --update-baseline"
+    return CheckResult(CHECK, status, change + hint, how=How.PROVEN)
 
 
 def _tokens(report: SubjectReport) -> TokensPerCall | None:

@@ -15,15 +15,15 @@ Errors name the file and the line.
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import UnionType
 from typing import Any, NoReturn, TypeAlias, get_args, get_type_hints
 
-from spec_oracle.audit import AuditOptions
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.isolation import Isolation
+from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.subjects import require_name
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.toy import Instance
 
@@ -59,10 +59,20 @@ class Configuration:
     baseline: Path | None = None
 
     def options_of(self, subject: str, **given: Any) -> AuditOptions:
-        """Return how to audit a subject: as ``given``, else as said of it, else as said of all."""
+        """Return how to audit a subject: as ``given``, else as its own table says, else as for all.
+
+        Counterexamples are saved in a folder of that name, unless another is configured.
+        """
         own = self.own.get(subject, {})
         skip = {**own.get("skip", {}), **given.get("skip", {})}
-        return AuditOptions(**{**self.options, **own, **given, "skip": skip})
+        saved = {"counterexamples": Path("counterexamples")}
+        return AuditOptions(**{**saved, **self.options, **own, **given, "skip": skip})
+
+
+def given_fields(kind: type, options: Any) -> dict[str, Any]:
+    """Return the fields of a class of options that a parsed command line sets."""
+    values = {one.name: getattr(options, one.name, None) for one in fields(kind)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def find_configuration(folder: Path) -> Configuration:

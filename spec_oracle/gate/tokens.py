@@ -1,7 +1,7 @@
 """Exact block efficiency then and now: the same, less or more, beyond what errors explain.
 
-Two laws of emissions of 1 to L+1 tokens that are known up to total variations e and f have means that differ
-by at most L (e + f) for no reason.
+Two distributions of 1 to L+1 emitted tokens that are known up to total variations e and f may have means that
+differ by up to L (e + f) although nothing has changed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ class TokensPerCall:
     def of(
         cls, verdict: str, evidence: str, error: float | None, figures: Sequence[InstanceFigures]
     ) -> "TokensPerCall | None":
-        """Return those of a subject as reported, None where its law is not exact, or not the target's.
+        """Return those of a subject as reported, None where its distribution is not exact, or not the target's.
 
         ``error`` is the total variation that would not have been noticed.
         """
@@ -55,27 +55,25 @@ class TokensPerCall:
 
 
 def tokens_compared(now: TokensPerCall, before: TokensPerCall) -> tuple[Effect, str]:
-    """Return what the change is, and a line that tells it: worse if less is accepted on any instance."""
+    """Return what the change is, and a line on it: worse if less is accepted on any instance."""
     if now.tokens.keys() != before.tokens.keys():
         new = [now.names[digest] for digest in now.tokens if digest not in before.tokens]
         gone = [before.names[digest] for digest in before.tokens if digest not in now.tokens]
-        told = f"{', '.join(new) or 'none'} new, {', '.join(gone) or 'none'} gone"
-        return Effect.UNCLEAR, f"found on other instances: {told}"
+        return Effect.UNCLEAR, f"other instances: {', '.join(new) or 'none'} new, {', '.join(gone) or 'none'} gone"
     error = now.error + before.error
     shares = {digest: now.tokens[digest] / tokens for digest, tokens in before.tokens.items()}
     least, most = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
 
-    def told_of(digest: str) -> str:
+    def change_at(digest: str) -> str:
         on_average = f"{_change(before.mean, now.mean)} on average"
         there = _change(before.tokens[digest], now.tokens[digest])
         return f"{on_average}; most on {now.names[digest]!r}: {there}"
 
     if before.tokens[least] - now.tokens[least] > error:
-        return Effect.WORSE, f"accepts less than before, {told_of(least)}"
+        return Effect.WORSE, f"accepts less than before, {change_at(least)}"
     if now.tokens[most] - before.tokens[most] > error:
-        return Effect.BETTER, f"accepts more than before, {told_of(most)}"
-    told = f"{now.mean:.4g} tokens per call on average, as before; a change of {error:.1g} would show"
-    return Effect.NONE, told
+        return Effect.BETTER, f"accepts more than before, {change_at(most)}"
+    return Effect.NONE, f"{now.mean:.4g} tokens per call, unchanged; a change of {error:.1g} would be noticed"
 
 
 def _change(before: float, now: float) -> str:

@@ -1,6 +1,6 @@
 """Third-party implementations behind one small adapter each; nothing is imported until it is asked for."""
 
-from spec_oracle.adapters.samplers.errors import EngineError
+from spec_oracle.adapters.errors import EngineError
 from spec_oracle.adapters.samplers.registry import (
     Engine,
     KeyedEngine,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from spec_oracle.adapters.samplers.errors import EngineError
+from spec_oracle.adapters.errors import EngineError
 from spec_oracle.adapters.samplers.subjects import SUBJECTS
 from spec_oracle.adapters.samplers.wheels import WHEELS, Wheel, cache_folder
 from spec_oracle.adapters.samplers.wheels import wheel as find_wheel

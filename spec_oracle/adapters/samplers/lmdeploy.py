@@ -20,7 +20,7 @@ def load(*, reads_draft: bool) -> Verify:
     Target logits [B, L, V], draft rows [B, L, V] or None, bonus int64 [B]; float64 uniforms, one exponential
     noise row per request.
     """
-    folder = wheel("lmdeploy", "0.18.0").fetched_folder()
+    folder = wheel("lmdeploy").fetched_folder()
     module = load_alone("lmdeploy.pytorch.backends.default.rejection_sampling", folder, {})
     sampler = module.DefaultRejectionSamplingImpl()
 

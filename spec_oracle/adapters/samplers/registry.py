@@ -7,7 +7,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-from spec_oracle.adapters.samplers.errors import EngineError
+from spec_oracle.adapters.errors import EngineError
 from spec_oracle.adapters.samplers.subjects import SUBJECTS, EngineSubject
 from spec_oracle.adapters.samplers.wheels import wheel
 from spec_oracle.errors import InvalidInputError, unknown

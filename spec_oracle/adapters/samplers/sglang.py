@@ -51,7 +51,7 @@ def load_blockwise(*, reads_draft: bool) -> Verify:
     step of a server with a fresh seed.
     """
     module = load_alone(
-        f"{_OPS}.dspark.blockwise_rejection", wheel("sglang", "0.5.23").fetched_folder(), _GIVEN
+        f"{_OPS}.dspark.blockwise_rejection", wheel("sglang").fetched_folder(), _GIVEN
     )
     server = module.make_rejection_noise(0, "cpu")
 
@@ -128,6 +128,6 @@ def load_chain(*, block: bool, device: str = "cpu") -> Chain:
     on_cpu = device == "cpu"
     if on_cpu:
         require_interpreter()
-    module = load_alone(f"{_OPS}.reject_sampling", wheel("sglang", "0.5.23").fetched_folder(), {})
+    module = load_alone(f"{_OPS}.reject_sampling", wheel("sglang").fetched_folder(), {})
     launch = module.chain_speculative_sampling_triton
     return Chain(interpreted(launch) if on_cpu else launch, block)

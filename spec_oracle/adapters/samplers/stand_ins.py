@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
-from spec_oracle.adapters.samplers.errors import EngineError
+from spec_oracle.adapters.errors import EngineError
 
 Names = Mapping[str, Any]
 

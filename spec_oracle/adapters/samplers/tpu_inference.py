@@ -12,7 +12,7 @@ from spec_oracle.adapters.samplers.contract import (
     drawing_from,
     fresh_seed,
 )
-from spec_oracle.adapters.samplers.errors import EngineError
+from spec_oracle.adapters.errors import EngineError
 from spec_oracle.adapters.samplers.stand_ins import load_alone
 from spec_oracle.adapters.samplers.wheels import wheel
 
@@ -27,7 +27,7 @@ def load(*, reads_draft: bool) -> Verify:
         import jax
     except ImportError:
         raise EngineError('jax is not installed; pip install "jax[cpu]"') from None
-    folder = wheel("tpu-inference", "0.32.0").fetched_folder()
+    folder = wheel("tpu-inference").fetched_folder()
     module = load_alone("tpu_inference.layers.jax.sample.rejection_sampler", folder, {})
     compiled = jax.jit(module.rejection_sample, static_argnames="do_sampling")
 

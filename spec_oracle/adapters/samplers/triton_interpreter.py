@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from spec_oracle.adapters.samplers.errors import EngineError
+from spec_oracle.adapters.errors import EngineError
 
 _SWITCH = "TRITON_INTERPRET"
 
@@ -28,7 +28,7 @@ def require_interpreter() -> None:
     try:
         import triton  # noqa: F401
     except ImportError:
-        raise EngineError("triton is not installed; pip install triton==3.9.0") from None
+        raise EngineError("triton is not installed; pip install triton") from None
     _hasten()
 
 

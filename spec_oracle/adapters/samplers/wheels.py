@@ -1,10 +1,13 @@
-"""The pinned wheels from which verification code is read, and the folder that keeps the files."""
+"""The pinned wheels from which verification code is read, and the folder that keeps the files.
+
+Of each package the newest version comes last. This is the one place where these versions are written.
+"""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from spec_oracle.adapters.samplers.errors import EngineError
+from spec_oracle.adapters.errors import EngineError
 
 FOLDER_VARIABLE = "SPEC_ORACLE_ENGINES"
 
@@ -42,7 +45,8 @@ class Wheel:
         """Return the folder; raises `EngineError` when the wheel has not been fetched."""
         if not self.is_fetched:
             raise EngineError(
-                f"{self.requirement} is not fetched; run: python -m spec_oracle.adapters.samplers.fetch {self.package}"
+                f"{self.requirement} is not fetched; run: python -m spec_oracle.adapters.samplers.fetch "
+                f"{self.package}"
             )
         return self.folder
 
@@ -106,9 +110,9 @@ WHEELS = (
 )
 
 
-def wheel(package: str, version: str) -> Wheel:
-    """Return the pinned wheel; raises `EngineError` for one that is not pinned."""
-    for candidate in WHEELS:
-        if (candidate.package, candidate.version) == (package, version):
-            return candidate
-    raise EngineError(f"{package}=={version} is not among the pinned wheels")
+def wheel(package: str, version: str = "") -> Wheel:
+    """Return a pinned wheel, the newest without ``version``; raises `EngineError` for one that is not pinned."""
+    found = [some for some in WHEELS if some.package == package and version in {"", some.version}]
+    if not found:
+        raise EngineError(f"{package}=={version} is not among the pinned wheels")
+    return found[-1]

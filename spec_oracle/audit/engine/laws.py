@@ -17,7 +17,7 @@ from spec_oracle.exact.interception import (
     UnrepeatableError,
     enumerate_calls,
 )
-from spec_oracle.exact.interception.decisions import OPEN
+from spec_oracle.exact.representatives import OPEN
 
 Label = TypeVar("Label", bound=Hashable)
 

@@ -3,6 +3,7 @@
 from functools import partial
 
 from spec_oracle.audit.context import Context, first_that_works
+from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.sampler.beside import by_same_noise, by_same_uniforms, compared, pair_by_keys
 from spec_oracle.audit.sampler.integrated import integrated
@@ -14,8 +15,13 @@ from spec_oracle.audit.sampler.traced import traced
 def joint(subject: SamplerSubject, context: Context) -> CheckResult:
     """Find the law of one call in the best way that works, by what hands the sampler its randomness.
 
+    One call comes first: code that breaks the contract is judged by it, as it runs untraced.
+
     A way that may decide has a part of the rate: all of it if those before it have decided nothing by chance.
     """
+    first = next(iter(context.toys(subject.num_paths).values()))
+    drafts = sampled_drafts(first, 1, context.stream("sampler/joint/first call"), subject.drafting)
+    subject.code(drafts, subject.code.generator(context.seed))
     rate, facts, source = context.rate, subject.facts, subject.randomness
     if isinstance(source, Keys):
         ways = [partial(compared, pair_by_keys(source.engine), context, rate)]

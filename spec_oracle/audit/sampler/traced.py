@@ -2,10 +2,9 @@
 
 import math
 import time
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,15 +12,14 @@ import numpy as np
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sample, Sampler, draft_table
-from spec_oracle.audit.laws import judge_laws, with_rule
-from spec_oracle.audit.results import CheckResult, Law, NoEvidenceError, Status
+from spec_oracle.audit.laws import LawsAfter, judge_laws
+from spec_oracle.audit.results import CheckResult, Law, NoEvidenceError
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import confirm
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments, raising
-from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw
-from spec_oracle.exact.conditional import ConditionalLaw, Leaves
+from spec_oracle.exact.conditional import ConditionalLaw, Outcome, law_of
 from spec_oracle.exact.interception import (
     Branch,
     EnumeratedGenerator,
@@ -29,22 +27,12 @@ from spec_oracle.exact.interception import (
     TooManyBranchesError,
     enumerate_calls,
 )
-from spec_oracle.exact.interception.decisions import OPEN
+from spec_oracle.exact.representatives import OPEN, NotAlikeError
 from spec_oracle.toy import Instance
 from verifiers import Drafts
 
 Known: TypeAlias = dict[bytes, ConditionalLaw]
 """Laws of what is emitted after one draft, by the bytes of the arrays that the sampler is given."""
-
-Emission: TypeAlias = tuple[tuple[int, ...], int]
-"""The accepted tokens, and the one that follows."""
-
-_ALIKE = 1e-9
-"""Largest difference of probabilities that are taken to be equal."""
-
-
-class _NotATokenError(SpecOracleError):
-    """What was left open is no token at the end of what is emitted."""
 
 
 def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResult:
@@ -66,12 +54,13 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
         raise NoEvidenceError(f"could not trace the random numbers, sampled instead: {error}") from None
     # Whoever needs more laws limits the time.
     law_of = partial(traced_law, code, known=known)
-    found = judge_laws(laws, instances, facts, law_of, how="traced", failure=failure)
+
+    def after(law: EmissionLaw) -> LawsAfter:
+        return laws_after(code, law.instance, known)
+
+    found = judge_laws(laws, instances, facts, law_of, how="traced", failure=failure, after=after)
     if not laws:
         return found
-    if found.status is Status.PASSED and facts.rule_at is None:
-        after = [(law.instance, laws_after(code, law.instance, known)) for law in laws.values()]
-        found = with_rule(found, after, facts.tolerance)
     confirmed = confirmed_by_samples(code, laws, rate, context.seed, effort.CONFIRMING_SHARE * context.budget)
     return replace(found, scope=(*found.scope, confirmed))
 
@@ -103,10 +92,8 @@ def traced_law(
     return EmissionLaw(floats, tuple(masses))
 
 
-def laws_after(
-    code: SamplerCode, instance: Instance, known: Known, end: float = math.inf
-) -> dict[int, ConditionalLaw]:
-    """Return the law after each possible draft, by its row in the instance's `draft_table`; as above."""
+def laws_after(code: SamplerCode, instance: Instance, known: Known, end: float = math.inf) -> LawsAfter:
+    """Return the law after each possible draft; errors as above."""
     table = draft_table(instance)
     found = {}
     for row in np.flatnonzero(table.law.probability).tolist():
@@ -151,20 +138,15 @@ def law_after(
             looked_at=None if in_full else {-1, *np.unique(drafts.tokens[request]).tolist()},
             leave_open=not in_full,
         )
-        leaves = Leaves(drafts.vocab_size)
         try:
-            emissions = [_emission(branch, drafts, request) for branch in branches]
-            _require_alike(branches, emissions)
-        except _NotATokenError as error:
+            return law_of(drafts.vocab_size, [_outcome(branch, drafts, request) for branch in branches])
+        except NotAlikeError as error:
             most = max(len(stand.values) for branch in branches for stand in branch.stands)
             if most > effort.FULL_VOCABULARY:
                 raise TooManyBranchesError(f"{error} ({most:,} tokens)") from None
             return law_after(
                 code, drafts, request, max_branches=max_branches, max_seconds=max_seconds, in_full=True
             )
-    for branch, emission in zip(branches, emissions, strict=True):
-        _add(leaves, branch, emission)
-    return leaves.law
 
 
 def _generator(code: SamplerCode) -> Any:
@@ -176,8 +158,8 @@ def _generator(code: SamplerCode) -> Any:
     return torch.Generator()
 
 
-def _emission(branch: Branch[Any], drafts: Drafts, request: int) -> Emission:
-    """Return the accepted tokens, and the one that follows, which may be `OPEN`."""
+def _outcome(branch: Branch[Any], drafts: Drafts, request: int) -> Outcome:
+    """Return what a branch comes to; raises `NotAlikeError` where what is open is not the last token."""
     returned = branch.result
     opened = next((stand for stand in branch.stands if stand.value == OPEN), None)
     where: list[list[int]] = []
@@ -188,45 +170,14 @@ def _emission(branch: Branch[Any], drafts: Drafts, request: int) -> Emission:
         where = np.argwhere(tokens == OPEN).tolist()
         tokens[tokens == OPEN] = opened.values[opened.chances.argmax()]
         if (accepted == OPEN).any():
-            raise _NotATokenError("the accepted length is open")
+            raise NotAlikeError("the accepted length is open")
         returned = (tokens, accepted)
     found = checked_emissions(returned, drafts)
     last = int(found.lengths[request]) - 1
     if where and where != [[request, last]]:
-        raise _NotATokenError("a token was left open that is not the last")
+        raise NotAlikeError("a token was left open that is not the last")
     *prefix, following = found.tokens[request, : last + 1].tolist()
-    return tuple(prefix), OPEN if where else following
-
-
-def _require_alike(branches: Sequence[Branch[Any]], emissions: Sequence[Emission]) -> None:
-    """Raise `_NotATokenError` unless tokens of which few were run come out alike, save for themselves."""
-    laws: dict[Any, dict[int, dict[Any, float]]] = defaultdict(
-        lambda: defaultdict(lambda: defaultdict(float))
-    )
-    for branch, (prefix, following) in zip(branches, emissions, strict=True):
-        for decision, value in branch.alike:
-            laws[decision][value][prefix, None if following == value else following] += branch.weight
-    for by_value in laws.values():
-        first, *others = (
-            {what: mass / sum(law.values()) for what, mass in law.items()} for law in by_value.values()
-        )
-        for law in others:
-            if any(
-                abs(first.get(key, 0.0) - law.get(key, 0.0)) > _ALIKE for key in first.keys() | law.keys()
-            ):
-                raise _NotATokenError("another sampled token leads to something else")
-
-
-def _add(leaves: Leaves, branch: Branch[Any], emission: Emission) -> None:
-    """Add what a branch comes to, for all outcomes that it stands for."""
-    prefix, following = emission
-    stand = next((stand for stand in branch.stands if stand.value == following), None)
-    if stand is None:
-        leaves.add(prefix, following, branch.weight)
-    else:
-        masses, possible = np.zeros(leaves.vocab_size), stand.chances > 0
-        masses[stand.values[possible]] = stand.chances[possible] * branch.weight
-        leaves.add_all(prefix, masses, 0.0 if following == OPEN else branch.weight - masses[following])
+    return Outcome(tuple(prefix), OPEN if where else following, branch.weight, branch.stands, branch.alike)
 
 
 def confirmed_by_samples(
@@ -240,14 +191,5 @@ def confirmed_by_samples(
     samples = {f"instance {name!r}": sampler.on(law.instance) for name, law in laws.items()}
     for sample, law in zip(samples.values(), laws.values(), strict=True):
         sample.law = law.extended().reshape(-1)
-    first = next(iter(laws.values())).instance
-
-    @cache
-    def size(needed: int) -> int:
-        share = seconds / len(samples)
-        return sampler.most_within(share, first, start=effort.CONFIRMING_PILOT, most=needed)
-
-    def draw(sample: Sample, needed: int) -> None:
-        sample.draw(size(needed))
-
+    draw = partial(Sample.draw_once, seconds=seconds / len(samples), start=effort.CONFIRMING_PILOT)
     return confirm(samples, draw, rate=rate, tv=effort.CONFIRMING_TV)

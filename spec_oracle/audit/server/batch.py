@@ -25,12 +25,12 @@ def batch(subject: ServerSubject, context: Context) -> CheckResult:
     """Judge concurrent requests: equal ones, and beside hotter, colder, longer and seeded ones."""
     return first_failure(
         context.rate,
-        lambda rate: among_equals(subject, context.at_rate(rate)),
-        lambda rate: beside_other_traffic(subject, context.at_rate(rate)),
+        lambda rate: among_equals(subject, context, rate),
+        lambda rate: beside_other_traffic(subject, context.budget, rate),
     )
 
 
-def among_equals(subject: ServerSubject, context: Context) -> CheckResult:
+def among_equals(subject: ServerSubject, context: Context, rate: float) -> CheckResult:
     """Judge whether equal requests sent at once are independent, at every distance in their order."""
     width = subject.server.client.limits.concurrency
     if width < 2:
@@ -40,16 +40,16 @@ def among_equals(subject: ServerSubject, context: Context) -> CheckResult:
     found = concurrent(subject, lambda: asks, 2 * effort.SERVER_PAIRS // width, seconds)
     if len({tokens for some in found for tokens in some}) == 1 and not _may_be_alike(subject):
         draws = width * len(found)
-        return failed(f"all {draws:,} completions are the same", draws=draws, alpha=context.rate)
+        return failed(f"all {draws:,} completions are the same", draws=draws, alpha=rate)
 
     def at(distance: int, rate: float) -> CheckResult:
         # Every other run of ``distance`` requests, so that no completion is in two pairs.
         first = [i for i in range(width - distance) if i // distance % 2 == 0]
         near = [(some[i], some[i + distance]) for some in found for i in first]
         what = f"completions of concurrent requests, {distance} apart,"
-        return judge_pairs(what, near, subject, context.at_rate(rate))
+        return judge_pairs(what, near, subject, context, rate)
 
-    return first_failure(context.rate, *(partial(at, distance) for distance in range(1, width)))
+    return first_failure(rate, *(partial(at, distance) for distance in range(1, width)))
 
 
 def _may_be_alike(subject: ServerSubject) -> bool:
@@ -58,7 +58,7 @@ def _may_be_alike(subject: ServerSubject) -> bool:
     return law is None or float(law.probabilities[0]) > CERTAIN
 
 
-def beside_other_traffic(subject: ServerSubject, context: Context) -> CheckResult:
+def beside_other_traffic(subject: ServerSubject, budget: float, rate: float) -> CheckResult:
     """Judge whether completions are distributed alike beside hotter, colder, longer and seeded requests."""
     server, tokens, heat = subject.server, subject.plan.tokens, subject.server.sampling.temperature
     first, last = server.prompts[0], server.prompts[-1]
@@ -69,12 +69,12 @@ def beside_other_traffic(subject: ServerSubject, context: Context) -> CheckResul
     ]
     ours = max(1, server.client.limits.concurrency // 2)
     asks = [first_prompt(subject), *others] * ours
-    seconds = effort.SERVER_BATCH_SHARE * context.budget
+    seconds = effort.SERVER_BATCH_SHARE * budget
     found = concurrent(subject, lambda: asks, -(-effort.SERVER_BESIDE // ours), seconds)
     beside = Counter(completion for some in found for completion in some[:: 1 + len(others)])
     alone = Counter(sampled_apart(subject))
     both = sorted(beside | alone, key=repr)  # not in the order in which they came: that tells the sample
-    fit = homogeneity([beside[one] for one in both], [alone[one] for one in both], alpha=context.rate)
+    fit = homogeneity([beside[one] for one in both], [alone[one] for one in both], alpha=rate)
     what = "completions beside other traffic"
     return result_of_two(
         what, "are distributed as alone", "are distributed otherwise than alone", fit, effort.SERVER_BESIDE_TV

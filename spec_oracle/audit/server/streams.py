@@ -51,14 +51,14 @@ def streams(subject: ServerSubject, context: Context) -> CheckResult:
 
         found = concurrent(subject, asks, -(-effort.SERVER_PAIRS // width), seconds)
         near = [pair for some in found for pair in zip(some[::2], some[1::2], strict=True)]
-        return judge_pairs("completions of seeds s and s + 1", near, subject, context.at_rate(rate))
+        return judge_pairs("completions of seeds s and s + 1", near, subject, context, rate)
 
     def in_turn(rate: float) -> CheckResult:
         asks = [first_prompt(subject)] * width
         found = concurrent(subject, lambda: asks, -(-2 * effort.SERVER_PAIRS // width), seconds)
         turns = zip(found[::2], found[1::2], strict=False)
         near = [pair for one, two in turns for pair in zip(one, two, strict=True)]
-        return judge_pairs("completions of requests in turn", near, subject, context.at_rate(rate))
+        return judge_pairs("completions of requests in turn", near, subject, context, rate)
 
     return first_failure(context.rate, repeats, neighbours, in_turn)
 
@@ -78,12 +78,14 @@ def concurrent(
     return found
 
 
-def judge_pairs(what: str, near: Sequence[Pair], subject: ServerSubject, context: Context) -> CheckResult:
+def judge_pairs(
+    what: str, near: Sequence[Pair], subject: ServerSubject, context: Context, rate: float
+) -> CheckResult:
     """Judge whether pairs are distributed as pairs made at random of completions sampled far apart."""
     far = sampled_apart(subject)
     order = context.stream("server/streams/pairs").permutation(len(far))
     random = [(far[i], far[j]) for i, j in zip(order[::2], order[1::2], strict=False)]
-    fit = homogeneity(_counts(near), _counts(random), alpha=context.rate)
+    fit = homogeneity(_counts(near), _counts(random), alpha=rate)
     return result_of_two(what, "are independent", "are not independent", fit, effort.SERVER_PAIRS_TV)
 
 
