@@ -45,9 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(command_parser, arguments)
 
 
-def run_command(
-    parser_of: Callable[[str], ArgumentParser], arguments: Sequence[str] | None = None
-) -> int:
+def run_command(parser_of: Callable[[str], ArgumentParser], arguments: Sequence[str] | None = None) -> int:
     """Call the ``run`` that a parser sets by default; return its exit code, or 3 after an error.
 
     ``parser_of`` returns the parser, and is called with the first argument.

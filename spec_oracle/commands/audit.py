@@ -36,8 +36,8 @@ def run(options: Any) -> int:
         given_fields,
         read_configuration,
     )
-    from spec_oracle.report import AUDIT_FORMATS
-    from spec_oracle.report.audit_text import audit_to_text, list_to_text
+    from spec_oracle.report import formatted
+    from spec_oracle.report.audit_text import list_to_text
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.report.terminal import show
 
@@ -73,8 +73,8 @@ def run(options: Any) -> int:
     report, line = compared(report)
     if line:
         progress(line)
-    formats = {**AUDIT_FORMATS, "text": partial(audit_to_text, verbose=options.verbose)}
-    write(formats[options.format](replace(report, command=options.command_line)))
+    report = replace(report, command=options.command_line)
+    write(formatted(report, options.format, verbose=options.verbose))
     return report.exit_code
 
 
@@ -123,7 +123,7 @@ _CHECKS = (
 _EFFORT = (
     *sizes(vocab=3, length=3, paths=None),
     *arithmetic(),
-    option("--budget", type=positive_number, metavar="SECONDS", help="of each check that samples; default: 60"),
+    option("--budget", type=positive_number, metavar="SECONDS", help="of a check that samples; default: 60"),
     option("--alpha", type=rate, help="false-alarm rate of the whole run; default: 1e-6"),
 )
 _PROJECT = (
@@ -151,7 +151,7 @@ _PROCESSES = (
 )
 _REPORT = (
     *report_options("text", "json", "junit", "markdown", "html", "github"),
-    option("-v", "--verbose", action="store_true", help="show scope, sizes, rates and samples of every check"),
+    option("-v", "--verbose", action="store_true", help="show scope, sizes, rates and samples of checks"),
     option(
         "--counterexamples",
         type=Path,

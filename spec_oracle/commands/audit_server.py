@@ -24,11 +24,15 @@ def run(options: Any) -> int:
     from spec_oracle.audit import AuditOptions, audit
     from spec_oracle.audit.server.subject import Plan, ServerSubject
     from spec_oracle.contracts.server import Sampling
-    from spec_oracle.report import AUDIT_FORMATS
+    from spec_oracle.report import formatted
     from spec_oracle.report.progress import showing_progress
+    from spec_oracle.report.terminal import show
 
     chosen = AuditOptions(
-        seed=options.seed, alpha=options.alpha, budget=options.budget, skip=dict.fromkeys(options.skip, "")
+        seed=options.seed,
+        alpha=options.alpha,
+        budget=options.budget,
+        skip=dict.fromkeys(options.skip or (), ""),
     )
     plan = Plan(options.tokens, options.requests, options.detect, options.seeded, options.assume_speculating)
     sampling = Sampling(options.temperature, options.top_k, options.top_p, _fields(options.field))
@@ -45,7 +49,9 @@ def run(options: Any) -> int:
         server = connected(options.url)
         subject = ServerSubject(server.client.url, server, plan, reference, seed=options.seed)
         report = audit(subject, options=chosen)
-    emit(options, AUDIT_FORMATS[options.format](replace(report, command=options.command_line)))
+    write = partial(emit, options) if options.output or options.format != "text" else show
+    report = replace(report, command=options.command_line)
+    write(formatted(report, options.format, verbose=options.verbose))
     return report.exit_code
 
 

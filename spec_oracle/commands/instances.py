@@ -75,7 +75,10 @@ INSTANCE = Command(
             "The likeliest tokens of two language models after a prompt.",
             'spec-oracle instance lm --prompt "Once upon a time"',
             options={
-                "two language models": [option("--prompt", required=True, help="the text to continue"), *PAIR],
+                "two language models": [
+                    option("--prompt", required=True, help="what they continue"),
+                    *PAIR,
+                ],
                 "the file": _REPORT,
             },
             defaults={"made": _cut},

@@ -1,8 +1,8 @@
 """Baselines: the exact block efficiency of a project's subjects, in a file that is kept in its repository.
 
 A lossless rule may still accept less than it did: slower, and no check of its distribution sees it. With a
-baseline the report has one more check, `baseline`, which fails where a subject accepts less on any instance. It
-does not count against the distribution: the subject stays lossless, and the exit code is 2.
+baseline the report has one more check, `baseline`, which fails where a subject accepts less on any instance.
+It does not count against the distribution: the subject stays lossless, and the exit code is 2.
 """
 
 import json
@@ -34,7 +34,8 @@ def read_baseline(file: Path) -> dict[str, TokensPerCall]:
         version = data["baseline_version"]
         entries = {subject: _entry(said) for subject, said in data["subjects"].items()}
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise InvalidInputError(f"{file}: not a baseline ({type(error).__name__}: {error}); write one with --update-baseline") from None
+        why = f"{type(error).__name__}: {error}; write one with --update-baseline"
+        raise InvalidInputError(f"{file}: not a baseline: {why}") from None
     if version != VERSION:
         message = f"{file}: baseline_version: expected {VERSION}, got {version!r}"
         raise InvalidInputError(f"{message}; write the file again with --update-baseline")
@@ -116,7 +117,7 @@ def compared(report: SubjectReport, kept: TokensPerCall | None) -> CheckResult:
         if report.verdict is SubjectVerdict.LOSSLESS and kept is not None:
             detail = "its distribution is no longer found exactly, as it was for the baseline"
             return CheckResult(CHECK, Status.INCONCLUSIVE, detail)
-        return CheckResult(CHECK, Status.NOT_APPLICABLE, "compares lossless subjects with exact distributions")
+        return CheckResult(CHECK, Status.NOT_APPLICABLE, "compares exact distributions only")
     if kept is None:
         return CheckResult(CHECK, Status.INCONCLUSIVE, "no entry; --update-baseline makes one")
     effect, change = tokens_compared(now, kept)

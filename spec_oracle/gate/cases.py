@@ -5,20 +5,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from spec_oracle.audit import AuditOptions, CheckResult, Counterexample, Subject
-from spec_oracle.audit.table import CHECKS
-from spec_oracle.audit.context import Bench
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.counterexample import counterexample
-from spec_oracle.audit.reports import TextCounterexample
-from spec_oracle.audit.run import as_subject, report_on, result_of
+from spec_oracle.audit.options import AuditOptions
+from spec_oracle.audit.reports import Counterexample, TextCounterexample
+from spec_oracle.audit.results import CheckResult, Findings
+from spec_oracle.audit.run import as_subject, result_of
+from spec_oracle.audit.subjects import Subject
+from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.verdict import evidence_of, report_on, with_record
 from spec_oracle.gate import baseline
 from spec_oracle.threads import one_torch_thread
 
 
 class SharedAudit:
-    """A subject and the bench of all its checks; each check is run once, when it is first asked for.
+    """A subject and the results of its checks; each check is run once, when it is first asked for.
 
     ``alpha`` is the false-alarm rate of all of them, to be set before the first one is run. A check finds
     what an audit of all finds: `joint` is run before any other.
@@ -35,14 +39,19 @@ class SharedAudit:
         return as_subject(self.given, self.options)
 
     @cached_property
-    def bench(self) -> Bench:
-        """Where its checks are run."""
-        return self.options.bench(self.alpha)
+    def context(self) -> Context:
+        """What its checks share."""
+        return replace(self.options.context(self.alpha), results=MappingProxyType(self.results))
+
+    @property
+    def findings(self) -> Findings:
+        """What `joint` found besides its result."""
+        return self.context.findings
 
     def check_names(self) -> Iterator[str]:
-        """Yield the checks that are asked for."""
-        asked = self.options.checks
-        yield from (name for name in CHECKS if asked is None or name in {*asked, "joint"})
+        """Yield the checks to run."""
+        chosen = self.options.checks
+        yield from (name for name in CHECKS if chosen is None or name in {*chosen, "joint"})
         if self.baseline is not None:
             yield baseline.CHECK
 
@@ -52,21 +61,20 @@ class SharedAudit:
             if needed not in self.results:
                 with one_torch_thread():
                     self.results[needed] = self._result(needed)
-        return self.results[name]
+        found = self.results[name]
+        return found if name == baseline.CHECK else with_record(found, self.subject.facts)
 
     def _result(self, name: str) -> CheckResult:
         if name == baseline.CHECK and self.baseline is not None:
-            report = report_on(self.subject, self.options, self.bench, [self.results["joint"]])
+            report = report_on(self.subject, self.options, self.alpha, [self.results["joint"]])
             return baseline.compared(report, baseline.read_baseline(self.baseline).get(report.subject))
-        return result_of(CHECKS[name], self.subject, self.options, self.bench)
+        return result_of(name, self.subject, self.options, self.context)
 
     def counterexample(self) -> Counterexample | TextCounterexample | None:
-        """Return the smallest counterexample to the law of one call, None where none was found."""
-        found = self.bench.findings
-        if found is None:
-            return None
+        """Return the smallest counterexample of `joint`, None where none was found."""
         options = replace(self.options, alpha=self.alpha)
-        return counterexample(self.subject.name, found, options, self.subject.num_paths)
+        checks = list(self.results.values())
+        return counterexample(self.subject.name, self.findings, checks, options, self.subject.num_paths)
 
     def reproduce(self, name: str) -> str:
         """Return the command line that runs a check again, at the same rate."""
@@ -75,12 +83,12 @@ class SharedAudit:
         return shlex.join(["spec-oracle", "audit", self.subject.name, *what, *options.to_reproduce()])
 
     def figures(self) -> dict[str, Any]:
-        """Return what was found of the law of one call, as JSON data."""
-        found = self.bench.findings
-        if found is None:
+        """Return what `joint` found, as JSON data."""
+        if "joint" not in self.results:
             return {}
+        found = self.findings
         return {
-            "evidence": found.evidence.value,
+            "evidence": evidence_of(self.results["joint"]).value,
             "total_variation": found.total_variation,
             "smallest_detectable_tv": found.smallest_detectable_tv,
             "block_efficiency": found.block_efficiency,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.audit import Evidence, Status, SubjectVerdict
-from spec_oracle.audit.reports import SCHEMA_VERSION, InstanceFigures
+from spec_oracle.audit.reports import SCHEMA_VERSION, Evidence, InstanceFigures, SubjectVerdict
+from spec_oracle.audit.results import Status
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.gate.tokens import Effect, TokensPerCall, tokens_compared
 
@@ -63,9 +63,10 @@ def _subjects(file: Path) -> dict[str, dict[str, Any]]:
     try:
         version, subjects = data["schema_version"], {one["subject"]: one for one in data["subjects"]}
     except (KeyError, TypeError):
-        raise InvalidInputError(f"{file}: is no report of `spec-oracle audit --format json`") from None
+        raise InvalidInputError(f"{file}: not a report of `spec-oracle audit --format json`") from None
     if version != SCHEMA_VERSION:
-        raise InvalidInputError(f"{file}: schema_version: expected {SCHEMA_VERSION}, got {version!r}")
+        message = f"schema_version: expected {SCHEMA_VERSION}, got {version!r}"
+        raise InvalidInputError(f"{file}: {message}; audit again with this version")
     return subjects
 
 
@@ -101,27 +102,27 @@ def _check_changes(
     before, after = ({check["name"]: check for check in checks} for checks in (old, new))
     for check in dict.fromkeys([*before, *after]):
         one, other = before.get(check), after.get(check)
-        if one is not None and other is not None and _told(one) == _told(other):
+        if one is not None and other is not None and _shown(one) == _shown(other):
             continue
         if other is None:
-            yield Change(name, check, _told(one), "gone", Effect.WORSE)
+            yield Change(name, check, _shown(one), "gone", Effect.WORSE)
         else:
             detail = other["detail"] if other["status"] == Status.FAILED else ""
-            told = f"{_told(other)}{detail and ': '}{detail}"
-            yield Change(name, check, _told(one), told, _effect(_rank, one, other))
+            shown = f"{_shown(other)}{detail and ': '}{detail}"
+            yield Change(name, check, _shown(one), shown, _effect(_rank, one, other))
 
 
-def _told(check: Mapping[str, Any] | None) -> str:
+def _shown(check: Mapping[str, Any] | None) -> str:
     if check is None:
         return ""
-    return f"{check['status']}{' as known' if check['known'] else ''}"
+    return f"{check['status']}{' as expected' if check['known'] else ''}"
 
 
 _RANKS = {Status.SKIPPED: 1, Status.NOT_RUN: 2, Status.INCONCLUSIVE: 2, Status.FAILED: 3}
 
 
 def _rank(check: Mapping[str, Any] | None) -> int:
-    """Return how far a check is from a pass; a new check stands for one that passed."""
+    """Return how far a check is from a pass; a new check counts as one that passed."""
     if check is None:
         return 0
     rank = _RANKS.get(check["status"], 0)
@@ -129,13 +130,13 @@ def _rank(check: Mapping[str, Any] | None) -> int:
 
 
 def _efficiency_changes(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    """Compare tokens per call where both laws are exact; lossy code may accept anything."""
+    """Compare tokens per call where both distributions are exact; lossy code may accept anything."""
     before, now = _tokens(old), _tokens(new)
     if before is None or now is None:
         return
-    effect, told = tokens_compared(now, before)
+    effect, change = tokens_compared(now, before)
     if effect is not Effect.NONE:
-        yield Change(name, "tokens per call", f"{before.mean:.4f}", told, effect)
+        yield Change(name, "tokens per call", f"{before.mean:.4f}", change, effect)
 
 
 def _tokens(subject: Mapping[str, Any]) -> TokensPerCall | None:

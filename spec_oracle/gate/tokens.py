@@ -35,7 +35,7 @@ class TokensPerCall:
     def of(
         cls, verdict: str, evidence: str, error: float | None, figures: Sequence[InstanceFigures]
     ) -> "TokensPerCall | None":
-        """Return those of a subject as reported, None where its distribution is not exact, or not the target's.
+        """Return those of a subject as reported, None unless its distribution is exactly the target's.
 
         ``error`` is the total variation that would not have been noticed.
         """
@@ -59,7 +59,8 @@ def tokens_compared(now: TokensPerCall, before: TokensPerCall) -> tuple[Effect, 
     if now.tokens.keys() != before.tokens.keys():
         new = [now.names[digest] for digest in now.tokens if digest not in before.tokens]
         gone = [before.names[digest] for digest in before.tokens if digest not in now.tokens]
-        return Effect.UNCLEAR, f"other instances: {', '.join(new) or 'none'} new, {', '.join(gone) or 'none'} gone"
+        names = f"{', '.join(new) or 'none'} new, {', '.join(gone) or 'none'} gone"
+        return Effect.UNCLEAR, f"found on other instances: {names}"
     error = now.error + before.error
     shares = {digest: now.tokens[digest] / tokens for digest, tokens in before.tokens.items()}
     least, most = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
