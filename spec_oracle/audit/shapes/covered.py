@@ -16,8 +16,7 @@ from spec_oracle.audit.shapes.trees import tree_of
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import Account, DraftTree
-from spec_oracle.exact.enumeration import TooManyOutcomesError
-from spec_oracle.exact.interception import NotTracedError
+from spec_oracle.exact.errors import NotTracedError
 from verifiers import Drafts
 
 Laws: TypeAlias = Callable[[Shape, Sequence[Drafts]], Sequence[ConditionalLaw]]
@@ -29,7 +28,7 @@ ENGINES: Final = "float32"
 SMALL: Final = ((2, 5), (4, 2), (5, 2), (8, 2), (33, 1))
 """Sizes V, L at which all drafts are tried."""
 
-_NOT_TRACED = (NotTracedError, TooManyOutcomesError, SubjectRaisedError)
+_NOT_TRACED = (NotTracedError, SubjectRaisedError)
 
 
 @dataclass(frozen=True)

@@ -221,7 +221,7 @@ def _equal(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
 
 def _tiny(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
     """Probabilities and ratios over seven decades: tokens with q far above p, and with p far above q."""
-    low = 10.0 ** rng.uniform(-7, -1.5)
+    low = 10.0 ** rng.uniform(-7, -3)
     rest = 10.0 ** rng.uniform(-7, 0, size=vocab - count)
     target = np.concatenate([np.array([low, 0.3])[:count], _shared(1 - low - 0.3 * (count - 1), rest)])
     rare = 10.0 ** rng.uniform(-6, -3)
