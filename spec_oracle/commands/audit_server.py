@@ -3,6 +3,7 @@
 import json
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from spec_oracle.commands.options import (
@@ -28,12 +29,8 @@ def run(options: Any) -> int:
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.report.terminal import show
 
-    chosen = AuditOptions(
-        seed=options.seed,
-        alpha=options.alpha,
-        budget=options.budget,
-        skip=dict.fromkeys(options.skip or (), ""),
-    )
+    skip = dict.fromkeys(options.skip or (), "")
+    chosen = AuditOptions(seed=options.seed, alpha=options.alpha, budget=options.budget, skip=skip)
     plan = Plan(options.tokens, options.requests, options.detect, options.seeded, options.assume_speculating)
     sampling = Sampling(options.temperature, options.top_k, options.top_p, _fields(options.field))
     limits = Limits(timeout=options.timeout, concurrency=options.concurrency)
