@@ -19,15 +19,15 @@ not depend on the selection, nor on workers, which all collect the same.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from spec_oracle.audit import CheckResult
+    from spec_oracle.audit.results import CheckResult
     from spec_oracle.gate.cases import SharedAudit
     from spec_oracle.gate.configuration import Configuration
 
@@ -96,8 +96,7 @@ def _is_configured(root: Path) -> bool:
 def _shared(found: "Configuration", name: str) -> "SharedAudit":
     from spec_oracle.gate.cases import SharedAudit
 
-    folder = found.options.get("counterexamples", Path("counterexamples"))
-    return SharedAudit(name, found.options_of(name, counterexamples=folder), found.baseline)
+    return SharedAudit(name, found.options_of(name), found.baseline)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -138,7 +137,7 @@ class Case:
         return f"<check {self.name}>"
 
     def __call__(self) -> None:
-        """Run the check, and tell pytest how it ended: nothing that is left open passes."""
+        """Run the check, and let pytest know how it ended: nothing that stays open passes."""
         from spec_oracle.audit import Status
         from spec_oracle.errors import SpecOracleError
 
@@ -155,20 +154,21 @@ class Case:
 
     def _shown(self, result: "CheckResult") -> str:
         """Return what went wrong and how to see it again."""
-        from spec_oracle.report.audit_text import check_lines, counterexample_text
+        from spec_oracle.report.audit_text import clause, counterexample_text
 
-        lines = [f"{self.shared.subject.name}: {line}" for line in check_lines([result])]
+        status = result.status.value.replace("-", " ")
         found = self.shared.counterexample() if self.name == "joint" else None
         again = f"  reproduce: {self.shared.reproduce(self.name)}"
-        return "\n".join([*lines, again if found is None else counterexample_text(found)])
+        shown = again if found is None else counterexample_text(found)
+        return f"{self.shared.subject.name}: {result.name}: {status}: {clause(result)}\n{shown}"
 
-    def told(self) -> str | None:
+    def as_json(self) -> str | None:
         """Return the result as JSON text, for the summary; None where there is none."""
-        result = self.shared.results.get(self.name)
-        if result is None:
+        if self.name not in self.shared.results:
             return None
-        subject = {"subject": self.shared.subject.name, **self.shared.figures()}
-        return json.dumps({**subject, "settled": result.is_settled, "check": asdict(result)})
+        result = self.shared.result(self.name)
+        figures = {"subject": self.shared.subject.name, **self.shared.figures()}
+        return json.dumps({**figures, "column": _column(result.status.value, settled=result.is_settled)})
 
 
 class CheckItem(pytest.Item):
@@ -245,28 +245,27 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     case = _case_of(item)
     if case is not None and call.when == "call":
-        report.spec_oracle = case.told()
+        report.spec_oracle = case.as_json()
     return report
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print a line for each subject."""
     listed = [report for reports in terminalreporter.stats.values() for report in reports]
-    told = [json.loads(text) for report in listed if (text := getattr(report, "spec_oracle", None))]
-    if not told:
+    results = [json.loads(text) for report in listed if (text := getattr(report, "spec_oracle", None))]
+    if not results:
         return
-    from spec_oracle.report.table import short
-    from spec_oracle.report.table import text_table
+    from spec_oracle.report.table import short, text_table
 
     rows: dict[str, tuple[str, ...]] = {}
     counts: dict[str, Counter[str]] = {}
-    for one in told:
+    for one in results:
         name = one["subject"]
         numbers = (short(one.get(key), digits) for key, digits in _FIGURES.items())
         rows[name] = (name, one.get("evidence", "-"), *numbers)
-        counts.setdefault(name, Counter())[_column(one)] += 1
+        counts.setdefault(name, Counter())[one["column"]] += 1
     table = [(*row, *(str(counts[name][column]) for column in _COLUMNS)) for name, row in rows.items()]
-    head = ("subject", "evidence", "TV", "finds TV", "tokens/call", *_COLUMNS)
+    head = ("subject", "evidence", "TV", "detects TV", "tokens/call", *_COLUMNS)
     gate = terminalreporter.config.stash[_GATE]
     terminalreporter.section(f"spec-oracle, alpha {gate.alpha:g}")
     terminalreporter.write_line(text_table(head, table, right=range(2, len(head))))
@@ -276,12 +275,11 @@ _FIGURES = {"total_variation": 2, "smallest_detectable_tv": 2, "block_efficiency
 _COLUMNS = ("passed", "failed", "expected", "open", "n/a")
 
 
-def _column(one: Mapping[str, Any]) -> str:
+def _column(status: str, *, settled: bool) -> str:
     """Return under which heading a result counts."""
-    status = one["check"]["status"]
     if status == "failed":
-        return "expected" if one["settled"] else "failed"
-    if not one["settled"]:
+        return "expected" if settled else "failed"
+    if not settled:
         return "open"
     return "passed" if status == "passed" else "n/a"
 
