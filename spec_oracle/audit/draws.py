@@ -1,6 +1,8 @@
 """Random drafts of an instance, the completions that emitted tokens begin, and samples of a sampler."""
 
+import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -9,12 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
+from spec_oracle.audit.results import Law
+from spec_oracle.audit.sampling import confirm
 from spec_oracle.audit.streams import stream
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact import Gap
 from spec_oracle.exact.arithmetic import arithmetic
 from spec_oracle.exact.call import DraftTable
 from spec_oracle.exact.gap import largest_gap
+from spec_oracle.statistics import draws_needed_by_joint_e_process
 from spec_oracle.toy import Instance
 from verifiers import Drafting, Drafts
 from verifiers.sampling import invert_cdf
@@ -67,7 +72,6 @@ class Sampler:
         self.code = code
         self.rng = stream(seed, name)
         self.generator = code.generator(seed)
-        self.most: int | None = None
 
     def on(self, instance: Instance) -> "Sample":
         """Return the empty sample of an instance."""
@@ -121,12 +125,6 @@ class Sample:
         self.lengths += np.bincount(emissions.lengths - 1, minlength=len(self.lengths))
         return counts
 
-    def draw_once(self, most: int, *, seconds: float, start: int) -> None:
-        """Verify up to ``most`` requests in one call, as many as take about that time; measured once."""
-        if self.sampler.most is None:
-            self.sampler.most = self.sampler.most_within(seconds, self.instance, start=start, most=most)
-        self.draw(self.sampler.most)
-
     @property
     def draws(self) -> int:
         """Requests verified so far."""
@@ -156,3 +154,23 @@ class Sample:
     def block_efficiency(self) -> float:
         """Mean number of emitted tokens, tokens per call."""
         return float(sum(n * share for n, share in enumerate(self.accepted_length_pmf, start=1)))
+
+
+def confirmed_by_samples(
+    code: SamplerCode, laws: Mapping[str, Law], rate: float, seed: int, seconds: float = math.inf
+) -> str:
+    """Compare samples on every instance with its traced law; see `spec_oracle.audit.sampling.confirm`.
+
+    Each instance is sampled by one call, since calls may depend on each other: that is another check's.
+    """
+    sampler = Sampler(code, seed, "sampler/joint/confirmation")
+    samples = {f"instance {name!r}": sampler.on(law.instance) for name, law in laws.items()}
+    for sample, law in zip(samples.values(), laws.values(), strict=True):
+        sample.law = law.extended().reshape(-1)
+    expected = [sample.law for sample in samples.values()]
+    needed = draws_needed_by_joint_e_process(effort.CONFIRMING_TV, expected, alpha=rate)
+    share, first = seconds / len(samples), next(iter(laws.values())).instance
+    count = sampler.most_within(share, first, start=effort.CONFIRMING_PILOT, most=needed)
+    for sample in samples.values():
+        sample.draw(count)
+    return confirm(samples, rate)

@@ -29,12 +29,12 @@ def judge_laws(
     *,
     how: str,
     failure: str = "",
-    after: Callable[[EmissionLaw], LawsAfter] | None = None,
+    after: Callable[[Instance], LawsAfter] | None = None,
 ) -> CheckResult:
     """Say whether the exact laws on ``instances`` are the target's.
 
     ``failure`` says why there is no law on the next instance, where the code broke its contract; ``how``
-    completes "every outcome was ...". ``after`` returns the laws after each draft that make up one, for code
+    completes "every outcome was ...". ``after`` returns the laws after each draft of an instance, for code
     that declares no rule: if it is lossless, it may be found to be one.
     """
     gaps = {name: float(law.total_variation) for name, law in laws.items()}
@@ -60,7 +60,7 @@ def judge_laws(
     if failure or findings.worst is not None:
         return result
     if after is not None and facts.rule_at is None:
-        findings = _with_rule(findings, [(law.instance, after(law)) for law in laws.values()])
+        findings = _with_rule(findings, [(law.instance, after(law.instance)) for law in laws.values()])
     missing = never_happened(law.accepted_length_pmf for law in laws.values())
     if missing:
         return replace(result, status=Status.INCONCLUSIVE, detail=f"on these instances it {missing}")

@@ -30,7 +30,6 @@ from spec_oracle.statistics import (
     EProcess,
     GoodnessOfFit,
     draws_needed_by_g,
-    draws_needed_by_joint_e_process,
     goodness_of_fit_by_e_process,
     goodness_of_fit_by_g,
     split,
@@ -231,17 +230,14 @@ def draw_within(sample: Sampled, seconds: float, count: int, *, start: int, most
         size = max(start, min(most, int(size * min(room, effort.CALL_GROWTH))))
 
 
-def confirm(samples: Mapping[str, S], draw: Callable[[S, int], Any], *, rate: float, tv: float) -> str:
+def confirm(samples: Mapping[str, Sampled], rate: float) -> str:
     """Compare samples that are not instrumented with laws that were traced; return what they would detect.
 
-    Code may behave otherwise when its random numbers are traced. ``draw(sample, needed)`` adds samples, up to
-    the number that detects a total variation of ``tv``; one e-process judges them all. Raises
+    Code may behave otherwise when its random numbers are traced. One e-process judges all samples. Raises
     `NoEvidenceError` where they contradict a law.
     """
     process = EProcess.against([sample.law for sample in samples.values()])
-    needed = draws_needed_by_joint_e_process(tv, process.laws, alpha=rate)
     for number, sample in enumerate(samples.values()):
-        draw(sample, needed)
         process = process.observe(sample.counts, number)
     fit = goodness_of_fit_by_e_process(process, alpha=rate)
     if not fit.passed:

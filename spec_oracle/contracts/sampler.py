@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,41 @@ class ContractError(SpecOracleError):
 
 class SubjectRaisedError(SpecOracleError):
     """The code under test raised an exception on valid input."""
+
+
+class KeyedSampler(Protocol):
+    """A sampler whose noise is a hash of (request seed, absolute position), and that can be given both."""
+
+    @property
+    def block(self) -> bool:
+        """Whether it verifies blocks, rather than token by token."""
+        ...
+
+    @property
+    def reads_draft(self) -> bool:
+        """Whether it reads the draft's rows, or takes the draft for certain."""
+        ...
+
+    def __call__(self, tokens: Any, draft: Any, target: Any, generator: Any) -> tuple[Any, Any]:
+        """Verify requests that begin here, each with a fresh seed."""
+        ...
+
+    def with_seeds(self, tokens: Any, draft: Any, target: Any, seeds: Any, positions: Any) -> tuple[Any, Any]:
+        """Verify one step of requests with given seeds [B] and completions of ``positions`` [B] tokens."""
+        ...
+
+
+class RacedSampler(Protocol):
+    """A sampler that accepts by uniforms, samples the next token by a race, and can be given both."""
+
+    @property
+    def reads_draft(self) -> bool:
+        """Whether it reads the draft's rows, or takes the draft for certain."""
+        ...
+
+    def with_noise(self, tokens: Any, draft: Any, target: Any, coins: Any, times: Any) -> tuple[Any, Any]:
+        """Verify with accept uniforms [B, L] and standard exponential noise [B, V]."""
+        ...
 
 
 @dataclass(frozen=True)

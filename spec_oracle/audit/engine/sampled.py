@@ -31,7 +31,12 @@ from spec_oracle.audit.sampling import Decision, confirm, judge_samples
 from spec_oracle.contracts import make_generator, raising
 from spec_oracle.contracts.engine import Ids, as_list
 from spec_oracle.exact import Gap
-from spec_oracle.statistics import homogeneity_p_value, split, total_variation_interval
+from spec_oracle.statistics import (
+    draws_needed_by_joint_e_process,
+    homogeneity_p_value,
+    split,
+    total_variation_interval,
+)
 
 
 def sampled_first_tokens(cases: Sequence[Case], context: Context) -> CheckResult:
@@ -64,14 +69,15 @@ def confirmed(laws: Sequence[tuple[Case, int, dict[Ids, float]]], context: Conte
         str(case): CompletionSample(case, tokens, listed_outcomes(law), rng) for case, tokens, law in laws
     }
     seed_all(context.seed)
-
-    def draw(sample: CompletionSample, needed: int) -> None:
+    seconds = effort.ENGINE_CONFIRMING_SHARE * context.budget / len(samples)
+    needed = draws_needed_by_joint_e_process(
+        effort.ENGINE_CONFIRMING_TV, [sample.law for sample in samples.values()], alpha=context.rate
+    )
+    for sample in samples.values():
         sample.draw(effort.ENGINE_PILOT)
-        pace = sample.draws / max(sample.seconds, 1e-6)
-        affordable = effort.ENGINE_CONFIRMING_SHARE * context.budget / len(samples) * pace
+        affordable = seconds * sample.draws / max(sample.seconds, 1e-6)
         sample.draw(int(max(min(needed, affordable) - effort.ENGINE_PILOT, 0)))
-
-    return confirm(samples, draw, rate=context.rate, tv=effort.ENGINE_CONFIRMING_TV)
+    return confirm(samples, context.rate)
 
 
 def seed_all(seed: int) -> None:

@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.adapters.samplers import KeyedEngine
 from spec_oracle.adapters.samplers.keyed_noise import murmur_uniform, philox_uniform
 from spec_oracle.audit import effort
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.contracts import Emissions, SamplerCode, checked_emissions, contract_arguments
+from spec_oracle.contracts.sampler import KeyedSampler
 from spec_oracle.exact.replay import LARGEST_UNIFORM
 from spec_oracle.toy import Instance
 from verifiers import Drafts
@@ -37,7 +37,8 @@ _BISECTIONS = 40
 
 def by_uniforms(rule: str, drafts: Drafts, uniforms: Array) -> Emissions:
     """Verify drafts of one path by a rule of `RULES`; ``uniforms`` as of `decided`."""
-    return checked_emissions(decided(rule, *contract_arguments(drafts), uniforms), drafts)
+    tokens, draft, target = contract_arguments(drafts)
+    return checked_emissions(decided(rule, tokens, draft, target, uniforms), drafts)
 
 
 def decided(rule: str, tokens: Array, draft: Array, target: Array, uniforms: Array) -> Emission:
@@ -65,7 +66,7 @@ def by_noise(
     return checked_emissions(assembled(tokens, tau, speeds.argmax(axis=1)), drafts)
 
 
-def by_keys(engine: KeyedEngine) -> Keyed:
+def by_keys(engine: KeyedSampler) -> Keyed:
     """Return the rule of an engine: Philox's uniforms at the drafts' positions, then a race at the stop's."""
     rule = "block" if engine.block else "token"
 

@@ -38,7 +38,7 @@ def sampled(subject: SamplerSubject, context: Context, rate: float) -> CheckResu
         most=10 * effort.SAMPLER_BATCH,
         names=main_instances(instances),
     )
-    samples = {name: sample for name, sample in (screened | decision.fresh).items() if sample.draws}
+    samples = {name: sample for name, sample in {**screened, **decision.fresh}.items() if sample.draws}
     draws = sum(sample.draws for sample in samples.values())
     missing = never_happened(sample.lengths for sample in samples.values())
     if not decision.passed:

@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -11,11 +10,10 @@ import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import Sample, Sampler, draft_table
+from spec_oracle.audit.draws import confirmed_by_samples, draft_table
 from spec_oracle.audit.laws import LawsAfter, judge_laws
-from spec_oracle.audit.results import CheckResult, Law, NoEvidenceError
+from spec_oracle.audit.results import CheckResult, NoEvidenceError
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampling import confirm
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments, raising
 from spec_oracle.exact import EmissionLaw
@@ -53,16 +51,13 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
     except (NotTracedError, SubjectRaisedError) as error:
         raise NoEvidenceError(f"could not trace the random numbers, sampled instead: {error}") from None
     # Whoever needs more laws limits the time.
-    law_of = partial(traced_law, code, known=known)
-
-    def after(law: EmissionLaw) -> LawsAfter:
-        return laws_after(code, law.instance, known)
-
-    found = judge_laws(laws, instances, facts, law_of, how="traced", failure=failure, after=after)
+    anywhere = partial(traced_law, code, known=known)
+    after = partial(laws_after, code, known=known)
+    found = judge_laws(laws, instances, facts, anywhere, how="traced", failure=failure, after=after)
     if not laws:
         return found
-    confirmed = confirmed_by_samples(code, laws, rate, context.seed, effort.CONFIRMING_SHARE * context.budget)
-    return replace(found, scope=(*found.scope, confirmed))
+    seconds = effort.CONFIRMING_SHARE * context.budget
+    return replace(found, scope=(*found.scope, confirmed_by_samples(code, laws, rate, context.seed, seconds)))
 
 
 def traced_law(
@@ -178,18 +173,3 @@ def _outcome(branch: Branch[Any], drafts: Drafts, request: int) -> Outcome:
         raise NotAlikeError("a token was left open that is not the last")
     *prefix, following = found.tokens[request, : last + 1].tolist()
     return Outcome(tuple(prefix), OPEN if where else following, branch.weight, branch.stands, branch.alike)
-
-
-def confirmed_by_samples(
-    code: SamplerCode, laws: Mapping[str, Law], rate: float, seed: int, seconds: float = math.inf
-) -> str:
-    """Compare samples on every instance with its traced law; see `spec_oracle.audit.sampling.confirm`.
-
-    Each instance is sampled by one call, since calls may depend on each other: that is another check's.
-    """
-    sampler = Sampler(code, seed, "sampler/joint/confirmation")
-    samples = {f"instance {name!r}": sampler.on(law.instance) for name, law in laws.items()}
-    for sample, law in zip(samples.values(), laws.values(), strict=True):
-        sample.law = law.extended().reshape(-1)
-    draw = partial(Sample.draw_once, seconds=seconds / len(samples), start=effort.CONFIRMING_PILOT)
-    return confirm(samples, draw, rate=rate, tv=effort.CONFIRMING_TV)

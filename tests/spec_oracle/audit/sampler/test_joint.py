@@ -9,13 +9,13 @@ import verifiers
 from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import Sampler, extended_cells, sampled_drafts
+from spec_oracle.audit.draws import Sampler, confirmed_by_samples, extended_cells, sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.audit.sampler.sampled import sampled
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampler.traced import confirmed_by_samples, traced_law
+from spec_oracle.audit.sampler.traced import traced_law
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.statistics import goodness_of_fit_by_g
