@@ -19,7 +19,7 @@ from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, Status, passed
 from spec_oracle.audit.sampler.beside import beside_rule
-from spec_oracle.audit.sampler.dependence import Design, equal_calls, independent
+from spec_oracle.audit.sampler.dependence import BATCHES, equal_calls, independent
 from spec_oracle.audit.sampler.pace import affordable, require_affordable
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import judge_rounds
@@ -28,8 +28,6 @@ from spec_oracle.statistics import homogeneity_p_value
 from spec_oracle.toy import Instance
 from spec_oracle.toy.contexts import after_tokens, first_of_depth
 from verifiers import Drafts
-
-BATCHES: Final = tuple(Design((size,), half) for size, half in effort.BATCH_TURNS.items())
 
 OPTIONS: Final = {"draft_lengths": "draft lengths", "is_greedy": "greedy and sampled requests"}
 """Optional parameters, and what is mixed in batches for them."""

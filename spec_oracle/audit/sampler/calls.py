@@ -11,24 +11,21 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.adapters.samplers import KeyedEngine
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, Status, passed
 from spec_oracle.audit.sampler.beside import beside_rule, called_by_keys, rows_needed
-from spec_oracle.audit.sampler.dependence import Design, equal_calls, independent
+from spec_oracle.audit.sampler.dependence import CHAINS, equal_calls, independent
 from spec_oracle.audit.sampler.pace import affordable, require_affordable
 from spec_oracle.audit.sampler.reference import Keyed, by_keys
 from spec_oracle.audit.sampler.streams import PairToy
 from spec_oracle.audit.sampler.subject import Keys, SamplerSubject
 from spec_oracle.audit.sampling import judge_rounds
+from spec_oracle.contracts.sampler import KeyedSampler
 from spec_oracle.statistics import DEFAULT_MISS
 from verifiers import Drafts
-
-CHAINS = (Design((4,), effort.CALLS_TURNS), Design((1, 2, 16, 33), effort.CALLS_TURNS))
-"""Chains of calls, of one batch size and of several in turn, as engines keep graphs for each size."""
 
 TURNS = ("flat", "reversed")
 """Instances whose calls take turns."""
@@ -87,7 +84,7 @@ def _consecutive(subject: SamplerSubject, context: Context, rate: float, request
     return judge_rounds("completions of two calls", [toy.law], rounds, alpha=rate)
 
 
-def _own_keys(engine: KeyedEngine, context: Context) -> CheckResult:
+def _own_keys(engine: KeyedSampler, context: Context) -> CheckResult:
     """Judge completions of several calls under the engine's own keying, beside those of its rule.
 
     A completion keeps its seed, and every call continues where it ends, so that a position that was drafted

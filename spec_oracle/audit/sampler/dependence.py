@@ -8,11 +8,12 @@ ones. The tests are exact, see `spec_oracle.statistics.independence`, and share 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.statistics import split
@@ -44,15 +45,10 @@ FAMILIES = 13
 
 @dataclass(frozen=True)
 class Design:
-    """Calls to make: ``sizes`` of batches in turn, ``2 * half`` turns.
-
-    ``row`` and ``column`` are what it calls the turns, and the requests of a turn.
-    """
+    """Calls to make: ``sizes`` of batches in turn, ``2 * half`` turns."""
 
     sizes: tuple[int, ...]
     half: int
-    row: str = "call"
-    column: str = "request"
 
     @property
     def requests(self) -> int:
@@ -65,12 +61,18 @@ class Design:
         return "+".join(map(str, self.sizes))
 
     def __str__(self) -> str:
-        return f"{self.size} {self.column}s a {self.row}"
+        return f"{self.size} requests a call"
 
     def within(self, share: float) -> "Design":
         """Return the design with a share of its calls."""
         return replace(self, half=int(self.half * share))
 
+
+BATCHES: Final = tuple(Design((size,), half) for size, half in effort.BATCH_TURNS.items())
+"""Calls that show dependence between requests of a batch."""
+
+CHAINS: Final = (Design((4,), effort.CALLS_TURNS), Design((1, 2, 16, 33), effort.CALLS_TURNS))
+"""Chains of calls, of one batch size and of several in turn, as engines keep graphs for each size."""
 
 Draw: TypeAlias = Callable[[Design], Ints]
 """Makes the calls of a design; returns what they emit, int [2 half, C, L+1], padded with -1."""
@@ -107,11 +109,11 @@ def independent(
             silent.append(f"{design}: {error}")
             continue
         draws += design.requests
-        p_value, what = min(findings(outcomes, design, rate))
+        p_value, what = min(findings(outcomes, rate))
         if p_value <= rate:
             scope = (f"independence: p-value {p_value:.1e}",)
             return failed(f"{design}: {what}", draws=draws, alpha=alpha, how=How.SAMPLED, scope=scope)
-        couplings = smallest_couplings(outcomes, design, rate)
+        couplings = smallest_couplings(outcomes, rate)
         if min(couplings.values()) <= 1:
             found[design] = couplings
         elif (outcomes[0] == outcomes[0, 0, 0]).all():
@@ -121,8 +123,8 @@ def independent(
     if alike or not found:
         return inconclusive("; ".join(alike + silent), alpha=alpha, draws=draws, how=How.SAMPLED)
     scope = (_detectable(found),)
-    sizes, design = ", ".join(design.size for design in found), next(iter(found))
-    detail = f"no shared randomness found, {sizes} {design.column}s a {design.row}"
+    sizes = ", ".join(design.size for design in found)
+    detail = f"no shared randomness found, {sizes} requests a call"
     return passed("; ".join([detail, *silent]), draws=draws, alpha=alpha, how=How.SAMPLED, scope=scope)
 
 
@@ -164,37 +166,37 @@ def ordered(tokens: Ints) -> Ints:
     return np.stack([by_text, last * (width + 1) + lengths, by_test])
 
 
-def findings(outcomes: Ints, design: Design, alpha: float) -> Iterator[Finding]:
+def findings(outcomes: Ints, alpha: float) -> Iterator[Finding]:
     """Yield the smallest p-value of each family of tests, times their number and that of the families.
 
     ``outcomes`` int [3, 2 half, C] as `ordered` returns them.
     """
     for order in outcomes:
         first, second = np.split(order, 2)
-        yield from ((FAMILIES * p, what) for p, what in _by_signs(fair_signs(first, second), design))
+        yield from ((FAMILIES * p, what) for p, what in _by_signs(fair_signs(first, second)))
         log_e, too_even = log_evenness(first, second)
-        what = f"counts of results over a {design.row} are too {'even' if too_even else 'uneven'}"
+        what = f"counts of results over a call are too {'even' if too_even else 'uneven'}"
         yield FAMILIES * math.exp(-max(log_e, 0.0)), what
-    equal = _by_coincidences(outcomes[0], design, alpha / FAMILIES)
+    equal = _by_coincidences(outcomes[0], alpha / FAMILIES)
     yield from ((FAMILIES * p_value, what) for p_value, what in equal)
 
 
-def _by_signs(signs: NDArray[np.int8], design: Design) -> Iterator[Finding]:
+def _by_signs(signs: NDArray[np.int8]) -> Iterator[Finding]:
     """Yield the findings of distances: in a row, from later columns on, between rows, for single columns."""
     rows, columns = signs.shape
     starts = [0, *(2**k for k in range(2, columns.bit_length()) if 2**k < columns)]
     lags = [tuple(found[0, 1:columns] for found in lagged_products(signs, start)) for start in starts]
     p_value, (start, distance), sign = _smallest(*(np.stack(both) for both in zip(*lags, strict=True)))
     where = f", the later one from number {starts[start]} on" if start else ""
-    yield p_value, f"{design.column}s {distance + 1} apart {sign}{where}"
+    yield p_value, f"requests {distance + 1} apart {sign}{where}"
     if rows > 1:
         sums, edges = (found[1:] for found in lagged_products(signs))
         p_value, (later, shift), sign = _smallest(sums, edges)
         apart = shift if shift < columns else shift - sums.shape[1]
-        yield p_value, f"{design.row}s {later + 1} apart {sign}, at {design.column}s {apart} apart"
+        yield p_value, f"calls {later + 1} apart {sign}, at requests {apart} apart"
         sums, edges = (found[:, 1:, 0] for found in lagged_products(signs.T[..., None]))
         p_value, (column, later), sign = _smallest(sums, edges)
-        yield p_value, f"{design.row}s {later + 1} apart {sign} at {design.column} {column}"
+        yield p_value, f"calls {later + 1} apart {sign} at request {column}"
 
 
 def _smallest(sums: Ints, edges: Ints) -> tuple[float, tuple[int, ...], str]:
@@ -209,7 +211,7 @@ def _smallest(sums: Ints, edges: Ints) -> tuple[float, tuple[int, ...], str]:
     )
 
 
-def _by_coincidences(outcomes: Ints, design: Design, alpha: float) -> Iterator[Finding]:
+def _by_coincidences(outcomes: Ints, alpha: float) -> Iterator[Finding]:
     """Yield the findings of two columns, and of rows that are half of them apart or more.
 
     Pairs of rows so far apart are disjoint. The bound of a coincidence has the rate of one test.
@@ -220,14 +222,14 @@ def _by_coincidences(outcomes: Ints, design: Design, alpha: float) -> Iterator[F
     equal = coincidences(outcomes)
     one, other = np.unravel_index(int(equal.argmax()), equal.shape)
     p_value = coincidence_p_value(int(equal[one, other]), rows, bound)
-    yield tests * p_value, f"{design.column}s {one} and {other} are equal too often"
+    yield tests * p_value, f"requests {one} and {other} are equal too often"
     for later in range(rows // 2, rows):
         same = outcomes[later:] == outcomes[:-later]
         p_value = coincidence_p_value(int(same.sum()), same.size, bound)
-        yield tests * p_value, f"{design.row}s {later} apart are equal too often"
+        yield tests * p_value, f"calls {later} apart are equal too often"
 
 
-def smallest_couplings(outcomes: Ints, design: Design, alpha: float) -> dict[str, float]:
+def smallest_couplings(outcomes: Ints, alpha: float) -> dict[str, float]:
     """Return the smallest couplings that `findings` finds with a probability of 0.999, infinite for none.
 
     A coupling is the probability with which two requests share all their random numbers: those at one
@@ -242,8 +244,4 @@ def smallest_couplings(outcomes: Ints, design: Design, alpha: float) -> dict[str
         rows // 2 * (columns // 2), outcomes[0], alpha=rate / (columns * columns.bit_length())
     )
     of_rows = coupling_found_by_signs(rows // 4 * columns, outcomes[0], alpha=rate / (rows * columns))
-    return {
-        f"{design.column}s apart": min(in_row, of_two),
-        f"{design.row}s apart": of_rows,
-        f"two {design.column}s": of_two,
-    }
+    return {"requests apart": min(in_row, of_two), "calls apart": of_rows, "two requests": of_two}

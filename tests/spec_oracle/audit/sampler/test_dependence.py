@@ -9,14 +9,19 @@ from scipy import stats
 import verifiers
 from lab.specimens.foreign.uniforms import token_by_uniforms
 from lab.specimens.registry import specimens
-from lab.specimens.toy_engine import engine_subject
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.facts import NOTHING_DECLARED
 from spec_oracle.audit.results import Status
-from spec_oracle.audit.sampler.batch import BATCHES
-from spec_oracle.audit.sampler.calls import CHAINS
-from spec_oracle.audit.sampler.dependence import Design, equal_calls, equal_requests, findings, ordered
+from spec_oracle.audit.sampler.dependence import (
+    BATCHES,
+    CHAINS,
+    Design,
+    equal_calls,
+    equal_requests,
+    findings,
+    ordered,
+)
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode, as_sampler
 from verifiers import numpy_decisions
@@ -37,8 +42,8 @@ STATELESS = [
 
 
 def subject_of(specimen):
-    if specimen.system is not None:
-        return engine_subject(specimen.name, specimen.system, NOTHING_DECLARED, 0)
+    if specimen.engine is not None:
+        return of_engines(specimen.name, specimen.engine())
     return SamplerSubject(
         specimen.name, SamplerCode(specimen.function, specimen.array), num_paths=specimen.num_paths
     )
@@ -74,7 +79,7 @@ def sharing(distance, uniforms=(0, 1, 2), start=0):
 def is_found(subject, design, seed=0):
     """Whether one design shows dependence, at its part of the rate of `batch` in a run of 1e-6."""
     rate = 1e-7 / 3 / len(BATCHES)
-    return min(findings(ordered(equal_calls(subject, seed)(design)), design, rate))[0] <= rate
+    return min(findings(ordered(equal_calls(subject, seed)(design)), rate))[0] <= rate
 
 
 @pytest.mark.parametrize("distance", [1, 2, 7, 32, 64, 515, 1000, 1023, 1024, 1028, 1029])
@@ -109,7 +114,7 @@ def alarms(runs, level):
     for _ in range(runs):
         outcomes = rng.choice(4, p=law, size=(2 * design.half, 6))
         orders = np.stack([outcomes, (outcomes + 2) % 4, outcomes // 2])
-        count += min(findings(orders, design, level))[0] <= level
+        count += min(findings(orders, level))[0] <= level
     return count
 
 
