@@ -10,7 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.adapters.samplers import is_proven
+from spec_oracle.adapters import registry
 from spec_oracle.audit import AuditOptions
 from spec_oracle.audit.isolation import audit_apart
 from spec_oracle.audit.subjects import engine_availability
@@ -29,7 +29,9 @@ def plan(names: Sequence[str], **options: Any) -> Plan:
     Slow ones come first, neighbours in the list apart: releases of one engine wait for the same things.
     """
     fixed = {name: [value] for name, value in {"among": len(names), **options}.items()}
-    slow, quick = ([name for name in names if is_proven(name) is proven] for proven in (False, True))
+    slow, quick = (
+        [name for name in names if registry.known(name).is_quick is quick] for quick in (False, True)
+    )
     from_both_ends = chain.from_iterable(zip(slow, reversed(slow), strict=True))
     return Plan(
         "lab.studies.engines:cell", {"subject": [*islice(from_both_ends, len(slow)), *quick], **fixed}

@@ -44,8 +44,8 @@ class Known:
     tokens are verified by the token rule. ``declared_lossy`` is the reason why it does not promise the
     target's distribution, empty when it does. ``expected`` names checks that it is known to fail, each with
     the reason or the page that describes it. ``function`` is the public code that is called.
-    ``is_traceable``: whether its random numbers can be traced; ``is_sampled_only``: whether there is no other
-    evidence than samples; ``is_float64``: whether it computes in float64 when it is given such rows.
+    ``array`` is the library of the arrays that a sampler takes; ``is_traceable``: whether its random numbers
+    can be traced; ``is_float64``: whether it computes in float64 when it is given such rows.
     """
 
     name: str
@@ -55,20 +55,25 @@ class Known:
     requires: tuple[str, ...] = ()
     install: str = ""
     wheel: Wheel | None = None
-    rule: str | None = None
+    rule: str = ""
     block_from: int = 1
     declared_lossy: str = ""
     notes: str = ""
     expected: Mapping[str, str] = field(default_factory=dict)
     function: str = ""
+    array: str = "torch"
     is_traceable: bool = True
-    is_sampled_only: bool = False
     is_float64: bool = False
     broken: str = ""
 
-    def rule_at(self, draft_length: int) -> str | None:
+    def rule_at(self, draft_length: int) -> str:
         """Return the name of the rule that is declared for drafts of ``draft_length`` tokens."""
         return "token" if self.rule == "block" and draft_length < self.block_from else self.rule
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether it is a sampler that can be traced: others are sampled, and take longer."""
+        return self.is_traceable and bool(self.rule)
 
     @property
     def about(self) -> str:
@@ -89,7 +94,7 @@ class Known:
 
     @property
     def version(self) -> str | None:
-        """The version that `load` would load, None when it cannot: that of the wheel, or the installed one."""
+        """The version that `load` would load, of the wheel or installed; None when it cannot."""
         if self.why_unavailable:
             return None
         if self.wheel is not None:

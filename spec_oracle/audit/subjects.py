@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import verifiers
-from spec_oracle.adapters import samplers as engines
-from spec_oracle.adapters.engines.registry import WHOLE_ENGINES
+from spec_oracle.adapters import registry
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts
 from spec_oracle.audit.sampler.subject import Generator, Noise, SamplerSubject
@@ -32,41 +31,31 @@ DEFAULT_PATHS = 2
 
 def subject_names() -> tuple[str, ...]:
     """Return what an audit without arguments covers: all verifiers, and samplers installed as packages."""
-    installed = [name for name in engines.engine_names() if not engines.engine_subject(name).origin.is_wheel]
-    return (
-        *verifiers.names(),
-        *(name for name in installed if not _why_unavailable(name)),
-    )
+    installed = [
+        name
+        for name in registry.names()
+        if (some := registry.known(name)).rule and not some.wheel and not some.why_unavailable
+    ]
+    return (*verifiers.names(), *installed)
 
 
 def engine_availability() -> tuple[list[str], list[str]]:
     """Return the engines that can be audited here, and a line for each that cannot: name and reason."""
-    reasons = {name: _why_unavailable(name) for name in engine_names()}
+    reasons = {name: registry.known(name).why_unavailable for name in registry.names()}
     available = [name for name, reason in reasons.items() if not reason]
     return available, [f"{name}: {reason}" for name, reason in reasons.items() if reason]
 
 
-def engine_names() -> tuple[str, ...]:
-    """Return the names of all engines, samplers first, then whole ones."""
-    return (*engines.engine_names(), *WHOLE_ENGINES)
-
-
 def is_third_party(name: str) -> bool:
     """Whether a name is that of an engine or sampler of other people."""
-    return name in engine_names()
+    return name in registry.names()
 
 
 def quickness(name: str) -> int:
     """Return what sorts slow subjects first, so that no process is left with one of them at the end."""
-    return 2 if name in verifiers.names() else int(engines.is_proven(name))
-
-
-def _why_unavailable(name: str) -> str:
-    return WHOLE_ENGINES[name].why_unavailable if name in WHOLE_ENGINES else engines.why_unavailable(name)
-
-
-def _version(name: str) -> str | None:
-    return WHOLE_ENGINES[name].version if name in WHOLE_ENGINES else engines.installed_version(name)
+    if name in verifiers.names():
+        return 2
+    return int(name in registry.names() and registry.known(name).is_quick)
 
 
 _PATHS = {
@@ -93,24 +82,21 @@ def listed() -> Iterator[Listed]:
         paths = "1 path" if traits_of(rule).single_path else _PATHS[drafting_of(rule)]
         yield Listed("rules", name, paths, str(sys.modules[type(rule).__module__].__doc__).partition("\n")[0])
     missing = []
-    for name in engine_names():
-        whole = name in WHOLE_ENGINES
-        verifies = "texts" if whole else engines.engine_subject(name).rule
-        if reason := _why_unavailable(name):
+    for name in registry.names():
+        known = registry.known(name)
+        verifies = known.rule or "completions"
+        if reason := known.why_unavailable:
             missing.append(Listed("not here", name, verifies, reason.partition(":")[0]))
         else:
-            known = WHOLE_ENGINES[name] if whole else engines.engine_subject(name)
-            about = getattr(known, "declared_lossy", "") or known.notes
-            yield Listed("engines", name, verifies, f"{_version(name)}: {about}")
+            yield Listed("engines", name, verifies, f"{known.version}: {known.about}")
     yield from missing
 
 
 def require_name(name: str) -> None:
     """Raise `InvalidInputError` for a name that cannot lead anywhere, without running code under test."""
     if ":" not in name:
-        if name in verifiers.names() or name in engine_names():
+        if name in (names := (*verifiers.names(), *registry.names())):
             return
-        names = (*verifiers.names(), *engine_names())
         raise InvalidInputError(f"subject: {unknown(name, names)} (--list, or package.module:object)")
     top = name.partition(":")[0].partition(".")[0]
     _look_in_working_directory()
@@ -123,8 +109,8 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
     """Return the subject called ``name``: a built-in verifier, an engine, or ``package.module:object``.
 
     The object may be a verifier (an object with ``verify``), an engine (one with ``next_token_probs`` and
-    ``generate``), a class or a function without arguments that makes one of these, or a function of the sampler
-    contract, which is given one path unless ``num_paths`` asks for more. Modules are looked for in the
+    ``generate``), a class or a function without arguments that makes one of these, or a function of the
+    sampler contract, which is given one path unless ``num_paths`` asks for more. Modules are looked for in the
     working directory too. Raises `InvalidInputError` for a name that leads nowhere,
     `EngineError` for an engine that is not available here, `SubjectRaisedError` where loading it raises.
     """
@@ -133,45 +119,32 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
         return of_object(name, _imported(name), array=array, num_paths=num_paths)
     if name in verifiers.names():
         return of_verifier(name, verifiers.get(name), array=array, num_paths=num_paths)
-    if name in engines.engine_names():
-        return of_engine(name)
-    return of_whole_engine(name)
+    return of_third_party(registry.known(name))
 
 
-def of_engine(name: str) -> Subject:
-    """Return the subject for a third-party engine; raises `EngineError` when it is not available here."""
+def of_third_party(known: registry.Known) -> Subject:
+    """Return the subject of a third party; raises `EngineError` when it is not available here."""
     with raising():
-        engine = engines.load_engine(name)
-    known = engine.subject
+        loaded = known.load()
     facts = Facts(
-        rule_at=known.rule_at,
+        rule_at=known.rule_at if known.rule else None,
         declared_lossy=known.declared_lossy,
-        tolerance=ROUNDING if known.origin.precision == "float64" else FLOAT32_ROUNDING,
-        known=known.known,
-        version=engines.installed_version(name),
-        notes=tuple(note for note in (known.declared_lossy, known.notes) if note),
+        tolerance=ROUNDING if known.is_float64 else FLOAT32_ROUNDING,
+        known=known.expected,
+        version=known.version,
+        notes=tuple(filter(None, (known.declared_lossy, known.notes))),
     )
-    if engine.keyed is not None:
-        return SamplerSubject.of_keys(name, engine.keyed, facts)
-    if engine.with_uniforms is not None:
-        return SamplerSubject.of_uniforms(name, engine.with_uniforms, facts, array="torch")
-    return SamplerSubject(
-        name,
-        SamplerCode(engine.verify, "torch"),
-        facts,
-        traceable="exact" in known.origin.evidence,
-        randomness=Generator() if engine.raced is None else Noise(engine.raced),
-    )
-
-
-def of_whole_engine(name: str) -> EngineSubject:
-    """Return the subject for a third-party engine as a whole; `EngineError` when it is not available here."""
-    whole = WHOLE_ENGINES[name]
-    if whole.why_unavailable:
-        raise engines.EngineError(f"{name}: {whole.why_unavailable}")
-    with raising():
-        made = whole.load()
-    return of_engines(name, made, Facts(version=whole.version, notes=(whole.notes,)))
+    if isinstance(loaded, Mapping):
+        return of_engines(known.name, loaded, facts)
+    if hasattr(loaded, "with_seeds"):
+        return SamplerSubject.of_keys(known.name, loaded, facts)
+    if hasattr(loaded, "with_uniforms"):
+        return SamplerSubject.of_uniforms(known.name, loaded.with_uniforms, facts, array=known.array)
+    found = replace(of_object(known.name, loaded, array=known.array), facts=facts)
+    if isinstance(found, SamplerSubject) and isinstance(found.randomness, Generator):
+        noise = Noise(loaded) if hasattr(loaded, "with_noise") else found.randomness
+        return replace(found, traceable=known.is_traceable, randomness=noise)
+    return found
 
 
 def of_verifier(name: str, verifier: Any, *, array: str = "numpy", num_paths: int | None = None) -> Subject:

@@ -23,6 +23,7 @@ def environment() -> Environment:
     made = Environment(
         loader=PackageLoader("spec_oracle.report"),
         autoescape=True,
+        keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,

@@ -5,33 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-from spec_oracle.audit.evidence import findings, sampled
-from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.subjects.system import SystemSubject
 
 import verifiers
 from lab.specimens.registry import specimens
-from lab.specimens.toy_system import toy_system
-from spec_oracle.audit import bench as benches
+from lab.specimens.toy_engine import ToyEngine
+from spec_oracle.audit import context, effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.panel import panel
+from spec_oracle.audit.sampler import bad_input, batch, calls, inputs_kept, length, pace, scale, streams
 from spec_oracle.audit.sampler.dependence import Design
-from spec_oracle.audit.table import (
-    CHECKS,
-    bad_input,
-    batch,
-    calls,
-    draft_law,
-    inputs_kept,
-    large_vocabulary,
-    length,
-    low_precision,
-    scale,
-    shapes,
-    streams,
-)
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.subjects import of_engines
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.statistics import EProcess, goodness_of_fit_by_e_process, goodness_of_fit_by_g
 from spec_oracle.toy import Instance
@@ -129,31 +116,36 @@ def token_rule(tokens, draft, target, generator):
     return np.where(position == tau[:, None], extra[:, None], emitted), tau
 
 
-TOKEN = SamplerSubject("token", SamplerCode(token_rule), Facts(rule_at=lambda _: "token"), follow=False)
+TOKEN = SamplerSubject("token", SamplerCode(token_rule), Facts(rule_at=lambda _: "token"), traceable=False)
 
 
 @pytest.fixture
 def small_checks(monkeypatch):
     """Checks with few draws: rates must hold at any number, and ten thousand audits take long enough."""
-    sizes = {
-        sampled: {"BATCH": 250, "FOLLOW_UPS": 8, "TARGET_TV": 0.2},
-        findings: {"TARGET_TV": 0.2},
-        length: {"BATCH": 250, "ROUNDS": 2, "INSTANCES": ("flat",)},
-        calls: {"CHAINS": (Design((2,), 19), Design((1, 2), 23))},
-        streams: {"ROUNDS": 2, "SEEDS_A_ROUND": 10},
-        batch: {"BATCHES": (Design((2,), 23), Design((12,), 17)), "REPEATS": 120},
-        scale: {"SWEPT_VOCABULARY": 65},
-        large_vocabulary: {"ROUNDS": 2, "VOCABULARY": 129},
-        low_precision: {"ROUNDS": 1, "REQUESTS": 200},
-        draft_law: {"REQUESTS": 500},
-        shapes: {"MOST_REQUESTS": 12_000},
+    efforts = {
+        "SAMPLER_BATCH": 250,
+        "SAMPLER_FOLLOW_UPS": 8,
+        "SAMPLER_TV": 0.2,
+        "SHAPES_MOST_REQUESTS": 12_000,
+        "LENGTH_REQUESTS": 250,
+        "LENGTH_ROUNDS": 2,
+        "STREAMS_ROUNDS": 2,
+        "STREAMS_SEEDS": 10,
+        "BATCH_REPEATS": 120,
+        "SCALE_ROUNDS": 2,
+        "SCALE_TYPE_ROUNDS": 1,
+        "SCALE_TYPE_REQUESTS": 200,
+        "ENGINE_STEPS_MANY": 500,
     }
-    for module, constants in sizes.items():
-        for name, value in constants.items():
-            monkeypatch.setattr(module, name, value)
-    for module in (benches, length, calls, streams, batch, scale, bad_input, inputs_kept):
+    for name, value in efforts.items():
+        monkeypatch.setattr(effort, name, value)
+    monkeypatch.setattr(length, "INSTANCES", ("flat",))
+    monkeypatch.setattr(calls, "CHAINS", (Design((2,), 19), Design((1, 2), 23)))
+    monkeypatch.setattr(batch, "BATCHES", (Design((2,), 23), Design((12,), 17)))
+    monkeypatch.setattr(scale, "SWEPT_VOCABULARY", 65)
+    monkeypatch.setattr(scale, "VOCABULARY", 129)
+    for module in (context, pace, length, calls, streams, batch, scale, bad_input, inputs_kept):
         monkeypatch.setattr(module, "panel", lambda *_: PANEL)
-    monkeypatch.setattr(SystemSubject, "toys", lambda *_: {"flat": INSTANCE.floats})
 
 
 WITHOUT_LAW = ("plain-law", "bad-input", "inputs-kept")
@@ -161,14 +153,13 @@ WITHOUT_LAW = ("plain-law", "bad-input", "inputs-kept")
 
 def null_audit(seed, alpha, subject=TOKEN):
     """Every check that has an error rate, each at its share of alpha; return those that failed."""
-    bench = Context(alpha=alpha, seed=seed, budget=1e6)
-    results = []
-    for check in (check for name, check in CHECKS.items() if name not in WITHOUT_LAW):
-        bench.findings = None  # as if the law of one call were not known
-        drafts_itself = check.name == "draft-law"
-        results.append(
-            check.outcome(SystemSubject("system", toy_system) if drafts_itself else subject, bench)
-        )
+    found = Context(alpha=alpha, seed=seed, budget=1e6)
+    engine = of_engines("engine", {"": ToyEngine(INSTANCE)})
+    results = [
+        check.outcome(engine if check.name == "draft-law" else subject, found)
+        for name, check in CHECKS.items()
+        if name not in WITHOUT_LAW
+    ]
     assert {result.status for result in results} <= {"passed", "failed"}
     return [result.name for result in results if result.status == "failed"]
 
@@ -205,7 +196,8 @@ def test_the_same_audit_raises_alarms_on_faulty_code(name, checks):
 
 
 def test_a_planted_defect_turns_the_same_check_red():
-    """Polarity: what stands on a correct system fails on one whose drafts are accepted by their own noise."""
-    planted = specimens()["draft-noise-accepts"].system
-    for factory, status in ((planted, "failed"), (toy_system, "passed")):
-        assert CHECKS["joint"].outcome(SystemSubject("system", factory), Context(seed=3)).status == status
+    """Polarity: what stands on a correct engine fails on one whose drafts are accepted by their own noise."""
+    planted = specimens()["draft-noise-accepts"].engine()
+    right = specimens()["system"].engine()
+    for engines, status in ((planted, "failed"), (right, "passed")):
+        assert CHECKS["joint"].outcome(of_engines("engine", engines), Context(seed=3)).status == status

@@ -15,9 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from spec_oracle.adapters.errors import EngineError
-from spec_oracle.adapters.samplers.subjects import SUBJECTS
 from spec_oracle.adapters.samplers.wheels import WHEELS, Wheel, cache_folder
-from spec_oracle.adapters.samplers.wheels import wheel as find_wheel
+from spec_oracle.adapters.subjects import SAMPLERS
 
 # The wheels are pinned by hash, so every machine asks for the same ones, whatever its own platform.
 _PLATFORMS = ("manylinux_2_34", "manylinux_2_28", "manylinux_2_24", "manylinux1")
@@ -79,9 +78,9 @@ def selected(names: Sequence[str]) -> list[Wheel]:
     A name is an engine's, a package's or a pinned requirement. Raises `EngineError` for any other.
     """
     meaning = {wheel: {wheel.package, wheel.requirement} for wheel in WHEELS}
-    for subject in SUBJECTS:
-        if subject.origin.is_wheel:
-            meaning[find_wheel(subject.origin.package, subject.origin.version)].add(subject.name)
+    for subject in SAMPLERS:
+        if subject.wheel is not None:
+            meaning[subject.wheel].add(subject.name)
     known = set().union(*meaning.values())
     for name in names:
         if name not in known:

@@ -50,9 +50,7 @@ def load_blockwise(*, reads_draft: bool) -> Verify:
     a step counter: without a generator the calls are the steps of one server, with one each call is the first
     step of a server with a fresh seed.
     """
-    module = load_alone(
-        f"{_OPS}.dspark.blockwise_rejection", wheel("sglang").fetched_folder(), _GIVEN
-    )
+    module = load_alone(f"{_OPS}.dspark.blockwise_rejection", wheel("sglang").fetched_folder(), _GIVEN)
     server = module.make_rejection_noise(0, "cpu")
 
     def verify(tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None) -> Emission:

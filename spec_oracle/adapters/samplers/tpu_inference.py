@@ -2,6 +2,7 @@
 
 import torch
 
+from spec_oracle.adapters.errors import EngineError
 from spec_oracle.adapters.samplers.contract import (
     Emission,
     Generator,
@@ -12,7 +13,6 @@ from spec_oracle.adapters.samplers.contract import (
     drawing_from,
     fresh_seed,
 )
-from spec_oracle.adapters.errors import EngineError
 from spec_oracle.adapters.samplers.stand_ins import load_alone
 from spec_oracle.adapters.samplers.wheels import wheel
 

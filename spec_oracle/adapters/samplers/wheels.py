@@ -111,7 +111,7 @@ WHEELS = (
 
 
 def wheel(package: str, version: str = "") -> Wheel:
-    """Return a pinned wheel, the newest without ``version``; raises `EngineError` for one that is not pinned."""
+    """Return a pinned wheel, of the newest version if none is given; raises `EngineError` for others."""
     found = [some for some in WHEELS if some.package == package and version in {"", some.version}]
     if not found:
         raise EngineError(f"{package}=={version} is not among the pinned wheels")

@@ -12,8 +12,7 @@ from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, Ids, as_list, copy_of
 from spec_oracle.exact.interception import (
     Branch,
-    CannotFollowError,
-    TooManyBranchesError,
+    NotTracedError,
     UnrepeatableError,
     enumerate_calls,
 )
@@ -104,7 +103,7 @@ def traced(
         raise NoEvidenceError(
             f"could not trace the random numbers: with traced ones it {error}; sampled instead"
         ) from None
-    except (CannotFollowError, TooManyBranchesError, UnrepeatableError) as error:
+    except NotTracedError as error:
         raise NoEvidenceError(f"could not trace the random numbers: {error}; sampled instead") from None
 
 

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from spec_oracle.adapters.samplers import KeyedEngine, RacedEngine
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
@@ -50,6 +49,7 @@ from spec_oracle.contracts import (
     SamplerCode,
     SubjectRaisedError,
 )
+from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler
 from spec_oracle.statistics import DEFAULT_MISS, split
 from spec_oracle.toy import Instance
 from verifiers import Drafts
@@ -79,7 +79,7 @@ def by_same_uniforms(code: SamplerCode, facts: Facts, context: Context, rate: fl
     return replace(found, detail=detail, findings=replace(found.findings, pair=pair))
 
 
-def by_same_noise(engine: RacedEngine, context: Context, rate: float) -> CheckResult:
+def by_same_noise(engine: RacedSampler, context: Context, rate: float) -> CheckResult:
     """Compare an engine with the token rule; raises `NoEvidenceError` where that decides nothing."""
     found = compared(pair_by_noise(engine), context, rate)
     if found.status is Status.INCONCLUSIVE:
@@ -97,7 +97,7 @@ def pair_by_uniforms(code: SamplerCode, rule: str) -> Pair:
     return pair
 
 
-def pair_by_noise(engine: RacedEngine) -> Pair:
+def pair_by_noise(engine: RacedSampler) -> Pair:
     """Return the pair of an engine and the token rule, by the same accept uniforms and exponential noise."""
     code = SamplerCode(engine.with_noise, "torch")
 
@@ -110,7 +110,7 @@ def pair_by_noise(engine: RacedEngine) -> Pair:
     return pair
 
 
-def pair_by_keys(engine: KeyedEngine) -> Pair:
+def pair_by_keys(engine: KeyedSampler) -> Pair:
     """Return the pair of an engine and its rule, decided by the same hashes."""
     by_engine, by_rule = called_by_keys(engine), by_keys(engine)
 
@@ -122,7 +122,7 @@ def pair_by_keys(engine: KeyedEngine) -> Pair:
     return pair
 
 
-def called_by_keys(engine: KeyedEngine) -> Keyed:
+def called_by_keys(engine: KeyedSampler) -> Keyed:
     """Return the engine's own verification by seeds and positions."""
     code = SamplerCode(engine.with_seeds, "torch")
     return lambda drafts, seeds, positions: code(drafts, (seeds, positions))

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from spec_oracle.adapters.samplers import KeyedEngine, RacedEngine
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
 from spec_oracle.contracts import SamplerCode, SamplerFunction, drawing_uniforms
+from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler
 from verifiers import Drafting
 
 
@@ -25,14 +25,14 @@ class Uniforms:
 class Noise:
     """Its engine also takes accept uniforms and exponential noise as arguments."""
 
-    engine: RacedEngine
+    engine: RacedSampler
 
 
 @dataclass(frozen=True)
 class Keys:
     """Its engine's noise is a hash of (request seed, absolute position), and it takes both as arguments."""
 
-    engine: KeyedEngine
+    engine: KeyedSampler
 
 
 Randomness: TypeAlias = Generator | Uniforms | Noise | Keys
@@ -63,6 +63,6 @@ class SamplerSubject:
         return cls(name, code, facts, randomness=Uniforms(SamplerCode(function, array)))
 
     @classmethod
-    def of_keys(cls, name: str, engine: KeyedEngine, facts: Facts = NOTHING_DECLARED) -> "SamplerSubject":
+    def of_keys(cls, name: str, engine: KeyedSampler, facts: Facts = NOTHING_DECLARED) -> "SamplerSubject":
         """Return the subject for an engine on torch tensors with keyed noise; called with fresh seeds."""
         return cls(name, SamplerCode(engine.__call__, "torch"), facts, randomness=Keys(engine))

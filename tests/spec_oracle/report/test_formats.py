@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -14,7 +15,7 @@ from lab.claims import report as claims
 from lab.kill_matrix import report as specimens
 from lab.kill_matrix.matrix import kill_matrix
 from lab.specimens.registry import specimens as registered
-from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
+from spec_oracle.audit import AuditOptions, CheckResult, Evidence, How, Status, SubjectVerdict, audit
 from spec_oracle.audit.reports import SCHEMA_VERSION
 from spec_oracle.cli import main
 from spec_oracle.efficiency.language_models import PairEfficiency, prompt_efficiencies
@@ -23,7 +24,9 @@ from spec_oracle.gate.difference import difference
 from spec_oracle.gate.tokens import Effect
 from spec_oracle.report import AUDIT_FORMATS, language_models
 from spec_oracle.report import difference as difference_report
+from spec_oracle.report.audit_text import audit_to_text
 from spec_oracle.toy import Instance
+from tests.spec_oracle.report.conftest import AWKWARD
 
 HERE = Path(__file__).parent
 SCHEMAS = {
@@ -52,6 +55,7 @@ def test_the_words_of_the_schemas_are_those_of_the_code():
     check = subject["checks"]["items"]["properties"]
     assert audit_schema["schema_version"]["const"] == SCHEMA_VERSION
     for words, kind in (
+        (check["how"], How),
         (subject["verdict"], SubjectVerdict),
         (subject["evidence"], Evidence),
         (check["status"], Status),
@@ -176,9 +180,62 @@ def test_the_page_draws_the_laws_and_the_counterexample(report):
     mark = "line[@stroke='currentColor']"
     assert not token.findall(f".//{mark}")
     assert ruled.findall(f".//{mark}")
-    (tree,) = (svg for svg in lossy.iter("svg") if svg.get("aria-label").startswith("tree of texts"))
+    (tree,) = (svg for svg in lossy.iter("svg") if svg.get("aria-label").startswith("tree of emitted tokens"))
     masses = [text.text for text in tree.iter("text")]
     found = report.subjects[2].counterexample
     assert masses[1] == "1"
     assert f"{found.gap.expected} → {found.gap.actual}" in masses
-    assert [bar.get("style") for bar in body.iter("i")][:2] == ["width: 98.8%", "width: 100.0%"]
+    assert [bar.get("style") for bar in body.iter("i")][:2] == ["width: 1.2%", "width: 0.0%"]
+    headings = [heading.text for heading in lossy.iter("h3")]
+    assert headings[:2] == ["Counterexample", "What to do next"]
+
+
+def test_the_text_has_a_line_a_check_and_says_each_thing_once(report):
+    text = AUDIT_FORMATS["text"](report)
+    table, *sections, closing = text.removesuffix("\n").split("\n\n")
+    assert len(table.splitlines()) == 2 + len(report.subjects)
+    titles = [section.partition("\n")[0] for section in sections]
+    assert titles == [
+        "lossy: lossy",
+        f"{AWKWARD}: inconclusive",
+        "relaxed: declared-lossy",
+        "nowhere:f: inconclusive",
+    ]
+    lossy, awkward, _, nowhere = sections
+    assert lossy.splitlines()[1].startswith("  smallest counterexample: ")
+    assert re.search(r"\n  ✗ joint +failed +total variation", lossy)
+    assert re.search(r"\n  – left out: .*\(not asked for\)", lossy)
+    assert "plain-law" not in text
+    assert re.search(r"\n  ! bad-input +failed +NaN .* \(expected: issue 7, 100 % sure\)", awkward)
+    assert re.search(r"\n  ! inputs-kept .*passes now; it is on record \(issue 8\): remove it", awkward)
+    assert re.search(r"\n  \? calls +not tried +takes 10 requests", awkward)
+    assert nowhere.splitlines()[1:] == ["  could not be audited: has no 'f'"]
+    assert re.fullmatch(
+        r"2 lossless, 1 lossy, 2 inconclusive, 1 declared-lossy, \d checks? failed \(joint\), "
+        r"1 check inconclusive \(scale\), 1 check not run \(calls\), 1 check no longer failing \(inputs-kept\), "
+        r"1 not audited: exit code 1; \d+(\.\d)? s, seed 0",
+        closing,
+    )
+
+
+def test_what_joint_made_superfluous_is_one_line_and_statistics_are_behind_v(report):
+    joint = CheckResult("joint", Status.FAILED, "total variation 0.1 on 'peaked'", how=How.PROVEN)
+    others = [CheckResult(name, Status.SKIPPED, "joint failed") for name in ("shapes", "length", "scale")]
+    kept = CheckResult(
+        "inputs-kept", Status.PASSED, "nothing was written; 4 calls", 1e-7, 4, how=How.SAMPLED, scope=("V 3",)
+    )
+    one = replace(report, subjects=(replace(report.subjects[2], checks=(joint, *others, kept)),))
+    text, verbose = (audit_to_text(one, verbose=verbose) for verbose in (False, True))
+    assert "\n  – not run, since joint failed: shapes, length, scale\n" in text
+    assert re.search(r"✓ inputs-kept  sampled      nothing was written\n", text)
+    assert re.search(r"nothing was written; 4 calls\n +V 3\n +false-alarm rate 1e-07, 4 samples", verbose)
+    assert "chance of any false alarm" in verbose
+    assert "chance of any false alarm" not in text
+
+
+def test_a_page_folds_remarks_and_shows_counterexamples(report):
+    page = AUDIT_FORMATS["markdown"](report)
+    assert "<details><summary>token: lossless</summary>" in page
+    assert "## lossy: lossy\n\n```\n  smallest counterexample" in page
+    assert max(len(line) for line in page.splitlines() if line.startswith("| ")) < 200
+    assert "NaN &amp; infinity &lt;at&gt;" in page

@@ -7,7 +7,7 @@ from rich.console import Console
 
 import verifiers
 from spec_oracle.audit.subjects import listed
-from spec_oracle.report import AUDIT_FORMATS, terminal
+from spec_oracle.report import AUDIT_FORMATS, progress, terminal
 from spec_oracle.report.audit_text import list_to_text
 
 
@@ -57,9 +57,9 @@ def test_a_bar_appears_only_where_the_work_takes_long(monkeypatch, is_long):
             self.start = start if is_long else lambda: None
             self.cancel = self.join = lambda: None
 
-    monkeypatch.setattr(terminal, "Timer", Patience)
+    monkeypatch.setattr(progress, "Timer", Patience)
     console = on(80)
-    with terminal.told(console) as tell:
+    with progress.showing_progress(console) as tell:
         tell("first [bold]: lossless", 1, 2)
         tell("second: lossy", 2, 2)
     shown = console.file.getvalue()
@@ -69,9 +69,9 @@ def test_a_bar_appears_only_where_the_work_takes_long(monkeypatch, is_long):
 
 def test_without_a_terminal_lines_are_told_once_and_then_now_and_then(monkeypatch):
     now = 0.0
-    monkeypatch.setattr(terminal.time, "monotonic", lambda: now)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
     console = Console(file=io.StringIO(), get_time=lambda: now)
-    with terminal.told(console) as tell:
+    with progress.showing_progress(console) as tell:
         for done in range(0, 9, 2):
             now = float(done)
             tell("joint", done, 100)

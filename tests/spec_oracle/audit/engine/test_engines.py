@@ -1,13 +1,13 @@
 """Whole engines, hand-written: right ones pass, planted defects are told apart, mistakes get clear rows."""
 
 import pytest
-from spec_oracle.audit.engine.subject import EngineSubject
-from tests.spec_oracle.adapters.engines import engines
 
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
+from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.subjects import of_object
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
+from tests.spec_oracle.adapters.engines import engines
 
 QUICK = AuditOptions(budget=20.0)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spec_oracle.adapters.samplers import EngineError
+from spec_oracle.adapters.errors import EngineError
 from spec_oracle.adapters.samplers.stand_ins import load_alone
 
 MAIN = """

@@ -13,12 +13,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import verifiers  # noqa: E402  # after the check for torch
-from spec_oracle.adapters.samplers import Engine, engine_names, engine_subject, load_engine  # noqa: E402
+from spec_oracle.adapters.registry import known, names  # noqa: E402
 from spec_oracle.audit.draws import sampled_drafts  # noqa: E402
-from spec_oracle.audit.sampler.keyed import pair_by_keys  # noqa: E402
-from spec_oracle.audit.sampler.raced import pair_by_race  # noqa: E402
-from spec_oracle.audit.sampler.row_by_row import PairedRows  # noqa: E402
-from spec_oracle.audit.sampler.traced import intercepted_law  # noqa: E402
+from spec_oracle.audit.sampler.beside import PairedRows, pair_by_keys, pair_by_noise  # noqa: E402
+from spec_oracle.audit.sampler.traced import traced_law  # noqa: E402
 from spec_oracle.contracts import SamplerCode  # noqa: E402
 from spec_oracle.exact import EmissionLaw, emission_law  # noqa: E402
 from spec_oracle.statistics import goodness_of_fit_by_chi_square  # noqa: E402
@@ -49,14 +47,14 @@ FAULTY = {
         "block@0.23.0",
     )
 }
-HUGGING_FACE = [name for name in engine_names() if not engine_subject(name).origin.is_wheel]
-LOSSY = [name for name in engine_names() if engine_subject(name).declared_lossy]
-INTERPRETED = [name for name in engine_names() if "triton" in engine_subject(name).origin.requires]
-INTERCEPTED = [name for name in engine_names() if "exact" in engine_subject(name).origin.evidence]
-TOLERANCE = {"float64": 1e-12, "float32": 1e-6}
+SAMPLERS = [name for name in names() if known(name).rule]
+HUGGING_FACE = [name for name in SAMPLERS if not known(name).wheel]
+LOSSY = [name for name in SAMPLERS if known(name).declared_lossy]
+INTERPRETED = [name for name in SAMPLERS if "triton" in known(name).requires]
+INTERCEPTED = [name for name in SAMPLERS if known(name).is_traceable]
 CHAINS = ["sglang-chain", "sglang-chain-block"]
-KEYED = [name for name in engine_names() if name.startswith("vllm-v2")]
-RACED = [name for name in engine_names() if name.startswith("vllm-v1")]
+KEYED = [name for name in SAMPLERS if name.startswith("vllm-v2")]
+RACED = [name for name in SAMPLERS if name.startswith("vllm-v1")]
 
 
 def needing(names):
@@ -64,7 +62,7 @@ def needing(names):
     marked = pytest.mark.engines
     return pytest.mark.parametrize(
         "name",
-        [pytest.param(n, marks=marked if engine_subject(n).origin.is_wheel else ()) for n in names],
+        [pytest.param(n, marks=marked if known(n).wheel else ()) for n in names],
     )
 
 
@@ -74,19 +72,19 @@ def drafts(instance: Instance, batch: int, seed: int):
     return torch.from_numpy(drawn.tokens[:, 0]), *(torch.from_numpy(row).float() for row in rows)
 
 
-def declared_law(engine: Engine, instance: Instance) -> EmissionLaw:
-    return emission_law(verifiers.get(engine.subject.rule_at(instance.draft_length)), instance)
+def declared_law(name, instance: Instance) -> EmissionLaw:
+    return emission_law(verifiers.get(known(name).rule_at(instance.draft_length)), instance)
 
 
-def emission_counts(engine: Engine, instance: Instance, draws: int):
+def emission_counts(name, instance: Instance, draws: int):
     """Return how often each emission came up, in the order of the concatenated masses of its law."""
-    vocab, longest = instance.vocab_size, instance.draft_length + 1
+    vocab, longest, engine = instance.vocab_size, instance.draft_length + 1, known(name).load()
     counts = [np.zeros(vocab**length, dtype=np.int64) for length in range(1, longest + 1)]
     torch.manual_seed(0)
     for seed in range(draws // CHUNK):
         given = drafts(instance, CHUNK, seed)
         kept = [tensor.clone() for tensor in given]
-        tokens, accepted = engine.verify(*given, None)
+        tokens, accepted = engine(*given, None)
         assert all(torch.equal(now, then) for now, then in zip(given, kept, strict=True))
         for row, tau in zip(tokens.tolist(), accepted.tolist(), strict=True):
             assert row[tau + 1 :] == [-1] * (longest - tau - 1)
@@ -94,32 +92,28 @@ def emission_counts(engine: Engine, instance: Instance, draws: int):
     return np.concatenate(counts)
 
 
-def enumerated_law(engine: Engine, instance: Instance) -> EmissionLaw:
+def enumerated_law(name, instance: Instance) -> EmissionLaw:
     """Return the engine's exact law, from every draft and every outcome of its unmodified random calls."""
-    return intercepted_law(SamplerCode(engine.verify, "torch"), instance)
+    return traced_law(SamplerCode(known(name).load(), "torch"), instance)
 
 
-def goodness_of_fit(engine: Engine, instance: Instance, draws: int):
-    law = np.concatenate(declared_law(engine, instance).masses)
-    return goodness_of_fit_by_chi_square(
-        emission_counts(engine, instance, draws), law / law.sum(), alpha=ALPHA
-    )
+def goodness_of_fit(name, instance: Instance, draws: int):
+    law = np.concatenate(declared_law(name, instance).masses)
+    return goodness_of_fit_by_chi_square(emission_counts(name, instance, draws), law / law.sum(), alpha=ALPHA)
 
 
-@needing([name for name in engine_names() if name not in FAULTY.union(LOSSY, INTERPRETED)])
+@needing([name for name in SAMPLERS if name not in FAULTY.union(LOSSY, INTERPRETED)])
 @pytest.mark.parametrize("instance", [ONE, SPARSE, LONG, REVERSED], ids=["one", "sparse", "long", "reversed"])
 def test_it_follows_the_law_it_declares(name, instance):
-    engine = load_engine(name)
-    fit = goodness_of_fit(engine, instance, 2000 if name in HUGGING_FACE else 5000)
+    fit = goodness_of_fit(name, instance, 2000 if name in HUGGING_FACE else 5000)
     assert fit.passed, str(fit)
 
 
 @needing([name for name in INTERCEPTED if name not in FAULTY.union(LOSSY)])
 @pytest.mark.parametrize("instance", [ONE, SPARSE], ids=["one", "sparse"])
 def test_its_exact_law_is_the_one_it_declares(name, instance):
-    engine = load_engine(name)
-    law, declared = enumerated_law(engine, instance), declared_law(engine, instance)
-    tolerance = TOLERANCE[engine.subject.origin.precision]
+    law, declared = enumerated_law(name, instance), declared_law(name, instance)
+    tolerance = 1e-12 if known(name).is_float64 else 1e-6
     assert law.total_variation < tolerance
     for found, expected in zip(law.masses, declared.masses, strict=True):
         assert found == pytest.approx(expected, abs=tolerance)
@@ -128,26 +122,26 @@ def test_its_exact_law_is_the_one_it_declares(name, instance):
 @needing(["vllm-ascend-block", "vllm-ascend-block-ngram", "vllm-ascend-block@0.20.2rc1"])
 def test_a_fair_coin_does_not_stay_fair_under_the_product_of_uniforms(name):
     coin = Instance.context_free([0.5, 0.5], [1.0, 0.0], draft_length=3)
-    first = enumerated_law(load_engine(name), coin).extended().sum(axis=(1, 2, 3))
+    first = enumerated_law(name, coin).extended().sum(axis=(1, 2, 3))
     assert first[0] == pytest.approx(0.5 + math.log(2) / 4 + 3 * math.log(2) ** 2 / 16, abs=1e-6)
 
 
 @needing(sorted(FAULTY))
 def test_faulty_block_verification_is_caught_from_three_drafted_tokens_on(name):
-    assert goodness_of_fit(load_engine(name), REVERSED, 5000).passed
-    assert not goodness_of_fit(load_engine(name), BLOCK, 10_000).passed
+    assert goodness_of_fit(name, REVERSED, 5000).passed
+    assert not goodness_of_fit(name, BLOCK, 10_000).passed
 
 
 @needing(LOSSY)
 def test_rules_that_are_lossy_by_design_are_seen_to_be(name):
-    assert not goodness_of_fit(load_engine(name), REVERSED, 2000).passed
+    assert not goodness_of_fit(name, REVERSED, 2000).passed
 
 
-@needing(engine_names())
+@needing(SAMPLERS)
 def test_the_same_generator_gives_the_same_emissions(name):
-    engine = load_engine(name)
+    engine = known(name).load()
     given = drafts(SPARSE, 8, seed=0)
-    first, second = (engine.verify(*given, torch.Generator().manual_seed(7)) for _ in range(2))
+    first, second = (engine(*given, torch.Generator().manual_seed(7)) for _ in range(2))
     assert torch.equal(first[0], second[0])
     assert torch.equal(first[1], second[1])
     assert first[0].dtype == first[1].dtype == torch.int64
@@ -155,14 +149,14 @@ def test_the_same_generator_gives_the_same_emissions(name):
 
 
 def reads_the_draft(name):
-    subject = engine_subject(name)
+    subject = known(name)
     return not subject.declared_lossy and subject.rule != "sample_and_match"
 
 
-@needing([name for name in engine_names() if reads_the_draft(name)])
+@needing([name for name in SAMPLERS if reads_the_draft(name)])
 def test_an_equal_draft_is_accepted_whole(name):
-    engine = load_engine(name)
-    tokens, accepted = engine.verify(*drafts(Instance.random(3, 3, seed=5, kind="equal"), 8, seed=0), None)
+    engine = known(name).load()
+    tokens, accepted = engine(*drafts(Instance.random(3, 3, seed=5, kind="equal"), 8, seed=0), None)
     assert accepted.tolist() == [3] * 8
     assert (tokens >= 0).all()
 
@@ -185,21 +179,20 @@ def expected_of_chain(tokens, draft, target, uniforms, *, block: bool):
 
 @needing(CHAINS)
 def test_the_chain_verifier_emits_what_its_uniforms_demand(name):
-    engine = load_engine(name)
-    assert engine.with_uniforms is not None
+    engine = known(name).load()
     given = drafts(BLOCK, 100, seed=1)
     uniforms = torch.rand((100, 4), generator=torch.Generator().manual_seed(1))
     tokens, _ = engine.with_uniforms(*given, uniforms)
     for row in range(100):
         one = [tensor[row : row + 1] for tensor in (*given, uniforms)]
-        assert tokens[row].tolist() == expected_of_chain(*one, block=engine.subject.rule == "block")
+        assert tokens[row].tolist() == expected_of_chain(*one, block=known(name).rule == "block")
 
 
 @needing([*KEYED, *RACED])
 def test_rows_are_what_the_rule_makes_of_the_same_noise(name):
     """Of coins and clocks that are handed over, or of those that we compute from the keys."""
-    engine = load_engine(name)
-    pair = pair_by_race(engine.raced) if name in RACED else pair_by_keys(engine.keyed)
+    engine = known(name).load()
+    pair = pair_by_noise(engine) if name in RACED else pair_by_keys(engine)
     for instance in (BLOCK, REVERSED):
         rows = PairedRows(instance)
         rows.add(pair, 16, np.random.default_rng(0))

@@ -8,7 +8,7 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit
 
-PAGE = Path(__file__).parents[3] / "docs" / "audit-your-engine.md"
+PAGE = Path(__file__).parents[4] / "docs" / "audit-your-engine.md"
 ADAPTERS = dict(
     zip(
         ("Pair", "Engine"),

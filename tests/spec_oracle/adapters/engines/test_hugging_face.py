@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from spec_oracle.adapters.engines import registry
-from spec_oracle.adapters.samplers import EngineError
+from spec_oracle.adapters import registry
+from spec_oracle.adapters.errors import EngineError
 from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit
 from spec_oracle.audit.subjects import listed, of_engines, resolve_subject
 
@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from spec_oracle.adapters.engines.hugging_face import GENERATORS, Generate, engines
-from spec_oracle.audit.engine.laws import distance, enumerated_texts
+from spec_oracle.audit.engine.laws import distance, traced_completions
 from spec_oracle.contracts.engine import EngineCode
 
 LOSSY = {"other tokenizer, unsorted"}
@@ -52,8 +52,8 @@ def test_every_generator_of_candidates_is_proved(generator):
 def test_several_rejections_and_full_acceptances_in_a_row(vocab_size, tokens, most_runs):
     code = EngineCode(Generate("assistant", "sampling", vocab_size))
     (prompt,) = code.prompts
-    plain = enumerated_texts(code, prompt, tokens, plain=True)
-    found = enumerated_texts(code, prompt, tokens)
+    plain = traced_completions(code, prompt, tokens, 20_000, "generate_plain")
+    found = traced_completions(code, prompt, tokens, 20_000)
     assert distance(found.law, plain.law) < 1e-7
     assert found.runs <= most_runs
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spec_oracle.adapters.samplers import EngineError
+from spec_oracle.adapters.errors import EngineError
 from spec_oracle.adapters.samplers.fetch import fetch, main, selected, sha256_of
 from spec_oracle.adapters.samplers.wheels import FOLDER_VARIABLE, WHEELS, Wheel, wheel
 
@@ -65,7 +65,7 @@ def test_a_wheel_of_another_hash_is_refused_and_not_kept(archive, cache):
 def test_wheels_are_selected_by_package_or_version():
     assert selected([]) == list(WHEELS)
     assert {w.version for w in selected(["vllm"])} == {"0.6.6.post1", "0.7.3"}
-    assert selected(["vllm==0.7.3"]) == [wheel("vllm", "0.7.3")]
+    assert selected(["vllm==0.7.3"]) == [wheel("vllm", "0.7.3")] == [wheel("vllm")]
     assert selected(["vllm-v0", "vllm-ascend-block@0.18.0"]) == [
         wheel("vllm", "0.7.3"),
         wheel("vllm-ascend", "0.18.0"),
