@@ -16,7 +16,7 @@ from pyro.infer.enum import iter_discrete_traces
 
 import verifiers
 from lab.benchmarks.measure import in_turns, median, spent, table
-from spec_oracle.exact import emission_law, emission_law
+from spec_oracle.exact import emission_law
 from spec_oracle.exact.arithmetic import arithmetic
 from spec_oracle.exact.call import DraftTable, enumerated_instance
 from spec_oracle.toy import Instance

@@ -9,7 +9,7 @@ import verifiers
 from lab.studies.carried_block import CarriedBlockVerifier
 from lab.studies.selected_path import selected_path
 from lab.studies.toys import Key, Toy
-from spec_oracle.exact import emission_law, emission_law, tokens_per_call
+from spec_oracle.exact import emission_law, tokens_per_call
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum, proven_bound
 
 OURS = "lookahead_multipath_block"

@@ -154,7 +154,7 @@ WITHOUT_LAW = ("plain-law", "bad-input", "inputs-kept")
 def null_audit(seed, alpha, subject=TOKEN):
     """Every check that has an error rate, each at its share of alpha; return those that failed."""
     found = Context(alpha=alpha, seed=seed, budget=1e6)
-    engine = of_engines("engine", {"": ToyEngine(INSTANCE)})
+    engine = of_engines("engine", {"": ToyEngine(INSTANCE.floats)})
     results = [
         check.outcome(engine if check.name == "draft-law" else subject, found)
         for name, check in CHECKS.items()

@@ -1,12 +1,12 @@
 """Foreign code through the audit: every defect of one call is lossy, every control lossless, all exactly."""
 
 import pytest
-from spec_oracle.audit.sampler.subject import SamplerSubject
 
 from lab.specimens.registry import specimens
 from lab.specimens.specimen import Specimen
 from spec_oracle.audit import AuditOptions, Evidence, SubjectReport, SubjectVerdict, audit_subject
 from spec_oracle.audit.panel import panel
+from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.contracts import SamplerCode
 
 pytest.importorskip("torch")

@@ -1,6 +1,7 @@
 """The table of checks and kinds of subjects: every cell runs, or gives its reason."""
 
 import pytest
+from spec_oracle.audit.server.served import Plan, Served
 from tests.spec_oracle.adapters.engines.engines import Stepwise, Together
 
 import verifiers
@@ -8,7 +9,6 @@ from spec_oracle.adapters.servers.apis import Sampling
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.server.served import Plan, Served
 from spec_oracle.audit.server.subject import ServerSubject
 from spec_oracle.audit.subjects import Subject, of_object
 from spec_oracle.audit.table import CHECKS, KINDS

@@ -7,10 +7,10 @@ import threading
 
 import numpy as np
 import pytest
-from spec_oracle.audit.sampler.subject import SamplerSubject
 
 from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact.interception.edge_draws import edge_draws
