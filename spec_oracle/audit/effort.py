@@ -89,26 +89,35 @@ SHAPES_SMALL_SHARE: Final = 0.15
 """Share for sizes at which all drafts are tried."""
 
 SHAPES_ONE_SHARE: Final = 0.1
-"""Share that one shape may take, or that many seconds:"""
+"""Share that one shape may take, if that is more than the next."""
 
 SHAPES_SECONDS: Final = 6.0
+"""Seconds that one shape may take in any case."""
+
 SHAPES_FIRST_SECONDS: Final = 30.0
-"""The same for the first shape: it says whether code can be traced at all."""
+"""Seconds that the first shape may take: it shows whether code can be traced at all."""
 
 SHAPES_REQUESTS: Final = 2_000
 """Samples at one shape, at least, as long as there are enough for one."""
 
 SHAPES_MOST_REQUESTS: Final = 60_000
+"""Samples at all shapes."""
+
 SHAPES_MOST_SAMPLED: Final = 12
 """Shapes that are sampled: those of the fewest numbers, which make for the most samples."""
 
 SHAPES_ROUNDS: Final = 4
+"""Looks at the samples of `shapes`."""
 
 LENGTH_ROUNDS: Final = 5
+"""Looks at the samples of `length`."""
+
 LENGTH_REQUESTS: Final = 1_000
 """Samples of a round on each instance."""
 
 CALLS_ROUNDS: Final = 6
+"""Looks at pairs of consecutive calls."""
+
 CALLS_REQUESTS: Final = 500
 """Pairs of consecutive calls in a round."""
 
@@ -125,14 +134,20 @@ CALLS_TV: Final = 0.1
 """TV of completions of several calls that must be detected where noise is keyed."""
 
 CALLS_KEYED_REQUESTS: Final = 16
+"""Requests of a call whose noise is keyed."""
+
 CALLS_RULE_COMPLETIONS: Final = 20_000
 """Completions of the rule that judge whether its keyed noise keeps the distribution."""
 
 STREAMS_ROUNDS: Final = 6
+"""Looks at pairs of neighbouring seeds."""
+
 STREAMS_SEEDS: Final = 60
 """Pairs of neighbouring seeds in a round."""
 
 STREAMS_BATCH: Final = 8
+"""Requests of each seed."""
+
 STREAMS_REPEATED: Final = 64
 """Requests that are repeated with the same seed."""
 
@@ -143,7 +158,11 @@ BATCH_REPEATS: Final = 600
 """Calls of one request alone, and of it among others."""
 
 BATCH_MIXED_REQUESTS: Final = 3_000
+"""Requests of batches that mix draft lengths, or greedy and sampled requests."""
+
 BATCH_MIXED_ROUNDS: Final = 6
+"""Batches that they are in."""
+
 BATCH_REPLAYED: Final = 16
 """Requests of a batch that are run alone with the same random numbers."""
 
@@ -151,20 +170,29 @@ DEPENDENCE_SHARE: Final = 1 / 2
 """Share of the budget for tests of independence between requests and between calls."""
 
 BAD_INPUT_REQUESTS: Final = 64
+"""Requests of every batch with broken input."""
+
 BAD_INPUT_LEAST_REQUESTS: Final = 16
-"""The same of slow code: where all of them take more than this share of the budget."""
+"""The same of slow code."""
 
 BAD_INPUT_SHARE: Final = 0.1
+"""Share of the budget for `bad-input`, before it takes fewer requests."""
+
 BAD_INPUT_EDGE_ROUNDS: Final = 8
 """Calls whose random numbers are often exactly 0 or just under 1."""
 
 INPUTS_KEPT_REQUESTS: Final = 64
+"""Requests of the batch whose arguments are compared before and after."""
 
 SCALE_ROUNDS: Final = 8
+"""Looks at samples at a large vocabulary."""
+
 SCALE_REQUESTS: Final = 64
 """Requests of a round at a large vocabulary."""
 
 SCALE_TYPE_ROUNDS: Final = 4
+"""Looks at samples in each number type."""
+
 SCALE_TYPE_REQUESTS: Final = 1_000
 """Requests of a round in each number type."""
 
