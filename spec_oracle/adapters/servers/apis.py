@@ -74,10 +74,9 @@ NEUTRAL: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class OpenAI:
-    """The completion API of OpenAI; ``extra`` fields are sent first, ``root`` is the path of the API."""
+    """The completion API of OpenAI; ``extra`` fields are sent first."""
 
     model: str
-    root: str = "/v1"
     extra: Mapping[str, Any] = field(default_factory=lambda: NEUTRAL)
     name: str = "openai"
 
@@ -97,7 +96,7 @@ class OpenAI:
             body["seed"] = ask.seed
         if ask.listed:
             body["logprobs"] = ask.listed
-        return Request(f"{self.root}/completions", {**body, **sampling.fields})
+        return Request("/v1/completions", {**body, **sampling.fields})
 
     def completion(self, data: Any) -> Completion:
         """Return what an answer says."""

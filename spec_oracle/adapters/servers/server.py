@@ -12,7 +12,6 @@ from spec_oracle.contracts.server import (
     Ask,
     Completion,
     Drafts,
-    Prefix,
     Prompt,
     RefusedError,
     Sampling,
@@ -73,11 +72,6 @@ class Server:
                 self.ends.add(completion.tokens[-1])
         return found
 
-    def prompt(self, prefix: Prefix) -> Prompt:
-        """Return a prompt and the tokens after it as one prompt, of a server that takes token ids."""
-        number, tokens = prefix
-        return (*self.prompts[number], *tokens)
-
     def drafts(self) -> Drafts:
         """Return the drafts that the server has counted since it began, of all traffic."""
         try:
@@ -108,12 +102,11 @@ def connect(
     """
     if api not in ("", *APIS):
         raise InvalidInputError(f"api: expected one of {', '.join(APIS)}, got {api!r}")
-    root = "" if not client.url.endswith("/v1") else "/v1"
     client.url = client.url.removesuffix("/v1")
     if api != "openai" and (_is_llama_cpp(client) or api):
         spoken: Api = LlamaCpp(model)
     else:
-        spoken = OpenAI(model or _first_model(client), root or "/v1")
+        spoken = OpenAI(model or _first_model(client))
     given = tuple(_read_prompt(prompt) for prompt in prompts) or PROMPTS
     server = _negotiated(Server(client, spoken, sampling, given[:1], LISTINGS[0], progress=progress))
     ids = _as_ids(server, given)

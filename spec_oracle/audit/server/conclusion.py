@@ -11,7 +11,7 @@ import numpy as np
 from spec_oracle.audit.reports import TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings, How, Status
 from spec_oracle.audit.sampling import Decision
-from spec_oracle.audit.server.subject import Plan, ServerSubject
+from spec_oracle.audit.server.subject import ServerSubject
 from spec_oracle.contracts.server import Ask, Drafts, Token
 from spec_oracle.statistics import clopper_pearson
 
@@ -37,7 +37,7 @@ def result_of(what: str, decision: Decision[Any], coarsest: float, rate: float) 
 
 
 def conclude(
-    subject: ServerSubject, result: CheckResult, *, distinguished: float, uncertain: str = ""
+    subject: ServerSubject, result: CheckResult, distinguished: float, uncertain: str = ""
 ) -> CheckResult:
     """Return the result of `joint`; it passes only on completions that say enough, of speculation too.
 
@@ -45,18 +45,21 @@ def conclude(
     says why no number of completions would detect less, "" where more would.
     """
     completions, sampling, found = subject.completions, subject.server.sampling, result.findings or Findings()
-    drafts, doubt = completions.drafts, doubt_of(subject)
+    drafts, doubt, reason = completions.drafts, doubt_of(subject), ""
     if drafts.accepted is None:
         drafts = subject.server.drafts().since(completions.before)
-    detectable, reason = (found.smallest_detectable_tv or math.inf) + doubt, ""
+    detectable = (found.smallest_detectable_tv or math.inf) + doubt
     if result.status is Status.FAILED and 0 < doubt >= (found.total_variation or 0.0):
-        reason = (
-            f"{doubt:.2%} of the completions were retried, which may explain the difference; try --seeded"
-        )
+        reason = f"{doubt:.2%} of completions were retried, which may explain the difference; try --seeded"
     if result.status is Status.PASSED:
-        assumed = subject.plan.assume_speculating and drafts.accepted is None
-        reason = "" if assumed else never_happened(drafts)
-        reason = reason or _too_little(subject.plan, detectable, doubt, uncertain)
+        if not (subject.plan.assume_speculating and drafts.accepted is None):
+            reason = never_happened(drafts)
+        if not reason and detectable > subject.plan.detect:
+            retried = f" ({doubt:.2g} of it for retried completions)" if doubt else ""
+            seen = (
+                f"only a total variation of {detectable:.3g}{retried} would show, not {subject.plan.detect:g}"
+            )
+            reason = uncertain or f"{seen}; raise --budget, --requests or --detect"
         if not reason and distinguished < DISTINGUISHED:
             reason = f"only {distinguished:.0%} of completions differ in more than one token; try --top-k"
     if reason:
@@ -70,22 +73,8 @@ def conclude(
     if drafts.drafted is not None:
         scope.append(f"{drafts.drafted:,.0f} tokens drafted, {drafts.accepted:,.0f} accepted")
     scope.append(f"{len(completions.found):,} completions, {completions.retried or 'none'} of them retried")
-    finite = detectable if math.isfinite(detectable) else None
-    return replace(
-        result,
-        scope=tuple(scope),
-        findings=replace(found, smallest_detectable_tv=finite),
-    )
-
-
-def _too_little(plan: Plan, detectable: float, doubt: float, uncertain: str) -> str:
-    if detectable <= plan.detect:
-        return ""
-    retried = f" ({doubt:.2g} of it for retried completions)" if doubt else ""
-    return uncertain or (
-        f"only a total variation of {detectable:.3g}{retried} would show, not {plan.detect:g}; "
-        "raise --budget, --requests or --detect"
-    )
+    found = replace(found, smallest_detectable_tv=detectable if math.isfinite(detectable) else None)
+    return replace(result, scope=tuple(scope), findings=found)
 
 
 def doubt_of(subject: ServerSubject) -> float:
@@ -123,10 +112,17 @@ def wrong_completion(
     is_prefix: bool,
 ) -> TextCounterexample:
     """Return what came ``count`` times of ``draws`` after a prompt, -1 for any, and how to ask for it."""
-    number, tokens = prefix
+    (number, tokens), server = prefix, subject.server
     lower, upper = clopper_pearson(np.array([count, draws - count]), LEVEL)
+    request = server.api.request(Ask(server.prompts[max(number, 0)], subject.plan.tokens), server.sampling)
+    key = server.client.key_variable  # the key itself stays in its variable
+    curl = (
+        f"curl -s {shlex.quote(server.client.url + request.path)} -H 'Content-Type: application/json' ",
+        f'-H "Authorization: Bearer ${key}" ' if key else "",
+        f"-d {shlex.quote(json.dumps(request.body))}",
+    )
     return TextCounterexample(
-        prompt=subject.server.prompts[number] if number >= 0 else "any of them",
+        prompt=server.prompts[number] if number >= 0 else "any of them",
         tokens=tokens,
         is_prefix=is_prefix,
         expected=expected,
@@ -134,19 +130,5 @@ def wrong_completion(
         lower=float(lower[0]),
         upper=float(upper[0]),
         draws=draws,
-        reproduce=curl(subject, max(number, 0)),
-    )
-
-
-def curl(subject: ServerSubject, number: int) -> str:
-    """Return a command line that asks for one completion; a key stays in its variable."""
-    server = subject.server
-    request = server.api.request(Ask(server.prompts[number], subject.plan.tokens), server.sampling)
-    variable = server.client.key_variable
-    return " ".join(
-        [
-            f"curl -s {shlex.quote(server.client.url + request.path)} -H 'Content-Type: application/json'",
-            *[f'-H "Authorization: Bearer ${variable}"'] * bool(variable),
-            f"-d {shlex.quote(json.dumps(request.body))}",
-        ]
+        reproduce="".join(curl),
     )

@@ -63,10 +63,8 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
     smallest = max(effort.SERVER_SMALLEST_BIN, MIN_EXPECTED / min(planned, affordable))
     # Another tree whenever another token was seen to end completions.
     tree_with = cache(partial(grow_tree, reported, plan.tokens, smallest))
-    sampled, uncertain = (
-        Binned(completions.sample, lambda: tree_with(frozenset(server.ends)).of(completions.tally)),
-        "",
-    )
+    sampled = Binned(completions.sample, lambda: tree_with(frozenset(server.ends)).of(completions.tally))
+    uncertain = ""
     try:
         needed = draws_needed_by_g(plan.detect, sampled.law, alpha=rate / 2, slack=sampled.slack)
     except InvalidInputError:  # the slack alone is more than that
@@ -81,20 +79,15 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
     tree, counts = tree_with(frozenset(server.ends)), sampled.counts
     bound, scope = _least_total_variation(tree, counts), _scope(tree, reported)
     shown = _counterexample(subject, tree, counts) if decision.reason else None
+    found = Findings(total_variation=bound, smallest_detectable_tv=decision.detectable_tv)
     result = result_of(f"completions of {plan.tokens} tokens", decision, np.inf, rate)
-    result = replace(
-        result,
-        findings=Findings(total_variation=bound, smallest_detectable_tv=decision.detectable_tv),
-        scope=(*scope, *result.scope),
-        shown=shown,
-    )
-    distinguished = float(tree.law[tree.depth >= 2].sum())
-    result = conclude(subject, result, distinguished=distinguished, uncertain=uncertain)
+    result = replace(result, findings=found, scope=(*scope, *result.scope), shown=shown)
+    result = conclude(subject, result, float(tree.law[tree.depth >= 2].sum()), uncertain)
     left = seconds - (time.monotonic() - start)
     if not decision.reason or not _are_probabilities_wrong(subject, context, tree, counts, left):
         return result
     return inconclusive(
-        "one-token samples contradict the probabilities that the server reports as much: these are wrong "
+        "the probabilities that the server reports are wrong: one-token samples contradict them too "
         f"({result.detail})",
         alpha=result.alpha,
         draws=result.draws,

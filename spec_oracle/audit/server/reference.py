@@ -72,7 +72,7 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
         findings=Findings(smallest_detectable_tv=fit.smallest_detectable_tv),
     )
     distinguished = counts[:, [len(prefix) > 2 for prefix, _ in bins]].sum() / counts.sum()
-    return conclude(subject, result, distinguished=float(distinguished))
+    return conclude(subject, result, float(distinguished))
 
 
 def _needed(tv: float, alpha: float) -> int:

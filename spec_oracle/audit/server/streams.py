@@ -99,10 +99,11 @@ def sampled_apart(subject: ServerSubject) -> list[Tokens]:
 
 def result_of_two(what: str, right: str, wrong: str, fit: Homogeneity, coarsest: float) -> CheckResult:
     """Return the result of a comparison, which passes if a TV of ``coarsest`` would have shown."""
-    status, detail = Status.PASSED, f"{what} {right if fit.passed else wrong}"
+    detectable = fit.smallest_detectable_tv
+    status, detail = Status.PASSED, f"{what} {right}; a total variation of {detectable:.2g} would show"
     if not fit.passed:
-        status = Status.FAILED
-    elif fit.smallest_detectable_tv > coarsest:
+        status, detail = Status.FAILED, f"{what} {wrong}"
+    elif detectable > coarsest:
         status, detail = Status.INCONCLUSIVE, f"{what}: too few to show a defect; raise --budget"
     scope = (f"{what}: {fit}",)
     return CheckResult("", status, detail, fit.alpha, fit.draws[0], how=How.SAMPLED, scope=scope)
