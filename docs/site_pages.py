@@ -5,14 +5,14 @@ import re
 from pathlib import Path
 
 from mkdocs.structure.files import File
+from spec_oracle.report.drawings import length_chart, sweep_chart
 
 import verifiers
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.reports import InstanceFigures
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.cli import command_parser
 from spec_oracle.efficiency import efficiencies, sweeps
 from spec_oracle.report.audit_text import instance_lines
-from spec_oracle.report.drawings import length_chart, sweep_chart
 from spec_oracle.report.efficiency import HEAD, cells
 from spec_oracle.report.table import markdown_table
 from spec_oracle.toy import Instance

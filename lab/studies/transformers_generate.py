@@ -69,10 +69,10 @@ class Cell:
 
 def measured(version: str, generator: str, option: str, vocab_size: int, tokens: int) -> Cell:
     """Enumerate texts of ``tokens`` tokens, with drafts and without, with the version that is imported."""
-    from spec_oracle.audit.engine.cases import Case, Compared
-
     from spec_oracle.adapters.engines.hugging_face import Generate
-    from spec_oracle.audit.engine.laws import enumerated_texts
+    from spec_oracle.audit.engine.laws import traced_completions
+    from spec_oracle.audit.engine.subject import Case
+    from spec_oracle.audit.engine.traced import Compared
     from spec_oracle.contracts.engine import EngineCode
     from spec_oracle.errors import SpecOracleError
 
@@ -80,8 +80,8 @@ def measured(version: str, generator: str, option: str, vocab_size: int, tokens:
     try:
         code = EngineCode(Generate(generator, option, vocab_size))
         prompt = code.prompts[0]
-        plain = enumerated_texts(code, prompt, tokens, plain=True)
-        texts = enumerated_texts(code, prompt, tokens, most_runs=MOST_RUNS)
+        plain = traced_completions(code, prompt, tokens, plain=True)
+        texts = traced_completions(code, prompt, tokens, most_runs=MOST_RUNS)
     except ImportError:
         return Cell(*asked, error="none")
     except (SpecOracleError, ValueError) as error:  # some versions cannot build what they decode with

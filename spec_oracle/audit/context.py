@@ -117,7 +117,7 @@ def first_that_works(ways: Sequence[Callable[[], CheckResult]]) -> CheckResult:
     notes: tuple[str, ...] = ()
     for way in ways:
         try:
-            found: Any = run_guarded(way)
+            found = run_guarded(way)
         except NoEvidenceError as error:
             notes = (*notes, str(error))
         else:

@@ -2,8 +2,8 @@
 
 Code under test may end the process, hang, run out of memory, print, or start threads. Each subject is loaded
 and audited by a process that is its own, with a time limit and a memory limit, output captured and Ctrl-C
-ignored. It keeps a journal: what it found before it ended so is in the report, and the check in which it ended
-is inconclusive. Processes are pebble's, which says how each of them ended.
+ignored. It keeps a journal: what it found before it ended is in the report, and the check in which it ended is
+inconclusive. Processes are pebble's, which says how each of them ended.
 """
 
 import os
@@ -199,7 +199,7 @@ def _ending(code: int | None) -> str:
 
 
 def _remains(name: str, folder: Path, reason: str, options: AuditOptions, alpha: float) -> SubjectReport:
-    """Return the report on a subject whose process is gone: its journal, and ``reason`` for what is missing."""
+    """Return the report on a subject whose process is gone: its journal, and why the rest is missing."""
     known, checks = _Known(name), []
     for entry in _journal(folder):
         if isinstance(entry, CheckResult):

@@ -12,7 +12,7 @@ import numpy as np
 
 
 def stream(seed: int, name: str, *numbers: int) -> np.random.Generator:
-    """Return the random stream of a name, and of further numbers where a place has many; same arguments, same.
+    """Return the random stream of a name, and of further numbers where a place has many.
 
     The key is a hash of all arguments, so that no two places share a stream by chance of their numbers.
     """

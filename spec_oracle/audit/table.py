@@ -165,7 +165,7 @@ CHECKS: Final = MappingProxyType(
             ),
             Check(
                 name="bad-input",
-                question="NaN, infinite, negative, unnormalised, zero rows, ids out of range, u = 0 or near 1?",
+                question="NaN, infinite, negative, unnormalised, zero rows, wrong ids, uniforms of 0 or near 1?",
                 share=percent(1),
                 verifier=verifier.bad_input,
                 sampler=sampler.bad_input,

@@ -54,7 +54,8 @@ def audit_to_text(report: AuditReport, *, verbose: bool = False) -> str:
 
 
 def _is_plainly_lossless(subject: SubjectReport) -> bool:
-    return subject.verdict is SubjectVerdict.LOSSLESS and all(check.is_settled for check in subject.checks)
+    is_settled = not subject.error and all(check.is_settled for check in subject.checks)
+    return is_settled and subject.verdict is SubjectVerdict.LOSSLESS
 
 
 def subject_text(subject: SubjectReport, *, verbose: bool = False) -> str:

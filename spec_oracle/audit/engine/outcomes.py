@@ -35,7 +35,8 @@ class Outcomes:
     def pairs(self, first: Sequence[Ids], second: Sequence[Ids]) -> NDArray[np.int64]:
         """Return the outcome of each pair of completions, int [N]."""
         numbers = [[self.outcome(completion) for completion in some] for some in (first, second)]
-        return np.array(numbers[0]) * len(self.law) + np.array(numbers[1])
+        found: NDArray[np.int64] = np.array(numbers[0]) * len(self.law) + np.array(numbers[1])
+        return found
 
 
 def outcomes(code: EngineCode, prompt: Ids, tokens: int, rng: np.random.Generator) -> Outcomes:

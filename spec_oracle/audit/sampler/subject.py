@@ -65,4 +65,4 @@ class SamplerSubject:
     @classmethod
     def of_keys(cls, name: str, engine: KeyedSampler, facts: Facts = NOTHING_DECLARED) -> "SamplerSubject":
         """Return the subject for an engine on torch tensors with keyed noise; called with fresh seeds."""
-        return cls(name, SamplerCode(engine.__call__, "torch"), facts, randomness=Keys(engine))
+        return cls(name, SamplerCode(engine, "torch"), facts, randomness=Keys(engine))

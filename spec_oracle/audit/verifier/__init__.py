@@ -1,1 +1,1 @@
-"""Checks of verifiers: objects that take every random decision from a source, so that they can be enumerated."""
+"""Checks of verifiers: they take every random decision from a source, so that they can be enumerated."""

@@ -44,7 +44,9 @@ def report():
     seen = {"dtype": {"float64": Cover.PROVEN, "bfloat16 & <more>": Cover.UNTRIED}}
     figures = tuple(replace(f, of_rule=_worse(f)) for f in block.figures)
     ruled = replace(block, rule="block", coverage=seen, figures=figures)
-    nowhere = replace(token, subject="nowhere:f", error="has no 'f'", figures=(), checks=(), scope=())
+    nowhere = replace(
+        awkward, subject="nowhere:f", error="has no 'f'", figures=(), checks=(), scope=(), output=""
+    )
     return replace(made, subjects=(token, ruled, lossy, awkward, declared, nowhere), command="spec-oracle x")
 
 
