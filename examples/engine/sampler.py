@@ -4,7 +4,7 @@ import numpy as np
 
 
 def verify(draft_tokens, draft_probs, target_probs, generator):
-    """Keep the plain contract: [B, L], [B, L, V], [B, L+1, V] -> tokens [B, L+1], num_accepted [B]."""
+    """Keep the sampler contract: [B, L], [B, L, V], [B, L+1, V] -> tokens [B, L+1], num_accepted [B]."""
     require_laws(draft_probs)
     require_laws(target_probs)
     batch, length = draft_tokens.shape

@@ -1,1 +1,1 @@
-"""Verifiers in the manner of other people: plain contract, own randomness, no `DecisionSource`."""
+"""Verifiers in the manner of other people: sampler contract, own randomness, no `DecisionSource`."""

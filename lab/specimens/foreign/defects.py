@@ -1,4 +1,4 @@
-"""Defects of the catalogue as small numpy verifiers under the plain contract (see `rows`)."""
+"""Defects of the catalogue as small numpy verifiers under the sampler contract (see `rows`)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Multi-path verifiers under the plain contract, right and wrong, as walks down the tree of drafts.
+"""Multi-path verifiers under the sampler contract, right and wrong, as walks down the tree of drafts.
 
 Arrays of one request: x int [K, L], q [K, L, V], p [K, L+1, V]. At a node a step sees the drafted children in
 the order of their paths, and both rows; it returns the token of this position.

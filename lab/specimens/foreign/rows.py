@@ -1,7 +1,7 @@
 """Steps of plain numpy functions that verify request by request.
 
 One request is verified in a Python loop: ``rule(x, q, p, rng) -> emitted tokens`` with x int [L], q [L, V], p
-[L+1, V]; `per_request` lifts it to the plain contract. The token rule is put together of three parts, each a
+[L+1, V]; `per_request` lifts it to the sampler contract. The token rule is put together of three parts, each a
 function of (x, q, p, position, rng), of which a specimen replaces one.
 """
 
@@ -98,7 +98,7 @@ def by_bonus(bonus: Draw) -> SamplerFunction:
 
 
 token_by_request = by_accept(passes)
-"""The token rule under the plain contract."""
+"""The token rule under the sampler contract."""
 
 
 def invert(weights: Array, u: Any) -> int:

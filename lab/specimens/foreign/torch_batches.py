@@ -1,4 +1,4 @@
-"""Batched torch verifiers under the plain contract, with the random idioms of the engines people run."""
+"""Batched torch verifiers under the sampler contract, with the random idioms of the engines people run."""
 
 from functools import partial
 from typing import Any

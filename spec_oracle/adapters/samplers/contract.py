@@ -1,4 +1,4 @@
-"""The plain contract that every adapter keeps, and the conversions adapters share.
+"""The sampler contract that every adapter keeps, and the conversions adapters share.
 
 ``verify(draft_tokens [B, L], draft_probs [B, L, V], target_probs [B, L+1, V], generator)`` returns
 ``(tokens [B, L+1] int64 padded with -1, num_accepted [B] int64)``, all torch. Rows go into the engine in the

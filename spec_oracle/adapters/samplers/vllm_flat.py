@@ -25,7 +25,7 @@ def flat_verify(
     reads_draft: bool,
     greedy_temperature: float = 0.0,
 ) -> Verify:
-    """Return the plain contract around ``rejection_sample``.
+    """Return the sampler contract around ``rejection_sample``.
 
     Requests are laid end to end, all rows float32: drafts int32 [B L], draft rows [B L, V] (None when the
     engine is not to read them, as with n-gram drafts), target rows [B L, V] passed through
