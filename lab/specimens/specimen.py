@@ -5,8 +5,8 @@
         '''Stop testing before the last draft.'''
 
 registers ``last-draft-unverified``: number A6 of the catalogue, which `joint` must find, a function of the
-sampler contract that `per_request` makes of the decorated part. The docstring's first line says what the defect
-is. `lab.specimens.registry.specimens` returns what is registered.
+sampler contract that `per_request` makes of the decorated part. The docstring's first line says what the
+defect is. `lab.specimens.registry.specimens` returns what is registered.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,8 @@
 """Steps of plain numpy functions that verify request by request.
 
 One request is verified in a Python loop: ``rule(x, q, p, rng) -> emitted tokens`` with x int [L], q [L, V], p
-[L+1, V]; `per_request` lifts it to the sampler contract. The token rule is put together of three parts, each a
-function of (x, q, p, position, rng), of which a specimen replaces one.
+[L+1, V]; `per_request` lifts it to the sampler contract. The token rule is put together of three parts, each
+a function of (x, q, p, position, rng), of which a specimen replaces one.
 """
 
 from collections.abc import Callable
