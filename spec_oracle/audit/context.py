@@ -10,7 +10,6 @@ import numpy as np
 from spec_oracle.audit import effort, streams
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import (
-    UNTRIED,
     CheckResult,
     Findings,
     NoEvidenceError,
@@ -64,11 +63,6 @@ class Context:
         """Whether `joint` has failed, or the subject declares that it would."""
         joint = self.results.get("joint")
         return joint is not None and (joint.status is Status.FAILED or bool(subject.facts.declared_lossy))
-
-    def has_not_passed(self, check: str) -> bool:
-        """Whether an earlier check ran, and did not pass."""
-        result = self.results.get(check)
-        return result is not None and result.status not in (Status.PASSED, *UNTRIED)
 
     def toys(self, num_paths: int) -> Mapping[str, Instance]:
         """Return the instances on which the law of one call is found."""

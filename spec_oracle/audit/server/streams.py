@@ -42,7 +42,8 @@ def streams(subject: ServerSubject, context: Context) -> CheckResult:
         moved = sum(runs[0][seed] != runs[1][seed] for seed in seeds)
         if moved:
             return failed(f"{moved} of {len(seeds)} requests give another completion on the same seed")
-        return passed(f"{len(seeds)} requests repeat on the same seed", draws=2 * len(seeds))
+        detail = f"{len(seeds)} requests repeat on the same seed"
+        return passed(detail, draws=2 * len(seeds), how=How.SAMPLED)
 
     def neighbours(rate: float) -> CheckResult:
         def asks() -> list[Ask]:

@@ -1,20 +1,19 @@
 """The table of checks and kinds of subjects: every cell runs, or gives its reason."""
 
 import pytest
-from spec_oracle.audit.server.served import Plan, Served
 from tests.spec_oracle.adapters.engines.engines import Stepwise, Together
 
 import verifiers
-from spec_oracle.adapters.servers.apis import Sampling
+from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.server.subject import ServerSubject
+from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.audit.subjects import Subject, of_object
 from spec_oracle.audit.table import CHECKS, KINDS
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import SamplerCode, as_sampler
-from spec_oracle.contracts.server import connect
+from spec_oracle.contracts.server import Sampling
 from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
 
 
@@ -36,7 +35,7 @@ SUBJECTS = {
     "sampler": SamplerSubject("mine", SamplerCode(as_sampler(verifiers.get("token")))),
     "engine": of_object("mine", Everything),
     "server": ServerSubject(
-        Served(connect(InProcess(StandIn()), Sampling(top_k=3), prompts=["bc"]), Plan(detect=0.1))
+        "mine", connect(InProcess(StandIn()), Sampling(top_k=3), prompts=["bc"]), Plan(detect=0.1)
     ),
 }
 
