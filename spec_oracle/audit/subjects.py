@@ -110,9 +110,9 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
 
     The object may be a verifier (an object with ``verify``), an engine (one with ``next_token_probs`` and
     ``generate``), a class or a function without arguments that makes one of these, or a function of the
-    sampler contract, which is given one path unless ``num_paths`` asks for more. Modules are looked for in the
-    working directory too. Raises `InvalidInputError` for a name that leads nowhere,
-    `EngineError` for an engine that is not available here, `SubjectRaisedError` where loading it raises.
+    sampler contract, which is given one path unless ``num_paths`` asks for more. Modules are looked for in
+    the working directory too. Raises `InvalidInputError` for a name that leads nowhere, `EngineError` for an
+    engine that is not available here, `SubjectRaisedError` where loading it raises.
     """
     require_name(name)
     if ":" in name:
