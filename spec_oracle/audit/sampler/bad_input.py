@@ -99,7 +99,7 @@ def bad_input(subject: Any, context: Context) -> CheckResult:
     listed = "; ".join(f"{name}: {complaint}" for name, complaint in complaints.items() if complaint)
     if listed:
         return failed(listed, **found)
-    return passed("refused, or every emitted token has a positive probability", **found)
+    return passed("broken input is refused, or every emitted token has a positive probability", **found)
 
 
 def _cases(healthy: Drafts) -> Iterator[tuple[str, Drafts, Rows]]:

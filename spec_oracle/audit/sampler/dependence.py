@@ -124,7 +124,7 @@ def independent(
         return inconclusive("; ".join(alike + silent), alpha=alpha, draws=draws, how=How.SAMPLED)
     scope = (_detectable(found),)
     sizes = ", ".join(design.size for design in found)
-    detail = f"no shared randomness found, {sizes} requests a call"
+    detail = f"no shared randomness found in batches of {sizes}"
     return passed("; ".join([detail, *silent]), draws=draws, alpha=alpha, how=How.SAMPLED, scope=scope)
 
 

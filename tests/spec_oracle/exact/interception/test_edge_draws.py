@@ -182,5 +182,5 @@ def test_the_same_defect_is_found_by_any_name(name):
     for accepts_at_zero in (False, True):
         code = SamplerCode(verifier(lambda g: NUMPY[name](g, 1)[0], accepts_at_zero=accepts_at_zero))
         found = CHECKS["bad-input"].outcome(SamplerSubject("mine", code), Context(budget=1000.0))
-        assert ("uniforms of 0 and 1-: token" in found.detail) == accepts_at_zero
+        assert ("random numbers exactly 0 or just under 1: request" in found.detail) == accepts_at_zero
         assert found.status is (Status.FAILED if accepts_at_zero else Status.PASSED)
