@@ -1,6 +1,6 @@
 """What a check comes to, and what `joint` found besides: results are read by later checks, never replaced."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
@@ -208,13 +208,3 @@ def inconclusive(detail: str, **fields: Any) -> CheckResult:
 def not_asked(reason: str) -> CheckResult:
     """Return the result of a check that has nothing to ask of the subject."""
     return CheckResult("", Status.NOT_APPLICABLE, reason)
-
-
-def never_happened(lengths: Iterable[Any]) -> str:
-    """Say what never happened, "" where all did; ``lengths`` are laws or counts [L+1] of accepted lengths."""
-    listed = list(lengths)
-    if not any(some[-1] > 0 for some in listed):
-        return "never accepted a whole draft, so no bonus token"
-    if not any(sum(some[:-1]) > 0 for some in listed):
-        return "never rejected a draft"
-    return ""

@@ -9,19 +9,17 @@ fourth parameter is called ``uniforms`` gets numbers from [0, 1) in its place, [
 """
 
 from spec_oracle.contracts.sampler import (
-    ContractError,
     Emissions,
     SamplerCode,
     SamplerFunction,
-    SubjectRaisedError,
     as_sampler,
     checked_emissions,
     contract_arguments,
     drawing_uniforms,
     make_generator,
-    raising,
     takes_uniforms,
 )
+from spec_oracle.errors import ContractError, SubjectRaisedError, raising
 
 __all__ = [
     "ContractError",

@@ -2,8 +2,7 @@
 
 import inspect
 import random
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
@@ -11,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.errors import InvalidInputError, SpecOracleError
+from spec_oracle.errors import ContractError, InvalidInputError, raising
 from verifiers import AnyVerifier, Drafts, StatefulVerifier, numpy_decisions, torch_decisions
 
 LIBRARIES = ("numpy", "torch")
@@ -21,14 +20,6 @@ NO_OPTIONS: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
 SamplerFunction: TypeAlias = Callable[..., tuple[Any, Any]]
 """(draft_tokens, draft_probs, target_probs, generator) -> (tokens, num_accepted)."""
-
-
-class ContractError(SpecOracleError):
-    """Code under test returned what cannot be emitted tokens."""
-
-
-class SubjectRaisedError(SpecOracleError):
-    """The code under test raised an exception on valid input."""
 
 
 class KeyedSampler(Protocol):
@@ -152,17 +143,6 @@ def _laid_out(array: Any, layout: str) -> tuple[Any, Any]:
     base = array.new_ones(shape) if hasattr(array, "new_ones") else np.ones(shape, array.dtype)
     base[..., 1::2] = array
     return base, base[..., 1::2]
-
-
-@contextmanager
-def raising() -> Iterator[None]:
-    """Turn whatever code under test raises inside the block into a `SubjectRaisedError`."""
-    try:
-        yield
-    except (SpecOracleError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # it may call sys.exit
-        raise SubjectRaisedError(f"raised {type(error).__name__}: {error}") from error
 
 
 def contract_arguments(drafts: Drafts) -> tuple[NDArray[Any], ...]:

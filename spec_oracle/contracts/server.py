@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from spec_oracle.contracts.sampler import SubjectRaisedError
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import InvalidInputError, SubjectRaisedError
 
 Token: TypeAlias = int | str
 Prompt: TypeAlias = str | tuple[int, ...]

@@ -20,7 +20,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.laws import scope_of
+from spec_oracle.audit.laws import never_happened, scope_of
 from spec_oracle.audit.panel import main_instances
 from spec_oracle.audit.results import (
     CheckResult,
@@ -30,7 +30,6 @@ from spec_oracle.audit.results import (
     Pair,
     Status,
     inconclusive,
-    never_happened,
     passed,
 )
 from spec_oracle.audit.sampler.pace import affordable

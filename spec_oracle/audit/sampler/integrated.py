@@ -18,8 +18,8 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import draft_table, sampled_drafts
 from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.laws import declared_length, scope_of
-from spec_oracle.audit.results import CheckResult, Findings, How, NoEvidenceError, Status, never_happened
+from spec_oracle.audit.laws import declared_length, never_happened, scope_of
+from spec_oracle.audit.results import CheckResult, Findings, How, NoEvidenceError, Status
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.replay import replayed_law

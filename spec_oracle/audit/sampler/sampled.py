@@ -7,9 +7,9 @@ defect of total variation `effort.SAMPLER_TV`.
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sampler
-from spec_oracle.audit.laws import scope_of
+from spec_oracle.audit.laws import never_happened, scope_of
 from spec_oracle.audit.panel import main_instances
-from spec_oracle.audit.results import CheckResult, Findings, How, Status, never_happened
+from spec_oracle.audit.results import CheckResult, Findings, How, Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import judge_samples
 from spec_oracle.statistics import total_variation_interval

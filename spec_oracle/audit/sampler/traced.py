@@ -15,7 +15,8 @@ from spec_oracle.audit.laws import LawsAfter, judge_laws
 from spec_oracle.audit.results import CheckResult, NoEvidenceError
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
-from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments, raising
+from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments
+from spec_oracle.errors import raising
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.conditional import ConditionalLaw, Outcome, law_of
 from spec_oracle.exact.interception import (

@@ -6,7 +6,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.laws import judge_laws
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.verifier.subject import VerifierSubject
-from spec_oracle.contracts import raising
+from spec_oracle.errors import raising
 from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError, emission_law
 from spec_oracle.toy import Instance
 
@@ -17,7 +17,7 @@ def joint(subject: VerifierSubject, context: Context) -> CheckResult:
     def law_of(instance: Instance, *, exact: bool = context.exact) -> EmissionLaw:
         with raising():
             array = "numpy" if exact else context.array
-            return emission_law(subject.verifier, instance, exact=exact, array=array)
+            return emission_law(subject.verifier, instance, exact=exact, array=array, merged=False)
 
     facts = replace(subject.facts, tolerance=0.0) if context.exact else subject.facts
     instances, failure = context.toys(subject.num_paths), ""
