@@ -24,6 +24,7 @@ from spec_oracle.sweeps import Plan, rows_for
 VERSIONS = ("4.48.3", "5.0.0", "5.12.0", "5.15.0", "5.16.0", "5.18.0", "5.23.0")
 TOKENS = 3
 MOST_RUNS = 1200
+MOST_RUNS_PLAIN = 100_000
 LOSSY = 1e-6 * TOKENS
 
 COVERING = {
@@ -80,8 +81,8 @@ def measured(version: str, generator: str, option: str, vocab_size: int, tokens:
     try:
         code = EngineCode(Generate(generator, option, vocab_size))
         prompt = code.prompts[0]
-        plain = traced_completions(code, prompt, tokens, plain=True)
-        texts = traced_completions(code, prompt, tokens, most_runs=MOST_RUNS)
+        plain = traced_completions(code, prompt, tokens, MOST_RUNS_PLAIN, "generate_plain")
+        texts = traced_completions(code, prompt, tokens, MOST_RUNS)
     except ImportError:
         return Cell(*asked, error="none")
     except (SpecOracleError, ValueError) as error:  # some versions cannot build what they decode with
@@ -94,7 +95,7 @@ def measured(version: str, generator: str, option: str, vocab_size: int, tokens:
         compared.total_variation,
         texts.runs,
         ([*gap.sequence], gap.actual, gap.expected),
-        texts.drafts.missing,
+        texts.speculation.missing,
     )
 
 

@@ -6,10 +6,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from spec_oracle.audit.context import Context
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport, SubjectReport
-from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.subjects import Subject, of_object, resolve_subject
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.verdict import report_on
@@ -61,17 +60,9 @@ def audit_subject(
     """
     results: dict[str, CheckResult] = {}
     context = replace(options.context(alpha), results=MappingProxyType(results))
+    left_out = {name: options.reason_to_skip(name) for name in CHECKS}
     with one_torch_thread():
-        for name in CHECKS:
-            results[name] = result_of(name, subject, options, context)
+        for name, check in CHECKS.items():
+            results[name] = check.result(subject, context, left_out[name])
             note(results[name])
         return report_on(subject, options, alpha, tuple(results.values()))
-
-
-def result_of(name: str, subject: Subject, options: AuditOptions, context: Context) -> CheckResult:
-    """Return the result of one check, unless the user leaves it out; ``context`` has earlier ones."""
-    check, started = CHECKS[name], time.perf_counter()
-    reason = options.reason_to_skip(name)
-    if reason and not isinstance(check.answer(subject.kind), str):
-        return CheckResult(name, Status.SKIPPED, reason)
-    return replace(check.outcome(subject, context), seconds=time.perf_counter() - started)

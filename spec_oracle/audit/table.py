@@ -5,6 +5,7 @@ run from top to bottom: those whose results others read come first. The rate of 
 run's, used or not; within a check each way that may decide has a stated part of it.
 """
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -45,6 +46,13 @@ class Check:
         """Return the cell of a kind of subject."""
         cell: Answer | str = getattr(self, kind)
         return cell
+
+    def result(self, subject: Any, context: Context, left_out: str = "") -> CheckResult:
+        """Return the result of the check and how long it took, unless it is ``left_out`` for a reason."""
+        started = time.perf_counter()
+        if left_out and callable(self.answer(subject.kind)):
+            return CheckResult(self.name, Status.SKIPPED, left_out)
+        return replace(self.outcome(subject, context), seconds=time.perf_counter() - started)
 
     def outcome(self, subject: Any, context: Context) -> CheckResult:
         """Run the check on a subject; a broken contract, an exception, or a short budget is a result."""

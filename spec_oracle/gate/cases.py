@@ -13,7 +13,7 @@ from spec_oracle.audit.counterexample import counterexample
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Counterexample, TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings
-from spec_oracle.audit.run import as_subject, result_of
+from spec_oracle.audit.run import as_subject
 from spec_oracle.audit.subjects import Subject
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.verdict import evidence_of, report_on, with_record
@@ -68,7 +68,7 @@ class SharedAudit:
         if name == baseline.CHECK and self.baseline is not None:
             report = report_on(self.subject, self.options, self.alpha, [self.results["joint"]])
             return baseline.compared(report, baseline.read_baseline(self.baseline).get(report.subject))
-        return result_of(name, self.subject, self.options, self.context)
+        return CHECKS[name].result(self.subject, self.context, self.options.reason_to_skip(name))
 
     def counterexample(self) -> Counterexample | TextCounterexample | None:
         """Return the smallest counterexample of `joint`, None where none was found."""
