@@ -1,6 +1,7 @@
 """The command line as its users meet it: exit codes, formats, and one clear line for every mistake."""
 
 import json
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -51,14 +52,14 @@ def test_audit_prints_a_table_and_progress_apart_from_it(capsys):
         "verdict",
         "evidence",
         "TV",
-        "finds",
+        "detects",
         "TV",
         "tokens/call",
         "optimum",
         "headroom",
     ]
-    assert "scope: law of one call, enumerated: V 3, L 2, K 1; 8 instances [block]" in out
-    assert "1 lossless; chance of any false alarm at most 1e-06; seed 0" in out
+    assert "\n  ✓ joint        proven       " in out
+    assert re.search(r"\n1 lossless: exit code 0; \d+(\.\d)? s, seed 0\n$", out)
     assert "[1/1] block" in err
 
 
@@ -66,13 +67,14 @@ def test_audit_json_has_every_field_of_the_contract(capsys):
     code, out, _ = run(capsys, "audit", "token", "--draft-length", 2, "--format", "json", "--seed", 7)
     data = json.loads(out)
     assert code == 0
-    assert data["schema_version"] == 2
+    assert data["schema_version"] == 3
     assert data["seed"] == 7
     assert data["tool_version"]
     (subject,) = data["subjects"]
     assert subject.keys() >= SUBJECT_FIELDS
     assert subject["verdict"] == "lossless"
-    assert all(check.keys() == {"name", "status", "detail", "reason", "known"} for check in subject["checks"])
+    fields = {"name", "status", "how", "detail", "reason", "known", "seconds"}
+    assert all(check.keys() == fields for check in subject["checks"])
 
 
 def test_audit_of_a_users_module_finds_the_defect_and_says_how_to_see_it(capsys, tmp_path, monkeypatch):

@@ -151,8 +151,8 @@ def test_an_audit_without_arguments_audits_what_the_project_names(written, tmp_p
     report = json.loads(captured.out)
     assert report["alpha"] == 1e-4
     token, block = report["subjects"]
-    assert "V 2, L 2, K 1" in token["scope"][0]
-    assert "V 2, L 1, K 1" in block["scope"][0]
+    assert "V = 2, L = 2, K = 1" in token["scope"][0]
+    assert "V = 2, L = 1, K = 1" in block["scope"][0]
     skipped = next(check for check in token["checks"] if check["name"] == "bad-input")
     assert (skipped["status"], skipped["reason"]) == ("skipped", "checked one layer up")
     stale = next(check for check in block["checks"] if check["name"] == "inputs-kept")
@@ -167,7 +167,7 @@ def test_options_given_come_before_the_configuration_and_it_can_be_left_out(
     Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=1).save(tmp_path / "toy.json")
     assert main(["audit", "block", "--instance", "toy.json", "--format", "json"]) == 0
     (block,) = json.loads(capsys.readouterr().out)["subjects"]
-    assert "1 instances" in block["scope"][0]
+    assert "1 toy instance" in block["scope"][0]
     assert main(["audit", "block", "--no-config", "--draft-length", "1", "--check", "inputs-kept"]) == 0
     assert "configuration" not in capsys.readouterr().err
     assert main(["audit", "--config", "nothing.toml"]) == 3
