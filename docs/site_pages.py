@@ -1,11 +1,10 @@
-"""A hook of MkDocs: what the command line says of itself, in its page, and a page for each rule."""
+"""A hook of MkDocs: what the command line says of itself, in its page, and a page for each rule and check."""
 
 import argparse
 import re
 from pathlib import Path
 
 from mkdocs.structure.files import File
-from spec_oracle.report.drawings import length_chart, sweep_chart
 
 import verifiers
 from spec_oracle.audit.reports import InstanceFigures
@@ -14,6 +13,8 @@ from spec_oracle.cli import command_parser
 from spec_oracle.efficiency import efficiencies, sweeps
 from spec_oracle.report.audit_text import instance_lines
 from spec_oracle.report.efficiency import HEAD, cells
+from spec_oracle.report.explain import check_page
+from spec_oracle.report.page import drawing
 from spec_oracle.report.table import markdown_table
 from spec_oracle.toy import Instance
 
@@ -26,15 +27,18 @@ def _instance(length, paths):
 
 
 def on_config(config):
-    """Put the pages of the rules under those that tell of several."""
+    """List the pages of the rules and checks."""
     (section,) = (entry["Rules"] for entry in config["nav"] if "Rules" in entry)
     section += [{name: f"rules/{name}.md"} for name in verifiers.names()]
+    config["nav"].insert(2, {"Checks": [{name: f"checks/{name}.md"} for name in CHECKS]})
 
 
 def on_files(files, config):
-    """Add the pages of the rules."""
+    """Add the pages of the rules and checks."""
     for name in verifiers.names():
         files.append(File.generated(config, f"rules/{name}.md", content=rule_page(name)))
+    for name in CHECKS:
+        files.append(File.generated(config, f"checks/{name}.md", content=check_page(name)))
 
 
 def on_page_markdown(markdown, **_):
@@ -52,7 +56,10 @@ def _commands():
 
 
 def _checks():
-    rows = [(f"`{check.name}`", check.question, str(check.share)) for check in CHECKS.values()]
+    rows = [
+        (f"[`{check.name}`](checks/{check.name}.md)", check.question, str(check.share))
+        for check in CHECKS.values()
+    ]
     return markdown_table(("check", "question", "share of the error rate"), rows)
 
 
@@ -63,10 +70,11 @@ def rule_page(name):
     instance = _instance(length=2, paths=1 if alone else 2)
     own, token = efficiencies("", instance, [name, "token"], exact=True)
     lengths = (tuple(map(float, law.accepted_length)) for law in (own, token))
-    lengths_drawn = length_chart(InstanceFigures(name, "", 0.0, None, *lengths))
+    lengths_drawn = drawing("length_chart", InstanceFigures(name, "", 0.0, None, *lengths))
     (growth,) = (
         sweeps(_instance(4, 1), [name]).by_length if alone else sweeps(_instance(2, 3), [name]).by_paths
     )
+    growth_drawn = drawing("sweep_chart", growth, "draft length L" if alone else "draft paths K")
     return f"""# `{name}`
 
 {rule[0].upper()}{rule[1:]}. [Why it is right, and what it costs](../verifiers/{further}).
@@ -75,10 +83,10 @@ def rule_page(name):
 |---|---|---|
 | {paths} | {drafting} | {_linked(source)} |
 
-## Its law
+## Its output distribution
 
-By enumeration, in rationals: drafts of two tokens on {"one path" if alone else "two paths"}, the same rows
-after every context.
+By enumeration, in rationals: drafts of two tokens on {"one path" if alone else "two paths"}, the same
+next-token distributions after every context.
 
 ```
 {chr(10).join(line.strip() for line in instance_lines(instance))}
@@ -86,13 +94,13 @@ after every context.
 
 {markdown_table(HEAD[1:], [cells(own)[1:]])}
 
-TV 0: the text is the target's.
+TV 0: the output is distributed as the target's.
 
-<figure style="max-width: 22rem">{lengths_drawn}<figcaption>Accepted tokens; lines: the same by the token
+<figure style="max-width: 22rem">{lengths_drawn}<figcaption>Accepted tokens; lines: those of the token
 rule.</figcaption></figure>
 
-<figure style="max-width: 30rem">{sweep_chart(growth)}<figcaption>Tokens per call against the number of
-{"drafted tokens" if alone else "paths"}; thick: the most that any rule reaches so.</figcaption></figure>
+<figure style="max-width: 30rem">{growth_drawn}<figcaption>Tokens per call; thick: the most that any
+rule reaches.</figcaption></figure>
 
 ## Algorithm
 

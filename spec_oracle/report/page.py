@@ -39,6 +39,6 @@ def page(template: Any, **shown: Any) -> str:
 
 
 def drawing(name: str, *shown: Any) -> Markup:
-    """Return a picture of `drawings.html` as inline SVG."""
-    made: Markup = getattr(environment().get_template("drawings.html").module, name)(*shown)
-    return made
+    """Return a picture of `drawings.html` as inline SVG, on one line: a page of Markdown may hold it."""
+    made = getattr(environment().get_template("drawings.html").module, name)(*shown)
+    return Markup(" ".join(made.split("\n")))  # noqa: S704  # it was escaped by the template
