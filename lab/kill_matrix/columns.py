@@ -19,7 +19,7 @@ from spec_oracle.audit.draws import Sampler, sampled_drafts
 from spec_oracle.audit.engine.laws import traced_completions
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.facts import ROUNDING, Facts
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.panel import instances_for, panel
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.traced import traced_law
@@ -124,7 +124,7 @@ def _screening(code: SamplerCode, bench: Context) -> CheckResult:
     alpha = bench.alpha * float(CHECKS["joint"].share)
 
     def screening() -> CheckResult:
-        toys, sampler = bench.toys(1), Sampler(code, bench.seed, "kill-matrix/joint")
+        toys, sampler = instances_for(bench, 1), Sampler(code, bench.seed, "kill-matrix/joint")
         sizes = [effort.SAMPLER_BATCH] * (len(toys) + effort.SAMPLER_FOLLOW_UPS)
         process = screen([sampler.on(instance) for instance in toys.values()], alpha, sizes)
         return judge_process("completions of one call", process, alpha)
@@ -134,7 +134,7 @@ def _screening(code: SamplerCode, bench: Context) -> CheckResult:
 
 def _first_token_of_function(code: SamplerCode, bench: Context) -> CheckResult:
     """Test the first token by chi-square: what most projects have, on a toy with a row for every prefix."""
-    instance = bench.toys(1)["flat"]
+    instance = instances_for(bench, 1)["flat"]
     drafts = sampled_drafts(instance, YARDSTICK_DRAWS, bench.stream("kill-matrix/first-token"))
     return run_guarded(
         lambda: _tested(code(drafts, code.generator(bench.seed)).tokens[:, 0], _first_row(instance), bench)

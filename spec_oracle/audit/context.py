@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from spec_oracle.audit import effort, streams
-from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import (
     CheckResult,
     Findings,
@@ -63,12 +62,6 @@ class Context:
         """Whether `joint` has failed, or the subject declares that it would."""
         joint = self.results.get("joint")
         return joint is not None and (joint.status is Status.FAILED or bool(subject.facts.declared_lossy))
-
-    def toys(self, num_paths: int) -> Mapping[str, Instance]:
-        """Return the instances on which the law of one call is found."""
-        if self.instances is not None:
-            return self.instances
-        return panel(self.vocab_size, self.draft_length, num_paths, self.seed)
 
     def stream(self, name: str, *numbers: int) -> np.random.Generator:
         """Return the random stream of a name; see `spec_oracle.audit.streams`."""

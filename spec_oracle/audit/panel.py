@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from functools import cache
 
+from spec_oracle.audit.context import Context
 from spec_oracle.toy import Instance
 
 DENOMINATOR = 64
@@ -18,6 +19,13 @@ _PANEL = (
     ("disjoint", "disjoint", 1.0, 0.0),
     ("equal", "equal", 1.0, 0.0),
 )
+
+
+def instances_for(context: Context, num_paths: int) -> Mapping[str, Instance]:
+    """Return the instances on which the law of one call is found: the user's, or the audit's own."""
+    if context.instances is not None:
+        return context.instances
+    return panel(context.vocab_size, context.draft_length, num_paths, context.seed)
 
 
 @cache

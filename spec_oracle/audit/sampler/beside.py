@@ -21,7 +21,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.laws import never_happened, scope_of
-from spec_oracle.audit.panel import main_instances
+from spec_oracle.audit.panel import instances_for, main_instances
 from spec_oracle.audit.results import (
     CheckResult,
     Findings,
@@ -59,8 +59,8 @@ def by_same_uniforms(code: SamplerCode, facts: Facts, context: Context, rate: fl
 
     Raises `NoEvidenceError` where none does.
     """
-    toys = context.toys(1)
-    first = next(iter(toys.values()))
+    instances = instances_for(context, 1)
+    first = next(iter(instances.values()))
     declared = None if facts.rule_at is None else facts.rule_at(first.draft_length)
     rule = declared if declared in RULES else fitting_rule(code, first, context)
     if rule is None:
@@ -70,7 +70,9 @@ def by_same_uniforms(code: SamplerCode, facts: Facts, context: Context, rate: fl
     if found.status is not Status.PASSED or found.findings is None:
         return found
     rng = context.stream("sampler/joint/breakpoints")
-    differences = (difference_at_breakpoints(code, rule, toys[name], rng) for name in main_instances(toys))
+    differences = (
+        difference_at_breakpoints(code, rule, instances[name], rng) for name in main_instances(instances)
+    )
     difference = next(filter(None, differences), "")
     if difference:
         return replace(found, status=Status.INCONCLUSIVE, detail=f"{found.detail}; but {difference}")
@@ -194,7 +196,7 @@ class PairedRows:
 
 def compared(pair: Pair, context: Context, alpha: float) -> CheckResult:
     """Compare rows on every instance, most of them on the main ones, within the budget."""
-    instances, rng = context.toys(1), context.stream("sampler/joint/rows")
+    instances, rng = instances_for(context, 1), context.stream("sampler/joint/rows")
     samples = {name: PairedRows(instance) for name, instance in instances.items()}
     main = main_instances(instances)
     rate = split(alpha, 2 * len(instances))

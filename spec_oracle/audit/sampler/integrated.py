@@ -19,6 +19,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import draft_table, sampled_drafts
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.laws import declared_length, never_happened, scope_of
+from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult, Findings, How, NoEvidenceError, Status
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact import EmissionLaw
@@ -83,7 +84,7 @@ def integrated(code: SamplerCode, facts: Facts, context: Context, rate: float) -
 
     Raises `NoEvidenceError` when that would take more time than the context allows.
     """
-    instances = context.toys(1)
+    instances = instances_for(context, 1)
     _require_affordable(code, instances, context)
     half = split(rate, 2)
     each = split(half, len(instances))

@@ -8,7 +8,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sampler
 from spec_oracle.audit.laws import never_happened, scope_of
-from spec_oracle.audit.panel import main_instances
+from spec_oracle.audit.panel import instances_for, main_instances
 from spec_oracle.audit.results import CheckResult, Findings, How, Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import judge_samples
@@ -17,7 +17,7 @@ from spec_oracle.statistics import total_variation_interval
 
 def sampled(subject: SamplerSubject, context: Context, rate: float) -> CheckResult:
     """Sample the extended law of one call on every instance of the context, within its budget."""
-    instances = context.toys(subject.num_paths)
+    instances = instances_for(context, subject.num_paths)
     sampler = Sampler(subject.code, context.seed, "sampler/joint/samples")
     first = next(iter(instances.values()))
     batch = Sampler(subject.code, context.seed, "sampler/joint/pace").most_within(

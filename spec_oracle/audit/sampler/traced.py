@@ -12,6 +12,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import confirmed_by_samples, draft_table
 from spec_oracle.audit.laws import LawsAfter, judge_laws
+from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult, NoEvidenceError
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
@@ -41,7 +42,7 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
     where samples contradict what was found.
     """
     code, facts, end = subject.code, subject.facts, time.process_time() + context.budget
-    instances, failure = context.toys(subject.num_paths), ""
+    instances, failure = instances_for(context, subject.num_paths), ""
     known: Known = {}
     laws: dict[str, EmissionLaw] = {}
     try:

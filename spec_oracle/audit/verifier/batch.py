@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
 from spec_oracle.audit.sampler.batch import chosen_requests
 from spec_oracle.audit.verifier.subject import VerifierSubject
@@ -21,7 +22,7 @@ def batch(subject: VerifierSubject, context: Context) -> CheckResult:
     if subject.never_batched:
         return not_asked(subject.never_batched)
     rng = context.stream("verifier/batch")
-    instance = next(iter(context.toys(subject.num_paths).values()))
+    instance = next(iter(instances_for(context, subject.num_paths).values()))
     for size in effort.BATCH_TURNS:
         drafts = sampled_drafts(instance, size, rng, subject.drafting)
         uniforms, order = rng.random((size, UNIFORMS)), rng.permutation(size)

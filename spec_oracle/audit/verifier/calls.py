@@ -1,7 +1,7 @@
 """The check `calls`: is the text of several calls the target's? No call remembers or repeats another one."""
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.panel import instances_for, panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.exact import DecisionError, VerdictError, decoded_law
@@ -9,7 +9,7 @@ from spec_oracle.exact import DecisionError, VerdictError, decoded_law
 
 def calls(subject: VerifierSubject, context: Context) -> CheckResult:
     """Enumerate the text of several calls, carried state and a stop token included."""
-    paths = next(iter(context.toys(subject.num_paths).values())).num_paths
+    paths = next(iter(instances_for(context, subject.num_paths).values())).num_paths
     instance = panel(2, 2, paths, context.seed)["good-draft"]
     tokens = 2 * instance.draft_length + 1
     try:

@@ -3,6 +3,7 @@
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult, not_asked
 from spec_oracle.audit.sampler.inputs_kept import compared
 from spec_oracle.audit.verifier.batch import UNIFORMS, verdicts
@@ -13,9 +14,12 @@ def inputs_kept(subject: VerifierSubject, context: Context) -> CheckResult:
     """Compare the drafts before and after; no error rate, one change proves it."""
     if subject.never_batched:
         return not_asked(subject.never_batched)
-    toy, requests = next(iter(context.toys(subject.num_paths).values())), effort.INPUTS_KEPT_REQUESTS
+    toy, requests = (
+        next(iter(instances_for(context, subject.num_paths).values())),
+        effort.INPUTS_KEPT_REQUESTS,
+    )
     rng = context.stream("verifier/inputs-kept")
-    drafts = sampled_drafts(toy, requests, rng, subject.drafting)
+    drafts = sampled_drafts(instance, requests, rng, subject.drafting)
     handed = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
     before = [array.copy() for array in handed]
     verdicts(subject.verifier, drafts, rng.random((requests, UNIFORMS)))

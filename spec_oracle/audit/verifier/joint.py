@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.laws import judge_laws
+from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.errors import raising
@@ -20,7 +21,7 @@ def joint(subject: VerifierSubject, context: Context) -> CheckResult:
             return emission_law(subject.verifier, instance, exact=exact, array=array, merged=False)
 
     facts = replace(subject.facts, tolerance=0.0) if context.exact else subject.facts
-    instances, failure = context.toys(subject.num_paths), ""
+    instances, failure = instances_for(context, subject.num_paths), ""
     laws: dict[str, EmissionLaw] = {}
     try:
         for name, instance in instances.items():
