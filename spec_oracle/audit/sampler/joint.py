@@ -17,9 +17,8 @@ from spec_oracle.audit.streams import stream
 def joint(subject: SamplerSubject, context: Context) -> CheckResult:
     """Find the law of one call in the best way that works, by what hands the sampler its randomness.
 
-    One call comes first: code that breaks the contract is judged by it, as it runs untraced.
-
-    A way that may decide has a part of the rate: all of it if those before it have decided nothing by chance.
+    One ordinary call comes first: it says whether the code keeps its contract. A way that may decide has a
+    part of the rate: all of it if those before it have decided nothing by chance.
     """
     first = next(iter(instances_for(context, subject.num_paths).values()))
     drafts = sampled_drafts(first, 1, stream(context.seed, "sampler/joint/first call"), subject.drafting)

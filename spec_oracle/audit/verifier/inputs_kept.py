@@ -14,10 +14,8 @@ def inputs_kept(subject: VerifierSubject, context: Context) -> CheckResult:
     """Compare the drafts before and after; no error rate, one change proves it."""
     if subject.never_batched:
         return not_asked(subject.never_batched)
-    toy, requests = (
-        next(iter(instances_for(context, subject.num_paths).values())),
-        effort.INPUTS_KEPT_REQUESTS,
-    )
+    instance = next(iter(instances_for(context, subject.num_paths).values()))
+    requests = effort.INPUTS_KEPT_REQUESTS
     rng = context.stream("verifier/inputs-kept")
     drafts = sampled_drafts(instance, requests, rng, subject.drafting)
     handed = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
