@@ -27,21 +27,20 @@ Whether generations keep state is seen on copies (`copy.deepcopy`) of the engine
 import copy
 import inspect
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
+from spec_oracle.exact.completions import Ids, completion_law
 from spec_oracle.validation import is_whole
-
-Ids: TypeAlias = tuple[int, ...]
-"""Token ids of a prompt, of a completion, or of both."""
 
 ROW_TOLERANCE = 1e-3
 """How far a row may sum from one and still be the rounding of a law; it is rescaled."""
@@ -135,10 +134,6 @@ class EngineCode:
             sequences = getattr(self.engine, "stop_sequences", None) or ()
             return (*tokens, *(tuple(int(token) for token in some) for some in sequences))
 
-    def is_ended(self, completion: Ids) -> bool:
-        """Whether target-only decoding stops here, whatever the length."""
-        return any(completion[-len(ending) :] == ending for ending in self.endings)
-
     def has(self, method: str) -> bool:
         """Whether the engine has an optional method."""
         return callable(getattr(self.engine, method, None))
@@ -156,6 +151,25 @@ class EngineCode:
         if context not in self._rows:
             self._rows[context] = self._checked_row("next_token_probs", context)
         return self._rows[context]
+
+    def law(self, prompt: Ids, tokens: int) -> dict[Ids, float]:
+        """Return the law of completions of target-only decoding, from the rows that the engine reports."""
+        return completion_law(lambda completion: self.row(prompt + completion), self.endings, tokens)
+
+    def trial(self, prompt: Ids, tokens: int) -> float:
+        """Ask for a row, and generate up to so many tokens; return the seconds of the fastest generation.
+
+        Without instruments: what the engine raises, or returns that is no completion, is its own fault here.
+        """
+        self.law(prompt, 1)
+        fastest = float("inf")
+        for most in range(1, tokens + 1):
+            started = time.perf_counter()
+            with speculation_seen(self.engine) as seen:
+                self.completions(prompt, most, [None])
+            fastest = min(fastest, time.perf_counter() - started)
+            seen()
+        return fastest
 
     def draft_row(self, context: Ids) -> NDArray[np.float64]:
         """Return the distribution that the drafter is meant to have, float64 [V]."""
@@ -216,6 +230,81 @@ class EngineCode:
         if len(completion) > tokens:
             raise ContractError(f"{method} returned {len(completion)} tokens for max_new_tokens {tokens}")
         return completion
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """What is known of the drafts of some generations: without drafts a right completion says little.
+
+    ``counted`` if calls of the drafter are; ``reported`` if the engine reports what was accepted. ``missing``
+    says what never happened, "" where all did or nobody knows; ``notes`` say what is not known.
+    """
+
+    counted: bool = False
+    reported: bool = False
+    drafted: bool = False
+    accepted: bool = False
+    rejected: bool = False
+
+    missing: str = field(default="", init=False)
+    notes: tuple[str, ...] = field(default=(), init=False)
+
+    def __post_init__(self) -> None:
+        missing, notes = "", ()
+        if not self.reported:
+            unknown = "not known whether it drafts: to show it, set `drafted` and `accepted`, or `drafter`"
+            drafts = "it drafts; to show that drafts are accepted and rejected, set `drafted` and `accepted`"
+            notes = (drafts if self.counted else unknown,)
+        if (self.counted or self.reported) and not self.drafted:
+            missing = "never drafted"
+        elif self.reported and not self.accepted:
+            missing = "never accepted a draft"
+        elif self.reported and not self.rejected:
+            missing = "never rejected a draft"
+        object.__setattr__(self, "missing", missing)
+        object.__setattr__(self, "notes", notes)
+
+    def __or__(self, other: "Speculation") -> "Speculation":
+        """Return what is known of both together."""
+        names = ("counted", "reported", "drafted", "accepted", "rejected")
+        return Speculation(**{name: getattr(self, name) or getattr(other, name) for name in names})
+
+
+@contextmanager
+def speculation_seen(engine: Any) -> Iterator[Callable[[], Speculation]]:
+    """Watch an engine inside the block; what it yields returns, after a generation, what its drafts did."""
+    drafter = getattr(engine, "drafter", None)
+    if hasattr(engine, "drafted") and hasattr(engine, "accepted"):
+        yield lambda: _reported(int(engine.drafted), int(engine.accepted))
+    elif callable(drafter):
+        calls: list[None] = []
+        with _counting(engine, drafter, calls):
+            yield lambda: Speculation(counted=True, drafted=bool(calls))
+    else:
+        yield Speculation
+
+
+def _reported(drafted: int, accepted: int) -> Speculation:
+    return Speculation(reported=True, drafted=drafted > 0, accepted=accepted > 0, rejected=accepted < drafted)
+
+
+@contextmanager
+def _counting(engine: Any, drafter: Any, calls: list[None]) -> Iterator[None]:
+    """Add to ``calls`` when the drafter is called: a torch module by its hook, a function in its place."""
+
+    def counted(*arguments: Any, **keywords: Any) -> Any:
+        calls.append(None)
+        return drafter(*arguments, **keywords)
+
+    if hasattr(drafter, "register_forward_pre_hook"):
+        hook = drafter.register_forward_pre_hook(lambda *_: calls.append(None))
+        try:
+            yield
+        finally:
+            hook.remove()
+    else:
+        with mock.patch.object(engine, "drafter", counted):
+            yield
 
 
 def copy_of(engine: Any) -> Any:

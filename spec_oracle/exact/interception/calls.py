@@ -98,6 +98,25 @@ def call_law(
     return {outcome: math.fsum(parts) for outcome, parts in weights.items()}
 
 
+def outcomes(branch: Branch[Any]) -> Iterator[tuple[float, Any]]:
+    """Yield what a branch returned for every value of the token that it left open, if any, and the mass."""
+    if not branch.stands:
+        yield branch.weight, branch.result
+    for stand in branch.stands:  # one at most
+        for value in stand.chances.nonzero()[0].tolist():
+            filled = _with_token(branch.result, int(stand.values[value]))
+            yield branch.weight * float(stand.chances[value]), filled
+
+
+def _with_token(returned: Any, token: int) -> Any:
+    """Return (lists and tuples of) tokens with the open one filled in."""
+    if isinstance(returned, list):
+        return [_with_token(part, token) for part in returned]
+    if type(returned) is tuple:
+        return tuple(_with_token(part, token) for part in returned)
+    return token if type(returned) is int and returned == OPEN else returned
+
+
 def _torch_contexts() -> tuple[Callable[[], Any], Callable[[], Any]]:
     """Return the contexts for one run and for all; torch is left alone where nobody has imported it."""
     if "torch" not in sys.modules:

@@ -1,4 +1,4 @@
-"""Whole engines, hand-written: right ones pass, planted defects are told apart, mistakes get clear rows."""
+"""Whole engines, hand-written: right ones pass, planted defects are named, mistakes get clear rows."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.subjects import of_object
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
-from tests.spec_oracle.adapters.engines import engines
+from tests.spec_oracle.audit.engine import engines
 
 QUICK = AuditOptions(budget=20.0)
 
@@ -32,17 +32,17 @@ def test_right_engines_are_proved_lossless(engine):
     assert (found.kind, found.verdict, found.evidence) == ("engine", SubjectVerdict.LOSSLESS, Evidence.EXACT)
     assert found.total_variation < 1e-12
     assert report.exit_code == 0
-    assert "enumerated by interception" in found.scope[0]
+    assert "traced in" in " ".join(found.scope)
 
 
 LOSSY = {
-    engines.GreedyDrafts: ("joint", "total variation 0.42 of 2 tokens, prompt 0: text 2,0 has probability 0"),
-    engines.StaleToken: ("joint", "total variation 0.37 of 2 tokens"),
-    engines.WrongAfterTwo: ("calls", "total variation 0.335 of 3 tokens, prompt 1,2: text 1,0,1 has"),
-    engines.PastTheStop: ("joint", "text 2 has probability 0, plainly decoded 0.37"),
+    engines.GreedyDrafts: ("joint", "prompt 0: completion 2,0 has probability 0, target-only decoding gives it 0.3179"),
+    engines.StaleToken: ("joint", "(total variation 0.37 of 2 tokens)"),
+    engines.WrongAfterTwo: ("calls", "prompt 1,2: completion 1,0,1 has"),
+    engines.PastTheStop: ("joint", "completion 2 has probability 0, target-only decoding gives it 0.37"),
     engines.KeepsCounts: ("calls", "and then 1 has probability"),
-    engines.FirstIsWrong: ("calls", "generations change those that follow"),
-    engines.HiddenByWrongRows: ("joint", "next_token_probs is not generate_plain either"),
+    engines.FirstIsWrong: ("calls", "a generation changes the next ones"),
+    engines.HiddenByWrongRows: ("joint", "next_token_probs differs from generate_plain too"),
 }
 
 
@@ -61,24 +61,24 @@ def test_what_is_right_in_the_first_call_is_found_in_the_later_ones():
 
 
 @pytest.mark.parametrize("engine", [engines.SameNoiseAgain, engines.OneStream])
-def test_seeds_that_interception_ignores_are_seen_by_plain_draws(engine):
+def test_seeds_that_tracing_ignores_are_seen_by_uninstrumented_samples(engine):
     found = report_on(engine)
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSY, Evidence.STATISTICAL)
-    assert "plain draws contradict the law that was followed" in " ".join(found.notes)
+    assert "uninstrumented samples contradict the traced distribution" in " ".join(found.notes)
 
 
 def test_an_ignored_seed_leaves_the_law_alone():
     found = report_on(engines.IgnoresSeed)
     assert found.verdict is SubjectVerdict.LOSSLESS
-    assert "give another text the second time" in detail(found, "streams")
+    assert "give another completion the second time" in detail(found, "streams")
 
 
 BROKEN = {
-    engines.BudgetInCalls: (SubjectVerdict.LOSSY, "generate: returned 3 tokens for max_new_tokens 1"),
-    engines.NoLimit: (SubjectVerdict.LOSSY, "generate: returned 6 tokens for max_new_tokens 1"),
-    engines.Foreign: (SubjectVerdict.LOSSY, "generate: token 3 is outside 0..2"),
-    engines.NoText: (SubjectVerdict.LOSSY, "generate: expected a list of token ids, got '"),
-    engines.NoRow: (SubjectVerdict.INCONCLUSIVE, "next_token_probs: [1.0, 2.0, 3.0] after (0,) is no law"),
+    engines.BudgetInCalls: (SubjectVerdict.LOSSY, "generate returned 3 tokens for max_new_tokens 1"),
+    engines.NoLimit: (SubjectVerdict.LOSSY, "generate returned 6 tokens for max_new_tokens 1"),
+    engines.Foreign: (SubjectVerdict.LOSSY, "generate returned token 3; ids are 0..2"),
+    engines.NoText: (SubjectVerdict.LOSSY, "generate must return a list of token ids; it returned '"),
+    engines.NoRow: (SubjectVerdict.INCONCLUSIVE, "next_token_probs: [1.0, 2.0, 3.0] after (0,) is no distribution"),
     engines.ShortRow: (SubjectVerdict.INCONCLUSIVE, "next_token_probs: shape (2,) after (0,), expected (3,)"),
     engines.Raises: (SubjectVerdict.INCONCLUSIVE, "raised RuntimeError: out of cache blocks"),
     engines.Exits: (SubjectVerdict.INCONCLUSIVE, "raised SystemExit: 0"),
@@ -86,7 +86,7 @@ BROKEN = {
     engines.NeverDrafts: (SubjectVerdict.INCONCLUSIVE, "never drafted"),
     engines.WrongRows: (
         SubjectVerdict.INCONCLUSIVE,
-        "generate has the law of generate_plain, but next_token_probs has another one",
+        "generate and generate_plain agree, but next_token_probs reports another distribution",
     ),
 }
 
@@ -107,9 +107,9 @@ def test_what_nobody_knows_of_drafts_is_said():
 
 @pytest.mark.parametrize(
     ("engine", "told"),
-    [(engines.Spied, "it drafts; not known whether"), (engines.SpiedIdle, "never drafted")],
+    [(engines.Spied, "it drafts; to show that drafts are accepted"), (engines.SpiedIdle, "never drafted")],
 )
-def test_a_drafter_that_is_given_is_spied_upon(engine, told):
+def test_calls_of_a_drafter_that_is_given_are_counted(engine, told):
     found = report_on(engine)
     assert told in " ".join((*found.notes, detail(found, "joint")))
 
@@ -137,11 +137,11 @@ def test_engines_that_show_steps(engine, failing):
     assert statuses(found)["draft-law"] in {Status.PASSED, Status.FAILED}
 
 
-def test_an_engine_whose_random_numbers_cannot_be_followed_is_drawn():
+def test_an_engine_whose_random_numbers_cannot_be_traced_is_sampled():
     found = report_on(engines.Unfollowable, AuditOptions(budget=60.0))
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSLESS, Evidence.STATISTICAL)
     assert found.smallest_detectable_tv <= 0.1
-    assert any("interception failed" in note for note in found.notes)
+    assert any("could not trace the random numbers" in note for note in found.notes)
 
 
 def test_a_large_vocabulary_is_judged_by_bins():
@@ -153,7 +153,7 @@ def test_a_large_vocabulary_is_judged_by_bins():
 
 def test_prompts_and_lengths_can_be_chosen():
     found = report_on(engines.Right, AuditOptions(budget=20.0, tokens=2, prompts=((2,),)))
-    assert found.scope[0].startswith("texts of 1 to 2 tokens, 1 engine, 1 prompt")
+    assert any(line.startswith("completions of 1 to 2 tokens, 1 engine, 1 prompt") for line in found.scope)
 
 
 @pytest.mark.parametrize("form", ["text", "json", "markdown", "html", "junit"])

@@ -1,0 +1,89 @@
+"""Distributions of completions: of target-only decoding, by rows; their outcomes, bins and distances.
+
+Every token of a completion has its row, given all that came before it.
+
+>>> law = completion_law(lambda completion: np.array([0.75, 0.25]), [(1,)], 2)
+>>> {completion: float(mass) for completion, mass in sorted(law.items())}
+{(0, 0): 0.5625, (0, 1): 0.1875, (1,): 0.25}
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids: TypeAlias = tuple[int, ...]
+"""Token ids of a prompt, of a completion, or of both."""
+
+Rows: TypeAlias = Callable[[Ids], NDArray[np.float64]]
+"""The row [V] of the token after a completion so far."""
+
+
+def is_ended(completion: Ids, endings: Sequence[Ids]) -> bool:
+    """Whether a completion ends here, whatever its length: with one of some sequences."""
+    return any(completion[-len(ending) :] == ending for ending in endings)
+
+
+def completion_law(row: Rows, endings: Sequence[Ids], tokens: int) -> dict[Ids, float]:
+    """Return the law of completions of ``tokens`` tokens, or shorter ones that end; impossible ones are left out."""
+    law: dict[Ids, float] = {}
+    pending: list[tuple[Ids, float]] = [((), 1.0)]
+    while pending:
+        completion, mass = pending.pop()
+        if len(completion) == tokens or (completion and is_ended(completion, endings)):
+            law[completion] = mass
+            continue
+        chances = row(completion)
+        pending += [((*completion, token), mass * float(chances[token])) for token in chances.nonzero()[0].tolist()]
+    return law
+
+
+def product(laws: Sequence[Mapping[Ids, float]]) -> dict[tuple[Ids, ...], float]:
+    """Return the law of independent completions."""
+    joint: dict[tuple[Ids, ...], float] = {(): 1.0}
+    for law in laws:
+        joint = {
+            (*before, one): mass * chance for before, mass in joint.items() for one, chance in law.items()
+        }
+    return joint
+
+
+def distance(law: Mapping[Any, float], expected: Mapping[Any, float]) -> float:
+    """Return the total variation between two laws of completions."""
+    return math.fsum(abs(law.get(one, 0.0) - expected.get(one, 0.0)) for one in {*law, *expected}) / 2
+
+
+def equal_bins(
+    row: Rows,
+    endings: Sequence[Ids],
+    completion: Ids,
+    places: NDArray[np.float64],
+    bins: int,
+    *,
+    by_rank: bool = True,
+) -> NDArray[np.int64] | None:
+    """Return the bin of each of T tokens of a completion, int [T]; None for an impossible completion.
+
+    With the tokens in order of probability, or of their ids, u = (mass before the token) + (a uniform of
+    ``places`` [T]) * (its own mass) is uniform, given all that came before, so that the bins of a completion
+    are independent and uniform. By probability, what a defect moves between likely and unlikely tokens moves
+    mass between bins; by id, the same random numbers lead to the same bins.
+    """
+    tokens = len(places)
+    ended = [is_ended(completion[:length], endings) for length in range(1, len(completion) + 1)]
+    if any(ended[:-1]) or (len(completion) < tokens and ended[-1:] != [True]):
+        return None
+    places = places.copy()
+    for position, token in enumerate(completion):
+        chances = row(completion[:position])
+        if chances[token] == 0:
+            return None
+        before = chances[:token].sum()
+        if by_rank:
+            equal = (chances == chances[token]) & (np.arange(len(chances)) < token)
+            before = chances[(chances > chances[token]) | equal].sum()
+        places[position] = before + places[position] * chances[token]
+    found: NDArray[np.int64] = np.minimum((places * bins).astype(np.int64), bins - 1)
+    return found

@@ -1,0 +1,129 @@
+"""Screening, decision, looks and confirmation, on outcomes of known laws."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from spec_oracle.audit import Status
+from spec_oracle.audit.results import NoEvidenceError
+from spec_oracle.audit.sampling import confirm, draw_within, judge_looks, judge_rounds, judge_samples, screen
+from spec_oracle.statistics import draws_needed_by_g
+
+LAW = np.array([0.5, 0.3, 0.2])
+WRONG = np.array([0.4, 0.4, 0.2])
+IMPOSSIBLE = np.array([0.5, 0.3, 0.1, 0.1])
+RATE = 1e-6
+
+
+@dataclass
+class Outcomes:
+    """Samples by a law, each of which is said to take a millisecond; they end after ``last`` of them."""
+
+    actual: np.ndarray
+    law: np.ndarray = field(default_factory=lambda: LAW)
+    slack: float = 0.0
+    last: int = 10**9
+    seconds: float = 0.0
+    ended: str = ""
+    calls: int = 0
+
+    def __post_init__(self):
+        self.counts = np.zeros(len(self.law), dtype=int)
+        self.rng = np.random.default_rng(0)
+
+    def draw(self, count):
+        self.counts = self.counts + self.rng.multinomial(count, self.actual)
+        self.seconds += count / 1000
+        self.calls += 1
+        if self.counts.sum() >= self.last:
+            self.ended = "the server is gone"
+
+
+def judged(**samples):
+    return judge_samples(
+        samples,
+        lambda name: Outcomes(samples[name].actual),
+        rate=RATE,
+        seconds=1000.0,
+        tv=0.02,
+        batch=500,
+        turns=8,
+        most=10_000,
+    )
+
+
+def test_right_samples_are_decided_by_fresh_ones_as_many_as_the_total_variation_takes():
+    decision = judged(one=Outcomes(LAW), other=Outcomes(LAW))
+    assert decision.passed
+    assert decision.detectable_tv <= 0.02
+    needed = draws_needed_by_g(0.02, LAW, alpha=RATE / 4)
+    assert [int(sample.counts.sum()) for sample in decision.fresh.values()] == [needed, needed]
+
+
+def test_the_screening_names_the_wrong_sample_early():
+    decision = judged(right=Outcomes(LAW), wrong=Outcomes(WRONG))
+    assert decision.worst == "wrong"
+    assert decision.draws < 5000
+    assert not decision.fresh
+
+
+def test_what_the_screening_misses_the_decision_finds():
+    decision = judged(off=Outcomes(LAW + [0.012, -0.012, 0]), right=Outcomes(LAW))
+    assert decision.passed  # below what is to be detected
+    decision = judged(right=Outcomes(LAW), off=Outcomes(LAW + [0.024, -0.024, 0]))
+    assert (decision.worst, "off" in decision.fresh) == ("off", True)
+
+
+def test_evidence_is_followed_where_it_is_strongest():
+    samples = [Outcomes(LAW), Outcomes(LAW + [0.03, -0.03, 0])]
+    screen(samples, 1e-300, [500] * 20)
+    assert samples[1].calls > 9  # half of the turns, and the first
+
+
+@pytest.mark.parametrize("progress", [None, []])
+def test_looks_end_where_the_evidence_suffices(progress):
+    note = {} if progress is None else {"progress": lambda done, of: progress.append((done, of))}
+    decision = judge_looks(Outcomes(WRONG), rate=RATE, count=100_000, seconds=60.0, **note)
+    assert not decision.passed
+    assert decision.draws < 100_000
+    assert progress is None or progress[0] == (64, 100_000)
+
+
+def test_looks_allow_for_a_slack_and_say_why_they_ended():
+    slack = float(np.log(LAW[1] / 0.25))
+    close = np.array([0.55, 0.25, 0.2])
+    assert not judge_looks(Outcomes(close), rate=RATE, count=20_000, seconds=60.0).passed
+    allowed = judge_looks(Outcomes(close, slack=slack, last=2000), rate=RATE, count=20_000, seconds=60.0)
+    assert allowed.passed
+    assert allowed.ended == "the server is gone"
+    assert 2000 <= allowed.draws < 20_000
+
+
+def test_confirmation_says_what_it_would_detect_and_contradicts():
+    sample = Outcomes(LAW)
+    sample.draw(20_000)
+    assert "20,000 uninstrumented samples agrees" in confirm({"mine": sample}, RATE)
+    sample = Outcomes(WRONG)
+    sample.draw(20_000)
+    with pytest.raises(NoEvidenceError, match="mine"):
+        confirm({"mine": sample}, RATE)
+
+
+def test_calls_grow_up_to_the_time_and_the_size_allowed():
+    sample = Outcomes(LAW)
+    draw_within(sample, 10.0, 100_000, start=10, most=1000)
+    assert 9.0 < sample.seconds < 11.0
+    assert sample.calls < 20
+    draw_within(sample, 0.0, 100_000, start=10, most=1000)
+    assert sample.seconds < 11.1
+
+
+def test_an_impossible_outcome_is_named():
+    law = np.array([0.5, 0.3, 0.2, 0.0])
+    result = judge_rounds(
+        "tokens", [law], [[np.random.default_rng(0).choice(4, 50, p=IMPOSSIBLE)]], alpha=RATE
+    )
+    assert result.status is Status.FAILED
+    assert "outcomes of probability 0" in result.detail
+    assert judge_rounds("tokens", [law], [], alpha=RATE).status is Status.INCONCLUSIVE
