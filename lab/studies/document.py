@@ -295,6 +295,5 @@ def carried_section(carried: Sequence[CarriedRecord]) -> str:
         f"{len(carried)} toys with L > 1 and at most {MAX_TUPLES_CARRIED} draft tuples. Lossless over the "
         f"text of several calls: largest total variation {variation:.0e}. Shortfall of the first call from "
         f"`block_transport_optimum`: mean {percent(float(shortfall.mean()))}, "
-        f"worst {percent(float(shortfall.max()))}.\n\n"
-        + markdown_table(head, rows)
+        f"worst {percent(float(shortfall.max()))}.\n\n" + markdown_table(head, rows)
     )
