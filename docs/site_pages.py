@@ -59,7 +59,7 @@ def _checks():
 def rule_page(name):
     """Return a rule's page: what it does, its law on an instance, how near the optimum it is, its code."""
     further, rule, paths, drafting, source = _told(name)
-    alone = getattr(verifiers.get(name), "single_path", False)
+    alone = verifiers.traits_of(verifiers.get(name)).single_path
     instance = _instance(length=2, paths=1 if alone else 2)
     own, token = efficiencies("", instance, [name, "token"], exact=True)
     lengths = (tuple(map(float, law.accepted_length)) for law in (own, token))

@@ -58,7 +58,7 @@ def test_one_step_gives_the_target_row_whatever_the_vocabulary(name, vocab):
     drafts = drawn_drafts(vocab, 1, 1, 1, seed=4)
     q, p = drafts.draft_probs[0, 0, 0], drafts.target_probs[0, 0]
     instance = Instance.context_free(p[0].tolist(), q.tolist(), draft_length=1)
-    law = emission_law(verifiers.get(name), instance, array="torch")
+    law = emission_law(verifiers.get(name), instance, array="torch", merged=False)
     first = law.extended().sum(axis=1)
     np.testing.assert_allclose(first, p[0], rtol=0, atol=1e-12)
 

@@ -25,9 +25,11 @@ from verifiers.interface import (
     ModelBound,
     State,
     StatefulVerifier,
+    Traits,
     Verdict,
     Verifier,
     drafting_of,
+    traits_of,
 )
 from verifiers.registry import get, names
 from verifiers.sampling import SamplingDecisions, numpy_decisions, replayed_decisions, torch_decisions
@@ -45,6 +47,7 @@ __all__ = [
     "SpecOracleError",
     "State",
     "StatefulVerifier",
+    "Traits",
     "Verdict",
     "Verifier",
     "drafting_of",
@@ -53,4 +56,5 @@ __all__ = [
     "numpy_decisions",
     "replayed_decisions",
     "torch_decisions",
+    "traits_of",
 ]

@@ -5,7 +5,7 @@ same code be sampled in production, enumerated on toy models, and replayed from 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -26,6 +26,36 @@ class Drafting(Enum):
     TOP_AND_SAMPLED = "top-and-sampled"
     """At a node with m paths the first m - 1 take the most likely children (ties: smaller token first), the
     last draws from q without those, or from q itself when nothing is left (`parts.top_draft_law`)."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a rule can do; a rule declares one as its attribute ``traits``.
+
+    Raises `InvalidInputError` for a ``drafting`` that is none.
+    """
+
+    drafting: Drafting = Drafting.INDEPENDENT
+    """How its draft paths must be drawn."""
+
+    single_path: bool = False
+    """All paths but the first are ignored."""
+
+    largest_vocab_size: int | None = None
+    """The most tokens it is made for; None: any number."""
+
+    walks: bool = False
+    """It is `parts.walk` with a one-step rule: to find its law, each node of the draft tree is run once."""
+
+    any_order: bool = False
+    """What is emitted has the same law after the paths in any order: one of the orders is run."""
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "drafting", Drafting(self.drafting))
+        except ValueError:
+            known = ", ".join(member.value for member in Drafting)
+            raise InvalidInputError(f"drafting: unknown {self.drafting!r}; known ones are {known}") from None
 
 
 @dataclass(frozen=True)
@@ -126,13 +156,7 @@ State = tuple[Array, ...]
 
 @runtime_checkable
 class Verifier(Protocol):
-    """A verification rule.
-
-    May also declare ``drafting`` (a `Drafting`; independent paths when absent), ``single_path`` (true where
-    all paths but the first are ignored), ``largest_vocab_size`` (the most tokens it is made for), and what
-    makes its exact law cheaper: ``walks`` (true where it is `parts.walk` with a one-step rule) and
-    ``any_order`` (true where the law of the emission is the same after the paths in any order).
-    """
+    """A verification rule. It may also declare its `Traits`, as the attribute ``traits``."""
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify a batch of drafts, taking every random decision from ``decisions``."""
@@ -166,11 +190,18 @@ class ModelBound(Protocol):
 AnyVerifier: TypeAlias = Verifier | StatefulVerifier
 
 
+def traits_of(verifier: object) -> Traits:
+    """Return the traits that ``verifier`` declares: as ``traits``, else as attributes of their names.
+
+    Raises `InvalidInputError` for a ``drafting`` that is none.
+    """
+    declared = getattr(verifier, "traits", None)
+    if isinstance(declared, Traits):
+        return declared
+    names = (field.name for field in fields(Traits))
+    return Traits(**{name: getattr(verifier, name) for name in names if hasattr(verifier, name)})
+
+
 def drafting_of(verifier: object) -> Drafting:
-    """Return the drafting law that ``verifier`` declares; independent paths when it declares none."""
-    drafting = getattr(verifier, "drafting", Drafting.INDEPENDENT)
-    try:
-        return Drafting(drafting)
-    except ValueError:
-        known = ", ".join(member.value for member in Drafting)
-        raise InvalidInputError(f"drafting: unknown {drafting!r}; known ones are {known}") from None
+    """Return how the draft paths of ``verifier`` must be drawn; errors as `traits_of`."""
+    return traits_of(verifier).drafting

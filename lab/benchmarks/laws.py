@@ -16,7 +16,7 @@ from pyro.infer.enum import iter_discrete_traces
 
 import verifiers
 from lab.benchmarks.measure import in_turns, median, spent, table
-from spec_oracle.exact import emission_law, merged_emission_law
+from spec_oracle.exact import emission_law
 from spec_oracle.exact.arithmetic import arithmetic
 from spec_oracle.exact.call import DraftTable, enumerated_instance
 from spec_oracle.toy import Instance
@@ -134,7 +134,7 @@ def row(name):
         found = law_by(branches, rule, small)
         assert max(abs(found.get(text, 0) - mass) for text, mass in expected.items()) < 1e-6, name
     instance = Instance.random(4, 3, seed=0, num_paths=2)
-    ways = {"batches": emission_law, "merged": merged_emission_law}
+    ways = {"batches": partial(emission_law, merged=False), "merged": emission_law}
     times = in_turns({way: partial(law, rule, instance) for way, law in ways.items()}, ROUNDS)
     batches, merged = (median(times[way]) for way in ways)
     recursion = milliseconds(by_recursion, rule, instance, SAMPLES["recursion"])
@@ -166,7 +166,7 @@ def large(name):
     found = []
     for vocab, length, paths in LARGE:
         instance = Instance.random(vocab, length, seed=0, num_paths=paths)
-        milliseconds_, law = spent(lambda i=instance: merged_emission_law(verifiers.get(name), i))
+        milliseconds_, law = spent(lambda i=instance: emission_law(verifiers.get(name), i))
         assert law.total_variation < 1e-9, name
         found.append(milliseconds_ / 1e3)
     return f"`{name}`", *found

@@ -81,7 +81,7 @@ def rules():
 def traffic(name, dtype):
     """Return the traffic of one request of a rule, and the bytes of its rows."""
     rule, generator = verifiers.get(name), torch.Generator().manual_seed(0)
-    paths = 1 if getattr(rule, "single_path", False) else PATHS
+    paths = 1 if verifiers.traits_of(rule).single_path else PATHS
     rows = torch.empty((2, 1, paths, LENGTH + 1, VOCAB)).exponential_(generator=generator)
     rows[:, :, :, 0] = rows[:, :, :1, 0]
     target, draft = (rows / rows.sum(-1, keepdim=True)).to(dtype)

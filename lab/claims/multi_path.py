@@ -4,7 +4,7 @@ from lab.claims.families import Family, context_free, prefix_dependent
 from lab.claims.laws import law, optimum, specimen, tokens, total_variation
 from lab.claims.question import Figures, Question, Scope
 from spec_oracle.toy import Instance
-from verifiers import Drafting
+from verifiers import Traits
 from verifiers.rules.recursive_rejection_distinct import RecursiveRejectionDistinctVerifier
 
 SOURCE = "arXiv 2602.16961"
@@ -19,8 +19,14 @@ TREES = context_free(lengths=(1, 2), paths=(2,), denominators=range(1, 5)) + pre
 )
 TIES = context_free(lengths=(1, 2), paths=(2,), denominators=range(1, 4))
 
-TOKEN_LEVEL = RecursiveRejectionDistinctVerifier(drafting=Drafting.INDEPENDENT)
-"""Recursive rejection on the distinct tokens of independent drafts: the same trees as traversal."""
+
+class _OnIndependentDrafts(RecursiveRejectionDistinctVerifier):
+    """Recursive rejection on the distinct tokens of independent drafts: the same trees as traversal."""
+
+    traits = Traits(walks=True)
+
+
+TOKEN_LEVEL = _OnIndependentDrafts()
 
 
 def _distinct_ratios(instance: Instance) -> bool:

@@ -29,7 +29,7 @@ from spec_oracle.audit.subjects.resolve import of_engines
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
-from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
+from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.plain import PlainCode, SubjectRaisedError, as_plain
 from spec_oracle.statistics import goodness_of_fit_by_chi_square
 from spec_oracle.systems.engine import as_list
@@ -85,7 +85,7 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
     code = PlainCode(function, specimen.array)
     law_of: Callable[[Instance], EmissionLaw] = partial(intercepted_law, code)
     if specimen.verifier is not None:
-        law_of = partial(emission_law, specimen.verifier)
+        law_of = partial(emission_law, specimen.verifier, merged=False)
     subject = FunctionSubject(specimen.name, code, facts)
     return {
         EXACT: partial(_exact, law_of, seed),
@@ -107,7 +107,7 @@ def _exact(law_of: Callable[[Instance], EmissionLaw], seed: int) -> CheckResult:
         try:
             with np.errstate(all="ignore"):
                 law = law_of(toys[name])
-        except (CannotFollowError, TooManyBranchesError, UnrepeatableError, SubjectRaisedError) as error:
+        except (NotTracedError, SubjectRaisedError) as error:
             return CheckResult(EXACT, Status.INCONCLUSIVE, str(error))
         except SpecOracleError as error:
             return CheckResult(EXACT, Status.FAILED, str(error))

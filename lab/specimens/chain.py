@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from lab.specimens.specimen import specimen
-from verifiers import DecisionSource, Drafts, Verdict
+from verifiers import DecisionSource, Drafts, Traits, Verdict
 from verifiers.arrays import arange_like, minimum_one, namespace, pick, positive_part
 from verifiers.parts.block_path import block_weights, stop_chances
 from verifiers.parts.residual import acceptance_ratios, along_path, first_failure, last_success, residual
@@ -30,7 +30,7 @@ class ChainVerifier:
 
     stop: Stop
     correct: Correct
-    single_path: bool = True
+    traits = Traits(single_path=True)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""

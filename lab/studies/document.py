@@ -60,7 +60,7 @@ Made by `python -m lab.studies.multipath --output docs/study-multipath.md --plot
 V^(L K) <= {grid.max_tuples}; draft quality {", ".join(grid.qualities)}; rows {" and ".join(CONCENTRATIONS)};
 {grid.seeds} seeds each, one beyond {grid.few_beyond} draft tuples; probabilities in multiples of
 1/{DENOMINATOR}. The *shortfall* is 1 - BE / optimum: BE the exact block efficiency of one call by enumeration
-of the rule's code (`merged_emission_law`), the optimum that of `multi_path_optimum`, the most that any
+of the rule's code (`emission_law`), the optimum that of `multi_path_optimum`, the most that any
 lossless rule without carry-over reaches. Drafts are K independent paths. *Ours* is `{OURS}`. The largest
 total variation of any rule on any toy: {largest:.0e}."""
 

@@ -9,7 +9,7 @@ import verifiers
 from lab.studies.carried_block import CarriedBlockVerifier
 from lab.studies.selected_path import selected_path
 from lab.studies.toys import Key, Toy
-from spec_oracle.exact import emission_law, merged_emission_law, tokens_per_call
+from spec_oracle.exact import emission_law, tokens_per_call
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum, proven_bound
 
 OURS = "lookahead_multipath_block"
@@ -99,7 +99,7 @@ def measured(toy: Toy) -> Record:
 
 def enumerated(toy: Toy, names: Iterable[str], optimum: float) -> tuple[dict[str, float], dict[str, float]]:
     """Return shortfall and total variation of the named rules."""
-    laws = {name: merged_emission_law(verifiers.get(name), toy.instance) for name in names}
+    laws = {name: emission_law(verifiers.get(name), toy.instance) for name in names}
     return (
         {name: float(1 - law.block_efficiency / optimum) for name, law in laws.items()},
         {name: float(law.total_variation) for name, law in laws.items()},
@@ -116,11 +116,10 @@ def measured_by_nodes(toy: Toy, rules: Sequence[str] = RULES) -> Record:
 
 def _is_by_nodes(name: str, toy: Toy) -> bool:
     """Whether the rule is merged node by node, with few draft tuples at each."""
-    rule = verifiers.get(name)
+    traits = verifiers.traits_of(verifiers.get(name))
     vocab, _, paths = toy.size
-    tuples = comb(vocab + paths - 1, paths) if getattr(rule, "any_order", False) else vocab**paths
-    is_walk = getattr(rule, "walks", False) and tuples <= MAX_NODE_TUPLES
-    return is_walk or getattr(rule, "single_path", False)
+    tuples = comb(vocab + paths - 1, paths) if traits.any_order else vocab**paths
+    return traits.single_path or (traits.walks and tuples <= MAX_NODE_TUPLES)
 
 
 def measured_with_carry(toy: Toy) -> CarriedRecord:

@@ -6,7 +6,7 @@ from typing import Any
 
 import verifiers
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.exact import merged_emission_law
+from spec_oracle.exact import emission_law
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum, single_path_optimum
 from spec_oracle.toy import Instance
 from verifiers import Drafting, StatefulVerifier, drafting_of
@@ -65,7 +65,7 @@ def efficiencies(
         drafting = drafting_of(verifier)
         if drafting not in optima:
             optima[drafting] = _optima(instance, drafting, exact=exact)
-        law = merged_emission_law(verifier, instance, exact=exact, array=array)
+        law = emission_law(verifier, instance, exact=exact, array=array)
         best = optima[drafting]
         results.append(
             Efficiency(

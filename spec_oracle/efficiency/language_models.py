@@ -8,7 +8,7 @@ import numpy as np
 
 import verifiers
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact import merged_emission_law
+from spec_oracle.exact import emission_law
 from spec_oracle.exact.call import enumerated_instance
 from spec_oracle.exact.drafting import num_tuples
 from spec_oracle.optimum import ProvenBound, proven_bound
@@ -123,7 +123,7 @@ def prompt_efficiencies(
         key = (drafting_of(verifier), isinstance(verifier, StatefulVerifier))
         if optimum and key not in bounds:
             bounds[key] = proven_bound(instance, drafting=key[0], carry_over=key[1])
-        law = merged_emission_law(verifier, instance)
+        law = emission_law(verifier, instance)
         best, tokens = bounds.get(key), float(law.block_efficiency)
         if best is not None and tokens > best.bound + TOLERANCE:
             raise SpecOracleError(

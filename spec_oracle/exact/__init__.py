@@ -4,7 +4,6 @@ from spec_oracle.exact.call import VerdictError
 from spec_oracle.exact.emission import EmissionLaw, emission_law
 from spec_oracle.exact.enumeration import DecisionError, ScriptedDecisions, enumerate_branches
 from spec_oracle.exact.gap import Gap
-from spec_oracle.exact.merged import merged_emission_law
 from spec_oracle.exact.text import DecodedLaw, decoded_law, tokens_per_call
 
 __all__ = [
@@ -17,6 +16,5 @@ __all__ = [
     "decoded_law",
     "emission_law",
     "enumerate_branches",
-    "merged_emission_law",
     "tokens_per_call",
 ]

@@ -20,6 +20,7 @@ from verifiers import (
     State,
     StatefulVerifier,
     Verdict,
+    traits_of,
 )
 
 BATCH_BYTES = 1 << 22
@@ -78,7 +79,7 @@ def prepared_call(
 
 def enumerated_instance(verifier: AnyVerifier, instance: Instance) -> Instance:
     """Return the instance to enumerate: with one path for a verifier that ignores all others."""
-    return instance.with_paths(1) if getattr(verifier, "single_path", False) else instance
+    return instance.with_paths(1) if traits_of(verifier).single_path else instance
 
 
 def bound_to_instance(verifier: AnyVerifier, instance: Instance, chosen: Arithmetic) -> AnyVerifier:
@@ -117,6 +118,12 @@ def checked_emissions(
     within("path", chosen.to_numpy(verdict.path), size.num_paths)
     within("next_token", chosen.to_numpy(verdict.next_token), size.vocab_size)
     return tau, chosen.to_numpy(verdict.emitted)
+
+
+def no_mass(instance: Instance, like: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return zeros of the number type of ``like`` for the emissions of n tokens, flat [V^n], n = 1..L+1."""
+    zero = like.sum() * 0
+    return [np.full(instance.vocab_size**length, zero) for length in range(1, instance.draft_length + 2)]
 
 
 def within(name: str, values: NDArray[Any], stop: int) -> NDArray[np.int64]:

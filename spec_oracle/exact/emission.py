@@ -9,12 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.exact.arithmetic import Arithmetic
-from spec_oracle.exact.call import DraftTable, call_verifier, checked_emissions, fresh_state, prepared_call
+from spec_oracle.exact.call import (
+    DraftTable,
+    call_verifier,
+    checked_emissions,
+    fresh_state,
+    no_mass,
+    prepared_call,
+)
 from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
 from spec_oracle.exact.gap import Gap, largest_gap
+from spec_oracle.exact.merged import walked_masses
 from spec_oracle.exact.text import decoded_law
 from spec_oracle.toy import Context, Instance
-from verifiers import AnyVerifier, StatefulVerifier, Verdict, drafting_of
+from verifiers import AnyVerifier, StatefulVerifier, Verdict, traits_of
 
 
 @dataclass(frozen=True)
@@ -89,12 +97,17 @@ def emission_law(
     exact: bool = False,
     array: str = "numpy",
     dtype: str = "float64",
+    merged: bool = True,
 ) -> EmissionLaw:
-    """Enumerate the emission law of ``verifier`` on ``instance``.
+    """Return the law of what one call of ``verifier`` emits on ``instance``, by running every outcome.
 
+    Drafts after which the verifier does the same, by what its `verifiers.Traits` declare (``walks``,
+    ``any_order``), are run once; ``merged=False`` runs every draft tuple and takes nothing on trust.
     ``exact=True`` computes in rationals, where a lossless verifier's total variation is exactly 0. Otherwise
-    ``array`` ("numpy" or "torch") and ``dtype`` choose the arithmetic under test; masses are float64. Raises
-    `InvalidInputError` for bad arguments, `DecisionError` or `VerdictError` for code that is no verifier.
+    ``array`` ("numpy" or "torch") and ``dtype`` choose the arithmetic under test; masses are float64.
+
+    Raises `InvalidInputError` for bad arguments and for traits that are seen to be untrue, `DecisionError` or
+    `VerdictError` for code that is no verifier.
 
     >>> import verifiers
     >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
@@ -105,9 +118,12 @@ def emission_law(
     (Fraction(1, 3), Fraction(1, 9), Fraction(5, 9))
     """
     bound, numbers, chosen = prepared_call(verifier, instance, exact=exact, array=array, dtype=dtype)
-    table = DraftTable(numbers, drafting_of(verifier), chosen)
-    masses = emission_masses(bound, table, numbers, chosen)
-    decode = None
+    traits, decode = traits_of(verifier), None
+    if merged and traits.walks and not isinstance(bound, StatefulVerifier):
+        masses = walked_masses(bound, traits, numbers, chosen)
+    else:
+        table = DraftTable(numbers, traits.drafting, chosen, any_order=merged and traits.any_order)
+        masses = _enumerated_masses(bound, table, numbers, chosen)
     if isinstance(verifier, StatefulVerifier):
         tokens = numbers.draft_length + 1
 
@@ -117,7 +133,7 @@ def emission_law(
     return EmissionLaw(numbers, tuple(chosen.finish(mass) for mass in masses), decode)
 
 
-def emission_masses(
+def _enumerated_masses(
     bound: AnyVerifier, table: DraftTable, numbers: Instance, chosen: Arithmetic
 ) -> list[NDArray[Any]]:
     """Return the mass of each emission of n tokens, flat [V^n], n = 1..L+1, over all drafts of the table."""
@@ -137,12 +153,6 @@ def emission_masses(
     ):
         _add(masses, branches.result, branches.weight, numbers, chosen)
     return masses
-
-
-def no_mass(instance: Instance, like: NDArray[Any]) -> list[NDArray[Any]]:
-    """Return zeros of the number type of ``like`` for the emissions of n tokens, flat [V^n], n = 1..L+1."""
-    zero = like.sum() * 0
-    return [np.full(instance.vocab_size**length, zero) for length in range(1, instance.draft_length + 2)]
 
 
 def _add(

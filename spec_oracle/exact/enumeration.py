@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact.interception.errors import NotTracedError
 from verifiers.arrays import is_nan, minimum_one, positive_part
 
 T = TypeVar("T")
@@ -26,7 +27,7 @@ class DecisionError(SpecOracleError):
     """The code under test asked for an impossible decision, or does not repeat itself under a script."""
 
 
-class TooManyOutcomesError(SpecOracleError):
+class TooManyOutcomesError(NotTracedError):
     """The decisions of the code under test have more outcomes than may be run."""
 
 

@@ -1,13 +1,8 @@
-"""The emission law with less to enumerate, for verifiers that declare what makes the rest superfluous.
+"""The law of what a verifier emits that walks down the draft tree: one run for each node.
 
-* ``any_order``: after drafts in another order the law of the emission is the same. Draft tuples are
-  enumerated as multisets.
-* ``walks``: the verifier walks down the draft tree with a one-step rule (`verifiers.parts.walk`). Below a
-  node only the number of paths that pass it matters, so states of different drafts are merged: each node is
-  one call of the verifier on drafts of length 1.
-
-Either way the serving code is what is enumerated. What a verifier declares is taken on trust here, so audits
-do not use it: `emission_law` runs every draft tuple, and the tests compare the two, in rationals.
+Below a node only the number of paths that pass it matters, so states of different drafts are merged: each
+node is one call of the verifier on drafts of length 1. The serving code is what is enumerated, but that it
+walks (`Traits.walks`) is taken on trust.
 """
 
 from collections.abc import Iterator
@@ -18,42 +13,21 @@ from numpy.typing import NDArray
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.arithmetic import Arithmetic
-from spec_oracle.exact.call import BATCH_BYTES, DraftTable, checked_emissions, prepared_call
+from spec_oracle.exact.call import BATCH_BYTES, checked_emissions, no_mass
 from spec_oracle.exact.drafting import draft_law, multiset_law
-from spec_oracle.exact.emission import EmissionLaw, emission_law, emission_masses, no_mass
 from spec_oracle.exact.enumeration import ScriptedDecisions, enumerate_branches
 from spec_oracle.toy import Instance
-from verifiers import AnyVerifier, Drafts, StatefulVerifier, Verifier, drafting_of
+from verifiers import Drafts, Traits, Verifier
 
 
-def merged_emission_law(
-    verifier: AnyVerifier,
-    instance: Instance,
-    *,
-    exact: bool = False,
-    array: str = "numpy",
-    dtype: str = "float64",
-) -> EmissionLaw:
-    """Return what `emission_law` returns, sooner where the verifier declares ``walks`` or ``any_order``.
-
-    Raises what it raises, and `InvalidInputError` where what was declared is seen to be untrue.
-    """
-    walks, any_order = (bool(getattr(verifier, name, False)) for name in ("walks", "any_order"))
-    if isinstance(verifier, StatefulVerifier) or not (walks or any_order):
-        return emission_law(verifier, instance, exact=exact, array=array, dtype=dtype)
-    bound, numbers, chosen = prepared_call(verifier, instance, exact=exact, array=array, dtype=dtype)
-    if walks and not isinstance(bound, StatefulVerifier):
-        masses = _walked(bound, numbers, chosen, any_order=any_order)
-    else:
-        table = DraftTable(numbers, drafting_of(verifier), chosen, any_order=True)
-        masses = emission_masses(bound, table, numbers, chosen)
-    return EmissionLaw(numbers, tuple(chosen.finish(mass) for mass in masses))
-
-
-def _walked(
-    verifier: Verifier, instance: Instance, chosen: Arithmetic, *, any_order: bool
+def walked_masses(
+    verifier: Verifier, traits: Traits, instance: Instance, chosen: Arithmetic
 ) -> list[NDArray[Any]]:
-    """Walk all nodes of a depth at once; the state of a walk is its node and how many paths pass there."""
+    """Return the mass of each emission of n tokens, flat [V^n], n = 1..L+1, for a verifier that walks.
+
+    All nodes of a depth are run at once; the state of a walk is its node and how many paths pass there.
+    Raises `InvalidInputError` where the verifier is seen not to walk.
+    """
     vocab, length = instance.vocab_size, instance.draft_length
     rows = [chosen.prepare(instance.target.rows(depth)) for depth in range(length + 1)]
     masses = no_mass(instance, rows[0])
@@ -62,9 +36,7 @@ def _walked(
         below = [masses[depth] * 0 for _ in range(instance.num_paths + 1)]
         level = rows[depth], chosen.prepare(instance.draft.rows(depth))
         for paths, mass in reached.items():
-            for node, token, count, weight in _steps(
-                verifier, level, mass, paths, chosen, any_order=any_order
-            ):
+            for node, token, count, weight in _steps(verifier, traits, level, mass, paths, chosen):
                 child = node * vocab + token
                 np.add.at(masses[depth], child[count == 0], weight[count == 0])
                 for followers in range(1, paths + 1):
@@ -76,14 +48,13 @@ def _walked(
     return masses
 
 
-def _steps(
+def _steps(  # noqa: PLR0917
     verifier: Verifier,
+    traits: Traits,
     level: tuple[NDArray[Any], NDArray[Any]],
     mass: NDArray[Any],
     num_paths: int,
     chosen: Arithmetic,
-    *,
-    any_order: bool,
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[Any]]]:
     """Run the verifier on drafts of one token at every node that ``num_paths`` paths pass.
 
@@ -92,9 +63,9 @@ def _steps(
     it, and the weight.
     """
     target, draft = level
-    law_at = multiset_law if any_order else draft_law
+    law_at = multiset_law if traits.any_order else draft_law
     nodes = np.flatnonzero(mass > 0)
-    laws = [law_at([draft[node : node + 1]], num_paths, drafting_of(verifier)) for node in nodes]
+    laws = [law_at([draft[node : node + 1]], num_paths, traits.drafting) for node in nodes]
     tokens = np.concatenate([law.tokens for law in laws])
     node_of = np.repeat(nodes, [len(law.tokens) for law in laws])
     weight = np.concatenate([law.probability for law in laws]) * mass[node_of]

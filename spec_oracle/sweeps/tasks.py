@@ -8,7 +8,7 @@ import verifiers
 from spec_oracle.audit import AuditOptions
 from spec_oracle.audit import audit as audit_of
 from spec_oracle.efficiency.language_models import prompt_efficiencies
-from spec_oracle.exact import merged_emission_law
+from spec_oracle.exact import emission_law
 from spec_oracle.optimum import multi_path_optimum
 from spec_oracle.toy import Instance
 
@@ -30,7 +30,7 @@ def efficiency(
     """
     del seed
     toy = Instance.random(vocab_size, draft_length, seed=instance, **kind)
-    law = merged_emission_law(verifiers.get(verifier), toy)
+    law = emission_law(verifiers.get(verifier), toy)
     found = {"block_efficiency": law.block_efficiency, "total_variation": law.total_variation}
     if optimum:
         found["optimum"] = multi_path_optimum(toy).value

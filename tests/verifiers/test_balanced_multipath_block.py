@@ -17,32 +17,35 @@ several_steps = instances(vocab_sizes=(2, 4), draft_lengths=(1, 3), num_paths=(1
 
 @given(several_steps)
 def test_lossless(instance):
-    assert emission_law(BalancedMultipathBlockVerifier(), instance).total_variation <= 1e-12
+    assert emission_law(BalancedMultipathBlockVerifier(), instance, merged=False).total_variation <= 1e-12
 
 
 @given(instances(vocab_sizes=(2, 3), draft_lengths=(1, 2), num_paths=(1, 3), max_tuples=40))
 def test_exactly_lossless_in_rationals(instance):
-    assert emission_law(BalancedMultipathBlockVerifier(), instance, exact=True).total_variation == 0
+    assert (
+        emission_law(BalancedMultipathBlockVerifier(), instance, exact=True, merged=False).total_variation
+        == 0
+    )
 
 
 @given(several_steps)
 def test_never_below_global_resolution(instance):
-    block = emission_law(BalancedMultipathBlockVerifier(), instance).block_efficiency
-    walk = emission_law(GlobalResolutionVerifier(), instance).block_efficiency
+    block = emission_law(BalancedMultipathBlockVerifier(), instance, merged=False).block_efficiency
+    walk = emission_law(GlobalResolutionVerifier(), instance, merged=False).block_efficiency
     assert block >= walk - 1e-9
 
 
 @given(instances(vocab_sizes=(2, 4), draft_lengths=(1, 3), num_paths=(1, 1)))
 def test_one_path_is_block_verification(instance):
-    law = emission_law(BalancedMultipathBlockVerifier(), instance)
-    expected = emission_law(verifiers.get("block"), instance)
+    law = emission_law(BalancedMultipathBlockVerifier(), instance, merged=False)
+    expected = emission_law(verifiers.get("block"), instance, merged=False)
     for found, wanted in zip(law.masses, expected.masses, strict=True):
         assert abs(found - wanted).max() <= 1e-13
 
 
 @given(instances(vocab_sizes=(2, 6), draft_lengths=(1, 1), num_paths=(1, 4), max_tuples=256))
 def test_one_step_attains_the_optimum(instance):
-    law = emission_law(BalancedMultipathBlockVerifier(), instance)
+    law = emission_law(BalancedMultipathBlockVerifier(), instance, merged=False)
     p, q = instance.exact.target.rows(0)[0], instance.exact.draft.rows(0)[0]
     optimum = float(reference.optimal_acceptance(p, q, instance.num_paths))
     assert law.block_efficiency == pytest.approx(1 + optimum, abs=1e-9)
@@ -51,7 +54,7 @@ def test_one_step_attains_the_optimum(instance):
 @pytest.mark.parametrize("array", ["numpy", "torch"])
 def test_float32_rows_are_planned_in_float64(array):
     instance = Instance.random(3, 2, num_paths=2, seed=6)
-    law = emission_law(BalancedMultipathBlockVerifier(), instance, array=array, dtype="float32")
+    law = emission_law(BalancedMultipathBlockVerifier(), instance, array=array, dtype="float32", merged=False)
     assert law.total_variation <= 1e-6
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import verifiers
-from verifiers import Drafting, Drafts, InvalidInputError, Verdict, drafting_of
+from verifiers import Drafting, Drafts, InvalidInputError, Traits, Verdict, traits_of
 
 
 def arrays(batch=2, paths=1, length=3, vocab=4):
@@ -46,6 +46,14 @@ def test_unknown_verifier_is_refused_by_name():
         verifiers.get("nope")
 
 
-def test_drafting_is_independent_unless_declared():
-    assert drafting_of(verifiers.get("block")) is Drafting.INDEPENDENT
-    assert drafting_of(verifiers.get("top_draft")) is Drafting.TOP_AND_SAMPLED
+def test_what_is_not_declared_has_its_default():
+    assert traits_of(verifiers.get("traversal")) == Traits()
+    assert traits_of(verifiers.get("top_draft")) == Traits(drafting=Drafting.TOP_AND_SAMPLED, walks=True)
+
+
+def test_traits_may_be_plain_attributes():
+    class Plain:
+        drafting = "distinct"
+        single_path = True
+
+    assert traits_of(Plain()) == Traits(drafting=Drafting.DISTINCT, single_path=True)

@@ -32,7 +32,9 @@ TIED = Instance.context_free(["1/3", "1/3", "1/3"], ["1/6", "1/6", "2/3"], draft
 @example(TIED, 64)
 @settings(max_examples=100)
 def test_lossless_with_any_number_of_ranks(instance, steps):
-    assert emission_law(LookaheadMultipathBlockVerifier(steps), instance).total_variation < 1e-12
+    assert (
+        emission_law(LookaheadMultipathBlockVerifier(steps), instance, merged=False).total_variation < 1e-12
+    )
 
 
 @given(SMALL_TREES, STEPS)
@@ -40,14 +42,14 @@ def test_lossless_with_any_number_of_ranks(instance, steps):
 @example(TIED, 2)
 @settings(max_examples=40)
 def test_exactly_lossless_in_rationals(instance, steps):
-    law = emission_law(LookaheadMultipathBlockVerifier(steps), instance, exact=True)
+    law = emission_law(LookaheadMultipathBlockVerifier(steps), instance, exact=True, merged=False)
     assert law.total_variation == 0
 
 
 def test_with_the_rows_of_the_draft_it_would_be_lossy(monkeypatch):
     instance = Instance.random(3, 2, num_paths=2, seed=0)
     monkeypatch.setattr(Division, "rate", lambda *_: 1.0)
-    assert emission_law(LookaheadMultipathBlockVerifier(), instance).total_variation > 1e-3
+    assert emission_law(LookaheadMultipathBlockVerifier(), instance, merged=False).total_variation > 1e-3
 
 
 class _Path(Exception):  # noqa: N818  # a signal, not an error
@@ -79,7 +81,7 @@ def test_the_selected_path_has_the_law_of_its_ranks(instance, steps):
 @settings(max_examples=40)
 def test_tokens_per_call_follow_from_the_nodes(instance):
     _, tokens = selected_path(instance)
-    law = emission_law(LookaheadMultipathBlockVerifier(), instance)
+    law = emission_law(LookaheadMultipathBlockVerifier(), instance, merged=False)
     assert law.block_efficiency == pytest.approx(tokens, abs=1e-12)
 
 
@@ -87,7 +89,7 @@ def test_tokens_per_call_follow_from_the_nodes(instance):
 @settings(max_examples=60)
 def test_one_path_is_block_verification(instance):
     law, expected = (
-        emission_law(verifiers.get(name), instance, exact=True)
+        emission_law(verifiers.get(name), instance, exact=True, merged=False)
         for name in ("lookahead_multipath_block", "block")
     )
     for found, wanted in zip(law.masses, expected.masses, strict=True):
@@ -96,7 +98,7 @@ def test_one_path_is_block_verification(instance):
 
 @given(instances(vocab_sizes=(2, 6), draft_lengths=(1, 1), num_paths=(1, 4), max_tuples=256), STEPS)
 def test_one_step_attains_the_optimum(instance, steps):
-    law = emission_law(LookaheadMultipathBlockVerifier(steps), instance)
+    law = emission_law(LookaheadMultipathBlockVerifier(steps), instance, merged=False)
     p, q = instance.exact.target.rows(0)[0], instance.exact.draft.rows(0)[0]
     optimum = optimal_acceptance(p, q, instance.num_paths).value
     assert law.block_efficiency == pytest.approx(1 + optimum, abs=1e-11)
@@ -105,7 +107,7 @@ def test_one_step_attains_the_optimum(instance, steps):
 @given(TREES)
 @settings(max_examples=40)
 def test_never_above_the_optimum(instance):
-    law = emission_law(LookaheadMultipathBlockVerifier(), instance)
+    law = emission_law(LookaheadMultipathBlockVerifier(), instance, merged=False)
     assert law.block_efficiency <= multi_path_optimum(instance).value + 1e-9
 
 
@@ -117,6 +119,8 @@ def test_a_third_of_the_shortfall_of_global_resolution(size):
     for agreement in (0.0, 0.4, 0.8):
         toy = Instance.random(vocab, length, num_paths=paths, seed=3, agreement=agreement).rounded(32)
         optimum = float(multi_path_optimum(toy).value)
-        shortfalls.append([1 - emission_law(rule, toy).block_efficiency / optimum for rule in rules])
+        shortfalls.append(
+            [1 - emission_law(rule, toy, merged=False).block_efficiency / optimum for rule in rules]
+        )
     ours, theirs = np.mean(shortfalls, axis=0)
     assert 0 < 3 * ours < theirs

@@ -22,7 +22,9 @@ WORKED = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
 
 
 def test_worked_example_of_block_verification():
-    token, block = (emission_law(verifiers.get(rule), WORKED, exact=True) for rule in SINGLE_PATH)
+    token, block = (
+        emission_law(verifiers.get(rule), WORKED, exact=True, merged=False) for rule in SINGLE_PATH
+    )
     assert token.block_efficiency - 1 == WORKED.target.levels[0][0, 0] * 10 / 3
     assert str(token.block_efficiency - 1) == "10/9"
     assert str(block.block_efficiency - 1) == "11/9"
@@ -32,7 +34,7 @@ def test_worked_example_of_block_verification():
 @example(WORKED)
 @settings(max_examples=300)
 def test_token_and_block_are_lossless_and_block_is_the_single_path_optimum(instance):
-    token, block = (emission_law(verifiers.get(rule), instance) for rule in SINGLE_PATH)
+    token, block = (emission_law(verifiers.get(rule), instance, merged=False) for rule in SINGLE_PATH)
     assert token.total_variation < ROUNDING
     assert block.total_variation < ROUNDING
     best = single_path_optimum(instance).value
@@ -43,7 +45,9 @@ def test_token_and_block_are_lossless_and_block_is_the_single_path_optimum(insta
 @given(instances(vocab_sizes=(2, 3), draft_lengths=(1, 4), max_tuples=81))
 @settings(max_examples=150)
 def test_token_and_block_are_lossless_in_rationals(instance):
-    token, block = (emission_law(verifiers.get(rule), instance, exact=True) for rule in SINGLE_PATH)
+    token, block = (
+        emission_law(verifiers.get(rule), instance, exact=True, merged=False) for rule in SINGLE_PATH
+    )
     assert token.total_variation == 0
     assert block.total_variation == 0
     assert block.block_efficiency == single_path_optimum(instance, exact=True).value
@@ -53,13 +57,13 @@ def test_token_and_block_are_lossless_in_rationals(instance):
 @given(instance=TREES)
 @settings(max_examples=60)
 def test_lossless_in_floats(verifier, instance):
-    assert emission_law(verifier, instance).total_variation < ROUNDING
+    assert emission_law(verifier, instance, merged=False).total_variation < ROUNDING
 
 
 @given(instance=SMALL_TREES)
 @settings(max_examples=25)
 def test_lossless_in_rationals(verifier, instance):
-    assert emission_law(verifier, instance, exact=True).total_variation == 0
+    assert emission_law(verifier, instance, exact=True, merged=False).total_variation == 0
 
 
 @given(
@@ -67,9 +71,9 @@ def test_lossless_in_rationals(verifier, instance):
 )
 @settings(max_examples=15)
 def test_three_arithmetics_give_one_law(verifier, instance):
-    floats = emission_law(verifier, instance)
-    rationals = emission_law(verifier, instance, exact=True)
-    torch = emission_law(verifier, instance, array="torch")
+    floats = emission_law(verifier, instance, merged=False)
+    rationals = emission_law(verifier, instance, exact=True, merged=False)
+    torch = emission_law(verifier, instance, array="torch", merged=False)
     for one, other, third in zip(floats.masses, rationals.masses, torch.masses, strict=True):
         np.testing.assert_allclose(one, other.astype(float), rtol=0, atol=ROUNDING)
         np.testing.assert_allclose(one, third, rtol=0, atol=ROUNDING)
@@ -79,7 +83,7 @@ def test_three_arithmetics_give_one_law(verifier, instance):
 def test_low_precision_inputs_are_computed_in_float32(verifier, dtype):
     # Multiples of 1/64 are exact in all these types, so only the arithmetic inside can be off.
     instance = Instance.random(3, 2, num_paths=2, seed=5, agreement=0.4).rounded(64)
-    law = emission_law(verifier, instance, array="torch", dtype=dtype)
+    law = emission_law(verifier, instance, array="torch", dtype=dtype, merged=False)
     assert law.total_variation < 1e-6
 
 
@@ -88,7 +92,7 @@ def test_low_precision_inputs_are_computed_in_float32(verifier, dtype):
 def test_no_verifier_exceeds_the_optimum(verifier, instance):
     best = block_transport_optimum if isinstance(verifier, StatefulVerifier) else multi_path_optimum
     optimum = best(instance, drafting=drafting_of(verifier)).value
-    assert emission_law(verifier, instance).block_efficiency <= optimum + 1e-9
+    assert emission_law(verifier, instance, merged=False).block_efficiency <= optimum + 1e-9
 
 
 @given(instance=instances(vocab_sizes=(2, 2), draft_lengths=(1, 2), num_paths=(1, 2), max_tuples=16))

@@ -1,7 +1,7 @@
 """Balanced multi-path block verification: select a path by balanced selection, then verify it as a block."""
 
 from verifiers.arrays import all_true, namespace, pick, row_at, working_rows, zeros
-from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.balanced_selection import balanced_plan, select
 from verifiers.parts.block_path import verify_path
 
@@ -13,7 +13,7 @@ class BalancedMultipathBlockVerifier:
     docs/verifiers/balanced_multipath_block.md.
     """
 
-    any_order: bool = True
+    traits = Traits(any_order=True)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Select one path of every request, node by node, and verify it."""

@@ -1,17 +1,14 @@
 """Block verification: decide on the whole path at once; the optimum for a single path."""
 
-from dataclasses import dataclass
-
 from verifiers.arrays import zeros
-from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.block_path import verify_path
 
 
-@dataclass(frozen=True)
 class BlockVerifier:
     """Sun et al. (arXiv 2403.10444, algorithm 2). Verifies the first path; further paths are ignored."""
 
-    single_path: bool = True
+    traits = Traits(single_path=True)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""

@@ -46,7 +46,6 @@ class Position:
     debts: tuple[Debt, ...] = ()
 
 
-@dataclass(frozen=True)
 class BlockTransportVerifier:
     """The rule before it knows its models; `bound_to` gives the one that verifies."""
 

@@ -10,12 +10,11 @@ any arithmetic, at a cost of C(V+n-2, n-1) terms a token. That is for toys; at f
 `global_resolution`, whose selection is better and whose law is known in closed form.
 """
 
-from dataclasses import dataclass
 from math import comb
 
 from verifiers.arrays import Array, arange_like, divide, filled, kept, namespace, ones, pick, pick_each, zeros
 from verifiers.errors import InvalidInputError
-from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.multisets import multisets
 from verifiers.parts.repeated_rows import distinct_requests
 from verifiers.parts.walk import Node, accept_or_redraw, first_true, on_the_first_of_equals, walk
@@ -74,13 +73,10 @@ def select_by_importance(node: Node, decisions: DecisionSource) -> Array:
     return accept_or_redraw(pick(node.tokens, choice), law[copy], node.target, decisions)
 
 
-@dataclass(frozen=True)
 class CanonicalVerifier:
     """Canonical decomposition (Khisti et al., arXiv 2410.18234), with importance-weighted selection."""
 
-    largest_vocab_size: int = 1024
-    walks: bool = True
-    any_order: bool = True
+    traits = Traits(largest_vocab_size=1024, walks=True, any_order=True)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""

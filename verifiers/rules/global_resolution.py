@@ -1,7 +1,7 @@
 """Global resolution: the one-step rule that accepts as often as any can, at every node of the draft tree."""
 
 from verifiers.arrays import Array, pick, working_rows
-from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.balanced_selection import balanced_plan, chances_to_be_selected
 from verifiers.parts.walk import Node, accept_or_redraw, on_the_first_of_equals, walk
 
@@ -13,8 +13,7 @@ class GlobalResolutionVerifier:
     optimum"), less the plan's shortfall.
     """
 
-    walks: bool = True
-    any_order: bool = True
+    traits = Traits(walks=True, any_order=True)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""

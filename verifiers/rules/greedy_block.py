@@ -1,19 +1,18 @@
 """Greedy block verification of a single path, with carry-over."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from verifiers.interface import DecisionSource, Drafts, State, Verdict
+from verifiers.interface import DecisionSource, Drafts, State, Traits, Verdict
 from verifiers.rules.greedy_multipath_carry import GreedyMultipathCarryVerifier
 
 
-@dataclass(frozen=True)
 class GreedyBlockVerifier:
     """Accept w(v) = min(p(v), q(v)) at every node and carry the debt over (arXiv 2403.10444, appendix).
 
     Verifies the first path; further paths are ignored.
     """
 
-    single_path: bool = True
+    traits = Traits(single_path=True)
 
     def initial_state(self, batch: int) -> State:  # noqa: ARG002  # part of the interface
         """Return the fresh state of any number of requests."""

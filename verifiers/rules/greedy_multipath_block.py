@@ -1,22 +1,19 @@
 """Greedy multi-path block verification (GBV): keep the highest path, then verify it as a block."""
 
-from dataclasses import dataclass
-
 from verifiers.arrays import all_true, in_working_precision, namespace, pick, row_at, zeros
-from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.block_path import verify_path
 from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, ranks
 from verifiers.parts.walk import first_true
 
 
-@dataclass(frozen=True)
 class GreedyMultipathBlockVerifier:
     """Thomas & Pal (arXiv 2602.16961): block verification with q^Gamma in place of q.
 
     Paths are compared by p/q node by node (see `verifiers.parts.path_order`, also for ties).
     """
 
-    any_order: bool = True
+    traits = Traits(any_order=True)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Select the highest path of every request and verify it."""

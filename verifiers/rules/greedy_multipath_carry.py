@@ -51,7 +51,6 @@ def greedy_stop_chances(target: Array, law: Array, surplus: Array) -> Array:
     return xp.where(surplus < 1, minimum_one(divide(above, below, otherwise=1)), ones(surplus))
 
 
-@dataclass(frozen=True)
 class GreedyMultipathCarryVerifier:
     """Select the highest path as GBV does, accept w(v) = min(p(v), q^Gamma(v)), and carry the debt over.
 

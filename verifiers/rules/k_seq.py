@@ -9,8 +9,6 @@ sum_x (p - rho q)+, the target mass that no draft covers, rho beta = 1 - d and r
 are the masses of the residual, r^n in all. Nothing cancels here, however near p and q are.
 """
 
-from dataclasses import dataclass
-
 from verifiers.arrays import (
     Array,
     divide,
@@ -25,7 +23,7 @@ from verifiers.arrays import (
     working_rows,
     zeros,
 )
-from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.powers import power
 from verifiers.parts.repeated_rows import distinct_requests
 from verifiers.parts.residual import first_success
@@ -94,11 +92,10 @@ def accept_scaled(node: Node, rho: Array, decisions: DecisionSource) -> Array:
     return xp.where(none, redrawn, pick(node.tokens, xp.where(none, zeros(choice), choice)))
 
 
-@dataclass(frozen=True)
 class KSeqVerifier:
     """SpecTr's K-SEQ (Sun et al., arXiv 2310.15141, algorithm 2), rho chosen at every node."""
 
-    walks: bool = True
+    traits = Traits(walks=True)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""

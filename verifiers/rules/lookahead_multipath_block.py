@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from verifiers.arrays import Array, arange_like, divide, namespace, pick, working_rows, zeros
-from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.block_path import verify_path
 from verifiers.parts.rank_division import Division, Node, divide_further, divide_root
 from verifiers.parts.ranks import selection_chances
@@ -20,7 +20,7 @@ class LookaheadMultipathBlockVerifier:
     """
 
     steps: int = 64
-    any_order: bool = True
+    traits = Traits(any_order=True)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Select one path of every request, by one decision, and verify it."""

@@ -1,9 +1,7 @@
 """The token rule on the first draft of each node; other drafts count only if the redraw lands on them."""
 
-from dataclasses import dataclass
-
 from verifiers.arrays import Array, pick
-from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.walk import Node, accept_or_redraw, first_true, walk
 
 
@@ -13,11 +11,10 @@ def first_draft_or_residual(node: Node, decisions: DecisionSource) -> Array:
     return accept_or_redraw(first, node.draft, node.target, decisions)
 
 
-@dataclass(frozen=True)
 class NaiveVerifier:
     """Token rule on one draft per node, walking on wherever the emitted token was drafted."""
 
-    walks: bool = True
+    traits = Traits(walks=True)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""

@@ -1,9 +1,7 @@
 """Draw from the target and see whether the token was drafted: the baseline that ignores q."""
 
-from dataclasses import dataclass
-
 from verifiers.arrays import Array
-from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.walk import Node, walk
 
 
@@ -12,12 +10,10 @@ def draw_target(node: Node, decisions: DecisionSource) -> Array:
     return decisions.categorical(node.target)
 
 
-@dataclass(frozen=True)
 class NssVerifier:
     """Naive speculative sampling on trees: accepts with probability sum_x p (1 - (1 - q)^n) at a node."""
 
-    walks: bool = True
-    any_order: bool = True
+    traits = Traits(walks=True, any_order=True)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""

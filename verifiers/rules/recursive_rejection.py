@@ -1,9 +1,7 @@
 """Recursive rejection over independent drafts: each in turn is tested against what is left of the target."""
 
-from dataclasses import dataclass
-
 from verifiers.arrays import Array, all_true, divide, minimum_one, namespace, normalised, pick, zeros
-from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.residual import residual
 from verifiers.parts.walk import ActiveDecisions, Node, walk
 
@@ -27,11 +25,10 @@ def reject_in_turn(node: Node, decisions: DecisionSource) -> Array:
     return xp.where(done, token, redrawn)
 
 
-@dataclass(frozen=True)
 class RecursiveRejectionVerifier:
     """SpecInfer's multi-step speculative sampling (Miao et al., arXiv 2305.09781, algorithm 2)."""
 
-    walks: bool = True
+    traits = Traits(walks=True)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""

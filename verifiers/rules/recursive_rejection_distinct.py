@@ -1,7 +1,5 @@
 """Recursive rejection over distinct drafts: a rejected token also leaves the draft law."""
 
-from dataclasses import dataclass
-
 from verifiers.arrays import (
     Array,
     all_true,
@@ -14,7 +12,7 @@ from verifiers.arrays import (
     pick,
     zeros,
 )
-from verifiers.interface import DecisionSource, Drafting, Drafts, Verdict
+from verifiers.interface import DecisionSource, Drafting, Drafts, Traits, Verdict
 from verifiers.parts.residual import residual
 from verifiers.parts.walk import ActiveDecisions, Node, walk
 
@@ -46,7 +44,6 @@ def reject_distinct_in_turn(node: Node, decisions: DecisionSource) -> Array:
     return xp.where(done, token, redrawn)
 
 
-@dataclass(frozen=True)
 class RecursiveRejectionDistinctVerifier:
     """Rejection without replacement (arXiv 2402.14160; Sequoia, 2402.12374).
 
@@ -54,8 +51,7 @@ class RecursiveRejectionDistinctVerifier:
     distinct tokens in order of first appearance, are draws without replacement.
     """
 
-    drafting: Drafting = Drafting.DISTINCT
-    walks: bool = True
+    traits = Traits(drafting=Drafting.DISTINCT, walks=True)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""

@@ -1,13 +1,10 @@
 """Sample the target at every position of the draft, keep what the draft guessed right."""
 
-from dataclasses import dataclass
-
 from verifiers.arrays import arange_like, in_working_precision, kept, namespace, pick, zeros
-from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.residual import along_path, first_failure
 
 
-@dataclass(frozen=True)
 class SampleAndMatchVerifier:
     """Emit the target's own draws up to and including the first that differs from the draft.
 
@@ -16,7 +13,7 @@ class SampleAndMatchVerifier:
     first path; further paths are ignored.
     """
 
-    single_path: bool = True
+    traits = Traits(single_path=True)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""

@@ -1,13 +1,10 @@
 """Token verification: accept drafted tokens one by one, correct the first that fails."""
 
-from dataclasses import dataclass
-
 from verifiers.arrays import minimum_one, ones, zeros
-from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.residual import acceptance_ratios, draw_correction, first_failure
 
 
-@dataclass(frozen=True)
 class TokenVerifier:
     """Accept x_i with probability min(1, p/q); the first rejected one is redrawn from (p - q)+.
 
@@ -15,7 +12,7 @@ class TokenVerifier:
     first path; further paths are ignored.
     """
 
-    single_path: bool = True
+    traits = Traits(single_path=True)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""

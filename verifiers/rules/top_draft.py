@@ -1,9 +1,7 @@
 """Deterministic top drafts plus one sampled draft."""
 
-from dataclasses import dataclass
-
 from verifiers.arrays import Array, namespace, pick
-from verifiers.interface import DecisionSource, Drafting, Drafts, Verdict
+from verifiers.interface import DecisionSource, Drafting, Drafts, Traits, Verdict
 from verifiers.parts.top_draft_law import sampled_law
 from verifiers.parts.walk import Node, accept_or_redraw, first_true, walk
 
@@ -20,12 +18,10 @@ def accept_sampled_or_top(node: Node, decisions: DecisionSource) -> Array:
     return accept_or_redraw(pick(node.tokens, last), law, node.target, decisions)
 
 
-@dataclass(frozen=True)
 class TopDraftVerifier:
     """Greedy multi-draft sampling (Hu et al., arXiv 2502.18779; SpecHub, 2411.05289)."""
 
-    drafting: Drafting = Drafting.TOP_AND_SAMPLED
-    walks: bool = True
+    traits = Traits(drafting=Drafting.TOP_AND_SAMPLED, walks=True)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Walk down the draft tree of every request."""

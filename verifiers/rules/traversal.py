@@ -81,7 +81,6 @@ class _Ladder:
         self.weight[depth] = xp.where(rejected, divide(surplus, surplus + (1 - weight), otherwise=1), weight)
 
 
-@dataclass(frozen=True)
 class TraversalVerifier:
     """Traversal verification (Weng et al., arXiv 2505.12398).
 

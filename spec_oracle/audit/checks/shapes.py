@@ -31,11 +31,10 @@ from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
-from spec_oracle.exact.enumeration import TooManyOutcomesError
-from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
+from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.plain import ContractError, SubjectRaisedError, raising
 from spec_oracle.plain.law import law_after
-from verifiers import Drafts
+from verifiers import Drafts, traits_of
 
 SHAPES = Check(
     "shapes",
@@ -71,8 +70,6 @@ _ALONE: Final[dict[str, tuple[Any, ...]]] = {
 }
 """Axes of a verifier that is enumerated: the rows of a batch are outcomes of decisions there."""
 
-_UNFOLLOWED = (CannotFollowError, TooManyBranchesError, UnrepeatableError, TooManyOutcomesError)
-
 
 @SHAPES.way(VerifierSubject, of_a_true_law=True)
 def _of_verifier(subject: VerifierSubject, bench: Bench, alpha: float) -> CheckResult:
@@ -87,9 +84,9 @@ def _of_verifier(subject: VerifierSubject, bench: Bench, alpha: float) -> CheckR
         with raising():
             return conditional_laws(subject.verifier, Drafts(*together), array=bench.array, end=end)
 
-    largest = getattr(subject.verifier, "largest_vocab_size", None) or math.inf
-    paths = (1,) if getattr(subject.verifier, "single_path", False) else AXES["num_paths"]
-    sizes = tuple(size for size in AXES["vocab_size"] if size <= largest)
+    traits = traits_of(subject.verifier)
+    paths = (1,) if traits.single_path else AXES["num_paths"]
+    sizes = tuple(size for size in AXES["vocab_size"] if size <= (traits.largest_vocab_size or math.inf))
     covered = Covered()
     shapes = design(MOST_NUMBERS, **_ALONE, vocab_size=sizes, num_paths=paths)
     _try_all(subject, bench, shapes, laws, covered, end)
@@ -194,7 +191,7 @@ def _small(subject: Any, bench: Bench, covered: Covered, end: float) -> CheckRes
         instance = panel(vocab, length, subject.num_paths, bench.seed)["flat"]
         try:
             distance = float(law_of(instance).total_variation)
-        except (*_UNFOLLOWED, SubjectRaisedError) as error:
+        except (NotTracedError, SubjectRaisedError) as error:
             covered.left_out[_reason(error)] += 1
             continue
         shape = Shape(vocab, length, subject.num_paths)
@@ -224,7 +221,7 @@ def _try_all(  # noqa: PLR0917
         tree = tree_of(shape, seed, subject.drafting)
         try:
             found = judged(shape, tree, laws, explained=subject.facts.tolerance)
-        except (*_UNFOLLOWED, SubjectRaisedError) as error:
+        except (NotTracedError, SubjectRaisedError) as error:
             if time.process_time() > end:
                 break
             covered.left_out[_reason(error)] += 1

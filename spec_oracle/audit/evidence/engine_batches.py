@@ -19,7 +19,7 @@ from spec_oracle.audit.evidence.findings import NoEvidenceError
 from spec_oracle.audit.evidence.watched import watched
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult
-from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
+from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.plain import ContractError, SubjectRaisedError, raising
 from spec_oracle.systems.engine import EngineCode, Text, as_list
 from spec_oracle.systems.engine_laws import enumerated, law_of_rows, product
@@ -62,7 +62,7 @@ def enumerated_batches(cases: Sequence[Case], facts: Facts) -> CheckResult:
         )
         try:
             texts = enumerated(code, call, label, MOST_RUNS)
-        except (CannotFollowError, TooManyBranchesError, UnrepeatableError, SubjectRaisedError) as error:
+        except (NotTracedError, SubjectRaisedError) as error:
             raise NoEvidenceError(f"interception failed: {error}") from None
         rows = product([law_of_rows(code, prompt, tokens) for prompt in prompts])
         found.append(Compared(case, len(prompts) * tokens, texts, rows))

@@ -20,7 +20,7 @@ from spec_oracle.audit.evidence.engine_drawn import confirm
 from spec_oracle.audit.evidence.findings import Findings, NoEvidenceError
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import Evidence, Status
-from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
+from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.plain import SubjectRaisedError
 from spec_oracle.systems.engine import Text
 from spec_oracle.systems.engine_laws import (
@@ -83,7 +83,7 @@ class Enumerator:
             found = find(int(min(max(left, LEAST_RUNS), MOST_RUNS)))
         except SubjectRaisedError as error:
             raise NoEvidenceError(f"interception failed: followed, it {error}") from None
-        except (CannotFollowError, TooManyBranchesError, UnrepeatableError) as error:
+        except NotTracedError as error:
             raise NoEvidenceError(f"interception failed: {error}") from None
         took = time.perf_counter() - started
         self.seconds += took

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spec_oracle.audit.evidence.engine_cases import Case
 from spec_oracle.audit.evidence.engine_enumerated import MOST_RUNS
 from spec_oracle.audit.evidence.findings import NoEvidenceError
-from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
+from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.plain import ContractError, SubjectRaisedError, raising
 from spec_oracle.systems.engine import EngineCode, Text
 from spec_oracle.systems.engine_laws import enumerated
@@ -59,7 +59,7 @@ def enumerated_steps(case: Case, *, most_runs: int = MOST_RUNS) -> StepLaw:
     """
     try:
         found = enumerated(case.code, lambda engine: _begun(case, engine, None), _seen, most_runs)
-    except (CannotFollowError, TooManyBranchesError, UnrepeatableError, SubjectRaisedError) as error:
+    except (NotTracedError, SubjectRaisedError) as error:
         raise NoEvidenceError(f"interception failed: {error}") from None
     return StepLaw(case, dict(found.law), found.runs)
 

@@ -19,7 +19,8 @@ def enumerated(verifier: AnyVerifier, facts: Facts, bench: Bench, num_paths: int
 
     def law_of(instance: Instance, *, exact: bool = bench.exact) -> EmissionLaw:
         with raising():
-            return emission_law(verifier, instance, exact=exact, array="numpy" if exact else bench.array)
+            array = "numpy" if exact else bench.array
+            return emission_law(verifier, instance, exact=exact, array=array, merged=False)
 
     exactly = replace(facts, tolerance=0.0) if bench.exact else facts
     return judged(law_of, bench.toys(num_paths), exactly, "enumerated")

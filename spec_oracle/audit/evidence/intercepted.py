@@ -19,7 +19,7 @@ from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.conditional import ConditionalLaw
-from spec_oracle.exact.interception import CannotFollowError, TooManyBranchesError, UnrepeatableError
+from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.plain import PlainCode, SubjectRaisedError
 from spec_oracle.plain.law import law_after
 from spec_oracle.statistics import (
@@ -53,7 +53,7 @@ def intercepted(code: PlainCode, facts: Facts, bench: Bench, alpha: float, num_p
     law_of = partial(intercepted_law, code, known=known, end=end)
     try:
         findings = judged(law_of, bench.toys(num_paths), facts, "intercepted")
-    except (CannotFollowError, TooManyBranchesError, UnrepeatableError) as error:
+    except NotTracedError as error:
         raise NoEvidenceError(f"interception failed: {error}") from None
     except SubjectRaisedError as error:
         raise NoEvidenceError(f"interception failed: followed, it {error}") from None
@@ -119,8 +119,7 @@ def intercepted_law(
     The function is run on one draft at a time, once per outcome of its random decisions. Laws found in
     ``known`` are not computed again, new ones are entered: instances that differ in one row, as in the search
     for a small counterexample, share most of them. ``end`` is when `time.process_time` says that it takes too
-    long. Raises `CannotFollowError`, `TooManyBranchesError` or
-    `UnrepeatableError` where the law would not be exact, `ContractError` for what is no emission,
+    long. Raises `NotTracedError` where the law would not be exact, `ContractError` for what is no emission,
     `SubjectRaisedError` when the function raises.
     """
     del exact  # foreign code computes in floats

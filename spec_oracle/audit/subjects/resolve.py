@@ -25,7 +25,7 @@ from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.plain import PlainCode, raising, takes_uniforms
 from spec_oracle.systems.engine import EngineCode, is_engine
 from spec_oracle.systems.registry import WHOLE_ENGINES
-from verifiers import Drafting, drafting_of
+from verifiers import Drafting, drafting_of, traits_of
 
 Subject: TypeAlias = (
     VerifierSubject
@@ -91,7 +91,7 @@ def listed() -> Iterator[Listed]:
     """Yield all that can be audited by name, groups together; code under test is not imported."""
     for name in verifiers.names():
         rule = verifiers.get(name)
-        paths = "1 path" if getattr(rule, "single_path", False) else _PATHS[drafting_of(rule)]
+        paths = "1 path" if traits_of(rule).single_path else _PATHS[drafting_of(rule)]
         yield Listed("rules", name, paths, str(sys.modules[type(rule).__module__].__doc__).partition("\n")[0])
     missing = []
     for name in engine_names():
@@ -176,7 +176,7 @@ def of_whole_engine(name: str) -> EngineSubject:
 
 def of_verifier(name: str, verifier: Any, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
     """Return the subject for a verifier object; only our own are known to compute in float64 throughout."""
-    paths = 1 if getattr(verifier, "single_path", False) else num_paths or DEFAULT_PATHS
+    paths = 1 if traits_of(verifier).single_path else num_paths or DEFAULT_PATHS
     tolerance = ROUNDING if name in verifiers.names() else FLOAT32_ROUNDING
     return VerifierSubject(name, verifier, Facts(tolerance=tolerance), paths, array)
 

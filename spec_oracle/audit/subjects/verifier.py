@@ -10,7 +10,7 @@ from spec_oracle.audit.evidence.enumerated import enumerated
 from spec_oracle.audit.evidence.findings import Way
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
 from spec_oracle.plain import PlainCode, as_plain
-from verifiers import AnyVerifier, Drafting, ModelBound, StatefulVerifier, drafting_of
+from verifiers import AnyVerifier, Drafting, ModelBound, StatefulVerifier, drafting_of, traits_of
 
 BATCHED = ("batch", "inputs-kept")
 CALLED = ("bad-input", "scale", "shapes")
@@ -46,7 +46,7 @@ class VerifierSubject:
         """Return why a check does not apply to this verifier, "" where it may."""
         if check == "length" and self.name in verifiers.names():
             return "it is the reference for its rule"
-        largest = getattr(self.verifier, "largest_vocab_size", None)
+        largest = traits_of(self.verifier).largest_vocab_size
         if check == "scale" and largest is not None:
             return f"made for vocabularies of at most {largest} tokens"
         if check in (*BATCHED, *CALLED) and isinstance(self.verifier, ModelBound):

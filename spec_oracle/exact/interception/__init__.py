@@ -7,7 +7,12 @@ Modules use those on their left only: run, symbols, draws, products and races, a
 """
 
 from spec_oracle.exact.interception.calls import call_law, enumerate_calls
-from spec_oracle.exact.interception.errors import CannotFollowError, TooManyBranchesError, UnrepeatableError
+from spec_oracle.exact.interception.errors import (
+    CannotFollowError,
+    NotTracedError,
+    TooManyBranchesError,
+    UnrepeatableError,
+)
 from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator
 from spec_oracle.exact.interception.run import Branch
 
@@ -15,6 +20,7 @@ __all__ = [
     "Branch",
     "CannotFollowError",
     "EnumeratedGenerator",
+    "NotTracedError",
     "TooManyBranchesError",
     "UnrepeatableError",
     "call_law",

@@ -12,7 +12,11 @@ _HERE = str(Path(__file__).parent)
 _LIBRARIES = ("torch", "numpy", "scipy", "contextlib.py", "copy.py", "functools.py", "threading.py")
 
 
-class CannotFollowError(SpecOracleError):
+class NotTracedError(SpecOracleError):
+    """The exact distribution of the code under test is out of reach: not every outcome can be run."""
+
+
+class CannotFollowError(NotTracedError):
     """Random numbers of the foreign code took a path on which its law would no longer be exact.
 
     ``operation`` names the step, ``location`` the line of the foreign code as ``file:line: source``.
@@ -30,11 +34,11 @@ class CannotFollowError(SpecOracleError):
         return type(self), self._arguments
 
 
-class TooManyBranchesError(SpecOracleError):
+class TooManyBranchesError(NotTracedError):
     """The foreign code has more branches, decisions in a run, or work in all than was allowed."""
 
 
-class UnrepeatableError(SpecOracleError):
+class UnrepeatableError(NotTracedError):
     """Equal decisions led the foreign code elsewhere: it keeps state, or has randomness out of reach."""
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 import verifiers
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.exact import emission_law, merged_emission_law
+from spec_oracle.exact import emission_law
 from spec_oracle.toy import Instance
 from tests.strategies import instances
 from verifiers import Verdict
@@ -16,7 +16,7 @@ from verifiers import Verdict
 DECLARED = [
     name
     for name in verifiers.names()
-    if any(getattr(verifiers.get(name), declaration, False) for declaration in ("walks", "any_order"))
+    if (traits := verifiers.traits_of(verifiers.get(name))).walks or traits.any_order
 ]
 
 
@@ -25,7 +25,7 @@ DECLARED = [
 @settings(max_examples=15)
 def test_merged_and_plain_laws_are_equal_in_rationals(name, instance):
     rule = verifiers.get(name)
-    merged, plain = (law(rule, instance, exact=True) for law in (merged_emission_law, emission_law))
+    merged, plain = (emission_law(rule, instance, exact=True, merged=merged) for merged in (True, False))
     assert all((left == right).all() for left, right in zip(merged.masses, plain.masses, strict=True))
     assert merged.total_variation == 0
 
@@ -35,7 +35,7 @@ def test_merged_and_plain_laws_are_equal_in_rationals(name, instance):
 def test_merged_and_plain_laws_are_equal_in_floats(name, array):
     instance = Instance.random(3, 3, seed=2, num_paths=2)
     rule = verifiers.get(name)
-    merged, plain = (law(rule, instance, array=array) for law in (merged_emission_law, emission_law))
+    merged, plain = (emission_law(rule, instance, array=array, merged=merged) for merged in (True, False))
     assert merged.total_variation < 1e-12
     for left, right in zip(merged.masses, plain.masses, strict=True):
         np.testing.assert_allclose(left, right, rtol=0, atol=1e-13)
@@ -57,4 +57,4 @@ class _AlwaysStops:
 
 def test_a_declaration_that_is_seen_to_be_untrue_is_refused():
     with pytest.raises(InvalidInputError, match="walks: the verifier stops at a token"):
-        merged_emission_law(_AlwaysStops(), Instance.random(2, 2, seed=1))
+        emission_law(_AlwaysStops(), Instance.random(2, 2, seed=1))

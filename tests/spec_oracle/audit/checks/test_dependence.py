@@ -127,7 +127,7 @@ def test_p_values_are_not_too_small_in_the_tail(level):
 @pytest.mark.parametrize(("name", "paths"), [*itertools.product(STATELESS, (1, 2, 3))])
 def test_equal_requests_have_emissions_of_much_entropy_under_every_rule(name, paths):
     """Two emissions are equal with a probability of 0.2 at most, and lengths differ."""
-    drafts = equal_requests(4000, 1 if getattr(verifiers.get(name), "single_path", False) else paths)
+    drafts = equal_requests(4000, 1 if verifiers.traits_of(verifiers.get(name)).single_path else paths)
     verdict = verifiers.get(name).verify(drafts, numpy_decisions(np.random.default_rng(0)))
     counts = np.unique(verdict.emitted, axis=0, return_counts=True)[1] / 4000
     assert (counts**2).sum() < 0.22
@@ -198,6 +198,6 @@ def test_a_verifier_that_looks_at_other_requests_is_found_by_replay(place, sourc
 
 @pytest.mark.parametrize("name", ["token", "block", "traversal", "greedy_block"])
 def test_built_in_rules_decide_alike_alone_and_in_any_order(name):
-    paths = 1 if getattr(verifiers.get(name), "single_path", False) else 2
+    paths = 1 if verifiers.traits_of(verifiers.get(name)).single_path else 2
     result = CHECKS["batch"].outcome(VerifierSubject(name, verifiers.get(name), num_paths=paths), Bench())
     assert result.status is Status.PASSED, result.detail
