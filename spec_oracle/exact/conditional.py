@@ -8,23 +8,18 @@ whatever the vocabulary.
 import math
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.exact.call import call_verifier, fresh_state, within
-from spec_oracle.exact.enumeration import (
-    Branches,
-    OpenToken,
-    ScriptedDecisions,
-    TooManyOutcomesError,
-    enumerate_branches,
-)
+from spec_oracle.exact.enumeration import Branches, OpenToken, ScriptedDecisions, enumerate_branches
+from spec_oracle.exact.errors import TooManyBranchesError
+from spec_oracle.exact.representatives import OPEN, Alike, Stand, require_alike
 from spec_oracle.toy import Context
 from verifiers import AnyVerifier, Drafts, Verdict
 
@@ -32,9 +27,6 @@ Floats: TypeAlias = NDArray[np.float64]
 
 MOST_NUMBERS = 1 << 21
 """About how many probabilities are handed over at once."""
-
-FEW = 16
-"""So many outcomes of a decision are all run, whatever they are."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +56,19 @@ class ConditionalLaw:
         return float(sum(gaps)) / 2
 
 
+class Outcome(NamedTuple):
+    """What one run comes to: the accepted tokens, the one that follows (maybe `OPEN`), and the probability.
+
+    ``stands``: values in it that stand for others; ``alike``: those that should lead to what others lead to.
+    """
+
+    prefix: Context
+    following: int
+    weight: float
+    stands: tuple[Stand, ...] = ()
+    alike: tuple[Alike, ...] = ()
+
+
 def conditional_laws(
     verifier: AnyVerifier,
     drafts: Drafts,
@@ -76,19 +81,19 @@ def conditional_laws(
 
     A state is fresh. Where a token is looked at before it is returned, the drafted ones and a few more are
     run, and the others `assumed` to come out as these. Raises `DecisionError` or `VerdictError` for code that
-    is no verifier, `TooManyOutcomesError` where more decisions follow, or at the processor time ``end``.
+    is no verifier, `NotTracedError` where more decisions follow, or at the processor time ``end``.
     """
     chosen = arithmetic(array=array, dtype=dtype)
     arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
 
     def run(rows: NDArray[np.int64], decisions: ScriptedDecisions) -> Verdict:
         if time.process_time() > end:
-            raise TooManyOutcomesError("no time left")
+            raise TooManyBranchesError("no time left")
         tokens, draft, target = (some[rows] for some in arrays)
         handed = Drafts(chosen.from_numpy(tokens), chosen.probabilities(draft), chosen.probabilities(target))
         return call_verifier(verifier, handed, decisions, fresh_state(verifier, len(rows)))[0]
 
-    laws = [Leaves(drafts.vocab_size) for _ in range(drafts.batch)]
+    found: list[list[Outcome]] = [[] for _ in range(drafts.batch)]
     numbers = drafts.num_paths * (2 * drafts.draft_length + 1) * drafts.vocab_size
     for branches in enumerate_branches(
         run,
@@ -97,74 +102,50 @@ def conditional_laws(
         to_numpy=chosen.to_numpy,
         from_numpy=chosen.from_numpy,
         leave_open=True,
-        tried=partial(tried, drafts.tokens.reshape(drafts.batch, -1)),
+        looked_at=drafts.tokens.reshape(drafts.batch, -1),
     ):
-        _add(laws, branches, drafts, chosen)
-    return [law.law for law in laws]
+        for row, outcome in _outcomes(branches, drafts, chosen):
+            found[row].append(outcome)
+    return [law_of(drafts.vocab_size, outcomes) for outcomes in found]
 
 
-def tried(
-    drafted: NDArray[np.int64], rows: NDArray[np.int64], chances: Floats
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Choose outcomes to run, a `Tried`: all of few; else those ``drafted`` [N, n], both ends, and the
-    likeliest.
+def law_of(vocab_size: int, outcomes: Sequence[Outcome]) -> ConditionalLaw:
+    """Return the law of the emission of one request, from all its runs.
 
-    The likeliest that is not drafted stands for the others.
+    Raises `NotAlikeError` unless outcomes of which few were run lead to the same.
     """
-    possible = chances > 0
-    run, standing = possible.copy(), np.full(len(rows), -1)
-    for row in np.flatnonzero(possible.sum(axis=1) > FEW):
-        others = possible[row].copy()
-        others[drafted[rows[row]][drafted[rows[row]] < len(others)]] = False
-        ids = np.flatnonzero(others)
-        if len(ids) > FEW:
-            standing[row] = ids[chances[row, ids].argmax()]
-            run[row] = possible[row] & ~others
-            run[row, [ids[0], ids[-1], standing[row]]] = True
-    return run, standing
+    require_alike((one.weight, one.alike, one.prefix, one.following) for one in outcomes)
+    leaves: dict[Context, Floats] = defaultdict(lambda: np.zeros(vocab_size))
+    assumed = 0.0
+    for one in outcomes:
+        stand = next((stand for stand in one.stands if stand.value == one.following), None)
+        if stand is None:
+            leaves[one.prefix][one.following] += one.weight
+            continue
+        masses, possible = np.zeros(vocab_size), stand.chances > 0
+        masses[stand.values[possible]] = stand.chances[possible] * one.weight
+        leaves[one.prefix] += masses
+        assumed += 0.0 if one.following == OPEN else one.weight - float(masses[one.following])
+    return ConditionalLaw(dict(leaves), assumed)
 
 
-class Leaves:
-    """A conditional law that is being put together."""
-
-    def __init__(self, vocab_size: int) -> None:
-        self.vocab_size = vocab_size
-        self._masses: dict[Context, Floats] = defaultdict(lambda: np.zeros(vocab_size))
-        self._assumed = 0.0
-
-    def add(self, prefix: Context, token: int, weight: float) -> None:
-        """Add the mass of an emission: the accepted tokens, and the one that follows."""
-        self._masses[prefix][token] += weight
-
-    def add_all(self, prefix: Context, masses: Floats, assumed: float = 0.0) -> None:
-        """Add the masses [V] of all tokens that follow; the part that is ``assumed`` is only told."""
-        self._masses[prefix] += masses
-        self._assumed += assumed
-
-    @property
-    def law(self) -> ConditionalLaw:
-        """The law so far."""
-        return ConditionalLaw(dict(self._masses), self._assumed)
-
-
-def _add(laws: list[Leaves], branches: Branches[Verdict], drafts: Drafts, chosen: Arithmetic) -> None:
-    """Add finished branches to the laws of their requests."""
+def _outcomes(
+    branches: Branches[Verdict], drafts: Drafts, chosen: Arithmetic
+) -> Iterator[tuple[int, Outcome]]:
+    """Yield the request and the outcome of every finished branch."""
     verdict = branches.result
     tau = within("num_accepted", chosen.to_numpy(verdict.num_accepted), drafts.draft_length + 1)
     path = within("path", chosen.to_numpy(verdict.path), drafts.num_paths)
     is_open = isinstance(verdict.next_token, OpenToken)
     last = None if is_open else within("next_token", chosen.to_numpy(verdict.next_token), drafts.vocab_size)
-    for number, (row, weight, rest) in enumerate(
-        zip(branches.rows, branches.weight, branches.rests, strict=True)
+    tokens = np.arange(drafts.vocab_size)
+    for number, (row, weight, (stand, alike)) in enumerate(
+        zip(branches.rows.tolist(), branches.weight.tolist(), branches.represented, strict=True)
     ):
         prefix = tuple(drafts.tokens[row, path[number], : tau[number]].tolist())
-        if last is None:
-            if rest is not None:
-                raise TooManyOutcomesError("a decision follows one of which not all outcomes are run")
-            laws[row].add_all(prefix, weight * verdict.next_token.chances[number])
-            continue
-        laws[row].add(prefix, last[number], weight)
-        if rest is not None:
-            if last[number] != rest.outcome:
-                raise TooManyOutcomesError("a token comes out as another one")
-            laws[row].add_all(prefix, rest.weight, rest.weight.sum())
+        following = OPEN if last is None else int(last[number])
+        if stand is not None and stand.value != following:
+            raise TooManyBranchesError("a decision follows one of which not all outcomes are run")
+        opened = None if last is not None else Stand(OPEN, tokens, verdict.next_token.chances[number])
+        stands = tuple(one for one in (stand, opened) if one is not None)
+        yield row, Outcome(prefix, following, weight, stands, alike)

@@ -7,14 +7,15 @@ whole batches, and no second implementation of it is involved.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact.interception.errors import NotTracedError
+from spec_oracle.exact.errors import TooManyBranchesError
+from spec_oracle.exact.representatives import FEW_OF_A_BATCH, Alike, Stand, chosen, represented
 from verifiers.arrays import is_nan, minimum_one, positive_part
 
 T = TypeVar("T")
@@ -25,10 +26,6 @@ MASS_TOLERANCE = 1e-9
 
 class DecisionError(SpecOracleError):
     """The code under test asked for an impossible decision, or does not repeat itself under a script."""
-
-
-class TooManyOutcomesError(NotTracedError):
-    """The decisions of the code under test have more outcomes than may be run."""
 
 
 class _Undecided(Exception):  # noqa: N818  # a signal, not an error
@@ -162,33 +159,24 @@ def _refuse(bad: NDArray[np.bool_], decision: int, what: str) -> None:
         raise DecisionError(f"decision {decision}: {what} at index {index}")
 
 
-@dataclass(frozen=True)
-class Rest:
-    """Outcomes of one decision that are not run, since they come out as the ``outcome`` that is.
+class Represented(NamedTuple):
+    """What a branch stands for beside itself, and its values that should lead to what others lead to."""
 
-    ``weight`` [outcomes] is the probability of each of them, and 0 for those that are run.
-    """
-
-    outcome: int
-    weight: NDArray[Any]
+    stand: Stand | None = None
+    alike: tuple[Alike, ...] = ()
 
 
 @dataclass(frozen=True)
 class Branches(Generic[T]):
     """A batch of finished branches: their input ``rows``, int [R], ``weight`` [R] and joint ``result``.
 
-    ``rests`` [R]: the outcomes for which a branch stands, besides its own.
+    ``represented`` [R]; the weight of a branch is that of all outcomes for which it stands.
     """
 
     rows: NDArray[np.int64]
     weight: NDArray[Any]
     result: T
-    rests: tuple[Rest | None, ...]
-
-
-Tried: TypeAlias = Callable[[NDArray[np.int64], NDArray[Any]], tuple[NDArray[np.bool_], NDArray[np.int64]]]
-"""Which outcomes of a decision are run, bool [R, outcomes], given input rows [R] and chances [R, outcomes];
-and which of them stands for those that are not, int [R], -1 where all are run."""
+    represented: tuple[Represented, ...]
 
 
 @dataclass(frozen=True)
@@ -196,11 +184,11 @@ class _Unfinished:
     rows: NDArray[np.int64]
     weight: NDArray[Any]
     script: list[_Answer]
-    rests: tuple[Rest | None, ...]
+    represented: tuple[Represented, ...]
 
-    def of_rows(self, rows: Any) -> "_Unfinished":
+    def of_rows(self, rows: slice) -> "_Unfinished":
         script = [answer.of_rows(rows) for answer in self.script]
-        return _Unfinished(self.rows[rows], self.weight[rows], script, self.rests[rows])
+        return _Unfinished(self.rows[rows], self.weight[rows], script, self.represented[rows])
 
     def pieces(self, size: int) -> Iterator["_Unfinished"]:
         for start in range(0, len(self.rows), size):
@@ -215,19 +203,22 @@ def enumerate_branches(
     to_numpy: Callable[[Array], NDArray[Any]] = np.asarray,
     from_numpy: Callable[[NDArray[Any]], Array] = np.asarray,
     leave_open: bool = False,
-    tried: Tried | None = None,
+    looked_at: NDArray[np.int64] | None = None,
 ) -> Iterator[Branches[T]]:
     """Run ``run(rows, decisions)`` on every outcome of its decisions.
 
     ``probability`` [N] is the mass of each input row; ``rows`` selects input rows, with repetition, at most
-    ``max_rows`` at a time. Yields finished branches whose weights, those of their rests included, sum to
-    ``probability`` row by row; with ``leave_open`` their results may hold an `OpenToken`. Raises
-    `DecisionError` for impossible decisions and when mass is lost, the mark of code that takes randomness
-    from elsewhere, `TooManyOutcomesError` where a decision follows one of which not all outcomes are run.
+    ``max_rows`` at a time. Yields finished branches whose weights sum to ``probability`` row by row; with
+    ``leave_open`` their results may hold an `OpenToken`. With ``looked_at`` [N, n], ids at which the code may
+    look, few of many outcomes are run: see `representatives`.
+
+    Raises `DecisionError` for impossible decisions and when mass is lost, the mark of code that takes
+    randomness from elsewhere, `TooManyBranchesError` where a decision follows one of which few outcomes are
+    run.
     """
     mass_in = probability.astype(np.float64)
     mass_out = np.zeros(len(probability))
-    start = _Unfinished(np.arange(len(probability)), probability, [], (None,) * len(probability))
+    start = _Unfinished(np.arange(len(probability)), probability, [], (Represented(),) * len(probability))
     unfinished = list(start.pieces(max_rows))
     while unfinished:
         branch = unfinished.pop()
@@ -241,13 +232,10 @@ def enumerate_branches(
                 chances = decisions.open.chances[:, None]
             else:
                 raise
-            unfinished.extend(_expand(branch, chances, tried).pieces(max_rows))
+            unfinished.extend(_expand(branch, chances, looked_at).pieces(max_rows))
             continue
         np.add.at(mass_out, branch.rows, branch.weight.astype(np.float64))
-        for row, rest in zip(branch.rows, branch.rests, strict=True):
-            if rest is not None:
-                mass_out[row] += rest.weight.sum()
-        yield Branches(branch.rows, branch.weight, result, branch.rests)
+        yield Branches(branch.rows, branch.weight, result, branch.represented)
     if not np.allclose(mass_in, mass_out, rtol=MASS_TOLERANCE, atol=MASS_TOLERANCE * mass_in.max()):
         worst = int(np.argmax(np.abs(mass_in - mass_out)))
         raise DecisionError(
@@ -256,14 +244,14 @@ def enumerate_branches(
         )
 
 
-def _expand(branch: _Unfinished, chances: NDArray[Any], tried: Tried | None) -> _Unfinished:
+def _expand(branch: _Unfinished, chances: NDArray[Any], looked_at: NDArray[np.int64] | None) -> _Unfinished:
     """Replicate each row once per joint outcome of positive probability of the decisions asked for."""
     if len(chances) != len(branch.rows):
         raise DecisionError(
             f"decision {len(branch.script)}: asked for {len(chances)} rows in a batch of {len(branch.rows)}"
         )
-    if tried is not None and chances.shape[1] == 1:
-        return _expand_some(branch, chances[:, 0], tried)
+    if looked_at is not None and chances.shape[1] == 1:
+        return _expand_few(branch, chances[:, 0], looked_at)
     source = np.arange(len(branch.rows))
     weight = branch.weight
     outcomes = np.zeros((len(source), 0), dtype=np.int64)
@@ -284,25 +272,32 @@ def _continued(
 ) -> _Unfinished:
     """Return the rows ``source`` of a branch after one more answer, each with its ``weight``."""
     script = [*(earlier.of_rows(source) for earlier in branch.script), answer]
-    rows, rests = branch.rows[source], (None,) * len(source)
-    if any(branch.rests):
-        counts = np.bincount(source, minlength=len(branch.rows))
-        if any(rest is not None and count > 1 for rest, count in zip(branch.rests, counts, strict=True)):
-            raise TooManyOutcomesError("a decision follows one of which not all outcomes are run")
-        rests = tuple(branch.rests[row] for row in source)
-    return _Unfinished(rows, weight, script, rests)
+    counts = np.bincount(source, minlength=len(branch.rows))
+    if any(known.stand and count > 1 for known, count in zip(branch.represented, counts, strict=True)):
+        raise TooManyBranchesError("a decision follows one of which not all outcomes are run")
+    known = tuple(branch.represented[row] for row in source)
+    return _Unfinished(branch.rows[source], weight, script, known)
 
 
-def _expand_some(branch: _Unfinished, chances: NDArray[Any], tried: Tried) -> _Unfinished:
+def _expand_few(branch: _Unfinished, chances: NDArray[Any], looked_at: NDArray[np.int64]) -> _Unfinished:
     """Replicate each row once per outcome that is to be run; chances [R, outcomes] of one decision."""
-    run, standing = tried(branch.rows, chances)
+    run, weights = chances > 0, chances.copy()
+    known: dict[tuple[int, int], Represented] = {}
+    for row in np.flatnonzero(run.sum(axis=1) > FEW_OF_A_BATCH).tolist():
+        tried, alike = chosen(chances[row], looked_at[branch.rows[row]], few=FEW_OF_A_BATCH)
+        if not alike:
+            continue
+        run[row] = False
+        run[row, tried] = True
+        masses = represented(chances[row], tried, alike[-1])
+        weights[row, alike[-1]] = masses.sum()
+        stand = Stand(alike[-1], np.arange(len(masses)), masses / masses.sum())
+        decision = (int(branch.rows[row]), *(answer.outcomes[row].tobytes() for answer in branch.script))
+        before = branch.represented[row].alike
+        for one in alike:
+            known[row, one] = Represented(stand if one == alike[-1] else None, (*before, (decision, one)))
     source, outcome = np.nonzero(run)
-    factor = chances[source, outcome]
-    answer = _Answer(outcome[:, None], factor[:, None].astype(np.float64))
-    after = _continued(branch, source, branch.weight[source] * factor, answer)
-    rests = list(after.rests)
-    for position in np.flatnonzero(outcome == standing[source]):
-        row = source[position]
-        left = np.where(run[row], 0.0, chances[row]) * branch.weight[row]
-        rests[position] = Rest(int(outcome[position]), left)
-    return _Unfinished(after.rows, after.weight, after.script, tuple(rests))
+    answer = _Answer(outcome[:, None], chances[source, outcome][:, None].astype(np.float64))
+    after = _continued(branch, source, branch.weight[source] * weights[source, outcome], answer)
+    places = zip(source.tolist(), outcome.tolist(), after.represented, strict=True)
+    return replace(after, represented=tuple(known.get((row, one), usual) for row, one, usual in places))

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from spec_oracle.exact.interception.decisions import Law
 from spec_oracle.exact.interception.draws import active_source
 from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator, drawn_by_numpy
 from spec_oracle.exact.interception.libraries.python_random import drawn_by_python
 from spec_oracle.exact.interception.libraries.python_threads import followed_threads
+from spec_oracle.exact.representatives import Law
 
 
 class _Edges:

@@ -1,37 +1,24 @@
 """The exact law of one verification under the plain contract, by interception."""
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact.conditional import ConditionalLaw, Leaves
+from spec_oracle.exact.conditional import ConditionalLaw, Outcome, law_of
 from spec_oracle.exact.interception import (
     Branch,
     EnumeratedGenerator,
     TooManyBranchesError,
     enumerate_calls,
 )
-from spec_oracle.exact.interception.decisions import OPEN
+from spec_oracle.exact.representatives import OPEN, NotAlikeError
 from spec_oracle.plain.calls import Handed, PlainCode, plain_arguments, raising
 from spec_oracle.plain.contract import checked_emissions
 from verifiers import Drafts
 
-Emission: TypeAlias = tuple[tuple[int, ...], int]
-"""The accepted tokens, and the one that follows."""
-
 MOST_IN_FULL = 300
 """Most tokens of one draw that are all run."""
-
-_ALIKE = 1e-9
-"""Largest difference of probabilities that are taken to be equal."""
-
-
-class _NotATokenError(SpecOracleError):
-    """What was left open is no token at the end of an emission."""
 
 
 def law_after(
@@ -64,20 +51,15 @@ def law_after(
             looked_at=None if in_full else {-1, *np.unique(drafts.tokens[request]).tolist()},
             leave_open=not in_full,
         )
-        leaves = Leaves(drafts.vocab_size)
         try:
-            emissions = [_emission(branch, drafts, request) for branch in branches]
-            _require_alike(branches, emissions)
-        except _NotATokenError as error:
+            return law_of(drafts.vocab_size, [_outcome(branch, drafts, request) for branch in branches])
+        except NotAlikeError as error:
             most = max(len(stand.values) for branch in branches for stand in branch.stands)
             if most > MOST_IN_FULL:
                 raise TooManyBranchesError(f"{error}: {most} of them") from None
             return law_after(
                 code, drafts, request, max_branches=max_branches, max_seconds=max_seconds, in_full=True
             )
-    for branch, emission in zip(branches, emissions, strict=True):
-        _add(leaves, branch, emission)
-    return leaves.law
 
 
 def _generator(code: PlainCode) -> Any:
@@ -89,8 +71,8 @@ def _generator(code: PlainCode) -> Any:
     return torch.Generator()
 
 
-def _emission(branch: Branch[Any], drafts: Drafts, request: int) -> Emission:
-    """Return the accepted tokens, and the one that follows, which may be `OPEN`."""
+def _outcome(branch: Branch[Any], drafts: Drafts, request: int) -> Outcome:
+    """Return what a branch comes to; raises `NotAlikeError` where what is open is not the last token."""
     returned = branch.result
     opened = next((stand for stand in branch.stands if stand.value == OPEN), None)
     where: list[list[int]] = []
@@ -101,42 +83,11 @@ def _emission(branch: Branch[Any], drafts: Drafts, request: int) -> Emission:
         where = np.argwhere(tokens == OPEN).tolist()
         tokens[tokens == OPEN] = opened.values[opened.chances.argmax()]
         if (accepted == OPEN).any():
-            raise _NotATokenError("the accepted length is open")
+            raise NotAlikeError("the accepted length is open")
         returned = (tokens, accepted)
     found = checked_emissions(returned, drafts)
     last = int(found.lengths[request]) - 1
     if where and where != [[request, last]]:
-        raise _NotATokenError("a token was left open that is not the last")
+        raise NotAlikeError("a token was left open that is not the last")
     *prefix, following = found.tokens[request, : last + 1].tolist()
-    return tuple(prefix), OPEN if where else following
-
-
-def _require_alike(branches: Sequence[Branch[Any]], emissions: Sequence[Emission]) -> None:
-    """Raise `_NotATokenError` unless tokens of which few were run come out alike, save for themselves."""
-    laws: dict[Any, dict[int, dict[Any, float]]] = defaultdict(
-        lambda: defaultdict(lambda: defaultdict(float))
-    )
-    for branch, (prefix, following) in zip(branches, emissions, strict=True):
-        for decision, value in branch.alike:
-            laws[decision][value][prefix, None if following == value else following] += branch.weight
-    for by_value in laws.values():
-        first, *others = (
-            {what: mass / sum(law.values()) for what, mass in law.items()} for law in by_value.values()
-        )
-        for law in others:
-            if any(
-                abs(first.get(key, 0.0) - law.get(key, 0.0)) > _ALIKE for key in first.keys() | law.keys()
-            ):
-                raise _NotATokenError("what one token leads to is not what others lead to")
-
-
-def _add(leaves: Leaves, branch: Branch[Any], emission: Emission) -> None:
-    """Add what a branch comes to, for all outcomes that it stands for."""
-    prefix, following = emission
-    stand = next((stand for stand in branch.stands if stand.value == following), None)
-    if stand is None:
-        leaves.add(prefix, following, branch.weight)
-    else:
-        masses, possible = np.zeros(leaves.vocab_size), stand.chances > 0
-        masses[stand.values[possible]] = stand.chances[possible] * branch.weight
-        leaves.add_all(prefix, masses, 0.0 if following == OPEN else branch.weight - masses[following])
+    return Outcome(tuple(prefix), OPEN if where else following, branch.weight, branch.stands, branch.alike)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from spec_oracle.exact.interception import Branch, UnrepeatableError, enumerate_calls
-from spec_oracle.exact.interception.decisions import OPEN
+from spec_oracle.exact.representatives import OPEN
 from spec_oracle.plain import raising
 from spec_oracle.systems.engine import EngineCode, Text, as_list, copy_of
 from spec_oracle.systems.spies import Drafts, drafts_seen

@@ -10,6 +10,7 @@ from docs import site_pages
 
 ROOT = Path(__file__).parents[2]
 THEORY = (ROOT / "docs" / "theory.md").read_text("utf-8")
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text("utf-8")
 CITATION = re.compile(r'docs/theory\.md,\s+"([^"]+)"')
 
 
@@ -30,6 +31,14 @@ def test_theory_names_tests_that_exist():
     named = set(re.findall(r"test_\w+\.py", THEORY))
     assert len(named) > 15
     assert named <= known
+
+
+def test_the_glossary_is_alphabetical_and_short():
+    entries = re.findall(r"^\*\*(.+?)\.\*\* (.+?)\n\n", GLOSSARY + "\n", re.MULTILINE | re.DOTALL)
+    words = [word.casefold() for word, _ in entries]
+    assert words == sorted(set(words))
+    assert len(words) == GLOSSARY.count("\n**")
+    assert not [word for word, text in entries if len(text) > 320]
 
 
 @pytest.mark.parametrize(

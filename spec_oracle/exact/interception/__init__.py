@@ -6,13 +6,9 @@ followed is told in `draws`, races in `races`, what each library does in `librar
 Modules use those on their left only: run, symbols, draws, products and races, algebra, libraries, calls.
 """
 
+from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
 from spec_oracle.exact.interception.calls import call_law, enumerate_calls
-from spec_oracle.exact.interception.errors import (
-    CannotFollowError,
-    NotTracedError,
-    TooManyBranchesError,
-    UnrepeatableError,
-)
+from spec_oracle.exact.interception.errors import CannotFollowError, UnrepeatableError
 from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator
 from spec_oracle.exact.interception.run import Branch
 

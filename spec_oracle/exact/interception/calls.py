@@ -44,7 +44,7 @@ def enumerate_calls(
 
     With ``leave_open``, a token that is returned undecided is not run but told: `OPEN`, with its law among
     `Branch.stands`. With ``looked_at``, numbers at which the code may look, one run stands for many outcomes
-    of the others: see `decisions`.
+    of the others: see `spec_oracle.exact.representatives`.
 
     Branches of a weight below 1e-16, as those of a loop that may go on for ever, are cut off: what the
     weights lack to one bounds the error of any probability, and is at most 1e-12.

@@ -8,11 +8,11 @@ from typing import Any, Final
 import numpy as np
 
 from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.decisions import FEW
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.elementwise import elementwise, resolved, stuck
 from spec_oracle.exact.interception.products import Product
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
+from spec_oracle.exact.representatives import FEW
 
 COMPARISONS: Final = frozenset(
     {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "isinf", "isfinite"}

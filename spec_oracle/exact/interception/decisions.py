@@ -1,41 +1,15 @@
-"""Decisions of a run: the law of each, which of its outcomes are run, and for which others these stand.
+"""A decision of a run: its law, which of its outcomes are run, and for which others these stand."""
 
-A draw of one of 150,000 tokens would take as many runs. There are two ways out, on request:
-
-*Open tokens.* Where code returns a token that is not decided yet, nothing can depend on it any more: `OPEN`
-is returned in its place, and its law with it. That is exact.
-
-*Standing outcomes.* Where code asks for the token, as ``int()`` does, few outcomes are run: those that are
-looked at, the first and the last of the others, and the likeliest, which stands for all others. That they
-come out as this one does is an assumption, and told as such.
-"""
-
-from collections.abc import Collection, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Law: TypeAlias = npt.NDArray[np.float64]
-Indices: TypeAlias = npt.NDArray[np.int64]
-
-FEW: Final = 8
-"""So many outcomes that nobody looks at are all run."""
-
-OPEN: Final = 2**31 - 11
-"""What is returned for a token that is not decided: a number of 32 bits that no token has."""
+from spec_oracle.exact.representatives import Indices, Law, Stand, represented
 
 NEGLIGIBLE: Final = 1e-14
 """Outcomes of smaller conditional probability are taken for rounding of float64 thresholds and left out; each
 one moves the law by at most this much."""
-
-
-class Stand(NamedTuple):
-    """A ``value`` that stands for all ``values`` [n], its own among them; ``chances`` [n] sum to one."""
-
-    value: int
-    values: Indices
-    chances: Law
 
 
 class Decision(NamedTuple):
@@ -79,10 +53,7 @@ class Decision(NamedTuple):
     def _represented(self) -> Law:
         if not self._stands:
             return self.law[self.outcome : self.outcome + 1]
-        chances = self.law.copy()
-        chances[self.tried] = 0.0
-        chances[self.outcome] = self.law[self.outcome]
-        return chances
+        return represented(self.law, self.tried, self.outcome)
 
     def is_as(self, other: "Decision") -> bool:
         """Whether the same was decided, by the same law."""
@@ -101,23 +72,3 @@ def normalised(weights: Sequence[float] | Law) -> Law:
     law = np.where(law >= NEGLIGIBLE * law.sum(), law, 0.0)
     scaled: Law = law / law.sum()
     return scaled
-
-
-def chosen(
-    law: Law, values: Indices | None, looked_at: Collection[int] | None, taken: Collection[int]
-) -> tuple[Indices, tuple[int, ...]]:
-    """Choose the outcomes to run, and those of them that should come out alike (none if all are run).
-
-    ``values`` are those of the outcomes (None: themselves). With ``looked_at`` None all are run; ``taken``
-    values stand for others already.
-    """
-    possible = np.flatnonzero(law)
-    if looked_at is None or len(possible) <= FEW:
-        return possible, ()
-    numbers = possible if values is None else values[possible]
-    plain = ~np.isin(numbers, [*looked_at, *taken])
-    others = possible[plain]
-    if len(others) <= FEW:
-        return possible, ()
-    alike = (int(others[0]), int(others[-1]), int(others[law[others].argmax()]))
-    return np.unique([*possible[~plain], *alike]), alike

@@ -23,9 +23,10 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.decisions import NEGLIGIBLE, OPEN, Law
+from spec_oracle.exact.interception.decisions import NEGLIGIBLE
 from spec_oracle.exact.interception.run import Afterwards, current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
+from spec_oracle.exact.representatives import OPEN, Law
 
 LARGEST_RANGE: Final = 4096
 """Most integers between which a random number is decided."""

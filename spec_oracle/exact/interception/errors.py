@@ -6,14 +6,10 @@ from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
-from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact.errors import NotTracedError
 
 _HERE = str(Path(__file__).parent)
 _LIBRARIES = ("torch", "numpy", "scipy", "contextlib.py", "copy.py", "functools.py", "threading.py")
-
-
-class NotTracedError(SpecOracleError):
-    """The exact distribution of the code under test is out of reach: not every outcome can be run."""
 
 
 class CannotFollowError(NotTracedError):
@@ -32,10 +28,6 @@ class CannotFollowError(NotTracedError):
     def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
         """Leave the frame behind when pickled."""
         return type(self), self._arguments
-
-
-class TooManyBranchesError(NotTracedError):
-    """The foreign code has more branches, decisions in a run, or work in all than was allowed."""
 
 
 class UnrepeatableError(NotTracedError):

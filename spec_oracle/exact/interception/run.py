@@ -7,7 +7,7 @@ leaves of a probability tree, so their weights sum to one.
 
 Trees may be endless, as that of ``while random() < p``: a run whose weight has fallen below `CUT` is cut off.
 What was cut is missing in the sum of the weights, and is at most `MOST_CUT`. Trees may be too wide:
-`decisions`.
+`spec_oracle.exact.representatives`.
 """
 
 import math
@@ -21,22 +21,15 @@ from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 import numpy as np
 
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact.interception.decisions import (
-    OPEN,
-    Decision,
-    Indices,
-    Law,
-    Stand,
-    chosen,
-    normalised,
-)
+from spec_oracle.exact.errors import TooManyBranchesError
+from spec_oracle.exact.interception.decisions import Decision, normalised
 from spec_oracle.exact.interception.errors import (
     CannotFollowError,
-    TooManyBranchesError,
     UnrepeatableError,
     foreign_frame,
     location_of,
 )
+from spec_oracle.exact.representatives import OPEN, Alike, Indices, Law, Stand, chosen
 
 T = TypeVar("T")
 
@@ -59,14 +52,13 @@ class RunOverError(BaseException):
 class Branch(NamedTuple, Generic[T]):
     """A leaf: its probability, what the foreign code returned there, and which values in it stand for others.
 
-    ``alike``: values that should come out as others do, each with the decision whose outcome it is, told by
-    the outcomes before.
+    ``alike``: values that should lead to what others lead to.
     """
 
     weight: float
     result: T
     stands: tuple[Stand, ...] = ()
-    alike: tuple[tuple[tuple[int, ...], int], ...] = ()
+    alike: tuple[Alike, ...] = ()
 
 
 thread_number: ContextVar[int] = ContextVar("number of the thread", default=0)
@@ -76,8 +68,8 @@ thread_number: ContextVar[int] = ContextVar("number of the thread", default=0)
 class Run:
     """The decisions of one run, and what its random numbers have come to.
 
-    With ``looked_at``, not every outcome of every decision is run: see `decisions`. ``leave_open`` allows for
-    one open token.
+    With ``looked_at``, not every outcome of every decision is run: see `representatives`. ``leave_open``
+    allows for one open token.
     """
 
     def __init__(
@@ -147,7 +139,7 @@ class Run:
         if number >= len(self._script) and self.has_returned and self._leave_open:
             return self._left_open(Stand(OPEN, np.arange(len(law)) if values is None else values, law))
         taken = [decision.value for decision in self.decisions if decision.stand is not None]
-        tried, alike = chosen(law, values, None if in_full else self._looked_at, taken)
+        tried, alike = chosen(law, None if in_full else self._looked_at, values=values, taken=taken)
         decision = Decision(law, tried, alike, int(tried[0]), thread_number.get(), values)
         if number < len(self._script):
             decision = decision._replace(outcome=self._script[number].outcome)

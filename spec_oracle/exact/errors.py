@@ -1,0 +1,11 @@
+"""What is raised where the law of code under test cannot be found by running every outcome."""
+
+from spec_oracle.errors import SpecOracleError
+
+
+class NotTracedError(SpecOracleError):
+    """The exact distribution of the code under test is out of reach: not every outcome can be run."""
+
+
+class TooManyBranchesError(NotTracedError):
+    """The code under test has more outcomes, decisions in a run, or work in all than was allowed."""

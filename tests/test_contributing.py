@@ -1,0 +1,68 @@
+"""The recipes of CONTRIBUTING.md work: each is followed in a copy of the tree, and ends as it says.
+
+A Python block whose first line names a file is that file; a diff block adds its "+" lines beside its other
+lines; the lines of a shell block are run.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+RECIPES = dict(re.findall(r"^## (Add .*?)\n(.*?)(?=^## )", PAGE, re.MULTILINE | re.DOTALL))
+COPIED = ("verifiers", "spec_oracle", "tests", "docs", "conftest.py", "pyproject.toml", "mkdocs.yml")
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """Return a copy of the tree whose `bin` has the commands that recipes run."""
+    without = shutil.ignore_patterns("__pycache__", "*.png", "*.svg")
+    for name in COPIED:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, tmp_path / name, **({"ignore": without} if copy is shutil.copytree else {}))
+    commands = {"pytest": "pytest -p no:cacheprovider", "spec-oracle": "spec_oracle.cli"}
+    (tmp_path / "bin").mkdir()
+    for name, module in commands.items():
+        script = tmp_path / "bin" / name
+        script.write_text(f'#!/bin/sh\nexec {sys.executable} -m {module} "$@"\n')
+        script.chmod(0o755)
+    return tmp_path
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_works(recipe, tree):
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", RECIPES[recipe], re.MULTILINE | re.DOTALL)
+    assert {"python", "diff", "sh"}.issuperset(language for language, _ in blocks)
+    for language, text in blocks:
+        {"python": write, "diff": insert, "sh": run}[language](text, tree)
+
+
+def write(text, tree):
+    name, _, rest = text.removeprefix("# ").partition("\n")
+    assert not (tree / name).exists()
+    (tree / name).write_text(rest, "utf-8")
+
+
+def insert(text, tree):
+    head, _, lines = text.partition("\n")
+    path = tree / head.removeprefix("--- ")
+    lines = lines.splitlines(keepends=True)
+    before = "".join(line[1:] for line in lines if line[0] != "+")
+    after = "".join(line[1:] for line in lines if line[0] != "-")
+    old = path.read_text("utf-8")
+    assert old.count(before) == 1, f"{path.name} has no such lines:\n{before}"
+    path.write_text(old.replace(before, after), "utf-8")
+
+
+def run(text, tree):
+    environment = os.environ | {"PYTHONPATH": str(tree), "PATH": f"{tree / 'bin'}:{os.environ['PATH']}"}
+    ended = subprocess.run(
+        ["sh", "-ec", text], cwd=tree, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
