@@ -44,7 +44,7 @@ def plain_text_law(model, prompt, num_tokens, truncation=None):
 
 
 def assert_law(counts, law, *, alpha, detect_tv):
-    """Assert that counts follow a law, by an e-process that detects a TV of ``detect_tv`` with power 0.999."""
+    """Assert by an e-process that counts follow a law, and that a TV of ``detect_tv`` would be found."""
     found = goodness_of_fit_by_e_process(EProcess.against([law]).observe(counts), alpha=alpha)
     assert found.passed, str(found)
     assert found.smallest_detectable_tv <= detect_tv

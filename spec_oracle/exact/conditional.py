@@ -99,8 +99,7 @@ def conditional_laws(
         run,
         np.ones(drafts.batch),
         max_rows=max(1, MOST_NUMBERS // numbers),
-        to_numpy=chosen.to_numpy,
-        from_numpy=chosen.from_numpy,
+        arithmetic=chosen,
         leave_open=True,
         looked_at=drafts.tokens.reshape(drafts.batch, -1),
     ):

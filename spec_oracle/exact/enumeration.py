@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact.arithmetic import NUMPY, Arithmetic
 from spec_oracle.exact.errors import TooManyBranchesError
 from spec_oracle.exact.representatives import FEW_OF_A_BATCH, Alike, Stand, chosen, represented
 from verifiers.arrays import is_nan, minimum_one, positive_part
@@ -68,37 +69,35 @@ class ScriptedDecisions:
     """A `verifiers.DecisionSource` that answers from a script, in order, for a batch of rows.
 
     ``script`` holds what was asked and answered, one `_Answer` per call; certain answers are added to it.
-    ``to_numpy`` and ``from_numpy`` translate between the arrays of the code under test and numpy. The first
-    axis of every request must be the batch. With ``leave_open``, the first categorical decision of one
+    ``chosen`` translates between the arrays of the code under test and numpy. The first axis of every request
+    must be the batch. With ``leave_open``, the first categorical decision of one
     answer a row beyond the script is answered with an `OpenToken`, which is then ``open``.
     """
 
     def __init__(
         self,
         script: list["_Answer"],
-        to_numpy: Callable[[Array], NDArray[Any]],
-        from_numpy: Callable[[NDArray[Any]], Array],
+        chosen: Arithmetic,
         *,
         leave_open: bool = False,
     ) -> None:
         self._script = script
         self._position = 0
-        self._to_numpy = to_numpy
-        self._from_numpy = from_numpy
+        self._chosen = chosen
         self._leave_open = leave_open
         self.open: OpenToken | None = None
 
     def bernoulli(self, probability: Array) -> Array:
         """Answer with True or False from the script; chances outside [0, 1] are clipped."""
-        chance = self._to_numpy(probability)
+        chance = self._chosen.to_numpy(probability)
         _refuse(is_nan(chance), self._position, "a probability is NaN")
         chance = minimum_one(positive_part(chance))
         answer = self._next(np.stack([1 - chance, chance], axis=-1), chance.shape)
-        return self._from_numpy(answer.astype(bool))
+        return self._chosen.from_numpy(answer.astype(bool))
 
     def categorical(self, weights: Array) -> Array:
         """Answer with an index from the script; refuses negative, NaN and all-zero weights."""
-        weight = self._to_numpy(weights)
+        weight = self._chosen.to_numpy(weights)
         _refuse(is_nan(weight), self._position, "a weight is NaN")
         _refuse(weight < 0, self._position, "a weight is negative")
         total = weight.sum(axis=-1, keepdims=True)
@@ -111,7 +110,7 @@ class ScriptedDecisions:
         ):
             self.open = OpenToken(weight / total)
             return self.open
-        return self._from_numpy(self._next(weight / total, weight.shape[:-1]))
+        return self._chosen.from_numpy(self._next(weight / total, weight.shape[:-1]))
 
     def _next(self, chances: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64]:
         if self.open is not None:  # what is asked later may depend on it
@@ -200,8 +199,7 @@ def enumerate_branches(
     probability: NDArray[Any],
     *,
     max_rows: int,
-    to_numpy: Callable[[Array], NDArray[Any]] = np.asarray,
-    from_numpy: Callable[[NDArray[Any]], Array] = np.asarray,
+    arithmetic: Arithmetic = NUMPY,
     leave_open: bool = False,
     looked_at: NDArray[np.int64] | None = None,
 ) -> Iterator[Branches[T]]:
@@ -222,7 +220,7 @@ def enumerate_branches(
     unfinished = list(start.pieces(max_rows))
     while unfinished:
         branch = unfinished.pop()
-        decisions = ScriptedDecisions(branch.script, to_numpy, from_numpy, leave_open=leave_open)
+        decisions = ScriptedDecisions(branch.script, arithmetic, leave_open=leave_open)
         try:
             result = run(branch.rows, decisions)
         except Exception as error:

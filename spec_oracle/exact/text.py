@@ -201,11 +201,7 @@ class _Calls:
         probability = np.concatenate([table.law.probability * item.mass for item in items])
         continuations = []
         for branches in enumerate_branches(
-            run,
-            probability,
-            max_rows=table.batch_rows,
-            to_numpy=self._chosen.to_numpy,
-            from_numpy=self._chosen.from_numpy,
+            run, probability, max_rows=table.batch_rows, arithmetic=self._chosen
         ):
             verdict, state = branches.result
             tau, emitted = checked_emissions(verdict, self._instance, self._chosen)

@@ -1,5 +1,6 @@
-"""Citations of docs/theory.md lead somewhere, and every rule has its page."""
+"""Citations lead somewhere, the layers are those of the code, every rule has its page."""
 
+import ast
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs import site_pages
+from tests.test_layers import LAYERS, TREES
 
 ROOT = Path(__file__).parents[2]
 THEORY = (ROOT / "docs" / "theory.md").read_text("utf-8")
@@ -31,6 +33,23 @@ def test_theory_names_tests_that_exist():
     named = set(re.findall(r"test_\w+\.py", THEORY))
     assert len(named) > 15
     assert named <= known
+
+
+def layers_table():
+    """Return the layers from top to bottom as a table: each package with the first line of its docstring."""
+    rows = ["| layer | package | what it does |", "|---|---|---|"]
+    for number, layer in reversed([*enumerate(LAYERS, 1)]):
+        for place, name in enumerate(sorted(layer)):
+            tree = TREES.get(name) or TREES[f"{name}.__main__"]
+            told = " ".join(ast.get_docstring(tree).split("\n\n")[0].split())
+            cell = told.replace("``", "`").replace("|", "\\|")
+            rows.append(f"| {'' if place else number} | `{name}` | {cell} |")
+    return "\n".join(rows) + "\n"
+
+
+def test_the_architecture_shows_the_layers():
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    assert layers_table() in page, f"put this table into docs/architecture.md:\n{layers_table()}"
 
 
 def test_the_glossary_is_alphabetical_and_short():

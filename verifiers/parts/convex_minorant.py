@@ -2,7 +2,8 @@
 
 See docs/theory.md, "Multi-path rules". With the levels sorted by p/q, highest first, P_k the target mass of
 the first k and H_k the most that selection can give them, the points are (P_k, H_k). A segment of the
-minorant is a block; s(x) = p(x) times its slope.
+minorant is a block; s(x) = p(x) times its slope. SciPy's `isotonic_regression` finds the slopes of one row of
+floats; here rows come in batches, of rationals and of tensors, too.
 """
 
 from verifiers.arrays import Array, arange_like, divide, filled, kept, namespace, zeros

@@ -12,7 +12,7 @@ _HERE = str(Path(__file__).parent)
 _LIBRARIES = ("torch", "numpy", "scipy", "contextlib.py", "copy.py", "functools.py", "threading.py")
 
 
-class CannotFollowError(NotTracedError):
+class CannotTraceError(NotTracedError):
     """Random numbers of the foreign code took a path on which its law would no longer be exact.
 
     ``operation`` names the step, ``location`` the line of the foreign code as ``file:line: source``.

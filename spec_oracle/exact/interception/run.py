@@ -24,7 +24,7 @@ from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.errors import TooManyBranchesError
 from spec_oracle.exact.interception.decisions import Decision, normalised
 from spec_oracle.exact.interception.errors import (
-    CannotFollowError,
+    CannotTraceError,
     UnrepeatableError,
     foreign_frame,
     location_of,
@@ -176,14 +176,14 @@ class Run:
         if thread_number.get():
             thread = threading.current_thread()
             if self._helper not in (None, thread) and self._helper.is_alive():
-                self.cannot_follow("threads", "several threads draw random numbers at the same time")
+                self.cannot_trace("threads", "several threads draw random numbers at the same time")
             self._helper = thread
 
-    def cannot_follow(self, operation: str, reason: str) -> NoReturn:
-        """Raise `CannotFollowError`; the run stays failed even if the foreign code swallows the exception."""
+    def cannot_trace(self, operation: str, reason: str) -> NoReturn:
+        """Raise `CannotTraceError`; the run stays failed even if the foreign code swallows the exception."""
         self._require_going()
         frame = foreign_frame()
-        error = CannotFollowError(operation, reason, location_of(frame))
+        error = CannotTraceError(operation, reason, location_of(frame))
         error.frame = frame
         raise self._failed(error)
 
@@ -221,7 +221,7 @@ class Afterwards(Run):
         """Draw a number."""
         return self._random.uniform(low, high)
 
-    def cannot_follow(self, operation: str, reason: str) -> NoReturn:
+    def cannot_trace(self, operation: str, reason: str) -> NoReturn:
         """Raise TypeError: it is an error of the foreign code now."""
         raise TypeError(f"{operation}: {reason}")
 
@@ -234,7 +234,7 @@ def current_run() -> Run:
     return active_run.get() or _AFTERWARDS
 
 
-def _followed(function: Callable[[], T], run: Run) -> T | None:
+def _traced(function: Callable[[], T], run: Run) -> T | None:
     """Return what the foreign code returns along the script of ``run``, None where it is cut off.
 
     What the code raises goes through, unless it only passes on a failure of ours.
@@ -282,10 +282,10 @@ def walk(
         if len(branches) + len(cut) == max_branches:
             raise TooManyBranchesError(f"more than {max_branches} branches (max_branches)")
         run = Run(script, deadline, looked_at, leave_open=leave_open)
-        result = _followed(function, run)
+        result = _traced(function, run)
         if run.must_decide:
             run = Run(script, deadline, looked_at)
-            result = _followed(function, run)
+            result = _traced(function, run)
         if len(run.decisions) < len(script):
             raise UnrepeatableError(f"a run ended after {len(run.decisions)} of {len(script)} decisions")
         if run.is_cut:
