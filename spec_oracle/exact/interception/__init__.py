@@ -1,7 +1,7 @@
 """The exact law of unmodified foreign code: its randomness becomes a tree of decisions.
 
 `enumerate_calls` runs the code once per branch; `call_law` sums the branches by label. How random numbers are
-traced is told in `draws`, races in `races`, what each library does in `libraries`.
+traced is described in `draws`, races in `races`, what each library does in `libraries`.
 
 Modules use those on their left only: run, symbols, draws, products and races, algebra, libraries, calls.
 """
