@@ -70,8 +70,9 @@ class Cell:
 
 def measured(version: str, generator: str, option: str, vocab_size: int, tokens: int) -> Cell:
     """Enumerate texts of ``tokens`` tokens, with drafts and without, with the version that is imported."""
-    from spec_oracle.adapters.engines.hugging_face import Generate
     from spec_oracle.audit.engine.laws import traced_completions
+
+    from spec_oracle.adapters.engines.hugging_face import Generate
     from spec_oracle.audit.engine.subject import Case
     from spec_oracle.audit.engine.traced import Compared
     from spec_oracle.contracts.engine import EngineCode

@@ -169,7 +169,7 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
         raise InvalidInputError(f"subject: {name!r} is neither a verifier nor an engine nor callable")
     if takes_uniforms(thing):
         if num_paths not in (None, 1):
-            raise InvalidInputError(f"num_paths: {name!r} takes uniforms, so it is handed one path")
+            raise InvalidInputError(f"num_paths: {name!r} takes uniforms: give it one path")
         return SamplerSubject.of_uniforms(name, thing, array=array)
     return SamplerSubject(name, SamplerCode(thing, array), num_paths=num_paths or 1)
 

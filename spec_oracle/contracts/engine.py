@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
-from spec_oracle.exact.completions import Ids, completion_law
+from spec_oracle.exact.completions import Ids, completion_law, equal_bins
 from spec_oracle.validation import is_whole
 
 ROW_TOLERANCE = 1e-3
@@ -155,6 +155,13 @@ class EngineCode:
     def law(self, prompt: Ids, tokens: int) -> dict[Ids, float]:
         """Return the law of completions of target-only decoding, from the rows that the engine reports."""
         return completion_law(lambda completion: self.row(prompt + completion), self.endings, tokens)
+
+    def bins(
+        self, prompt: Ids, completion: Ids, places: NDArray[np.float64], bins: int, *, by_rank: bool = True
+    ) -> NDArray[np.int64] | None:
+        """Return the bin of each token of a completion; see `spec_oracle.exact.completions.equal_bins`."""
+        rows = lambda before: self.row(prompt + before)  # noqa: E731
+        return equal_bins(rows, self.endings, completion, places, bins, by_rank=by_rank)
 
     def trial(self, prompt: Ids, tokens: int) -> float:
         """Ask for a row, and generate up to so many tokens; return the seconds of the fastest generation.

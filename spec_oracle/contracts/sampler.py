@@ -2,6 +2,7 @@
 
 import inspect
 import random
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -165,6 +166,11 @@ def make_generator(array: str, seed: int) -> Any:
         torch.manual_seed(of_torch)
         return torch.Generator().manual_seed(seed)
     return _Generator(np.random.PCG64(seed))
+
+
+def seed_all(seed: int) -> None:
+    """Seed the global streams of the libraries that are imported, from which code under test may draw."""
+    make_generator("torch" if "torch" in sys.modules else "numpy", seed)
 
 
 class _Generator(np.random.Generator):

@@ -36,7 +36,9 @@ def completion_law(row: Rows, endings: Sequence[Ids], tokens: int) -> dict[Ids, 
             law[completion] = mass
             continue
         chances = row(completion)
-        pending += [((*completion, token), mass * float(chances[token])) for token in chances.nonzero()[0].tolist()]
+        pending += [
+            ((*completion, token), mass * float(chances[token])) for token in chances.nonzero()[0].tolist()
+        ]
     return law
 
 

@@ -26,14 +26,14 @@ MASS_TOLERANCE = 1e-9
 
 
 class DecisionError(SpecOracleError):
-    """The code under test asked for an impossible decision, or does not repeat itself under a script."""
+    """The code under test asked for an impossible decision, or decides otherwise when it is run again."""
 
 
 class _Undecided(Exception):  # noqa: N818  # a signal, not an error
     """Raised inside the code under test at the first decision that the script does not cover."""
 
     def __init__(self, chances: NDArray[Any]) -> None:
-        """``chances`` [rows, decisions, outcomes] of what was asked at once."""
+        """``chances`` [rows, decisions, outcomes] of the decisions that were asked for in one call."""
         self.chances = chances
 
 
@@ -146,8 +146,8 @@ class _Answer:
             same = np.allclose(now.astype(np.float64), self.chances, rtol=0, atol=MASS_TOLERANCE)
         if not same:
             raise DecisionError(
-                f"decision {position}: asked differently under the same script; decisions must follow from "
-                "inputs and earlier decisions alone, so the code takes randomness from elsewhere"
+                f"decision {position}: its probabilities changed between two runs with the same inputs and "
+                "earlier decisions; verify must take all randomness from its DecisionSource"
             )
 
 
@@ -237,8 +237,8 @@ def enumerate_branches(
     if not np.allclose(mass_in, mass_out, rtol=MASS_TOLERANCE, atol=MASS_TOLERANCE * mass_in.max()):
         worst = int(np.argmax(np.abs(mass_in - mass_out)))
         raise DecisionError(
-            f"input row {worst}: branches carry mass {mass_out[worst]:.12g} of {mass_in[worst]:.12g}; "
-            "the code takes randomness from elsewhere or mixes up rows of the batch"
+            f"draft tuple {worst}: the outcomes sum to probability {mass_out[worst]:.12g}, expected "
+            f"{mass_in[worst]:.12g}; verify takes randomness from elsewhere, or mixes up requests"
         )
 
 
@@ -246,7 +246,8 @@ def _expand(branch: _Unfinished, chances: NDArray[Any], looked_at: NDArray[np.in
     """Replicate each row once per joint outcome of positive probability of the decisions asked for."""
     if len(chances) != len(branch.rows):
         raise DecisionError(
-            f"decision {len(branch.script)}: asked for {len(chances)} rows in a batch of {len(branch.rows)}"
+            f"decision {len(branch.script)}: verify decided for {len(chances)} requests, the batch has "
+            f"{len(branch.rows)}; decide for all requests at once"
         )
     if looked_at is not None and chances.shape[1] == 1:
         return _expand_few(branch, chances[:, 0], looked_at)
@@ -272,7 +273,7 @@ def _continued(
     script = [*(earlier.of_rows(source) for earlier in branch.script), answer]
     counts = np.bincount(source, minlength=len(branch.rows))
     if any(known.stand and count > 1 for known, count in zip(branch.represented, counts, strict=True)):
-        raise TooManyBranchesError("a decision follows one of which not all outcomes are run")
+        raise TooManyBranchesError("a sampled id of which few were run decides what is sampled next")
     known = tuple(branch.represented[row] for row in source)
     return _Unfinished(branch.rows[source], weight, script, known)
 

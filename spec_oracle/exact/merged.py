@@ -88,5 +88,7 @@ def _steps(  # noqa: PLR0917
         tau, emitted = branches.result
         followers = (tokens[branches.rows, :, 0] == emitted[:, :1]).sum(axis=1)
         if ((tau > 0) != (followers > 0)).any():
-            raise InvalidInputError("walks: the verifier stops at a token that a path goes on with")
+            raise InvalidInputError(
+                "walks: the verifier stops at a token that a path goes on with; it must not declare walks"
+            )
         yield node_of[branches.rows], emitted[:, 0], followers, branches.weight

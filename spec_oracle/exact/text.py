@@ -68,7 +68,7 @@ def decoded_law(
 ) -> DecodedLaw:
     """Enumerate the text of as many calls as it takes to decode ``num_tokens`` tokens.
 
-    Every call drafts afresh from the context reached so far and is handed the state of the call before. A
+    Every call drafts afresh from the context reached so far and gets the state of the call before. A
     ``stop_token`` ends the text wherever it stands in an emission. Arithmetic and errors as for
     `emission_law`.
 
@@ -106,7 +106,7 @@ def decoded_law(
 def tokens_per_call(verifier: AnyVerifier, instance: Instance, num_calls: int) -> tuple[float, ...]:
     """Return the mean number of tokens that the first, second, ... call emits; the text goes on between.
 
-    Exact, in float64. A verifier with state is handed the state of the call before: what it gains in one
+    Exact, in float64. A verifier with state gets the state of the call before: what it gains in one
     call by a modified target may cost it in the next.
     """
     require_whole(num_calls, "num_calls")

@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure, first_that_works
 from spec_oracle.audit.engine.calls import equal_batches
-from spec_oracle.audit.engine.laws import product, target_law, traced
-from spec_oracle.audit.engine.outcomes import outcomes
-from spec_oracle.audit.engine.sampled import seed_all
+from spec_oracle.audit.engine.sampled import outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.engine.traced import Compared, judged
+from spec_oracle.audit.engine.traced import Compared, judged, traced
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
 from spec_oracle.audit.sampler.dependence import Design, independent
 from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.contracts import ContractError, raising
-from spec_oracle.contracts.engine import EngineCode, Ids, as_list
+from spec_oracle.contracts.engine import EngineCode, as_list
+from spec_oracle.contracts.sampler import seed_all
+from spec_oracle.exact.completions import Ids, product
 
 TOKENS = 2
 SMALL_VOCABULARY = 3
@@ -68,7 +68,7 @@ def _traced(cases: Sequence[Case], facts: Facts) -> CheckResult:
             partial(_checked, code, tokens=tokens),
             effort.ENGINE_RUNS,
         )
-        expected = product([target_law(code, prompt, tokens) for prompt in prompts])
+        expected = product([code.law(prompt, tokens) for prompt in prompts])
         found.append(Compared(case, len(prompts) * tokens, law, expected))
     return judged(found, facts.tolerance)
 

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure, first_that_works
-from spec_oracle.audit.engine.outcomes import BINS, bins_of
-from spec_oracle.audit.engine.sampled import sampled_longer, seed_all
+from spec_oracle.audit.engine.sampled import BINS, sampled_longer
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.traced import traced_longer
 from spec_oracle.audit.results import CheckResult, How, failed
 from spec_oracle.audit.sampler.dependence import Design, Draw, in_turn, independent
 from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.contracts import raising
+from spec_oracle.contracts.sampler import seed_all
 
 SERIES = (Design((4,), effort.ENGINE_CHAINS), Design((1, 2, 16, 33), effort.ENGINE_CHAINS))
 """Batches of one size, and of several in turn, as engines keep graphs for each size."""
@@ -27,13 +27,15 @@ SERIES = (Design((4,), effort.ENGINE_CHAINS), Design((1, 2, 16, 33), effort.ENGI
 
 def calls(subject: EngineSubject, context: Context) -> CheckResult:
     """Judge completions of several calls, traced or sampled, then series of batches, and long completions."""
+    seed_all(context.seed)
     cases = subject.cases(context)
+    seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
 
     def longer(rate: float) -> CheckResult:
         at_rate = context.at_rate(rate)
         return first_that_works(
             [
-                partial(traced_longer, cases, subject.facts, at_rate),
+                partial(traced_longer, cases, subject.facts, at_rate, seconds),
                 partial(sampled_longer, cases, at_rate),
             ]
         )
@@ -71,9 +73,9 @@ def _independent_positions(case: Case, rate: float, context: Context) -> CheckRe
     tokens, count = effort.ENGINE_POSITIONS
     rng = context.stream("engine/calls/positions")
     drawn = case.code.completions(case.prompt, tokens, [None] * count)
-    found = [bins_of(case.code, case.prompt, one, tokens, rng, by_rank=False) for one in drawn]
+    found = [case.code.bins(case.prompt, one, rng.random(tokens), BINS, by_rank=False) for one in drawn]
     if any(bins is None for bins in found):
-        return failed(f"{case}: a completion of {tokens} tokens has probability 0", how=How.SAMPLED)
+        return failed(f"{case.label}: a completion of {tokens} tokens has probability 0", how=How.SAMPLED)
     bins = np.stack([some for some in found if some is not None])
     uniform = np.full(BINS * BINS, float(BINS) ** -2)
 

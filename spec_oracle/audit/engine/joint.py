@@ -6,22 +6,26 @@ exact distribution of whole generations is traced where it can be, and samples c
 
 from functools import partial
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.engine.sampled import sampled_first_tokens
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.engine.traced import traced_first_tokens
 from spec_oracle.audit.results import CheckResult
+from spec_oracle.contracts.sampler import seed_all
 
 
 def joint(subject: EngineSubject, context: Context) -> CheckResult:
-    """Judge the first tokens after every prompt, in the best way that works.
+    """Judge the first tokens after every prompt, in the best way that works, once all were tried.
 
     Only samples may decide by chance, so that theirs is the whole rate.
     """
+    seed_all(context.seed)
     cases = subject.cases(context)
+    seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
     return first_that_works(
         [
-            partial(traced_first_tokens, cases, subject.facts, context),
+            partial(traced_first_tokens, cases, subject.facts, context, seconds),
             partial(sampled_first_tokens, cases, context),
         ]
     )

@@ -3,7 +3,6 @@
 Every other completion is generated with a seed, a fresh one.
 """
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,8 +13,6 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.outcomes import Outcomes, listed_outcomes, outcomes
-from spec_oracle.audit.engine.speculation import Speculation, speculation_seen
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.results import (
     CheckResult,
@@ -28,15 +25,19 @@ from spec_oracle.audit.results import (
     passed,
 )
 from spec_oracle.audit.sampling import Decision, confirm, judge_samples
-from spec_oracle.contracts import make_generator, raising
-from spec_oracle.contracts.engine import Ids, as_list
+from spec_oracle.contracts import raising
+from spec_oracle.contracts.engine import EngineCode, Speculation, as_list, speculation_seen
+from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact import Gap
+from spec_oracle.exact.completions import Ids
 from spec_oracle.statistics import (
-    draws_needed_by_joint_e_process,
     homogeneity_p_value,
     split,
     total_variation_interval,
 )
+
+MOST_OUTCOMES = 300
+BINS = 3
 
 
 def sampled_first_tokens(cases: Sequence[Case], context: Context) -> CheckResult:
@@ -58,31 +59,71 @@ def sampled_longer(cases: Sequence[Case], context: Context) -> CheckResult:
     return _sampled(cases, lambda _: context.tokens or effort.ENGINE_SAMPLED_TOKENS, context)[0]
 
 
-def confirmed(laws: Sequence[tuple[Case, int, dict[Ids, float]]], context: Context) -> str:
+def confirmed(
+    laws: Sequence[tuple[Case, int, dict[Ids, float]]], context: Context, rng: np.random.Generator
+) -> str:
     """Compare uninstrumented samples with traced laws, of (case, tokens); say what they would detect.
 
     An engine may behave otherwise when its random numbers are traced: seeds that it sets are ignored then.
     Raises `NoEvidenceError` where samples contradict a law.
     """
-    rng = context.stream("engine/confirmed")
     samples = {
-        str(case): CompletionSample(case, tokens, listed_outcomes(law), rng) for case, tokens, law in laws
+        case.label: CompletionSample(case, tokens, listed_outcomes(law), rng) for case, tokens, law in laws
     }
-    seed_all(context.seed)
     seconds = effort.ENGINE_CONFIRMING_SHARE * context.budget / len(samples)
-    needed = draws_needed_by_joint_e_process(
-        effort.ENGINE_CONFIRMING_TV, [sample.law for sample in samples.values()], alpha=context.rate
-    )
     for sample in samples.values():
         sample.draw(effort.ENGINE_PILOT)
-        affordable = seconds * sample.draws / max(sample.seconds, 1e-6)
-        sample.draw(int(max(min(needed, affordable) - effort.ENGINE_PILOT, 0)))
-    return confirm(samples, context.rate)
+    return confirm(
+        samples,
+        lambda sample, needed: sample.draw(
+            max(int(min(needed, seconds * sample.pace)) - effort.ENGINE_PILOT, 0)
+        ),
+        rate=context.rate,
+        tv=effort.ENGINE_CONFIRMING_TV,
+    )
 
 
-def seed_all(seed: int) -> None:
-    """Seed the global streams that an engine may draw from."""
-    make_generator("torch" if "torch" in sys.modules else "numpy", seed)
+@dataclass(frozen=True)
+class Outcomes:
+    """The law [C] of outcomes, and the outcome of a completion; the last one is for impossible ones.
+
+    ``completions`` are those of each outcome, where there is one an outcome.
+    """
+
+    law: NDArray[np.float64]
+    outcome: Callable[[Ids], int]
+    completions: tuple[Ids, ...] = ()
+
+    @property
+    def law_of_pairs(self) -> NDArray[np.float64]:
+        """The law [C * C] of the outcomes of two independent completions."""
+        law: NDArray[np.float64] = np.outer(self.law, self.law).reshape(-1)
+        return law
+
+    def pairs(self, first: Sequence[Ids], second: Sequence[Ids]) -> NDArray[np.int64]:
+        """Return the outcome of each pair of completions, int [N]."""
+        numbers = [[self.outcome(completion) for completion in some] for some in (first, second)]
+        return np.array(numbers[0]) * len(self.law) + np.array(numbers[1])
+
+
+def outcomes(code: EngineCode, prompt: Ids, tokens: int, rng: np.random.Generator) -> Outcomes:
+    """Return one outcome a completion, or, where these are too many, tokens in bins of equal probability."""
+    if code.vocab_size**tokens <= MOST_OUTCOMES:
+        return listed_outcomes(code.law(prompt, tokens))
+    uniform = np.full(BINS**tokens, float(BINS) ** -tokens)
+
+    def outcome(completion: Ids) -> int:
+        bins = code.bins(prompt, completion, rng.random(tokens), BINS)
+        return len(uniform) if bins is None else int(bins @ BINS ** np.arange(tokens))
+
+    return Outcomes(np.append(uniform, 0.0), outcome)
+
+
+def listed_outcomes(law: Mapping[Ids, float]) -> Outcomes:
+    """Return one outcome for every completion of a law."""
+    number = {completion: outcome for outcome, completion in enumerate(law)}
+    masses = np.array([*law.values(), 0.0])
+    return Outcomes(masses / masses.sum(), lambda one: number.get(one, len(number)), tuple(law))
 
 
 @dataclass
@@ -135,6 +176,11 @@ class CompletionSample:
         return [code.checked(returned, self.tokens, "generate_plain")]
 
     @property
+    def pace(self) -> float:
+        """Completions per second."""
+        return self.draws / max(self.seconds, 1e-6)
+
+    @property
     def most_off(self) -> WrongCompletion | None:
         """The completion with the largest gap, as sampled; None where outcomes are no completions."""
         if not self.outcomes.completions or not self.draws:
@@ -151,9 +197,9 @@ def _sampled(
 ) -> tuple[CheckResult, Speculation]:
     rng, with_plain = context.stream("engine/sampled"), [c for c in cases if c.code.has("generate_plain")]
     seed_all(context.seed)
-    kinds = {str(case): outcomes(case.code, case.prompt, tokens(case), rng) for case in cases}
-    fast = {str(case): CompletionSample(case, tokens(case), kinds[str(case)], rng) for case in cases}
-    plain = {str(c): replace(fast[str(c)], method="generate_plain") for c in with_plain}
+    kinds = {case.label: outcomes(case.code, case.prompt, tokens(case), rng) for case in cases}
+    fast = {case.label: CompletionSample(case, tokens(case), kinds[case.label], rng) for case in cases}
+    plain = {c.label: replace(fast[c.label], method="generate_plain") for c in with_plain}
     rate, for_plain = split(context.rate, 3), context.budget * effort.ENGINE_PLAIN_SHARE if plain else 0.0
     check, finds = _judged(fast, rate, context.budget - for_plain)
     is_wrong = False
@@ -244,9 +290,13 @@ def _beside_plain(
 def scope_of(cases: Sequence[Case], lengths: Sequence[int], how: str) -> str:
     """Return a line that says which completions were judged, and how."""
     engines = len({case.name for case in cases})
-    span = f"{lengths[0]} to {lengths[-1]}" if lengths[0] < lengths[-1] else str(lengths[-1])
-    counts = f"{engines} engine{'s' * (engines != 1)}, {len(cases)} prompt{'s' * (len(cases) != 1)}"
-    return f"completions of {span} token{'s' * (span != '1')}, {counts}, {how}"
+    span = f"{lengths[0]} to " * (lengths[0] < lengths[-1]) + counted(lengths[-1], "token")
+    return f"completions of {span}, {counted(engines, 'engine')}, {counted(len(cases), 'prompt')}, {how}"
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number of things."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def shown(sequence: tuple[Any, ...]) -> str:

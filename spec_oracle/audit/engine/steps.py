@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.laws import traced
-from spec_oracle.audit.engine.sampled import seed_all
 from spec_oracle.audit.engine.subject import Case
+from spec_oracle.audit.engine.traced import traced
 from spec_oracle.contracts import ContractError, raising
-from spec_oracle.contracts.engine import EngineCode, Ids, Session
+from spec_oracle.contracts.engine import EngineCode, Session
+from spec_oracle.contracts.sampler import seed_all
+from spec_oracle.exact.completions import Ids
 from spec_oracle.toy import Instance, ToyModel
 
 CALLS = 2
@@ -125,7 +126,7 @@ def drafts_off(found: StepLaw) -> tuple[float, str]:
     if not totals:
         return 0.0, "nothing was drafted"
     (number, position), parts = max(totals.items(), key=lambda item: math.fsum(item[1]))
-    return math.fsum(parts), f"draft {position + 1} of call {number + 1}, {found.case}"
+    return math.fsum(parts), f"draft {position + 1} of call {number + 1}, {found.case.label}"
 
 
 def accepted_law(found: StepLaw, width: int) -> NDArray[np.float64]:

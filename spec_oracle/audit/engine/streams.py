@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.engine.outcomes import outcomes
-from spec_oracle.audit.engine.sampled import seed_all
+from spec_oracle.audit.engine.sampled import outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
 from spec_oracle.audit.sampling import judge_rounds
-from spec_oracle.contracts.engine import Ids
+from spec_oracle.contracts.sampler import seed_all
+from spec_oracle.exact.completions import Ids
 
 TOKENS = effort.ENGINE_FIRST_TOKENS
 
@@ -43,7 +43,7 @@ def _repeated(cases: Sequence[Case], seed: int) -> CheckResult:
         )
         if moved := [s for s in seeds if first[s] != again[s]]:
             return failed(
-                f"{case}: seeds {moved} give another completion the second time",
+                f"{case.label}: seeds {moved} give another completion the second time",
                 draws=2 * len(seeds),
                 how=How.SAMPLED,
             )

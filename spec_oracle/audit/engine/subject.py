@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
-from spec_oracle.contracts.engine import EngineCode, Ids
+from spec_oracle.contracts.engine import EngineCode
+from spec_oracle.exact.completions import Ids
 from verifiers import Drafting
 
 
@@ -17,9 +18,8 @@ class Case:
     name: str
     code: EngineCode
     prompt: Ids
-
-    def __str__(self) -> str:
-        return f"{self.name and f'engine {self.name!r}, '}prompt {','.join(map(str, self.prompt))}"
+    label: str
+    """What a reader is shown of it."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class EngineSubject:
     def cases(self, context: Context, *methods: str) -> list[Case]:
         """Return every engine that has these optional methods, after every prompt."""
         return [
-            Case(name, code, prompt)
+            Case(name, code, prompt, f"{name and f'engine {name!r}, '}prompt {','.join(map(str, prompt))}")
             for name, code in self.engines.items()
             if all(map(code.has, methods))
             for prompt in context.prompts or code.prompts

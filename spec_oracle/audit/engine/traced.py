@@ -9,46 +9,38 @@ that position.
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
-from spec_oracle.audit import effort
+from spec_oracle.audit import effort, streams
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.laws import (
-    TracedLaw,
-    distance,
-    product,
-    target_law,
-    traced_completions,
-    traced_pairs,
-)
-from spec_oracle.audit.engine.sampled import confirmed, scope_of, shown
-from spec_oracle.audit.engine.speculation import Speculation
+from spec_oracle.audit.engine.sampled import confirmed, counted, scope_of, shown
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.facts import ROUNDING, Facts
-from spec_oracle.audit.results import (
-    CheckResult,
-    Findings,
-    How,
-    Status,
-    WrongCompletion,
-    failed,
-    inconclusive,
-    passed,
-)
-from spec_oracle.contracts.engine import Ids
+from spec_oracle.audit.results import CheckResult, Findings, How, NoEvidenceError, Status, WrongCompletion
+from spec_oracle.contracts import SubjectRaisedError, raising
+from spec_oracle.contracts.engine import EngineCode, Speculation, as_list, copy_of, speculation_seen
 from spec_oracle.exact import Gap
+from spec_oracle.exact.completions import Ids, distance, product
+from spec_oracle.exact.interception import NotTracedError, UnrepeatableError, enumerate_calls, outcomes
+
+Label = TypeVar("Label", bound=Hashable)
 
 
-def traced_first_tokens(cases: Sequence[Case], facts: Facts, context: Context) -> CheckResult:
+def traced_first_tokens(cases: Sequence[Case], facts: Facts, context: Context, seconds: float) -> CheckResult:
     """Find the laws of the first tokens after every prompt.
 
-    Completions are one token longer where only that shows what drafts do. Raises `NoEvidenceError` where a
-    law would not be exact, or samples contradict it.
+    Completions are one token longer where only that shows what drafts do. A generation takes ``seconds``
+    without instruments. Raises `NoEvidenceError` where a law would not be exact, or samples contradict it.
     """
-    tracer, found, seen = Tracer.tried(cases, context), list[Compared](), Speculation()
+    tracer, found, seen = (
+        Tracer(context.budget, effort.ENGINE_TRACING * seconds),
+        list[Compared](),
+        Speculation(),
+    )
     for tokens in range(1, (context.tokens or effort.ENGINE_LEAST_TOKENS) + 1):
         if tokens > effort.ENGINE_FIRST_TOKENS and not seen.missing:
             break
@@ -63,9 +55,10 @@ def traced_first_tokens(cases: Sequence[Case], facts: Facts, context: Context) -
     return replace(result, notes=seen.notes)
 
 
-def traced_longer(cases: Sequence[Case], facts: Facts, context: Context) -> CheckResult:
+def traced_longer(cases: Sequence[Case], facts: Facts, context: Context, seconds: float) -> CheckResult:
     """Find the laws of longer completions, and of two generations in a row; errors as above."""
-    tracer, found, costs = Tracer.tried(cases, context), list[Compared](), list[tuple[int, float]]()
+    tracer, found = Tracer(context.budget, effort.ENGINE_TRACING * seconds), list[Compared]()
+    costs = list[tuple[int, float]]()
     for tokens in range(effort.ENGINE_FIRST_TOKENS, (context.tokens or effort.ENGINE_MOST_TOKENS) + 1):
         is_wanted = tokens <= effort.ENGINE_LEAST_TOKENS or context.tokens is not None
         if not is_wanted and not tracer.can_afford_another(costs):
@@ -90,34 +83,19 @@ class Tracer:
     runs: int = field(default=0, init=False)
     seconds: float = field(default=0.0, init=False)
 
-    @classmethod
-    def tried(cls, cases: Sequence[Case], context: Context) -> "Tracer":
-        """Try every engine without instruments, and return what traces within the budget.
-
-        Raises `ContractError` where completions are none, `SubjectRaisedError` where an engine raises.
-        """
-        fastest = math.inf
-        for case in cases:
-            case.code.row(case.prompt)
-            for tokens in range(1, effort.ENGINE_LEAST_TOKENS + 1):
-                started = time.perf_counter()
-                case.code.generated(case.prompt, tokens)
-                fastest = min(fastest, time.perf_counter() - started)
-        return cls(context.budget, effort.ENGINE_TRACING * fastest)
-
     def compared(self, case: Case, tokens: int) -> "Compared":
         """Return the law of one generation's completions, beside that of target-only decoding."""
         find = partial(traced_completions, case.code, case.prompt, tokens)
         found, plain = self._timed(find), None
         if case.code.has("generate_plain"):
             plain = self._timed(partial(find, method="generate_plain")).law
-        return Compared(case, tokens, found, target_law(case.code, case.prompt, tokens), plain)
+        return Compared(case, tokens, found, case.code.law(case.prompt, tokens), plain)
 
     def pair(self, case: Case, then: Ids) -> "Compared":
         """Return the law of two completions of a fresh engine, one after the other, beside the product."""
         requests = ((case.prompt, effort.ENGINE_FIRST_TOKENS), (then, 1))
         found = self._timed(partial(traced_pairs, case.code, requests))
-        expected = product([target_law(case.code, prompt, tokens) for prompt, tokens in requests])
+        expected = product([case.code.law(prompt, tokens) for prompt, tokens in requests])
         return Compared(case, effort.ENGINE_FIRST_TOKENS + 1, found, expected, is_pair=True)
 
     def can_afford_another(self, costs: Sequence[tuple[int, float]]) -> bool:
@@ -138,6 +116,100 @@ class Tracer:
         # Other work on the machine makes runs longer, never shorter.
         self.a_run = min(self.a_run, took / found.runs)
         return found
+
+
+@dataclass(frozen=True)
+class TracedLaw:
+    """The exact law of what an engine returned; ``runs`` of it, and what was seen of its drafts.
+
+    ``keeps_state``: generations change those that follow, so that each of these was a fresh copy's first.
+    """
+
+    law: Mapping[Any, float]
+    runs: int
+    speculation: Speculation
+    keeps_state: bool = False
+
+
+def traced_completions(
+    code: EngineCode, prompt: Ids, tokens: int, most_runs: int, method: str = "generate"
+) -> TracedLaw:
+    """Return the exact law of one generation's completion; errors as of `traced`."""
+    return traced(
+        code,
+        lambda engine: as_list(getattr(engine, method)(list(prompt), tokens)),
+        lambda returned: code.checked(returned, tokens, method),
+        most_runs,
+    )
+
+
+def traced_pairs(code: EngineCode, requests: Sequence[tuple[Ids, int]], most_runs: int) -> TracedLaw:
+    """Return the exact law of completions that follow each other, of requests (prompt, tokens).
+
+    Every run is that of a fresh copy, if the engine can be copied. Errors as of `traced`.
+    """
+
+    def generations(engine: Any) -> list[list[Any]]:
+        return [as_list(engine.generate(list(prompt), tokens)) for prompt, tokens in requests]
+
+    def label(returned: list[list[Any]]) -> tuple[Ids, ...]:
+        return tuple(code.checked(some, tokens) for some, (_, tokens) in zip(returned, requests, strict=True))
+
+    return traced(code, generations, label, most_runs, fresh=code.unused is not None)
+
+
+def traced(
+    code: EngineCode,
+    call: Callable[[Any], Any],
+    label: Callable[[Any], Label],
+    most_runs: int,
+    *,
+    fresh: bool = False,
+) -> TracedLaw:
+    """Return the law of ``label(call(engine))``; of fresh copies if generations change those that follow.
+
+    Raises `NoEvidenceError` where the law would not be exact, or the engine raises while it is traced;
+    `ContractError` for what cannot be a completion.
+    """
+    try:
+        try:
+            return _traced(code, call, label, most_runs, fresh=fresh)
+        except UnrepeatableError:
+            if code.unused is None or fresh:
+                raise
+        return replace(_traced(code, call, label, most_runs, fresh=True), keeps_state=True)
+    except SubjectRaisedError as error:
+        raise NoEvidenceError(
+            f"could not trace the random numbers: with traced ones it {error}; sampled instead"
+        ) from None
+    except NotTracedError as error:
+        raise NoEvidenceError(f"could not trace the random numbers: {error}; sampled instead") from None
+
+
+def _traced(
+    code: EngineCode,
+    call: Callable[[Any], Any],
+    label: Callable[[Any], Label],
+    most_runs: int,
+    *,
+    fresh: bool,
+) -> TracedLaw:
+    def run() -> tuple[Any, Speculation]:
+        engine = copy_of(code.unused) if fresh else code.engine
+        with speculation_seen(engine) as seen:
+            returned = call(engine)
+        return returned, seen()
+
+    with raising():
+        branches = enumerate_calls(run, max_branches=most_runs, leave_open=True)
+    masses: dict[Any, list[float]] = defaultdict(list)
+    speculation = Speculation()
+    for branch in branches:
+        for mass, (returned, seen) in outcomes(branch):
+            masses[label(returned)].append(mass)
+            speculation |= seen
+    law = {completion: math.fsum(parts) for completion, parts in masses.items()}
+    return TracedLaw(law, len(branches), speculation)
 
 
 @dataclass(frozen=True)
@@ -187,15 +259,13 @@ class Compared:
 def _judged_and_confirmed(
     found: Sequence[Compared], facts: Facts, context: Context, tracer: Tracer
 ) -> CheckResult:
-    result = judged(found, facts.tolerance)
+    result, worst = judged(found, facts.tolerance), largest(found)
     lengths = sorted({compared.tokens for compared in found})
     cases = list(dict.fromkeys(compared.case for compared in found))
     longest = {c.case: c for c in sorted(found, key=lambda c: c.tokens) if not c.is_pair}
-    agrees = confirmed(
-        [(case, compared.tokens, dict(compared.traced.law)) for case, compared in longest.items()], context
-    )
-    worst = largest(found)
+    laws = [(case, compared.tokens, dict(compared.traced.law)) for case, compared in longest.items()]
     off = WrongCompletion(worst.case.name, worst.case.prompt, worst.tokens, worst.gap, worst.total_variation)
+    agrees = confirmed(laws, context, streams.stream(context.seed, "engine/confirmed"))
     return replace(
         result,
         scope=(scope_of(cases, lengths, f"traced in {counted(tracer.runs, 'run')}"), agrees),
@@ -211,20 +281,27 @@ def _judged_and_confirmed(
 def judged(found: Sequence[Compared], tolerance: float) -> CheckResult:
     """Say whether all laws are those of target-only decoding, up to rounding by ``tolerance`` a token."""
     worst = largest(found)
-    if worst.total_variation > worst.tokens * tolerance:
-        return failed(_failure(worst), total_variation=worst.total_variation, how=How.PROVEN)
+    gap, longest = worst.total_variation, max(compared.tokens for compared in found)
+    status, detail = Status.PASSED, ""
     wrong = max(found, key=lambda compared: compared.rows_off / compared.tokens)
-    if wrong.is_off(tolerance):
-        return inconclusive(
-            "generate and generate_plain agree, but next_token_probs reports another distribution (total "
-            f"variation {wrong.rows_off:.3g} of {counted(wrong.tokens, 'token')}, {wrong.case}): correct it",
-            how=How.PROVEN,
+    if gap > worst.tokens * tolerance:
+        status, detail = Status.FAILED, _failure(worst)
+    elif wrong.is_off(tolerance):
+        status, detail = (
+            Status.INCONCLUSIVE,
+            (
+                "generate and generate_plain agree, but next_token_probs reports another distribution (total "
+                f"variation {wrong.rows_off:.3g} of {counted(wrong.tokens, 'token')}, {wrong.case.label}): correct it"
+            ),
         )
-    gap = max(compared.total_variation for compared in found)
-    longest = max(compared.tokens for compared in found)
-    detail = f"{counted(len(found), 'exact distribution')} of up to {counted(longest, 'token')}: "
-    rounding = ", float32 rounding" if gap > ROUNDING else ""
-    return passed(f"{detail}total variation at most {gap:.1e}{rounding}", total_variation=gap, how=How.PROVEN)
+    else:
+        gap = max(compared.total_variation for compared in found)
+        rounding = ", float32 rounding" if gap > ROUNDING else ""
+        detail = (
+            f"{counted(len(found), 'exact distribution')} of up to {counted(longest, 'token')}: total "
+            f"variation at most {gap:.1e}{rounding}"
+        )
+    return CheckResult("", status, detail, total_variation=gap, how=How.PROVEN)
 
 
 def largest(found: Sequence[Compared]) -> Compared:
@@ -235,15 +312,10 @@ def largest(found: Sequence[Compared]) -> Compared:
 def _failure(worst: Compared) -> str:
     gap = worst.gap
     found = (
-        f"{worst.case}: completion {shown(gap.sequence)} has probability {gap.actual:.4g}, target-only "
+        f"{worst.case.label}: completion {shown(gap.sequence)} has probability {gap.actual:.4g}, target-only "
         f"decoding gives it {gap.expected:.4g} (total variation {worst.total_variation:.3g} of "
         f"{counted(worst.tokens, 'token')})"
     )
     kept = "; a generation changes the next ones" if worst.traced.keeps_state or worst.is_pair else ""
     wrong = "; next_token_probs differs from generate_plain too" if worst.rows_off > ROUNDING * 1e6 else ""
     return found + kept + wrong
-
-
-def counted(count: int, what: str) -> str:
-    """Return a number of things."""
-    return f"{count:,} {what}{'s' * (count != 1)}"

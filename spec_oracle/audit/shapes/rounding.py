@@ -60,7 +60,7 @@ def exact_row(weights: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
         if counts is not None:
             row: NDArray[np.float64] = np.ldexp(counts, -power)
             return row
-    raise AssertionError(f"{len(weights)} tokens have no law in {dtype}")
+    raise AssertionError(f"{len(weights)} tokens have no distribution in {dtype}")
 
 
 def _counts(weights: NDArray[np.float64], units: int, digits: int) -> NDArray[np.int64] | None:

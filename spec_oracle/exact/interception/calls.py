@@ -20,6 +20,7 @@ from spec_oracle.exact.interception.libraries.python_random import drawn_by_pyth
 from spec_oracle.exact.interception.libraries.python_threads import traced_threads
 from spec_oracle.exact.interception.run import Branch, current_run, walk
 from spec_oracle.exact.interception.symbols import TEXT, Symbol
+from spec_oracle.exact.representatives import OPEN
 from spec_oracle.threads import one_torch_thread
 
 T = TypeVar("T")
@@ -42,9 +43,9 @@ def enumerate_calls(
     state may survive a call, inputs that it changes must be made inside. It returns numbers, strings, arrays,
     tensors, or containers of them; they hold no symbols any more when they come back.
 
-    With ``leave_open``, a token that is returned undecided is not run but told: `OPEN`, with its law among
-    `Branch.stands`. With ``looked_at``, numbers at which the code may look, one run stands for many outcomes
-    of the others: see `spec_oracle.exact.representatives`.
+    With ``leave_open``, a token that is returned undecided is not run: `OPEN` is returned in its place, its
+    law is among `Branch.stands`. With ``looked_at``, numbers at which the code may look, one run stands for
+    many outcomes of the others: see `spec_oracle.exact.representatives`.
 
     Branches of a weight below 1e-16, as those of a loop that may go on for ever, are cut off: what the
     weights lack to one bounds the error of any probability, and is at most 1e-12.
@@ -133,7 +134,7 @@ def _untouched_streams() -> Iterator[None]:
     before = _streams()
     yield
     if before != _streams():
-        raise UnrepeatableError("the foreign code drew from a global random stream that was not intercepted")
+        raise UnrepeatableError("the code drew from a global random stream that was not intercepted")
 
 
 def _streams() -> list[object]:
@@ -154,7 +155,7 @@ def _settled(result: Any) -> Any:  # noqa: PLR0911  (one line per kind of result
     if isinstance(result, Symbol):
         return result.settled("return value")
     if isinstance(result, str) and TEXT in result:
-        current_run().cannot_trace("return value", "the text of a random number")
+        current_run().cannot_trace("return value", "a text with a random number in it")
     if result is None or isinstance(result, str | bytes | bool | int | float | np.generic):
         return result
     if isinstance(result, np.ndarray):

@@ -1,7 +1,7 @@
 """Noise (a function of one uniform), and where the random functions of the libraries get their numbers.
 
 *Invariant.* Given the decisions of a run so far, its draws are independent, and each is uniform on its
-interval (`Draw.low`, `Draw.high`), save for draws that are spent. Comparing a noise with a number cuts the
+interval (`Draw.low`, `Draw.high`), except for draws that are spent. Comparing a noise with a number cuts the
 interval of its draw in two; the lengths of the parts are the probabilities of the outcomes, and either part
 keeps the invariant. So one draw that is used twice stays one draw. What would break the invariant spends
 the draws (a race) or raises `CannotTraceError`.
@@ -113,7 +113,7 @@ class Noise(Symbol):
             current_run().cannot_trace("comparison", self.draw.spent)
         cut, increasing = maps.threshold(self.chain, bound, inclusive=inclusive)
         if math.isnan(cut):
-            current_run().cannot_trace("comparison", f"rounding decides whether it is equal to {bound}")
+            current_run().cannot_trace("comparison", f"rounding decides whether it equals {bound}")
         return self.draw.is_below(cut) == increasing
 
 
@@ -164,7 +164,7 @@ class Traced:
         """Refuse."""
 
         def refuse(*_: Any, **__: Any) -> Any:
-            current_run().cannot_trace(name, "no enumerated version of this random function")
+            current_run().cannot_trace(name, "this random function is not supported")
 
         return refuse
 

@@ -23,7 +23,7 @@ class CannotTraceError(NotTracedError):
         self.location = location
         self.frame: FrameType | None = None
         self._arguments = operation, reason, location
-        super().__init__(f"{operation}: {reason} (at {location})")
+        super().__init__(f"{operation} cannot be traced: {reason} (at {location})")
 
     def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
         """Leave the frame behind when pickled."""

@@ -41,7 +41,7 @@ def ranking(scores: Sequence[Scalar], *, largest: bool) -> list[Pending]:
     races = current_run().races
     key = (largest, *((s.draw, s.chain) if isinstance(s, Noise) else s for s in scores))
     if any(isinstance(part, Symbol) or part != part for part in key):  # noqa: PLR0124  (not a number)
-        current_run().cannot_trace("race", "a score is neither a number nor noise")
+        current_run().cannot_trace("race", "a score is neither a number nor known random noise")
     if not all(maps.is_continuous(score.chain) for score in scores if isinstance(score, Noise)):
         current_run().cannot_trace("race", "ties are possible in low precision")
     if key not in races:
@@ -84,7 +84,7 @@ class _Order:
             return runners[0]
         noises = [self._scores[index] for index in runners]
         if not all(isinstance(noise, Noise) for noise in noises):
-            current_run().cannot_trace("race", "a number competes with noise on both sides of it")
+            current_run().cannot_trace("race", "a number competes with random numbers on both sides of it")
         draws = [noise.draw for noise in noises]
         if any(draw.spent and draw not in self._draws for draw in draws):
             current_run().cannot_trace("race", _SPENT)
@@ -95,7 +95,7 @@ class _Order:
             )
         weights = _race_weights([noise.chain for noise in noises], largest=self._largest)
         if weights is None:
-            current_run().cannot_trace("race", "the scores are not exponential or Gumbel noise with weights")
+            current_run().cannot_trace("race", "the scores are not weighted exponential or Gumbel noise")
         winner = current_run().decide(weights, np.array(runners))
         for draw in draws:
             draw.spent = _SPENT

@@ -1,4 +1,4 @@
-"""One run of the foreign code along a script of decisions, and the depth-first walk over all scripts.
+"""One run of foreign code along a script of random decisions, and the depth-first walk over all scripts.
 
 A *decision* is a random variable with finitely many outcomes whose conditional law, given everything decided
 before it, is known. A run follows its script, then takes the first possible outcome of each further decision.
@@ -114,7 +114,7 @@ class Run:
         if self.steps > _MOST_STEPS:
             self._failed(TooManyBranchesError(f"more than {_MOST_STEPS} random numbers used in one run"))
         elif time.process_time() > self._deadline:
-            self._failed(TooManyBranchesError("the time for all branches (max_seconds) is over"))
+            self._failed(TooManyBranchesError("not all outcomes could be run in time (max_seconds)"))
         self._require_going()
 
     def _require_going(self) -> None:
@@ -144,7 +144,7 @@ class Run:
         if number < len(self._script):
             decision = decision._replace(outcome=self._script[number].outcome)
             if not decision.is_as(self._script[number]):
-                self.unrepeatable("a decision changed its law between two runs")
+                self.unrepeatable("probabilities changed between runs with equal random numbers")
         self.decisions.append(decision)
         self.weight *= decision.chance
         if self.weight < CUT:
@@ -287,7 +287,9 @@ def walk(
             run = Run(script, deadline, looked_at)
             result = _traced(function, run)
         if len(run.decisions) < len(script):
-            raise UnrepeatableError(f"a run ended after {len(run.decisions)} of {len(script)} decisions")
+            raise UnrepeatableError(
+                f"runs with equal random numbers made {len(script)} and {len(run.decisions)} random decisions"
+            )
         if run.is_cut:
             cut.append(run.weight)
         else:
@@ -295,10 +297,10 @@ def walk(
         script = _next_script(run.decisions)
     lost = math.fsum(cut)
     if lost > MOST_CUT:
-        raise TooManyBranchesError(f"branches of weight below {CUT} sum to {lost}, more than {MOST_CUT}")
+        raise TooManyBranchesError(f"outcomes of probability below {CUT} sum to {lost}, more than {MOST_CUT}")
     total = math.fsum(branch.weight for branch in branches)
     if abs(total + lost - 1) > _WEIGHT_TOLERANCE:
-        raise UnrepeatableError(f"the weights of all branches sum to {total + lost!r}, not to one")
+        raise UnrepeatableError(f"the probabilities of all outcomes sum to {total + lost!r}, not to one")
     return branches
 
 

@@ -76,12 +76,12 @@ class Symbol:
 
     def __getattr__(self, name: str) -> NoReturn:
         if not name.startswith("_") and hasattr(np.float64, name):
-            current_run().cannot_trace(f".{name}", "not known for a random number")
+            current_run().cannot_trace(f".{name}", "an attribute that random numbers do not have here")
         raise AttributeError(name)
 
     def settled(self, operation: str) -> int:
         """Return the number this is; raises `CannotTraceError` when that would be a continuum."""
-        current_run().cannot_trace(operation, "a random number has no value while its law is traced")
+        current_run().cannot_trace(operation, "it needs the value of a random number")
 
 
 class Pending(Symbol):
@@ -130,4 +130,4 @@ class Untraceable(Symbol):
 
     def settled(self, operation: str) -> NoReturn:
         """Raise `CannotTraceError`."""
-        current_run().cannot_trace(operation, f"the value of {self._origin} cannot be traced")
+        current_run().cannot_trace(operation, f"it needs the value of {self._origin}")

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from spec_oracle.audit import Status
-from spec_oracle.audit.results import NoEvidenceError
+from spec_oracle.audit.results import NoEvidenceError, Status
 from spec_oracle.audit.sampling import confirm, draw_within, judge_looks, judge_rounds, judge_samples, screen
 from spec_oracle.statistics import draws_needed_by_g
 
 LAW = np.array([0.5, 0.3, 0.2])
 WRONG = np.array([0.4, 0.4, 0.2])
 IMPOSSIBLE = np.array([0.5, 0.3, 0.1, 0.1])
+SHIFT = np.array([1, -1, 0])
 RATE = 1e-6
 
 
@@ -69,14 +69,14 @@ def test_the_screening_names_the_wrong_sample_early():
 
 
 def test_what_the_screening_misses_the_decision_finds():
-    decision = judged(off=Outcomes(LAW + [0.012, -0.012, 0]), right=Outcomes(LAW))
+    decision = judged(off=Outcomes(LAW + 0.012 * SHIFT), right=Outcomes(LAW))
     assert decision.passed  # below what is to be detected
-    decision = judged(right=Outcomes(LAW), off=Outcomes(LAW + [0.024, -0.024, 0]))
+    decision = judged(right=Outcomes(LAW), off=Outcomes(LAW + 0.024 * SHIFT))
     assert (decision.worst, "off" in decision.fresh) == ("off", True)
 
 
 def test_evidence_is_followed_where_it_is_strongest():
-    samples = [Outcomes(LAW), Outcomes(LAW + [0.03, -0.03, 0])]
+    samples = [Outcomes(LAW), Outcomes(LAW + 0.03 * SHIFT)]
     screen(samples, 1e-300, [500] * 20)
     assert samples[1].calls > 9  # half of the turns, and the first
 

@@ -78,7 +78,7 @@ class NoiseArray(_ArrayBase):  # type: ignore[misc]
     def tobytes(self, order: Any = "C") -> bytes:
         """Return the bytes of numbers; symbols have none."""
         if has_symbols(self):
-            current_run().cannot_trace("tobytes", "a random number has no value while its law is traced")
+            current_run().cannot_trace("tobytes", "it needs the value of a random number")
         return bytes(_numbers(self).tobytes(order))
 
     def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
@@ -114,7 +114,7 @@ class NoiseArray(_ArrayBase):  # type: ignore[misc]
     def round(self, decimals: int = 0, out: Any = None) -> Any:
         """Round to so many decimals."""
         if out is not None:
-            current_run().cannot_trace("numpy.round", "random numbers would be written elsewhere")
+            current_run().cannot_trace("numpy.round", "out= is not supported for random numbers")
         rounded = np.frompyfunc(lambda value: FUNCTIONS["rint"](value, decimals=decimals), 1, 1)
         return as_noise(plain_objects(rounded(plain_objects(self))), self.dtype)
 
@@ -192,12 +192,12 @@ def apply_ufunc(ufunc: Any, method: str, inputs: Any, options: Any) -> Any:
     if not any(map(has_symbols, inputs)):
         return _on_numbers(ufunc, method, inputs, outputs, options)
     if ufunc not in _ELEMENTWISE or method not in ("__call__", "reduce", "accumulate", "outer"):
-        current_run().cannot_trace(f"{name} ({method})", "not known for random numbers")
+        current_run().cannot_trace(f"{name} ({method})", "not supported for random numbers")
     if not all(isinstance(output, NoiseArray) for output in outputs):
         current_run().cannot_trace(name, "random numbers would be written into an ordinary array")
     *types, answer = _loop_types(ufunc, inputs)
     if answer == np.float16 and ufunc.__name__ not in COMPARISONS:
-        current_run().cannot_trace(name, "arithmetic in float16 is not traced")
+        current_run().cannot_trace(name, "arithmetic on random numbers in float16")
     objects = [_objects(value, kind) for value, kind in zip(inputs, types, strict=True)]
     kept = {key: value for key, value in options.items() if key not in ("dtype", "casting", "subok")}
     many = (
@@ -264,7 +264,7 @@ def _on_numbers(ufunc: Any, method: str, inputs: Any, outputs: Any, options: Any
         inputs[0][...] = numbers[0]
         return None
     if any(map(has_symbols, outputs)) and options.get("where", True) is not True:
-        current_run().cannot_trace(f"numpy.{ufunc.__name__}", "where= into an array with random numbers")
+        current_run().cannot_trace(f"numpy.{ufunc.__name__}", "where= is not supported for random numbers")
     if outputs:
         written = tuple(np.zeros(o.shape, o.dtype) if has_symbols(o) else _numbers(o) for o in outputs)
         getattr(ufunc, method)(*numbers, out=written, **options)

@@ -144,10 +144,10 @@ class _TracedBits:
     @state.setter
     def state(self, state: dict[str, int]) -> None:
         if state != self.state:
-            current_run().cannot_trace("state of a generator", "draws would be repeated")
+            current_run().cannot_trace("state of a generator", "setting it back would repeat random numbers")
 
     def __getattr__(self, name: str) -> Any:
-        current_run().cannot_trace(f"bit_generator.{name}", "random bits are not traced")
+        current_run().cannot_trace(f"bit_generator.{name}", "it reads random bits")
 
 
 class EnumeratedRandomState(EnumeratedGenerator):

@@ -170,7 +170,7 @@ def _key(handle: int, dtype: Any) -> Any:
 def _shared(tensor: Any) -> Any:
     """Return the tensor's memory as an array; as integers if numpy has no such numbers."""
     if not tensor.is_cpu:
-        current_run().cannot_trace("tensor", f"random numbers on device {tensor.device} are not traced")
+        current_run().cannot_trace("tensor", f"random numbers on device {tensor.device}")
     if tensor.dtype in LOW:
         with no_dispatch():
             return tensor.detach().view(torch.int16).numpy().view(np.uint16)

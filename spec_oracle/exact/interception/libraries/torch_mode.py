@@ -102,7 +102,8 @@ def _require_unshown(func: Any, args: Any, kwargs: Any, *, boxed: bool) -> None:
             frozen, _ = current_run().shown.get(address(value), (None, None))
             if frozen or (frozen is not None and (boxed or _is_random(func))):
                 current_run().cannot_trace(
-                    f"torch.{func.overloadpacket.__name__}", "random numbers in memory that numpy has, too"
+                    f"torch.{func.overloadpacket.__name__}",
+                    "random numbers in memory that numpy shares",
                 )
 
 
@@ -216,7 +217,7 @@ def _are_numbers(*values: Any) -> bool:
 
 
 class _Functions(TorchFunctionMode):  # type: ignore[misc]
-    """Traces the ways out of tensors and back: ``item`` hands over symbols, operators take them."""
+    """Traces the ways out of tensors and back: ``item`` returns symbols, operators take them."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if type(func) is MethodWrapperType:  # an attribute, as ``shape``: the most frequent by far

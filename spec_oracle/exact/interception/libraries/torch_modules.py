@@ -87,7 +87,7 @@ def _traced(module: Any, arguments: Any, keywords: Any) -> Any:
         found = {id(symbol): symbol for _, some in _tokens(arguments, keywords) for symbol in some}
     steps, open_ = run.steps, [s for s in found.values() if isinstance(s, Pending) and not s.is_decided]
     result = _call(module, *arguments, **keywords)
-    # To read a token that it is given takes a step, and is no draw; it will be handed all of them decided.
+    # To read a token that it is given takes a step, and is no draw; from then on it gets them decided.
     _quiet[module] = run.steps - steps == len(open_) and all(symbol.is_decided for symbol in open_)
     return result
 
@@ -130,7 +130,7 @@ def _is_clean(value: Any, seen: set[int]) -> bool:
 
 
 def _parts_of(value: Any) -> Iterable[Any] | None:
-    """Return what a value is made of, None where that cannot be told."""
+    """Return what a value is made of, None where that is not known."""
     if isinstance(value, list | tuple | set):
         return value
     if isinstance(value, dict):

@@ -216,7 +216,7 @@ def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
     values = [_ELEMENTWISE[base](*elements, **kwargs) for elements in zip(*operands, strict=True)]
     result = func(*args, **kwargs)
     if result.dtype in LOW and any(isinstance(value, Noise) for value in values):
-        current_run().cannot_trace(f"torch.{base}", f"arithmetic in {result.dtype} is not traced")
+        current_run().cannot_trace(f"torch.{base}", f"arithmetic on random numbers in {result.dtype}")
     write(result, where, values)
     return result
 
@@ -267,7 +267,7 @@ def _fold(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     result = func(*args, **kwargs)
     where, values = where.reshape(tuple(result.shape)), values.reshape(tuple(result.shape))
     if result.dtype in LOW:
-        current_run().cannot_trace(f"torch.{name}", f"arithmetic in {result.dtype} is not traced")
+        current_run().cannot_trace(f"torch.{name}", f"arithmetic on random numbers in {result.dtype}")
     write(result, where, list(values[where]))
     return result
 
@@ -277,7 +277,7 @@ def _search(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     boundaries, wanted = args[:2] if name == "searchsorted" else args[1::-1]
     _settle_all(f"torch.{name} (boundaries)", boundaries, kwargs)
     if kwargs.get("sorter") is not None:
-        current_run().cannot_trace(f"torch.{name}", "boundaries that have to be sorted first")
+        current_run().cannot_trace(f"torch.{name}", "the boundaries have to be sorted first")
     side = "right" if kwargs.get("right") or kwargs.get("side") == "right" else "left"
     where, limits = boxes.boxed_positions(wanted), boundaries.detach().numpy()
     limits = limits[..., None, :] if limits.ndim > 1 else limits

@@ -19,7 +19,7 @@ from spec_oracle.audit.sampler.beside import PairedRows, pair_by_keys, pair_by_n
 from spec_oracle.audit.sampler.traced import traced_law  # noqa: E402
 from spec_oracle.contracts import SamplerCode  # noqa: E402
 from spec_oracle.exact import EmissionLaw, emission_law  # noqa: E402
-from spec_oracle.statistics import goodness_of_fit_by_chi_square  # noqa: E402
+from spec_oracle.statistics import goodness_of_fit_by_g  # noqa: E402
 from spec_oracle.toy import Instance  # noqa: E402
 from verifiers.parts.block_path import block_weights, stop_chances  # noqa: E402
 from verifiers.parts.residual import residual  # noqa: E402
@@ -99,7 +99,7 @@ def enumerated_law(name, instance: Instance) -> EmissionLaw:
 
 def goodness_of_fit(name, instance: Instance, draws: int):
     law = np.concatenate(declared_law(name, instance).masses)
-    return goodness_of_fit_by_chi_square(emission_counts(name, instance, draws), law / law.sum(), alpha=ALPHA)
+    return goodness_of_fit_by_g(emission_counts(name, instance, draws), law / law.sum(), alpha=ALPHA)
 
 
 @needing([name for name in SAMPLERS if name not in FAULTY.union(LOSSY, INTERPRETED)])
