@@ -35,7 +35,7 @@ def run(options: Any) -> int:
         from spec_oracle.report.plot import save_sweeps
 
         if len(options.files) != 1:
-            raise InvalidInputError(f"--plot: draws one instance, got {len(options.files)} files")
+            raise InvalidInputError(f"--plot: expected one instance file, got {len(options.files)}")
         (path,) = options.files
         title = f"Block efficiency and optimum: {path.name}"
         save_sweeps(options.plot, title, sweeps(Instance.load(path), names))

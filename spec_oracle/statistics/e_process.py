@@ -108,7 +108,7 @@ class EProcess:
     def against(cls, laws: Sequence[npt.ArrayLike]) -> "EProcess":
         """Return the process before the first draw; raises `InvalidInputError` without laws."""
         if len(laws) == 0:
-            raise InvalidInputError("laws: expected at least one law, got none")
+            raise InvalidInputError("laws: expected at least one distribution, got none")
         checked = tuple(require_law(law, f"laws[{i}]") for i, law in enumerate(laws))
         counts = tuple(np.zeros(law.size, dtype=np.int64) for law in checked)
         return cls(checked, counts, np.zeros((len(checked), len(DEFECT_SIZES))), 0.0)

@@ -98,7 +98,7 @@ def smallest_detectable_tv_by_joint_e_process(
     """
     _require_rates(alpha, miss)
     if len(draws) != len(laws):
-        raise InvalidInputError(f"draws: expected one number for each of {len(laws)} laws, got {len(draws)}")
+        raise InvalidInputError(f"draws: expected one number for each of {len(laws)} distributions, got {len(draws)}")
     require_draws(sum(draws))
     drawn = [require_draws(n) for n in draws if n]
     cells = [support_cells(law) for n, law in zip(draws, laws, strict=True) if n]
@@ -240,7 +240,7 @@ def _draws_needed(smallest_tv: Callable[[int], float], tv: float) -> int:
     while smallest_tv(enough) > tv:
         enough *= 2
         if enough > MOST_DRAWS:
-            raise InvalidInputError(f"tv: {tv!r} is too small to be found with {MOST_DRAWS} draws")
+            raise InvalidInputError(f"tv: {tv!r} is too small to be detected with {MOST_DRAWS:,} samples")
     too_few = enough // 2
     while enough - too_few > 1:
         middle = (enough + too_few) // 2

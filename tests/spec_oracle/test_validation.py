@@ -179,9 +179,9 @@ STATISTICS = [
     (lambda: st.draws_needed_by_g(None, LAW, **RATES), "tv: expected a total variation in (0, 1]"),
     (
         lambda: st.smallest_detectable_tv_by_joint_e_process([5], [LAW, LAW], **RATES),
-        "draws: expected one number for each of 2 laws, got 1",
+        "draws: expected one number for each of 2 distributions, got 1",
     ),
-    (lambda: st.EProcess.against([]), "laws: expected at least one law, got none"),
+    (lambda: st.EProcess.against([]), "laws: expected at least one distribution, got none"),
     (
         lambda: st.EProcess.against([LAW]).observe([1, 1], 1),
         "sample: expected an index below 1, got 1",

@@ -33,7 +33,7 @@ def test_several_files_are_refused(tmp_path, capsys):
     file = tmp_path / "instance.json"
     INSTANCE.save(file)
     assert main(["efficiency", str(file), str(file), "--plot", str(tmp_path / "out.png")]) == 3
-    assert "--plot: draws one instance, got 2 files" in capsys.readouterr().err
+    assert "--plot: expected one instance file, got 2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["missing/out.png", "out.unknown"])

@@ -177,5 +177,5 @@ def test_what_a_law_leaves_open_is_not_found_by_any_number_of_draws(slack):
     ]
     assert found[1] == pytest.approx(found[0], rel=1e-8)
     assert slack / 4 < found[2] < found[1]
-    with pytest.raises(InvalidInputError, match="too small to be found"):
+    with pytest.raises(InvalidInputError, match="too small to be detected"):
         draws_needed_by_g(found[2] / 2, law, alpha=1e-7, slack=slack)
