@@ -24,16 +24,6 @@ from spec_oracle.version import tool_version
 
 HEAD = ("subject", "verdict", "evidence", "TV", "detects TV", "tokens/call", "optimum", "headroom")
 
-MARKS = {
-    Status.PASSED: "✓",
-    Status.FAILED: "✗",
-    Status.INCONCLUSIVE: "?",
-    Status.NOT_RUN: "?",
-    Status.NOT_APPLICABLE: "–",
-    Status.SKIPPED: "–",
-}
-"""How a check ended, in one character."""
-
 _OUT_OF_DATE = "; it is on record ({}): remove it from expected-failures"
 _SHOWN_CONTEXTS = 13
 
@@ -43,14 +33,14 @@ def audit_to_text(report: AuditReport, *, verbose: bool = False) -> str:
 
     ``verbose`` shows every subject, and with it scope, sizes, rates and samples.
     """
-    shown = [
+    table = text_table(HEAD, audit_rows(report), right=range(3, len(HEAD)))
+    sections = [
         subject_text(subject, verbose=verbose)
         for subject in report.subjects
         if verbose or len(report.subjects) == 1 or not _is_plainly_lossless(subject)
     ]
-    table = text_table(HEAD, audit_rows(report), right=range(3, len(HEAD)))
     closing = closing_line(report) + (f"; {_alarm(report.alpha)}" if verbose else "")
-    return "\n\n".join([table, *shown, closing]) + "\n"
+    return "\n\n".join([table, *sections, closing]) + "\n"
 
 
 def _is_plainly_lossless(subject: SubjectReport) -> bool:
@@ -60,17 +50,16 @@ def _is_plainly_lossless(subject: SubjectReport) -> bool:
 
 def subject_text(subject: SubjectReport, *, verbose: bool = False) -> str:
     """Return the counterexample, where there is one, a line a check, and what the subject printed."""
-    lines = [f"{subject.subject}: {subject.verdict.value}"]
+    rule = f"; rule {rule_of(subject)}" if subject.rule else ""
+    lines = [f"{subject.subject}: {subject.verdict.value}{rule}"]
     if subject.error:
         return "\n".join([*lines, f"  could not be audited: {subject.error}"])
     if subject.counterexample is not None:
         lines.append(counterexample_text(subject.counterexample))
     lines += [f"  {line}" for line in check_lines(subject.checks, subject.kind, verbose=verbose)]
-    if subject.rule and (verbose or subject.rule_identified):
-        lines.append(f"  rule: {rule_of(subject)}")
     lines += [f"  note: {note}" for note in subject.notes]
     if verbose:
-        lines += [f"  {axis.replace('_', ' ')}: {told}" for axis, told in coverage_lines(subject)]
+        lines += [f"  {axis.replace('_', ' ')}: {values}" for axis, values in coverage_lines(subject)]
     lines += [f"  printed: {line}" for line in subject.output.splitlines()]
     return "\n".join(lines)
 
@@ -89,20 +78,24 @@ def check_lines(checks: Iterable[CheckResult], kind: str = "", *, verbose: bool 
     lines = []
     for (_, reason), group in sorted(groups.items(), key=lambda item: bool(item[0][1])):
         names, check = ", ".join(check.name for check in group), group[0]
+        sign, found = mark(check), clause(check, verbose=verbose)
         how = "left out" if check.status is Status.SKIPPED else check.word.value
         if reason == "joint failed":
-            lines.append(f"{mark(check)} not run, since joint failed: {names}")
+            lines.append(f"{sign} not run, since joint failed: {names}")
         elif len(group) > 1:
-            lines.append(f"{mark(check)} {how}: {names} ({reason})")
+            lines.append(f"{sign} {how}: {names} ({reason})")
         else:
-            lines.append(f"{mark(check)} {names:<{width}}  {how:<11}  {clause(check, verbose=verbose)}")
+            lines.append(f"{sign} {names:<{width}}  {how:<11}  {found}")
             lines += [f"{'':<{width + 17}}{line}" for line in statistics(check) if verbose]
     return lines
 
 
 def mark(check: CheckResult) -> str:
-    """Return how a check ended, in one character; a failure or a pass at odds with the record has its own."""
-    return "!" if check.known else MARKS[check.status]
+    """Return how a check ended, in one character; what is known, rightly or not, has its own."""
+    if check.known:
+        return "!"
+    signs = {Status.PASSED: "✓", Status.FAILED: "✗"}
+    return signs.get(check.status, "–" if check.is_settled else "?")
 
 
 def clause(check: CheckResult, *, verbose: bool = True) -> str:
@@ -128,7 +121,7 @@ def statistics(check: CheckResult) -> Iterator[str]:
     yield from check.scope
     rate = check.alpha and f"false-alarm rate {check.alpha:.2g}"
     drawn = check.draws and f"{check.draws:,} samples"
-    if numbers := [told for told in (rate, drawn, check.seconds and seconds_text(check.seconds)) if told]:
+    if numbers := [one for one in (rate, drawn, check.seconds and seconds_text(check.seconds)) if one]:
         yield ", ".join(numbers)
 
 
@@ -175,7 +168,7 @@ def rule_of(subject: SubjectReport) -> str:
 
 def closing_line(report: AuditReport) -> str:
     """Return how many subjects have which verdict, which checks are open, exit code, time and seed."""
-    told = [_verdicts(subject.verdict.value for subject in report.subjects)]
+    parts = [_verdicts(subject.verdict.value for subject in report.subjects)]
     errors = sum(bool(subject.error) for subject in report.subjects)
     checks = [check for subject in report.subjects if not subject.error for check in subject.checks]
     for word, is_so in (
@@ -185,10 +178,10 @@ def closing_line(report: AuditReport) -> str:
         ("no longer failing", lambda check: check.known),
     ):
         if found := [check.name for check in checks if not check.is_settled and is_so(check)]:
-            told.append(f"{plural(len(found), 'check')} {word} ({', '.join(dict.fromkeys(found))})")
-    told += [f"{errors} not audited"] if errors else []
+            parts.append(f"{plural(len(found), 'check')} {word} ({', '.join(dict.fromkeys(found))})")
+    parts += [f"{errors} not audited"] if errors else []
     took = f"{seconds_text(report.seconds)}, " if report.seconds else ""
-    return f"{', '.join(told)}: exit code {report.exit_code}; {took}seed {report.seed}"
+    return f"{', '.join(parts)}: exit code {report.exit_code}; {took}seed {report.seed}"
 
 
 def _verdicts(verdicts: Iterable[str]) -> str:

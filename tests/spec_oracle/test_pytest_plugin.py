@@ -104,10 +104,10 @@ def test_an_item_a_check_and_subject_of_the_configuration(configured, layout):
     result.stdout.fnmatch_lines(
         [
             "spec-oracle *: 3 subjects of pyproject.toml, alpha 0.0001, seed 0",
-            "samplers:wrong: bad-input: failed, *",
+            "samplers:wrong: bad-input: failed: *",
             "  reproduce: spec-oracle audit samplers:wrong --check bad-input *--alpha 3.3*e-05",
             "*= spec-oracle, alpha 0.0001 =*",
-            "subject *evidence *TV *passed *failed *expected *open *n/a",
+            "subject *evidence *detects TV *passed *failed *expected *open *n/a",
             "samplers:right *exact * 3 * 0 * 0 * 0 * 1",
             "samplers:wrong *exact * 1 * 1 * 1 * 0 * 1",
         ],
