@@ -91,7 +91,7 @@ def test_what_never_looks_twice_is_not(engine):
 def test_the_texts_of_a_racing_engine_are_compared_with_its_rule():
     check = calls(Racing(), SECONDS)
     assert check.status is Status.PASSED
-    assert "as the rule's" in check.detail
+    assert "equal the rule's" in check.detail
     assert check.draws < 100
 
 
