@@ -2,8 +2,8 @@
 
 Code under test may end the process, hang, run out of memory, print, or start threads. Each subject is loaded
 and audited by a process that is its own, with a time limit and a memory limit, output captured and Ctrl-C
-ignored. It keeps a journal: what it found before it ended is in the report, and the check in which it ended is
-inconclusive. Processes are pebble's, which says how each of them ended.
+ignored. It keeps a journal: what it found before it ended is in the report, and the check in which it ended
+is inconclusive. Processes are pebble's, which says how each of them ended.
 """
 
 import os
@@ -74,16 +74,20 @@ def audit_apart(
     chosen, limits, started = options or AuditOptions(), isolation or Isolation(), time.perf_counter()
     for name in names:
         require_name(name)
+    slow_first = sorted(range(len(names)), key=lambda number: quickness(names[number]))
+    any_third_party = any(map(is_third_party, names))
     alpha = split(chosen.alpha, max(len(names), among, 1))
     reports: dict[int, SubjectReport] = {}
     running: dict[Future[SubjectReport], int] = {}
     concurrently: Any = process  # its types say mp_context, it reads context
     how = [own.get(name, chosen) for name in names]
-    start = concurrently(timeout=limits.timeout, context=_context(names, how), daemon=False)
+    start = concurrently(
+        timeout=limits.timeout, context=_context(how, any_third_party=any_third_party), daemon=False
+    )
     apart = start(_audited)
     with TemporaryDirectory() as scratch:
         folders = [Path(scratch, str(number)) for number in range(len(names))]
-        waiting = sorted(enumerate(zip(names, folders, strict=True)), key=lambda one: quickness(one[1][0]))
+        waiting = [(number, (names[number], folders[number])) for number in slow_first]
         try:
             while waiting or running:
                 while waiting and len(running) < limits.jobs:
@@ -104,15 +108,14 @@ def audit_apart(
         return AuditReport(tuple(listed), chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
 
 
-def _context(names: Sequence[str], options: Iterable[AuditOptions]) -> Any:
+def _context(options: Iterable[AuditOptions], *, any_third_party: bool) -> Any:
     # Fresh processes, since array libraries do not survive a fork of their threads; where there is a fork
     # server it imports them once, before any thread is started, and for engines what shrinks counterexamples.
     if "forkserver" not in get_all_start_methods():
         return get_context("spawn")
     context = get_context("forkserver")
     arrays = {how.array for how in options}
-    any_engine = any(is_third_party(name) for name in names)
-    libraries = ["torch", "hypothesis"] if any_engine else ["torch"] if "torch" in arrays else []
+    libraries = ["torch", "hypothesis"] if any_third_party else ["torch"] if "torch" in arrays else []
     context.set_forkserver_preload(["spec_oracle.audit.isolation", *libraries])
     return context
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.table import require_known
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts.sampler import LIBRARIES
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.statistics import DEFAULT_ALPHA
 from spec_oracle.statistics.validation import require_rate
 from spec_oracle.toy import Instance
@@ -59,9 +59,10 @@ class AuditOptions:
             raise InvalidInputError("prompts: expected at least one token each, got none")
         if self.instances is not None and not self.instances:
             raise InvalidInputError("instances: expected at least one, got none")
-        require_known("checks", self.checks or ())
-        require_known("skip", self.skip)
-        require_known("expected", self.expected)
+        for field_name in ("checks", "skip", "expected"):
+            for check in getattr(self, field_name) or ():
+                if check not in CHECKS:
+                    raise InvalidInputError(f"{field_name}: {unknown(check, CHECKS, 'check')}")
 
     def reason_to_skip(self, check: str) -> str:
         """Return why the user left a check out; "" where it is wanted."""

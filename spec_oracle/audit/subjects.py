@@ -48,14 +48,14 @@ def engine_availability() -> tuple[list[str], list[str]]:
 
 def is_third_party(name: str) -> bool:
     """Whether a name is that of an engine or sampler of other people."""
-    return name in registry.names()
+    return ":" not in name and name in registry.names()
 
 
 def quickness(name: str) -> int:
     """Return what sorts slow subjects first, so that no process is left with one of them at the end."""
     if name in verifiers.names():
         return 2
-    return int(name in registry.names() and registry.known(name).is_quick)
+    return int(is_third_party(name) and registry.known(name).is_quick)
 
 
 _PATHS = {

@@ -6,7 +6,7 @@ run's, used or not; within a check each way that may decide has a stated part of
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -19,7 +19,6 @@ from spec_oracle.audit.sampler import checks as sampler
 from spec_oracle.audit.server import checks as server
 from spec_oracle.audit.verifier import checks as verifier
 from spec_oracle.contracts import ContractError, SubjectRaisedError
-from spec_oracle.errors import InvalidInputError, unknown
 
 Answer: TypeAlias = Callable[[Any, Context], CheckResult]
 
@@ -83,11 +82,7 @@ def unless_lossy(answer: Answer) -> Answer:
     return asked
 
 
-def percent(share: int) -> Fraction:
-    """Return a share of the error rate."""
-    return Fraction(share, 100)
-
-
+PERCENT: Final = Fraction(1, 100)
 TAKES_ROWS = "it is given the target's next-token distributions"
 HAS_NO_ROWS = "it takes no next-token distributions"
 
@@ -98,7 +93,7 @@ CHECKS: Final = MappingProxyType(
             Check(
                 name="plain-law",
                 question="are the next-token distributions it reports those it samples from?",
-                share=percent(5),
+                share=5 * PERCENT,
                 verifier=TAKES_ROWS,
                 sampler=TAKES_ROWS,
                 engine="its target-only decoding is judged by joint",
@@ -107,7 +102,7 @@ CHECKS: Final = MappingProxyType(
             Check(
                 name="joint",
                 question="is the output distribution of one call the target's?",
-                share=percent(20),
+                share=20 * PERCENT,
                 against_law=True,
                 verifier=verifier.joint,
                 sampler=sampler.joint,
@@ -117,7 +112,7 @@ CHECKS: Final = MappingProxyType(
             Check(
                 name="shapes",
                 question="is it so at other V, L, K and B, number types, memory layouts, kinds of rows?",
-                share=percent(10),
+                share=10 * PERCENT,
                 against_law=True,
                 verifier=unless_lossy(verifier.shapes),
                 sampler=unless_lossy(sampler.shapes),
@@ -127,7 +122,7 @@ CHECKS: Final = MappingProxyType(
             Check(
                 name="length",
                 question="is the accepted length that of its rule, declared or identified?",
-                share=percent(10),
+                share=10 * PERCENT,
                 verifier=unless_lossy(verifier.length),
                 sampler=unless_lossy(sampler.length),
                 engine=engine.length,
@@ -136,7 +131,7 @@ CHECKS: Final = MappingProxyType(
             Check(
                 name="calls",
                 question="is the text of several calls distributed as the target's?",
-                share=percent(15),
+                share=15 * PERCENT,
                 against_law=True,
                 verifier=verifier.calls,
                 sampler=unless_lossy(sampler.calls),
@@ -146,7 +141,7 @@ CHECKS: Final = MappingProxyType(
             Check(
                 name="draft-law",
                 question="does the drafter sample from the q that it reports?",
-                share=percent(10),
+                share=10 * PERCENT,
                 verifier="it does not draft: the audit does",
                 sampler="it does not draft: the audit does",
                 engine=engine.draft_law,
@@ -155,7 +150,7 @@ CHECKS: Final = MappingProxyType(
             Check(
                 name="streams",
                 question="same seed same result, other seeds independent?",
-                share=percent(10),
+                share=10 * PERCENT,
                 verifier="it has no random stream: every decision comes from the source that it is given",
                 sampler=unless_lossy(sampler.streams),
                 engine=unless_lossy(engine.streams),
@@ -164,7 +159,7 @@ CHECKS: Final = MappingProxyType(
             Check(
                 name="batch",
                 question="does a request ignore the others of its batch, and share no randomness with them?",
-                share=percent(10),
+                share=10 * PERCENT,
                 against_law=True,
                 verifier=verifier.batch,
                 sampler=unless_lossy(sampler.batch),
@@ -173,8 +168,8 @@ CHECKS: Final = MappingProxyType(
             ),
             Check(
                 name="bad-input",
-                question="NaN, infinite, negative, unnormalised, zero rows, wrong ids, uniforms of 0 or near 1?",
-                share=percent(1),
+                question="NaN, infinite, negative, unnormalised or zero rows, wrong ids, extreme uniforms?",
+                share=1 * PERCENT,
                 verifier=verifier.bad_input,
                 sampler=sampler.bad_input,
                 engine=HAS_NO_ROWS,
@@ -183,7 +178,7 @@ CHECKS: Final = MappingProxyType(
             Check(
                 name="inputs-kept",
                 question="are inputs unchanged after the call?",
-                share=percent(1),
+                share=1 * PERCENT,
                 verifier=verifier.inputs_kept,
                 sampler=sampler.inputs_kept,
                 engine=HAS_NO_ROWS,
@@ -192,7 +187,7 @@ CHECKS: Final = MappingProxyType(
             Check(
                 name="scale",
                 question="are ids, offsets and the distribution kept at large V and in low precision?",
-                share=percent(8),
+                share=8 * PERCENT,
                 against_law=True,
                 verifier=unless_lossy(verifier.scale),
                 sampler=unless_lossy(sampler.scale),
@@ -203,10 +198,3 @@ CHECKS: Final = MappingProxyType(
     }
 )
 """Every check by name, in the order in which they run."""
-
-
-def require_known(argument: str, names: Iterable[str]) -> None:
-    """Raise `InvalidInputError` for a name that is no check's."""
-    for name in names:
-        if name not in CHECKS:
-            raise InvalidInputError(f"{argument}: {unknown(name, CHECKS, 'check')}")

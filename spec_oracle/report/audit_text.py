@@ -78,7 +78,7 @@ def check_lines(checks: Iterable[CheckResult], kind: str = "", *, verbose: bool 
     lines = []
     for (_, reason), group in sorted(groups.items(), key=lambda item: bool(item[0][1])):
         names, check = ", ".join(check.name for check in group), group[0]
-        sign, found = mark(check), clause(check, verbose=verbose)
+        found, sign = clause(check, verbose=verbose), mark(check)
         how = "left out" if check.status is Status.SKIPPED else check.word.value
         if reason == "joint failed":
             lines.append(f"{sign} not run, since joint failed: {names}")
@@ -86,7 +86,8 @@ def check_lines(checks: Iterable[CheckResult], kind: str = "", *, verbose: bool 
             lines.append(f"{sign} {how}: {names} ({reason})")
         else:
             lines.append(f"{sign} {names:<{width}}  {how:<11}  {found}")
-            lines += [f"{'':<{width + 17}}{line}" for line in statistics(check) if verbose]
+            if verbose:
+                lines += [f"{'':<{width + 17}}{line}" for line in statistics(check)]
     return lines
 
 
@@ -142,18 +143,15 @@ def coverage_lines(subject: SubjectReport) -> Iterator[tuple[str, str]]:
 def audit_rows(report: AuditReport) -> list[tuple[str, ...]]:
     """Return the cells of the table, one row a subject."""
     return [
-        (
-            _title(subject),
-            subject.verdict.value,
-            subject.evidence.value,
-            short(subject.total_variation, 2),
-            short(subject.smallest_detectable_tv, 2),
-            short(subject.block_efficiency),
-            short(subject.optimum),
-            percent(subject.headroom),
-        )
+        (_title(subject), subject.verdict.value, subject.evidence.value, *_figures(subject))
         for subject in report.subjects
     ]
+
+
+def _figures(subject: SubjectReport) -> tuple[str, ...]:
+    tokens, optimum, headroom = subject.block_efficiency, subject.optimum, subject.headroom
+    variations = (short(subject.total_variation, 2), short(subject.smallest_detectable_tv, 2))
+    return *variations, short(tokens), short(optimum), percent(headroom)
 
 
 def _title(subject: SubjectReport) -> str:
