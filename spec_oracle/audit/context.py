@@ -77,7 +77,7 @@ def run_guarded(part: Callable[[], CheckResult]) -> CheckResult:
     try:
         return part()
     except ContractError as error:
-        return CheckResult("", Status.FAILED, str(error))
+        return CheckResult("", Status.FAILED, str(error), how=How.SAMPLED)
     except SubjectRaisedError as error:
         return inconclusive(str(error))
 

@@ -95,8 +95,9 @@ def listed() -> Iterator[Listed]:
 def require_name(name: str) -> None:
     """Raise `InvalidInputError` for a name that cannot lead anywhere, without running code under test."""
     if ":" not in name:
-        if name in (names := (*verifiers.names(), *registry.names())):
+        if name in verifiers.names() or name in registry.names():
             return
+        names = (*verifiers.names(), *registry.names())
         raise InvalidInputError(f"subject: {unknown(name, names)} (--list, or package.module:object)")
     top = name.partition(":")[0].partition(".")[0]
     _look_in_working_directory()
