@@ -11,6 +11,7 @@ from spec_oracle.audit import effort, streams
 from spec_oracle.audit.results import (
     CheckResult,
     Findings,
+    How,
     NoEvidenceError,
     Status,
     inconclusive,
