@@ -1,8 +1,8 @@
-"""The check `bad-input`: what comes of extreme uniforms and of input that is no law.
+"""The check `bad-input`: what the code emits after extreme uniforms, and for broken distributions.
 
-Valid input with any uniforms must give emissions inside the target's support. Broken input may be refused
-with an exception; what is returned instead must still be emissions, and inside the support of every healthy
-target row. Nothing here is sampled against a law, so one failure is proof.
+Valid input with any uniforms must give tokens that the target gives a positive probability. Broken input may
+be refused with an exception; what is returned instead must still be tokens of the vocabulary, padded with -1,
+possible under every healthy target distribution. Nothing here is sampled, so one failure is proof.
 """
 
 import warnings

@@ -1,9 +1,9 @@
 """The check `batch`: a request's result ignores the others of its batch, their number and its own place.
 
-Batches may mix requests where code takes that: drafts of different length, greedy and sampled ones. Code
+Batches may mix requests where code takes that: drafts of different length, greedy and sampled requests. Code
 shows it by optional keyword parameters: ``draft_lengths`` int [B], where request b has so many drafts (none
-is allowed) and its other entries mean nothing, and ``is_greedy`` bool [B], where the text of request b is the
-likeliest one, the first of equally likely tokens.
+is allowed) and its other entries mean nothing, and ``is_greedy`` bool [B], where request b emits the most
+likely tokens, the first of equally likely ones.
 """
 
 import inspect

@@ -1,4 +1,7 @@
-"""The check `calls`: is the text of several calls the target's? No call remembers or repeats another one."""
+"""The check `calls`: the tokens of several calls are distributed as the target's.
+
+No call may remember or repeat another one: completions of several calls, and pairs of calls, show it.
+"""
 
 import itertools
 import math

@@ -1,4 +1,8 @@
-"""The check `joint` of samplers: the ways to find the distribution of one call, best first."""
+"""The check `joint` of samplers: the output distribution of one call, found in the best way that works.
+
+First every random number is traced, so that all outcomes are run; else code that takes its randomness as an
+argument is integrated over it, or run beside a reference rule; else completions are sampled.
+"""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""The check `length`: the accepted length has the law of the declared rule.
+"""The check `length`: the accepted length is distributed as by the declared rule.
 
 Losslessness does not fix how much is accepted: a rule that was switched off, or a drafter that reads a
 spoilt cache, shows nowhere else.

@@ -1,9 +1,9 @@
-"""The check `scale`: low precision, large vocabularies and large index products keep the law.
+"""The check `scale`: low precision, large vocabularies and large index products keep the distribution.
 
 Of a large vocabulary the first token is judged twice, since most of its tokens are never seen twice: tokens
 grouped by how p compares with q, which shows a wrong ratio or residual; and how often samples of equally
-likely tokens coincide, which shows tokens that cannot come out at all, as when sums or uniforms are too
-coarse to tell 16,000 tokens apart.
+likely tokens coincide, which shows tokens that are never emitted, as when sums or uniforms are too coarse to
+distinguish 16,000 tokens.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
-"""The check `shapes`: the law of one call at other sizes, number types, layouts and kinds of rows.
+"""The check `shapes`: the output distribution at other sizes, number types, memory layouts, distributions.
 
-At every shape of a covering design (`spec_oracle.audit.shapes`) the law after each likely draft is found,
-exactly, and added up; code that cannot be traced is sampled at some of them.
+At every shape of a covering design (`spec_oracle.audit.shapes`) the distribution after each likely draft is
+traced exactly, and added up; code that cannot be traced is sampled at some of the shapes.
 """
 
 import time

@@ -1,8 +1,8 @@
 """The check `streams`: same seed same result; other seeds, and requests without a seed, are independent.
 
-A defect of dependence leaves each result right, so that only pairs show it: pairs of texts against the
-product of the target's law with itself. Toys are small, because a pair has as many cells as its law has,
-squared.
+A defect of dependence leaves each result right, so that only pairs show it: pairs of results against the
+product of the target's distribution with itself. Instances are small, because a pair has the square of the
+number of outcomes.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The checks that look at a verifier as at a sampler: it is called with a generator, and knows no source."""
+"""Checks of a verifier as of a sampler: called with a random generator, by code that sees only results."""
 
 import verifiers
 from spec_oracle.audit.context import Context

@@ -1,4 +1,7 @@
-"""The check `batch`: a request's result ignores the others of its batch, their number and its own place."""
+"""The check `batch`: a request's result ignores the others of its batch, their number and its own place.
+
+Requests are verified together, alone, and in another order, with the same uniforms; results must be equal.
+"""
 
 import numpy as np
 from numpy.typing import NDArray

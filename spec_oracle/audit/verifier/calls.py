@@ -1,4 +1,7 @@
-"""The check `calls`: is the text of several calls the target's? No call remembers or repeats another one."""
+"""The check `calls`: the tokens of several calls are distributed as the target's.
+
+The distribution over several calls is enumerated, a state that is carried over and a stop token included.
+"""
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import instances_for, panel

@@ -1,4 +1,7 @@
-"""The check `inputs-kept`: the arrays that are handed over are unchanged after the call."""
+"""The check `inputs-kept`: the arrays given to a call are unchanged after it.
+
+Every array is copied before the call, and compared after it.
+"""
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context

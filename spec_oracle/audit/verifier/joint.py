@@ -1,4 +1,7 @@
-"""The check `joint` of verifiers: every decision is enumerated."""
+"""The check `joint` of verifiers: the output distribution of one call, every random decision enumerated.
+
+A verifier takes each decision from a source; the source runs every outcome with its probability.
+"""
 
 from dataclasses import replace
 

@@ -1,7 +1,7 @@
-"""The check `shapes`: the law of one call at other sizes and kinds of rows.
+"""The check `shapes`: the output distribution of one call at other sizes and kinds of distributions.
 
-At every shape of a covering design (`spec_oracle.audit.shapes`) the law after each likely draft is found,
-exactly, and added up.
+At every shape of a covering design (`spec_oracle.audit.shapes`) the distribution after each likely draft is
+found by enumeration, and added up.
 """
 
 import math
