@@ -23,7 +23,7 @@ BANNED = (
 )
 """Words that mean something else to a reader, or nothing; the plain ones are in CONTRIBUTING.md."""
 
-DIALECT = re.compile(rf"(?<![\w-])({'|'.join(BANNED)})(?![\w-])", re.IGNORECASE)
+DIALECT = re.compile(rf"(?<![\w-])({'|'.join(BANNED)})(?![\w:-])", re.IGNORECASE)
 SPOKEN = {"passed", "failed", "inconclusive", "not_asked", "CheckResult", "progress", "replace", "note"}
 """Calls whose strings are printed."""
 
