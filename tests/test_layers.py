@@ -23,9 +23,7 @@ LAYERS = (
     {"spec_oracle.exact", "spec_oracle.optimum", "spec_oracle.language_models"},
     {
         "spec_oracle.contracts",
-        "spec_oracle.adapters.samplers",
-        "spec_oracle.adapters.engines",
-        "spec_oracle.adapters.servers",
+        "spec_oracle.adapters",
         "spec_oracle.decoding",
     },
     {"spec_oracle.audit", "spec_oracle.efficiency"},

@@ -290,9 +290,11 @@ def carried_section(carried: Sequence[CarriedRecord]) -> str:
     return (
         f"Accept min(p, path law) on the path that `{BALANCED}` selects (its law: "
         "`lab/studies/count_law.py`), owe the rest of the block a modified target. Tokens of a call are "
-        "exact, from contexts and debts in which the calls before leave the text; after the first call the draft, "
+        "exact, from contexts and debts in which the calls before leave the text; after the first call the "
+        "draft, "
         f"whose memory is shorter than the target's, is no longer of the quality that labels the toy. "
-        f"{len(carried)} toys with L > 1 and at most {MAX_TUPLES_CARRIED} draft tuples. Lossless over the text of several calls: largest "
+        f"{len(carried)} toys with L > 1 and at most {MAX_TUPLES_CARRIED} draft tuples. "
+        "Lossless over the text of several calls: largest "
         f"total variation {variation:.0e}. Shortfall of the first call from `block_transport_optimum`: mean "
         f"{percent(float(shortfall.mean()))}, worst {percent(float(shortfall.max()))}.\n\n"
         + markdown_table(head, rows)

@@ -70,13 +70,11 @@ class Cell:
 
 def measured(version: str, generator: str, option: str, vocab_size: int, tokens: int) -> Cell:
     """Enumerate texts of ``tokens`` tokens, with drafts and without, with the version that is imported."""
-    from spec_oracle.audit.engine.laws import traced_completions
-
     from spec_oracle.adapters.engines.hugging_face import Generate
-    from spec_oracle.audit.engine.subject import Case
-    from spec_oracle.audit.engine.traced import Compared
+    from spec_oracle.audit.engine.traced import traced_completions
     from spec_oracle.contracts.engine import EngineCode
     from spec_oracle.errors import SpecOracleError
+    from spec_oracle.exact.completions import completion_gap, distance
 
     started, asked = time.process_time(), (version, generator, option, vocab_size, tokens)
     try:
@@ -88,12 +86,11 @@ def measured(version: str, generator: str, option: str, vocab_size: int, tokens:
         return Cell(*asked, error="none")
     except (SpecOracleError, ValueError) as error:  # some versions cannot build what they decode with
         return Cell(*asked, error=" ".join(str(error).split()))
-    compared = Compared(Case("", code, prompt), tokens, texts, plain.law)
-    gap = compared.gap
+    gap = completion_gap(texts.law, plain.law)
     return Cell(
         *asked,
         time.process_time() - started,
-        compared.total_variation,
+        distance(texts.law, plain.law),
         texts.runs,
         ([*gap.sequence], gap.actual, gap.expected),
         texts.speculation.missing,

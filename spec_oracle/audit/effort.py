@@ -344,7 +344,7 @@ SERVER_REPEATED_SEEDS: Final = 24
 """Seeds that are sent twice."""
 
 SERVER_BLAME_RATE: Final = 1e-3
-"""False-alarm rate of deciding whether completions or the reported probabilities are wrong; one of them is."""
+"""False-alarm rate of deciding which is wrong, completions or the reported probabilities; one of them is."""
 
 SERVER_BOUND_RATE: Final = 1e-6
 """Chance that the TV is less than the lower bound that is reported."""

@@ -257,7 +257,7 @@ class Speculation:
     notes: tuple[str, ...] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
-        missing, notes = "", ()
+        missing, notes = "", tuple[str, ...]()
         if not self.reported:
             unknown = "not known whether it drafts: to show it, set `drafted` and `accepted`, or `drafter`"
             drafts = "it drafts; to show that drafts are accepted and rejected, set `drafted` and `accepted`"

@@ -8,11 +8,15 @@ Every token of a completion has its row, given all that came before it.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from spec_oracle.exact.gap import Gap
 
 Ids: TypeAlias = tuple[int, ...]
 """Token ids of a prompt, of a completion, or of both."""
@@ -27,7 +31,7 @@ def is_ended(completion: Ids, endings: Sequence[Ids]) -> bool:
 
 
 def completion_law(row: Rows, endings: Sequence[Ids], tokens: int) -> dict[Ids, float]:
-    """Return the law of completions of ``tokens`` tokens, or shorter ones that end; impossible ones are left out."""
+    """Return the law of completions of ``tokens`` tokens, or shorter ones that end; none are impossible."""
     law: dict[Ids, float] = {}
     pending: list[tuple[Ids, float]] = [((), 1.0)]
     while pending:
@@ -36,9 +40,8 @@ def completion_law(row: Rows, endings: Sequence[Ids], tokens: int) -> dict[Ids, 
             law[completion] = mass
             continue
         chances = row(completion)
-        pending += [
-            ((*completion, token), mass * float(chances[token])) for token in chances.nonzero()[0].tolist()
-        ]
+        possible = chances.nonzero()[0].tolist()
+        pending += [((*completion, token), mass * float(chances[token])) for token in possible]
     return law
 
 
@@ -55,6 +58,21 @@ def product(laws: Sequence[Mapping[Ids, float]]) -> dict[tuple[Ids, ...], float]
 def distance(law: Mapping[Any, float], expected: Mapping[Any, float]) -> float:
     """Return the total variation between two laws of completions."""
     return math.fsum(abs(law.get(one, 0.0) - expected.get(one, 0.0)) for one in {*law, *expected}) / 2
+
+
+def summed(masses: Iterable[tuple[Any, float]]) -> dict[Any, float]:
+    """Return the law of outcomes whose mass comes in parts."""
+    parts: dict[Any, list[float]] = defaultdict(list)
+    for outcome, mass in masses:
+        parts[outcome].append(mass)
+    return {outcome: math.fsum(listed) for outcome, listed in parts.items()}
+
+
+def completion_gap(law: Mapping[Any, float], expected: Mapping[Any, float]) -> Gap:
+    """Return the completion with the largest gap; of equal ones the first."""
+    gaps = {one: abs(law.get(one, 0.0) - expected.get(one, 0.0)) for one in {*law, *expected}}
+    worst = min(gaps, key=lambda one: (-round(gaps[one], 9), one))
+    return Gap(worst, expected.get(worst, 0.0), law.get(worst, 0.0))
 
 
 def equal_bins(
@@ -89,3 +107,34 @@ def equal_bins(
         places[position] = before + places[position] * chances[token]
     found: NDArray[np.int64] = np.minimum((places * bins).astype(np.int64), bins - 1)
     return found
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """The law [C] of outcomes, and the outcome of a completion; the last one is for impossible ones.
+
+    ``completions`` are those of each outcome, where there is one an outcome.
+    """
+
+    law: NDArray[np.float64]
+    outcome: Callable[[Ids], int]
+    completions: tuple[Ids, ...] = ()
+
+    @property
+    def law_of_pairs(self) -> NDArray[np.float64]:
+        """The law [C * C] of the outcomes of two independent completions."""
+        law: NDArray[np.float64] = np.outer(self.law, self.law).reshape(-1)
+        return law
+
+    def pairs(self, first: Sequence[Ids], second: Sequence[Ids]) -> NDArray[np.int64]:
+        """Return the outcome of each pair of completions, int [N]."""
+        one, other = (np.array([self.outcome(some) for some in both], np.int64) for both in (first, second))
+        numbers: NDArray[np.int64] = one * len(self.law) + other
+        return numbers
+
+
+def listed_outcomes(law: Mapping[Ids, float]) -> Outcomes:
+    """Return one outcome for every completion of a law."""
+    number = {completion: outcome for outcome, completion in enumerate(law)}
+    masses = np.array([*law.values(), 0.0])
+    return Outcomes(masses / masses.sum(), lambda one: number.get(one, len(number)), tuple(law))

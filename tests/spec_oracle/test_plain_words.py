@@ -9,8 +9,10 @@ import pytest
 
 import spec_oracle
 from spec_oracle.audit import AuditOptions, audit
+from spec_oracle.audit.subjects import listed
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.cli import COMMANDS, command_parser
+from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.report.audit_text import audit_to_text, list_to_text
 from spec_oracle.report.explain import check_page, list_of_checks
 
@@ -68,7 +70,7 @@ def test_the_page_of_a_check(check):
 
 def test_lists():
     require_plain(list_of_checks())
-    require_plain(list_to_text([]))
+    require_plain(list_to_text(listed()))
 
 
 def never_rejects(draft_tokens, draft_probs, target_probs, generator):
@@ -93,6 +95,8 @@ def test_reports(subject):
     report = audit(subject, options=options)
     require_plain(audit_to_text(report))
     require_plain(audit_to_text(report, verbose=True))
+    require_plain(AUDIT_FORMATS["markdown"](report))
+    require_plain(AUDIT_FORMATS["html"](report).partition("</style>")[2])
 
 
 def printed(tree):

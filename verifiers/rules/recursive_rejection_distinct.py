@@ -1,4 +1,4 @@
-"""Recursive rejection over distinct drafts: a rejected token also leaves the draft law."""
+"""Recursive rejection over distinct drafts: a rejected token is never drafted again."""
 
 from verifiers.arrays import (
     Array,

@@ -6,6 +6,8 @@ Every other completion is generated with a seed, a fresh one.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,8 +31,9 @@ from spec_oracle.contracts import raising
 from spec_oracle.contracts.engine import EngineCode, Speculation, as_list, speculation_seen
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact import Gap
-from spec_oracle.exact.completions import Ids
+from spec_oracle.exact.completions import Ids, Outcomes, listed_outcomes
 from spec_oracle.statistics import (
+    draws_needed_by_joint_e_process,
     homogeneity_p_value,
     split,
     total_variation_interval,
@@ -70,40 +73,13 @@ def confirmed(
     samples = {
         case.label: CompletionSample(case, tokens, listed_outcomes(law), rng) for case, tokens, law in laws
     }
+    expected = [sample.law for sample in samples.values()]
+    needed = draws_needed_by_joint_e_process(effort.ENGINE_CONFIRMING_TV, expected, alpha=context.rate)
     seconds = effort.ENGINE_CONFIRMING_SHARE * context.budget / len(samples)
     for sample in samples.values():
         sample.draw(effort.ENGINE_PILOT)
-    return confirm(
-        samples,
-        lambda sample, needed: sample.draw(
-            max(int(min(needed, seconds * sample.pace)) - effort.ENGINE_PILOT, 0)
-        ),
-        rate=context.rate,
-        tv=effort.ENGINE_CONFIRMING_TV,
-    )
-
-
-@dataclass(frozen=True)
-class Outcomes:
-    """The law [C] of outcomes, and the outcome of a completion; the last one is for impossible ones.
-
-    ``completions`` are those of each outcome, where there is one an outcome.
-    """
-
-    law: NDArray[np.float64]
-    outcome: Callable[[Ids], int]
-    completions: tuple[Ids, ...] = ()
-
-    @property
-    def law_of_pairs(self) -> NDArray[np.float64]:
-        """The law [C * C] of the outcomes of two independent completions."""
-        law: NDArray[np.float64] = np.outer(self.law, self.law).reshape(-1)
-        return law
-
-    def pairs(self, first: Sequence[Ids], second: Sequence[Ids]) -> NDArray[np.int64]:
-        """Return the outcome of each pair of completions, int [N]."""
-        numbers = [[self.outcome(completion) for completion in some] for some in (first, second)]
-        return np.array(numbers[0]) * len(self.law) + np.array(numbers[1])
+        sample.draw(max(int(min(needed, seconds * sample.pace)) - effort.ENGINE_PILOT, 0))
+    return confirm(samples, context.rate)
 
 
 def outcomes(code: EngineCode, prompt: Ids, tokens: int, rng: np.random.Generator) -> Outcomes:
@@ -117,13 +93,6 @@ def outcomes(code: EngineCode, prompt: Ids, tokens: int, rng: np.random.Generato
         return len(uniform) if bins is None else int(bins @ BINS ** np.arange(tokens))
 
     return Outcomes(np.append(uniform, 0.0), outcome)
-
-
-def listed_outcomes(law: Mapping[Ids, float]) -> Outcomes:
-    """Return one outcome for every completion of a law."""
-    number = {completion: outcome for outcome, completion in enumerate(law)}
-    masses = np.array([*law.values(), 0.0])
-    return Outcomes(masses / masses.sum(), lambda one: number.get(one, len(number)), tuple(law))
 
 
 @dataclass
@@ -208,9 +177,7 @@ def _sampled(
         is_wrong = of_plain.status is Status.FAILED
         if is_wrong:
             check = _beside_plain(check, of_plain, fast, plain, rate)
-    seen = Speculation()
-    for sample in fast.values():
-        seen |= sample.speculation
+    seen = reduce(or_, (sample.speculation for sample in fast.values()))
     draws = sum(sample.draws for sample in (*fast.values(), *plain.values()))
     bound = max(total_variation_interval(s.counts, s.law, alpha=1e-6).lower for s in fast.values() if s.draws)
     off = [some for sample in fast.values() if (some := sample.most_off)]
@@ -248,7 +215,7 @@ def _judged(
         samples[name].counts += fresh.counts
         samples[name].speculation |= fresh.speculation
         samples[name].seconds += fresh.seconds
-    scope = tuple(filter(None, [decision.statistics]))
+    scope = (decision.statistics,) if decision.statistics else ()
     if decision.worst is not None:
         worst = decision.fresh.get(decision.worst, samples[decision.worst])
         found = f"{decision.worst}: {decision.reason}"
@@ -262,7 +229,7 @@ def _judged(
     finds = decision.detectable_tv
     if finds <= effort.ENGINE_TV:
         return passed(f"{decision.draws:,} samples: nothing found (a TV of {finds:.2g} would be)"), finds
-    pace = decision.draws / max(sum(sample.seconds for sample in samples.values()), 1e-6)
+    pace = min(sample.pace for sample in samples.values())
     return inconclusive(
         f"{decision.draws:,} samples detect a total variation of {finds:.3g}, not of {effort.ENGINE_TV}, at "
         f"{pace:.0f} a second; raise --budget",

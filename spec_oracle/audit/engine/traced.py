@@ -7,24 +7,22 @@ since exchanging the rows of one position after the other moves the law by the m
 that position.
 """
 
-import math
 import time
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
+from operator import or_
 from typing import Any, TypeVar
 
 from spec_oracle.audit import effort, streams
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.sampled import confirmed, counted, scope_of, shown
+from spec_oracle.audit.engine.sampled import confirmed, scope_of, shown
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.facts import ROUNDING, Facts
 from spec_oracle.audit.results import CheckResult, Findings, How, NoEvidenceError, Status, WrongCompletion
 from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, Speculation, as_list, copy_of, speculation_seen
-from spec_oracle.exact import Gap
-from spec_oracle.exact.completions import Ids, distance, product
+from spec_oracle.exact.completions import Ids, completion_gap, distance, product, summed
 from spec_oracle.exact.interception import NotTracedError, UnrepeatableError, enumerate_calls, outcomes
 
 Label = TypeVar("Label", bound=Hashable)
@@ -93,9 +91,17 @@ class Tracer:
 
     def pair(self, case: Case, then: Ids) -> "Compared":
         """Return the law of two completions of a fresh engine, one after the other, beside the product."""
-        requests = ((case.prompt, effort.ENGINE_FIRST_TOKENS), (then, 1))
-        found = self._timed(partial(traced_pairs, case.code, requests))
-        expected = product([case.code.law(prompt, tokens) for prompt, tokens in requests])
+        code, requests = case.code, ((case.prompt, effort.ENGINE_FIRST_TOKENS), (then, 1))
+
+        def both(engine: Any) -> list[list[Any]]:
+            return [as_list(engine.generate(list(prompt), tokens)) for prompt, tokens in requests]
+
+        def checked(returned: list[list[Any]]) -> tuple[Ids, ...]:
+            pairs = zip(returned, requests, strict=True)
+            return tuple(code.checked(some, tokens) for some, (_, tokens) in pairs)
+
+        found = self._timed(partial(traced, code, both, checked, fresh=code.unused is not None))
+        expected = product([code.law(prompt, tokens) for prompt, tokens in requests])
         return Compared(case, effort.ENGINE_FIRST_TOKENS + 1, found, expected, is_pair=True)
 
     def can_afford_another(self, costs: Sequence[tuple[int, float]]) -> bool:
@@ -106,7 +112,7 @@ class Tracer:
             and seconds * seconds / seconds_before <= self.budget - self.seconds
         )
 
-    def _timed(self, find: Callable[..., TracedLaw]) -> TracedLaw:
+    def _timed(self, find: Callable[..., "TracedLaw"]) -> "TracedLaw":
         left = (self.budget - self.seconds) / self.a_run
         started = time.perf_counter()
         found = find(most_runs=int(min(max(left, effort.ENGINE_LEAST_RUNS), effort.ENGINE_RUNS)))
@@ -141,21 +147,6 @@ def traced_completions(
         lambda returned: code.checked(returned, tokens, method),
         most_runs,
     )
-
-
-def traced_pairs(code: EngineCode, requests: Sequence[tuple[Ids, int]], most_runs: int) -> TracedLaw:
-    """Return the exact law of completions that follow each other, of requests (prompt, tokens).
-
-    Every run is that of a fresh copy, if the engine can be copied. Errors as of `traced`.
-    """
-
-    def generations(engine: Any) -> list[list[Any]]:
-        return [as_list(engine.generate(list(prompt), tokens)) for prompt, tokens in requests]
-
-    def label(returned: list[list[Any]]) -> tuple[Ids, ...]:
-        return tuple(code.checked(some, tokens) for some, (_, tokens) in zip(returned, requests, strict=True))
-
-    return traced(code, generations, label, most_runs, fresh=code.unused is not None)
 
 
 def traced(
@@ -202,14 +193,9 @@ def _traced(
 
     with raising():
         branches = enumerate_calls(run, max_branches=most_runs, leave_open=True)
-    masses: dict[Any, list[float]] = defaultdict(list)
-    speculation = Speculation()
-    for branch in branches:
-        for mass, (returned, seen) in outcomes(branch):
-            masses[label(returned)].append(mass)
-            speculation |= seen
-    law = {completion: math.fsum(parts) for completion, parts in masses.items()}
-    return TracedLaw(law, len(branches), speculation)
+    found = [(mass, *result) for branch in branches for mass, result in outcomes(branch)]
+    law = summed((label(returned), mass) for mass, returned, _ in found)
+    return TracedLaw(law, len(branches), reduce(or_, (seen for *_, seen in found)))
 
 
 @dataclass(frozen=True)
@@ -247,29 +233,25 @@ class Compared:
         """Whether rounding by ``tolerance`` a token does not explain a distance."""
         return max(self.total_variation, self.rows_off) > self.tokens * tolerance
 
-    @property
-    def gap(self) -> Gap:
-        """The completion with the largest gap."""
-        law, expected = self.traced.law, self.expected
-        gaps = {one: abs(law.get(one, 0.0) - expected.get(one, 0.0)) for one in {*law, *expected}}
-        worst = min(gaps, key=lambda one: (-round(gaps[one], 9), one))
-        return Gap(worst, expected.get(worst, 0.0), law.get(worst, 0.0))
-
 
 def _judged_and_confirmed(
     found: Sequence[Compared], facts: Facts, context: Context, tracer: Tracer
 ) -> CheckResult:
-    result, worst = judged(found, facts.tolerance), largest(found)
+    result, off = judged(found, facts.tolerance), None
+    if result.status is Status.FAILED:
+        worst = max(found, key=_off_a_token)
+        gap = completion_gap(worst.traced.law, worst.expected)
+        off = WrongCompletion(worst.case.name, worst.case.prompt, worst.tokens, gap, worst.total_variation)
     lengths = sorted({compared.tokens for compared in found})
     cases = list(dict.fromkeys(compared.case for compared in found))
     longest = {c.case: c for c in sorted(found, key=lambda c: c.tokens) if not c.is_pair}
     laws = [(case, compared.tokens, dict(compared.traced.law)) for case, compared in longest.items()]
-    off = WrongCompletion(worst.case.name, worst.case.prompt, worst.tokens, worst.gap, worst.total_variation)
-    agrees = confirmed(laws, context, streams.stream(context.seed, "engine/confirmed"))
+    rng = streams.stream(context.seed, "engine/confirmed")
+    scope = scope_of(cases, lengths, f"traced in {tracer.runs:,} runs"), confirmed(laws, context, rng)
     return replace(
         result,
-        scope=(scope_of(cases, lengths, f"traced in {counted(tracer.runs, 'run')}"), agrees),
-        shown=off if result.status is Status.FAILED else None,
+        scope=scope,
+        shown=off,
         findings=Findings(
             total_variation=max(compared.total_variation for compared in found),
             smallest_detectable_tv=lengths[-1] * facts.tolerance,
@@ -280,42 +262,39 @@ def _judged_and_confirmed(
 
 def judged(found: Sequence[Compared], tolerance: float) -> CheckResult:
     """Say whether all laws are those of target-only decoding, up to rounding by ``tolerance`` a token."""
-    worst = largest(found)
-    gap, longest = worst.total_variation, max(compared.tokens for compared in found)
-    status, detail = Status.PASSED, ""
+    worst = max(found, key=_off_a_token)
     wrong = max(found, key=lambda compared: compared.rows_off / compared.tokens)
-    if gap > worst.tokens * tolerance:
-        status, detail = Status.FAILED, _failure(worst)
+    gap = max(compared.total_variation for compared in found)
+    rounding = " (float32 rounding)" if gap > ROUNDING else ""
+    most = _tokens(max(compared.tokens for compared in found))
+    detail = f"{len(found)} distributions of up to {most}: off by {gap:.1e} at most{rounding}"
+    status = Status.PASSED
+    if worst.total_variation > worst.tokens * tolerance:
+        status, detail, gap = Status.FAILED, _failure(worst), worst.total_variation
     elif wrong.is_off(tolerance):
-        status, detail = (
-            Status.INCONCLUSIVE,
-            (
-                "generate and generate_plain agree, but next_token_probs reports another distribution (total "
-                f"variation {wrong.rows_off:.3g} of {counted(wrong.tokens, 'token')}, {wrong.case.label}): correct it"
-            ),
-        )
-    else:
-        gap = max(compared.total_variation for compared in found)
-        rounding = ", float32 rounding" if gap > ROUNDING else ""
+        status = Status.INCONCLUSIVE
         detail = (
-            f"{counted(len(found), 'exact distribution')} of up to {counted(longest, 'token')}: total "
-            f"variation at most {gap:.1e}{rounding}"
+            f"{wrong.case.label}: generate and generate_plain agree, next_token_probs differs; correct it "
+            f"(total variation {wrong.rows_off:.3g} of {_tokens(wrong.tokens)})"
         )
     return CheckResult("", status, detail, total_variation=gap, how=How.PROVEN)
 
 
-def largest(found: Sequence[Compared]) -> Compared:
-    """Return what is farthest from target-only decoding, measured by the rounding that it is allowed."""
-    return max(found, key=lambda compared: compared.total_variation / compared.tokens)
+def _off_a_token(compared: Compared) -> float:
+    """Return the distance from target-only decoding, measured by the rounding that is allowed."""
+    return compared.total_variation / compared.tokens
 
 
 def _failure(worst: Compared) -> str:
-    gap = worst.gap
-    found = (
-        f"{worst.case.label}: completion {shown(gap.sequence)} has probability {gap.actual:.4g}, target-only "
-        f"decoding gives it {gap.expected:.4g} (total variation {worst.total_variation:.3g} of "
-        f"{counted(worst.tokens, 'token')})"
-    )
+    gap = completion_gap(worst.traced.law, worst.expected)
     kept = "; a generation changes the next ones" if worst.traced.keeps_state or worst.is_pair else ""
     wrong = "; next_token_probs differs from generate_plain too" if worst.rows_off > ROUNDING * 1e6 else ""
-    return found + kept + wrong
+    return (
+        f"{worst.case.label}: completion {shown(gap.sequence)} has probability {gap.actual:.4g}, target-only "
+        f"decoding gives it {gap.expected:.4g} (total variation {worst.total_variation:.3g} of "
+        f"{_tokens(worst.tokens)}){kept}{wrong}"
+    )
+
+
+def _tokens(count: int) -> str:
+    return f"{count} token{'s' * (count != 1)}"

@@ -36,7 +36,10 @@ def test_right_engines_are_proved_lossless(engine):
 
 
 LOSSY = {
-    engines.GreedyDrafts: ("joint", "prompt 0: completion 2,0 has probability 0, target-only decoding gives it 0.3179"),
+    engines.GreedyDrafts: (
+        "joint",
+        "prompt 0: completion 2,0 has probability 0, target-only decoding gives it 0.3179",
+    ),
     engines.StaleToken: ("joint", "(total variation 0.37 of 2 tokens)"),
     engines.WrongAfterTwo: ("calls", "prompt 1,2: completion 1,0,1 has"),
     engines.PastTheStop: ("joint", "completion 2 has probability 0, target-only decoding gives it 0.37"),
@@ -78,7 +81,10 @@ BROKEN = {
     engines.NoLimit: (SubjectVerdict.LOSSY, "generate returned 6 tokens for max_new_tokens 1"),
     engines.Foreign: (SubjectVerdict.LOSSY, "generate returned token 3; ids are 0..2"),
     engines.NoText: (SubjectVerdict.LOSSY, "generate must return a list of token ids; it returned '"),
-    engines.NoRow: (SubjectVerdict.INCONCLUSIVE, "next_token_probs: [1.0, 2.0, 3.0] after (0,) is no distribution"),
+    engines.NoRow: (
+        SubjectVerdict.INCONCLUSIVE,
+        "next_token_probs: [1.0, 2.0, 3.0] after (0,) is no distribution",
+    ),
     engines.ShortRow: (SubjectVerdict.INCONCLUSIVE, "next_token_probs: shape (2,) after (0,), expected (3,)"),
     engines.Raises: (SubjectVerdict.INCONCLUSIVE, "raised RuntimeError: out of cache blocks"),
     engines.Exits: (SubjectVerdict.INCONCLUSIVE, "raised SystemExit: 0"),
