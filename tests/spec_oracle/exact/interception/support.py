@@ -8,7 +8,16 @@ import numpy as np
 
 from spec_oracle.audit.sampler.traced import law_after
 from spec_oracle.contracts import SamplerCode
+from spec_oracle.exact.interception import enumerate_calls
 from verifiers import Drafts
+
+
+def call_law(function, label, **limits):
+    """Return the exact law of ``label(function())``: probability by label."""
+    weights = defaultdict(list)
+    for branch in enumerate_calls(function, **limits):
+        weights[label(branch.result)].append(branch.weight)
+    return {outcome: math.fsum(parts) for outcome, parts in weights.items()}
 
 
 def random_rows(rng, vocab_size, depth):

@@ -12,7 +12,8 @@ import pytest
 
 from spec_oracle.audit.sampler.traced import law_after
 from spec_oracle.contracts import SamplerCode
-from spec_oracle.exact.interception import CannotTraceError, call_law, enumerate_calls
+from spec_oracle.exact.interception import CannotTraceError, enumerate_calls
+from tests.spec_oracle.exact.interception.support import call_law
 from verifiers import Drafts
 
 torch = pytest.importorskip("torch")
