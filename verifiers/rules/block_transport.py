@@ -1,4 +1,4 @@
-"""Block transport with carry-over: the masses of SpecTr-GBV, carried by an exact transport plan. For toy instances.
+"""Block transport with carry-over: the masses of SpecTr-GBV, carried by an exact plan. For toy instances.
 
 Every node v of the block is to be passed with mass w(v) = p(v) (1 - (1 - min(1, q(v)/p(v)))^K) (2604.25925;
 joint masses of the block). K independent paths can always carry these masses (docs/theory.md,

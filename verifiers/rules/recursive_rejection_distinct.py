@@ -1,4 +1,4 @@
-"""Recursive rejection over distinct drafts: a rejected token is never drafted again."""
+"""Recursive rejection over distinct drafts: a rejected token is also removed from the draft distribution."""
 
 from verifiers.arrays import (
     Array,
