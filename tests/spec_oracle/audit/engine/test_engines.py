@@ -92,7 +92,7 @@ BROKEN = {
     engines.NeverDrafts: (SubjectVerdict.INCONCLUSIVE, "never drafted"),
     engines.WrongRows: (
         SubjectVerdict.INCONCLUSIVE,
-        "generate and generate_plain agree, but next_token_probs reports another distribution",
+        "prompt 1,2: generate and generate_plain agree, next_token_probs differs; correct it",
     ),
 }
 
@@ -169,7 +169,7 @@ def test_reports_show_the_text_and_how_to_see_it_again(form):
     assert "GreedyDrafts" in shown
     if form == "text":
         assert "smallest counterexample: prompt 0, 2 tokens; total variation 0.4202" in shown
-        assert "text 2,0: expected 0.3179, actual 0" in shown
+        assert "probability 0.3179 expected, 0 found" in shown
         assert "engines:GreedyDrafts --tokens 2 --prompt 0 --budget 20.0" in shown
 
 
