@@ -149,9 +149,8 @@ def _first_token_of_engine(subject: EngineSubject, bench: Context) -> CheckResul
     def test() -> CheckResult:
         case = subject.cases(bench)[0]
         if case.code.has("start_many"):
-            width = int(case.code.engine.draft_length) + 1
-            drawn = case.code.completions(case.prompt, width, [None] * YARDSTICK_DRAWS)
-            return _tested([completion[0] for completion in drawn], case.code.row(case.prompt), bench)
+            step = case.code.session(case.prompt, 2 * ENGINE_TOKENS, [None] * YARDSTICK_DRAWS).step()
+            return _tested(step.tokens[:, 0], case.code.row(case.prompt), bench)
         law = traced_completions(case.code, case.prompt, ENGINE_TOKENS, YARDSTICK_DRAWS).law
         first = [completion[0] for completion in law]
         tokens = bench.stream("kill-matrix/first-token").choice(first, YARDSTICK_DRAWS, p=[*law.values()])

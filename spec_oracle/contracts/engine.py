@@ -202,7 +202,7 @@ class EngineCode:
 
     def completions(self, prompt: Ids, tokens: int, seeds: Sequence[int | None]) -> list[Ids]:
         """Return a completion for each seed: one after another, or of one batch by ``start_many``."""
-        if not self.has("start_many"):
+        if not self.has("start_many") or not seeds:
             return [self.generated(prompt, tokens, seed) for seed in seeds]
         session, emitted = self.session(prompt, tokens, seeds), [np.zeros((len(seeds), 0), np.int64)]
         # Every call emits a token for each request that has not ended.

@@ -1,7 +1,6 @@
 """The table of checks and kinds of subjects: every cell runs, or gives its reason."""
 
 import pytest
-from tests.spec_oracle.adapters.engines.engines import Stepwise, Together
 
 import verifiers
 from spec_oracle.adapters.servers.server import connect
@@ -15,6 +14,7 @@ from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.contracts.server import Sampling
 from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
+from tests.spec_oracle.audit.engine.engines import Stepwise, Together
 
 
 class Everything(Stepwise, Together):
