@@ -23,19 +23,19 @@ DEFECTS = {
         "residual(target_probs[b, i], draft_probs[b, i])",
         "target_probs[b, i]",
         1,
-        "joint: failed, total variation",
+        "joint        failed       total variation",
     ),
     "takes the bonus from the row before": (
         "weights = target_probs[b, length]",
         "weights = target_probs[b, length - 1]",
         1,
-        "joint: failed, total variation",
+        "joint        failed       total variation",
     ),
     "rejects 2 % more": (
         "        weights = target_probs[b, length]\n",
         REJECTS_MORE,
         2,
-        "; most on 'equal': 4.0000 to 3.9400 tokens per call (-1.50 %); if that is meant, --update-baseline",
+        "; most on 'equal': 4.0000 to 3.9400 tokens per call (-1.50 %); if intended, accept it with --update-baseline",
     ),
 }
 

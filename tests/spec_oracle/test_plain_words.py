@@ -14,7 +14,7 @@ from spec_oracle.audit.table import CHECKS
 from spec_oracle.cli import COMMANDS, command_parser
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.report.audit_text import audit_to_text, list_to_text
-from spec_oracle.report.explain import check_page, list_of_checks
+from spec_oracle.report.explain import FOUND, check_page, list_of_checks
 
 BANNED = (
     *("coins?", "clocks?", "mates?", "volleys?", "haste", "diary", "bench", "toys"),
@@ -66,6 +66,13 @@ def test_the_page_of_a_check(check):
     require_plain(page)
     assert "## Found in the wild" in page
     assert f"--check {check}" in page or "audit-server" in page
+
+
+def test_every_finding_is_on_the_page_of_a_check():
+    pages = Path(__file__).parents[2] / "docs" / "findings"
+    assert FOUND.keys() == {page.stem for page in pages.glob("*.md")}
+    assert all(line.partition(":")[0] in CHECKS for line in FOUND.values())
+    require_plain("\n".join(FOUND.values()))
 
 
 def test_lists():
