@@ -9,7 +9,8 @@ from scipy import stats
 import verifiers
 from lab.specimens.registry import specimens
 from lab.specimens.toy_engine import ToyEngine
-from spec_oracle.audit import context, effort
+from spec_oracle.audit import effort
+from spec_oracle.audit import panel as panels
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.facts import Facts
@@ -144,7 +145,7 @@ def small_checks(monkeypatch):
     monkeypatch.setattr(batch, "BATCHES", (Design((2,), 23), Design((12,), 17)))
     monkeypatch.setattr(scale, "SWEPT_VOCABULARY", 65)
     monkeypatch.setattr(scale, "VOCABULARY", 129)
-    for module in (context, pace, length, calls, streams, batch, scale, bad_input, inputs_kept):
+    for module in (panels, pace, length, calls, streams, batch, scale, bad_input, inputs_kept):
         monkeypatch.setattr(module, "panel", lambda *_: PANEL)
 
 
