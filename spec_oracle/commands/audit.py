@@ -11,15 +11,17 @@ from spec_oracle.commands.options import (
     arithmetic,
     cores,
     emit,
+    flag,
     jobs,
-    option,
     positive,
     positive_number,
     progress,
     rate,
     report_options,
+    several,
     sizes,
     token_ids,
+    value,
 )
 from spec_oracle.toy import Instance
 
@@ -78,98 +80,55 @@ def run(options: Any) -> int:
     return report.exit_code
 
 
-_WHAT = (
-    option(
-        "subjects",
-        nargs="*",
-        metavar="SUBJECT",
-        help="a built-in verifier, an engine, or package.module:object (a verifier, a sampler function, an "
-        "engine); default: what the configuration names, else everything installed",
-    ),
-    option("--engines", action="store_true", help="audit every engine available here"),
-    option("--list", action="store_true", help="list what can be audited by name, and stop"),
-    option(
-        "--instance",
-        type=Path,
-        action="append",
-        metavar="FILE",
-        help="audit on this toy instance, not on the built-in ones; repeatable",
-    ),
-    option(
-        "--prompt",
-        dest="prompts",
-        type=token_ids,
-        action="append",
-        metavar="IDS",
-        help="token ids (0,1) after which engines generate, in place of their own prompts; repeatable",
-    ),
-    option(
-        "--tokens",
-        type=positive,
-        metavar="N",
-        help="tokens of an engine's longest completions; default: as many as are cheap, at least 3",
-    ),
+_SUBJECT = (
+    "a built-in verifier, an engine, or package.module:object (a verifier, a sampler function, an engine); "
+    "default: what the configuration names, else everything installed"
 )
-_CHECKS = (
-    option(
-        "--check",
-        action="append",
-        dest="checks",
-        metavar="CHECK",
-        help="run joint and this check only; repeatable; default: all; see `spec-oracle explain`",
-    ),
-    option("--skip", action="append", metavar="CHECK", help="leave this check out; repeatable"),
-)
-_EFFORT = (
-    *sizes(vocab=3, length=3, paths=None),
-    *arithmetic(),
-    option("--budget", type=positive_number, metavar="SECONDS", help="of a check that samples; default: 60"),
-    option("--alpha", type=rate, help="false-alarm rate of the whole run; default: 1e-6"),
-)
-_PROJECT = (
-    option(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help="default: spec-oracle.toml, or [tool.spec-oracle] of pyproject.toml, in this folder",
-    ),
-    option("--no-config", action="store_true", help="read no configuration"),
-    option(
-        "--baseline", type=Path, metavar="FILE", help="fail where block efficiency is below that of this file"
-    ),
-    option("--update-baseline", action="store_true", help="write the baseline instead"),
-)
-_PROCESSES = (
-    jobs("subjects to audit"),
-    option(
-        "--timeout",
-        type=positive_number,
-        metavar="SECONDS",
-        help="of a subject, after which its process is ended; default: 900",
-    ),
-    option("--memory", type=positive_number, metavar="GIB", help="of a subject; default: any"),
-)
-_REPORT = (
-    *report_options("text", "json", "junit", "markdown", "html", "github"),
-    option("-v", "--verbose", action="store_true", help="show scope, sizes, rates and samples of checks"),
-    option(
-        "--counterexamples",
-        type=Path,
-        metavar="FOLDER",
-        help="where instances of lossy subjects are saved; default: counterexamples",
-    ),
-)
+_IDS = "token ids (0,1) after which engines generate, in place of their own prompts"
+_TOKENS = "tokens of an engine's longest completions; default: as many as are cheap, at least 3"
+_CONFIG = "default: spec-oracle.toml, or [tool.spec-oracle] of pyproject.toml, in this folder"
+_SAVED = "where instances of lossy subjects are saved; default: counterexamples"
 AUDIT = Command(
     run,
     "Is a verifier, a sampler or an engine lossless? Proof where code can be traced, else samples.",
     "spec-oracle audit my_module:verify --check joint",
     options={
-        "what is audited": _WHAT,
-        "which checks": _CHECKS,
-        "sizes, effort and error rate": _EFFORT,
-        "the project": _PROJECT,
-        "processes": _PROCESSES,
-        "the report": _REPORT,
+        "what is audited": [
+            value("subjects", "SUBJECT", _SUBJECT, nargs="*"),
+            flag("--engines", "audit every engine available here"),
+            flag("--list", "list what can be audited by name, and stop"),
+            several("--instance", "FILE", "audit on this toy instance, not on the built-in ones", Path),
+            several("--prompt", "IDS", _IDS, token_ids, dest="prompts"),
+            value("--tokens", "N", _TOKENS, positive),
+        ],
+        "which checks": [
+            several(
+                "--check", "CHECK", "run joint and this check only; see `spec-oracle explain`", dest="checks"
+            ),
+            several("--skip", "CHECK", "leave this check out"),
+        ],
+        "sizes, effort and error rate": [
+            *sizes(vocab=3, length=3, paths=None),
+            *arithmetic(),
+            value("--budget", "SECONDS", "of a check that samples; default: 60", positive_number),
+            value("--alpha", "RATE", "false-alarm rate of the whole run; default: 1e-6", rate),
+        ],
+        "the project": [
+            value("--config", "FILE", _CONFIG, Path),
+            flag("--no-config", "read no configuration"),
+            value("--baseline", "FILE", "fail where block efficiency is below that of this file", Path),
+            flag("--update-baseline", "write the baseline instead"),
+        ],
+        "processes": [
+            jobs("subjects to audit"),
+            value("--timeout", "SECONDS", "after which a subject is ended; default: 900", positive_number),
+            value("--memory", "GIB", "of a subject; default: any", positive_number),
+        ],
+        "the report": [
+            *report_options("text", "json", "junit", "markdown", "html", "github"),
+            flag("--verbose", "show scope, sizes, rates and samples of checks", "-v"),
+            value("--counterexamples", "FOLDER", _SAVED, Path),
+        ],
     },
     defaults=dict.fromkeys(("vocab_size", "draft_length", "seed", "exact", "array", "jobs")),
 )

@@ -9,11 +9,13 @@ from typing import Any
 from spec_oracle.commands.options import (
     Command,
     emit,
-    option,
+    flag,
     positive,
     positive_number,
     rate,
     report_options,
+    several,
+    value,
 )
 from spec_oracle.errors import InvalidInputError
 
@@ -75,54 +77,45 @@ rate. Not covered: other prompts, filters, temperatures and loads; longer comple
 model is the one that you mean.
 """
 _REFERENCE = "a server of the same model without speculation, for a URL that reports no probabilities"
-_SERVER = (
-    option("url", metavar="URL", help="of the server, with or without /v1 at its end"),
-    option("--model", default="", help="default: the first model that the server names"),
-    option("--api", choices=("openai", "llama.cpp"), default="", help="default: found out by asking"),
-    option("--reference", metavar="URL2", help=_REFERENCE),
-    option("--api-key-env", default="", metavar="NAME", help="environment variable of an API key"),
-    option(
-        "--assume-speculating", action="store_true", help="drafts are made, though it does not report them"
-    ),
-)
-_PROMPT = "text, or a JSON list of token ids; repeatable; default: three built-in prompts"
-_TOP_K = "default: 3, which keeps distinct completions few; 0: off"
-_FIELD = "a field to send with every request; repeatable"
-_REQUESTS = (
-    option("--prompt", action="append", default=[], help=_PROMPT),
-    option("--tokens", type=positive, default=4, metavar="N", help="tokens of a completion; default: 4"),
-    option("--temperature", type=float, default=1.0, help="default: 1"),
-    option("--top-k", type=int, default=3, metavar="K", help=_TOP_K),
-    option("--top-p", type=float, default=1.0, metavar="P", help="default: 1, off"),
-    option("--field", action="append", default=[], metavar="NAME=JSON", help=_FIELD),
-    option("--seeded", action="store_true", help="send a seed with each request, so that a retry repeats it"),
-    option("--concurrency", type=positive, default=4, metavar="N", help="requests at a time; default: 4"),
-    option("--timeout", type=positive_number, default=60.0, metavar="S", help="of a request; default: 60"),
-)
-_DETECT = "total variation that must be detectable for a pass; default: 0.02"
-_MOST = "completions at most; default: as many as --detect needs"
-_EFFORT = (
-    option("--detect", type=rate, default=0.02, metavar="TV", help=_DETECT),
-    option("--requests", type=positive, metavar="N", help=_MOST),
-    option("--budget", type=positive_number, default=300.0, metavar="S", help="of the audit; default: 300"),
-    option("--alpha", type=rate, default=1e-6, help="false-alarm rate; default: 1e-6"),
-    option("--seed", type=int, default=0, help="of the audit's own choices; default: 0"),
-    option("--skip", action="append", default=[], metavar="CHECK", help="leave this check out; repeatable"),
-)
+_PROMPT = "text, or a JSON list of token ids; default: three built-in prompts"
+_TOP_K = "most likely tokens to sample from, 0: all; few keep distinct completions few"
+_SEEDED = "send a seed with each request, so that a retry repeats it"
 AUDIT_SERVER = Command(
     run,
     "Are the completions of a running server distributed as its own model's without speculation?",
     "spec-oracle audit-server http://localhost:8080 --top-k 3 --detect 0.05 --budget 120",
     _MORE,
     options={
-        "the server": _SERVER,
-        "the requests": _REQUESTS,
-        "effort and error rate": _EFFORT,
-        "the report": (
+        "the server": [
+            value("url", "URL", "of the server, with or without /v1 at its end"),
+            value("--model", "NAME", "default: the first model that the server names", default=""),
+            value("--api", None, "default: found out by asking", default="", choices=("openai", "llama.cpp")),
+            value("--reference", "URL2", _REFERENCE),
+            value("--api-key-env", "NAME", "environment variable of an API key", default=""),
+            flag("--assume-speculating", "drafts are made, though it does not report them"),
+        ],
+        "the requests": [
+            several("--prompt", "PROMPT", _PROMPT, default=[]),
+            value("--tokens", "N", "tokens of a completion", positive, 4),
+            value("--temperature", "T", "of sampling", float, 1.0),
+            value("--top-k", "K", _TOP_K, int, 3),
+            value("--top-p", "P", "1: off", float, 1.0),
+            several("--field", "NAME=JSON", "a field to send with every request", default=[]),
+            flag("--seeded", _SEEDED),
+            value("--concurrency", "N", "requests at a time", positive, 4),
+            value("--timeout", "SECONDS", "of a request", positive_number, 60.0),
+        ],
+        "effort and error rate": [
+            value("--detect", "TV", "total variation that must be detectable for a pass", rate, 0.02),
+            value("--requests", "N", "completions at most; default: as many as --detect needs", positive),
+            value("--budget", "SECONDS", "of the audit", positive_number, 300.0),
+            value("--alpha", "RATE", "false-alarm rate", rate, 1e-6),
+            value("--seed", "SEED", "of the audit's own choices", int, 0),
+            several("--skip", "CHECK", "leave this check out", default=[]),
+        ],
+        "the report": [
             *report_options("text", "json", "junit", "markdown", "html"),
-            option(
-                "-v", "--verbose", action="store_true", help="show scope, sizes, rates and samples of checks"
-            ),
-        ),
+            flag("--verbose", "show scope, sizes, rates and samples of checks", "-v"),
+        ],
     },
 )

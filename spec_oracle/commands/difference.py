@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.commands.options import Command, emit, option, report_options
+from spec_oracle.commands.options import Command, emit, report_options, value
 
 
 def run(options: Any) -> int:
@@ -22,8 +22,8 @@ DIFF = Command(
     "spec-oracle diff main.json branch.json --format markdown",
     options={
         "reports": [
-            option("old", type=Path, metavar="OLD", help="a file of audit --format json"),
-            option("new", type=Path, metavar="NEW", help="another; exit code 1 if anything got worse"),
+            value("old", "OLD", "a file of audit --format json", Path),
+            value("new", "NEW", "another; exit code 1 if anything got worse", Path),
         ],
         "the report": report_options("text", "markdown", "json"),
     },

@@ -10,10 +10,12 @@ from spec_oracle.commands.options import (
     Command,
     arithmetic,
     emit,
+    flag,
     jobs,
-    option,
     progress,
     report_options,
+    several,
+    value,
 )
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
@@ -87,19 +89,19 @@ EFFICIENCY = Command(
     "spec-oracle efficiency toy.json --verifier token --verifier block",
     options={
         "what is measured": [
-            option("files", nargs="*", metavar="FILE", type=Path, help="instance files"),
-            option("--verifier", action="append", metavar="NAME", help="repeatable; default: all"),
+            value("files", "FILE", "instance files", Path, nargs="*"),
+            several("--verifier", "NAME", "default: all"),
             *arithmetic(),
         ],
         "two language models, in place of instance files": [
-            option("--prompts", type=Path, metavar="FILE", help="measure after these prompts, one a line"),
+            value("--prompts", "FILE", "measure after these prompts, one a line", Path),
             *PAIR,
-            option("--no-optimum", action="store_true", help="leave out the optimum, which takes longest"),
+            flag("--no-optimum", "leave out the optimum, which takes longest"),
             jobs("prompts"),
         ],
         "the report": [
             *report_options("text", "json", "markdown"),
-            option("--plot", metavar="FILE", type=Path, help=_PLOT),
+            value("--plot", "FILE", _PLOT, Path),
         ],
     },
 )
@@ -110,8 +112,8 @@ OPTIMUM = Command(
     "spec-oracle optimum toy.json --exact",
     options={
         "what is measured": [
-            option("files", nargs="+", metavar="FILE", type=Path, help="instance files"),
-            option("--exact", action="store_true", help="print rationals"),
+            value("files", "FILE", "instance files", Path, nargs="+"),
+            flag("--exact", "print rationals"),
         ],
         "the report": report_options("text", "json"),
     },

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from spec_oracle.commands.options import OK, Command, emit, option, report_options
+from spec_oracle.commands.options import OK, Command, emit, report_options, value
 
 
 def run(options: Any) -> int:
@@ -19,7 +19,7 @@ EXPLAIN = Command(
     "What does a check ask, how does it know, and what did it find in the wild?",
     "spec-oracle explain joint",
     options={
-        "the check": [option("check", nargs="?", metavar="CHECK", help="default: a line on every check")],
+        "the check": [value("check", "CHECK", "default: a line on every check", nargs="?")],
         "the report": report_options("markdown"),
     },
 )

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from spec_oracle.commands.language_models import PAIR, pair_of
-from spec_oracle.commands.options import OK, Command, emit, option, positive, report_options, sizes
+from spec_oracle.commands.options import OK, Command, emit, positive, report_options, sizes, value
 from spec_oracle.toy import KINDS, Instance
 
 
@@ -38,11 +38,12 @@ def _cut(options: Any) -> Instance:
 
 
 _DISTRIBUTIONS = (
-    option("--kind", choices=tuple(KINDS), default="dirichlet", help="default: dirichlet"),
-    option("--concentration", type=float, default=1.0, help="flat above 1, peaked below; default: 1"),
-    option("--agreement", type=float, default=0.0, help="share of the target in the draft; default: 0"),
-    option("--denominator", type=positive, metavar="N", help="round to multiples of 1/N"),
+    value("--kind", None, "", default="dirichlet", choices=tuple(KINDS)),
+    value("--concentration", "C", "flat above 1, peaked below", float, 1.0),
+    value("--agreement", "SHARE", "of the target in the draft", float, 0.0),
+    value("--denominator", "N", "round to multiples of 1/N", positive),
 )
+_PROMPT = value("--prompt", "TEXT", "what they continue", required=True)
 _REPORT = report_options("json")
 INSTANCE = Command(
     run,
@@ -65,7 +66,7 @@ INSTANCE = Command(
             "The two-token example of block verification (arXiv 2403.10444).",
             "spec-oracle instance example --num-paths 2",
             options={
-                "sizes": [option("--num-paths", type=positive, default=1, metavar="K", help="default: 1")],
+                "sizes": [value("--num-paths", "K", "draft paths", positive, 1)],
                 "the file": _REPORT,
             },
             defaults={"made": _worked},
@@ -75,10 +76,7 @@ INSTANCE = Command(
             "The likeliest tokens of two language models after a prompt.",
             'spec-oracle instance lm --prompt "Once upon a time"',
             options={
-                "two language models": [
-                    option("--prompt", required=True, help="what they continue"),
-                    *PAIR,
-                ],
+                "two language models": [_PROMPT, *PAIR],
                 "the file": _REPORT,
             },
             defaults={"made": _cut},

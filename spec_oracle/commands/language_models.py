@@ -3,20 +3,20 @@
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.commands.options import option, positive
+from spec_oracle.commands.options import positive, value
 from spec_oracle.errors import InvalidInputError
 
 _MODELS = "smollm2 or a Hugging Face path, then :layers=N, :temperature=T, :dtype=D"
-_SHORTLIST = "tokens kept after a context: the target's top k, or the top k of both; default: target"
+_SHORTLIST = "tokens kept after a context: the target's top k, or the top k of both"
 PAIR = (
-    option("--target", default="smollm2", metavar="MODEL", help=f"{_MODELS}; default: smollm2"),
-    option("--draft", default="smollm2:layers=20", metavar="MODEL", help="default: smollm2:layers=20"),
-    option("--top-k", type=positive, default=6, metavar="V", help="tokens kept; default: 6"),
-    option("--depth", type=positive, default=3, metavar="L", help="draft length; default: 3"),
-    option("--num-paths", type=positive, default=2, metavar="K", help="draft paths; default: 2"),
-    option("--temperature", type=float, default=1.0, help="of both models; default: 1"),
-    option("--shortlist", choices=("target", "union"), default="target", help=_SHORTLIST),
-    option("--device", default="cpu", help="default: cpu"),
+    value("--target", "MODEL", _MODELS, default="smollm2"),
+    value("--draft", "MODEL", "as --target", default="smollm2:layers=20"),
+    value("--top-k", "V", "tokens kept", positive, 6),
+    value("--depth", "L", "draft length", positive, 3),
+    value("--num-paths", "K", "draft paths", positive, 2),
+    value("--temperature", "T", "of both models", float, 1.0),
+    value("--shortlist", None, _SHORTLIST, default="target", choices=("target", "union")),
+    value("--device", "DEVICE", "of both models", default="cpu"),
 )
 """Two language models, and the tree of their likeliest tokens after a prompt."""
 

@@ -60,9 +60,23 @@ class Command:
         parser.set_defaults(run=self.run, **self.defaults)
 
 
-def option(*names: str, **how: Any) -> Option:
-    """Return an option as ``ArgumentParser.add_argument`` takes it."""
-    return names, how
+def value(
+    name: str, metavar: str | None, what: str, kind: Any = str, default: Any = None, **how: Any
+) -> Option:
+    """Return an option with a value, or an argument; its help ends with the default, if there is one."""
+    usual = f"{default:g}" if isinstance(default, float) else default
+    shown = what if default in (None, "", []) else f"{what}; default: {usual}".removeprefix("; ")
+    return (name,), {"metavar": metavar, "help": shown, "type": kind, "default": default, **how}
+
+
+def several(name: str, metavar: str, what: str, kind: Any = str, **how: Any) -> Option:
+    """Return an option that may be given several times; None where it is not given."""
+    return value(name, metavar, f"{what}; repeatable", kind, action="append", **how)
+
+
+def flag(name: str, what: str, *names: str) -> Option:
+    """Return an option without a value."""
+    return (*names, name), {"action": "store_true", "help": what}
 
 
 def add(parser: Any, *options: Option) -> None:
@@ -73,39 +87,26 @@ def add(parser: Any, *options: Option) -> None:
 
 def report_options(*formats: str) -> list[Option]:
     """Return ``--output``, and ``--format`` where there are several; the first is the default."""
-    chosen = option("--format", choices=formats, default=formats[0], help=f"default: {formats[0]}")
-    output = option("--output", metavar="FILE", type=Path, help="write to this file, not to stdout")
+    chosen = value("--format", None, "", default=formats[0], choices=formats)
+    output = value("--output", "FILE", "write to this file, not to stdout", Path)
     return [chosen, output] if len(formats) > 1 else [output]
 
 
 def sizes(*, vocab: int, length: int, paths: int | None) -> list[Option]:
     """Return the sizes of toy instances, and the seed."""
-    found = (
-        ("--vocab-size", "V", vocab, "tokens of the vocabulary"),
-        ("--draft-length", "L", length, "tokens of a draft path"),
-        ("--num-paths", "K", paths, "draft paths"),
-    )
+    shown = "draft paths" + "; default: 1, or 2 where a verifier takes several" * (paths is None)
     return [
-        *(
-            option(
-                name,
-                type=positive,
-                default=default,
-                metavar=metavar,
-                help=f"{what}; default: {default or '1, or 2 where a verifier takes several'}",
-            )
-            for name, metavar, default, what in found
-        ),
-        option("--seed", type=int, default=0, help="of all random numbers; default: 0"),
+        value("--vocab-size", "V", "tokens of the vocabulary", positive, vocab),
+        value("--draft-length", "L", "tokens of a draft path", positive, length),
+        value("--num-paths", "K", shown, positive, paths),
+        value("--seed", "SEED", "of all random numbers", int, 0),
     ]
 
 
 def arithmetic() -> list[Option]:
     """Return the choice between rationals and array libraries."""
-    return [
-        option("--exact", action="store_true", help="compute in rationals"),
-        option("--array", choices=("numpy", "torch"), default="numpy", help="default: numpy"),
-    ]
+    arrays = value("--array", None, "", default="numpy", choices=("numpy", "torch"))
+    return [flag("--exact", "compute in rationals"), arrays]
 
 
 def cores() -> int:
@@ -116,7 +117,7 @@ def cores() -> int:
 def jobs(what: str) -> Option:
     """Return ``--jobs``: how many processes work on ``what`` at the same time."""
     shown = f"{what} at the same time; default: the number of cores; results do not depend on it"
-    return option("--jobs", type=positive, default=cores(), metavar="N", help=shown)
+    return ("--jobs",), {"type": positive, "default": cores(), "metavar": "N", "help": shown}
 
 
 def positive(text: str) -> int:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.commands.options import OK, Command, jobs, option, progress
+from spec_oracle.commands.options import OK, Command, jobs, progress, value
 
 
 def run(options: Any) -> int:
@@ -21,20 +21,19 @@ def run(options: Any) -> int:
     return OK
 
 
-_OUTPUT = "JSON lines, or *.parquet; default: PLAN.jsonl"
 SWEEP = Command(
     run,
     "Run many audits or measurements from a plan; resumable.",
     "spec-oracle sweep plan.toml --output results.parquet",
     options={
         "the plan": [
-            option("plan", metavar="PLAN.toml", type=Path, help="task and axes, see docs/sweeps.md"),
-            option("--output", metavar="FILE", type=Path, help=_OUTPUT),
+            value("plan", "PLAN.toml", "task and axes, see docs/sweeps.md", Path),
+            value("--output", "FILE", "JSON lines, or *.parquet; default: PLAN.jsonl", Path),
         ],
         "where it runs": [
             jobs("combinations to compute"),
-            option("--backend", default="loky", metavar="NAME", help="of joblib: loky, dask, ray"),
-            option("--scheduler", metavar="ADDRESS", help="of the Dask cluster"),
+            value("--backend", "NAME", "of joblib: loky, dask, ray", default="loky"),
+            value("--scheduler", "ADDRESS", "of the Dask cluster"),
         ],
     },
 )

@@ -7,10 +7,11 @@ from spec_oracle.audit.reports import (
     SCHEMA_VERSION,
     AuditReport,
     Counterexample,
+    InstanceFigures,
     SubjectReport,
     TextCounterexample,
 )
-from spec_oracle.audit.results import UNTRIED
+from spec_oracle.audit.results import UNTRIED, CheckResult
 from spec_oracle.report.table import plain
 from spec_oracle.version import tool_version
 
@@ -32,62 +33,69 @@ def audit_to_json(report: AuditReport) -> dict[str, Any]:
 
 
 def _subject(report: SubjectReport) -> dict[str, Any]:
+    facts = (
+        "subject",
+        "kind",
+        "version",
+        "rule",
+        "rule_identified",
+        "verdict",
+        "evidence",
+        "scope",
+        "coverage",
+    )
+    numbers = (
+        "total_variation",
+        "smallest_detectable_tv",
+        "alpha",
+        "block_efficiency",
+        "optimum",
+        "headroom",
+    )
     return {
-        "subject": report.subject,
-        "kind": report.kind,
-        "version": report.version,
-        "rule": report.rule,
-        "rule_identified": report.rule_identified,
-        "verdict": report.verdict.value,
-        "evidence": report.evidence.value,
-        "scope": list(report.scope),
-        "coverage": report.coverage,
-        "total_variation": plain(report.total_variation),
-        "smallest_detectable_tv": plain(report.smallest_detectable_tv),
-        "alpha": report.alpha,
-        "block_efficiency": plain(report.block_efficiency),
-        "optimum": plain(report.optimum),
-        "headroom": plain(report.headroom),
-        "instances": [
-            {
-                "instance": figures.name,
-                "digest": figures.digest,
-                "block_efficiency": figures.block_efficiency,
-                "optimum": figures.optimum,
-                "accepted_length": list(figures.accepted_length),
-                "accepted_length_of_rule": list(figures.of_rule) or None,
-            }
-            for figures in report.figures
-        ],
-        "checks": [
-            {
-                "name": check.name,
-                "status": check.status.value,
-                "how": check.word.value,
-                "detail": None if check.status in UNTRIED else check.detail,
-                "reason": check.detail if check.status in UNTRIED else None,
-                "known": check.known or None,
-                "seconds": round(check.seconds, 3),
-            }
-            for check in report.checks
-        ],
+        **{name: getattr(report, name) for name in facts},
+        **{name: plain(getattr(report, name)) for name in numbers},
+        "instances": [_figures(figures) for figures in report.figures],
+        "checks": [_check(check) for check in report.checks],
         "counterexample": _counterexample(report.counterexample),
-        "notes": list(report.notes),
+        "notes": report.notes,
         "output": report.output,
         "error": report.error or None,
     }
 
 
-def _counterexample(found: Counterexample | TextCounterexample | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    if isinstance(found, TextCounterexample):
-        return asdict(found)
+def _figures(figures: InstanceFigures) -> dict[str, Any]:
     return {
-        "instance": None if found.instance is None else found.instance.to_json(),
-        "prompt": list(found.prompt) or None,
+        "instance": figures.name,
+        "digest": figures.digest,
+        "block_efficiency": figures.block_efficiency,
+        "optimum": figures.optimum,
+        "accepted_length": figures.accepted_length,
+        "accepted_length_of_rule": figures.of_rule or None,
+    }
+
+
+def _check(check: CheckResult) -> dict[str, Any]:
+    is_untried = check.status in UNTRIED
+    return {
+        "name": check.name,
+        "status": check.status,
+        "how": check.word,
+        "detail": None if is_untried else check.detail,
+        "reason": check.detail if is_untried else None,
+        "known": check.known or None,
+        "seconds": round(check.seconds, 3),
+    }
+
+
+def _counterexample(found: Counterexample | TextCounterexample | None) -> dict[str, Any] | None:
+    if found is None or isinstance(found, TextCounterexample):
+        return found and asdict(found)
+    return {
+        "instance": found.instance and found.instance.to_json(),
+        "prompt": found.prompt or None,
         "tokens": found.tokens,
-        "sequence": list(found.gap.sequence),
+        "sequence": found.gap.sequence,
         "expected": plain(found.gap.expected),
         "actual": plain(found.gap.actual),
         "total_variation": plain(found.total_variation),
