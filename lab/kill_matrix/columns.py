@@ -1,8 +1,9 @@
 """The columns of the kill matrix: what is run on a specimen.
 
-They are the checks of the registry, as in an audit, save that `joint` is its screening alone: draws, whose
-number does not depend on the pace of the machine. Only how many `shapes` are tried may, where laws take long.
-Beside them stand the exact tier and the naive test.
+They are the checks of the registry, as in an audit, save that `joint` of functions is its screening alone:
+draws, whose number does not depend on the pace of the machine. Verifiers are enumerated. Only how many
+`shapes` are tried may depend on that pace, where laws take long. Beside the checks stand the exact tier and
+the naive test.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,13 +28,15 @@ from spec_oracle.audit.sampler.traced import traced_law
 from spec_oracle.audit.sampling import judge_process, screen
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.table import CHECKS
-from spec_oracle.contracts import SamplerCode, SubjectRaisedError, as_sampler
+from spec_oracle.audit.verifier.subject import VerifierSubject
+from spec_oracle.contracts import SamplerCode, SubjectRaisedError
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.statistics import pooled_cells
 from spec_oracle.statistics.validation import require_sample
 from spec_oracle.toy import Instance
+from verifiers import StatefulVerifier
 
 EXACT = "exact"
 """The exact tier: the law of one call, proved. All other columns are the sampling tier."""
@@ -85,20 +88,28 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
             return results["joint"]
 
         return {**columns, **_checks(engines, slow), "joint": joint}
-    function = as_sampler(specimen.verifier) if specimen.verifier is not None else specimen.function
-    assert function is not None
-    code = SamplerCode(function, specimen.array)
-    law_of: Callable[[Instance], EmissionLaw] = partial(traced_law, code)
     if specimen.verifier is not None:
-        law_of = partial(emission_law, specimen.verifier, merged=False)
+        verifier = VerifierSubject(specimen.name, specimen.verifier, facts)
+        found = _of_one_call(verifier, bench, partial(emission_law, specimen.verifier, merged=False))
+        if isinstance(specimen.verifier, StatefulVerifier):
+            return found
+        return {**found, YARDSTICK: partial(_first_token_of_function, verifier.code, bench)}
+    assert specimen.function is not None
+    code = SamplerCode(specimen.function, specimen.array)
     subject = SamplerSubject(specimen.name, code, facts)
     return {
-        EXACT: partial(_exact, law_of, seed),
-        **_checks(subject, bench),
-        "shapes": partial(CHECKS["shapes"].outcome, subject, replace(bench, budget=SHAPES_BUDGET)),
+        **_of_one_call(subject, bench, partial(traced_law, code)),
         "joint": partial(_screening, code, bench),
         YARDSTICK: partial(_first_token_of_function, code, bench),
     }
+
+
+def _of_one_call(
+    subject: Any, bench: Context, law_of: Callable[[Instance], EmissionLaw]
+) -> dict[str, Column]:
+    """Return the exact tier and the checks of a subject that verifies drafts which it is handed."""
+    shapes = partial(CHECKS["shapes"].outcome, subject, replace(bench, budget=SHAPES_BUDGET))
+    return {EXACT: partial(_exact, law_of, bench.seed), **_checks(subject, bench), "shapes": shapes}
 
 
 def _checks(subject: Any, bench: Context) -> dict[str, Column]:

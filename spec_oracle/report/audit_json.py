@@ -33,28 +33,11 @@ def audit_to_json(report: AuditReport) -> dict[str, Any]:
 
 
 def _subject(report: SubjectReport) -> dict[str, Any]:
-    facts = (
-        "subject",
-        "kind",
-        "version",
-        "rule",
-        "rule_identified",
-        "verdict",
-        "evidence",
-        "scope",
-        "coverage",
-    )
-    numbers = (
-        "total_variation",
-        "smallest_detectable_tv",
-        "alpha",
-        "block_efficiency",
-        "optimum",
-        "headroom",
-    )
+    facts = "subject kind version rule rule_identified verdict evidence scope coverage"
+    numbers = "total_variation smallest_detectable_tv alpha block_efficiency optimum headroom"
     return {
-        **{name: getattr(report, name) for name in facts},
-        **{name: plain(getattr(report, name)) for name in numbers},
+        **{name: getattr(report, name) for name in facts.split()},
+        **{name: plain(getattr(report, name)) for name in numbers.split()},
         "instances": [_figures(figures) for figures in report.figures],
         "checks": [_check(check) for check in report.checks],
         "counterexample": _counterexample(report.counterexample),
@@ -89,10 +72,12 @@ def _check(check: CheckResult) -> dict[str, Any]:
 
 
 def _counterexample(found: Counterexample | TextCounterexample | None) -> dict[str, Any] | None:
-    if found is None or isinstance(found, TextCounterexample):
-        return found and asdict(found)
+    if found is None:
+        return None
+    if isinstance(found, TextCounterexample):
+        return asdict(found)
     return {
-        "instance": found.instance and found.instance.to_json(),
+        "instance": None if found.instance is None else found.instance.to_json(),
         "prompt": found.prompt or None,
         "tokens": found.tokens,
         "sequence": found.gap.sequence,

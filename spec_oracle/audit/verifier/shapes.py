@@ -12,11 +12,12 @@ from typing import Any, Final
 import numpy as np
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.results import CheckResult, not_asked
+from spec_oracle.audit.results import CheckResult, How, failed, not_asked
 from spec_oracle.audit.shapes.axes import AXES, MOST_NUMBERS, Shape, design
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import raising
+from spec_oracle.exact import DecisionError, VerdictError
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from verifiers import Drafts, traits_of
 
@@ -48,5 +49,8 @@ def shapes(subject: VerifierSubject, context: Context) -> CheckResult:
     sizes = tuple(size for size in AXES["vocab_size"] if size <= (traits.largest_vocab_size or math.inf))
     covered = Covered()
     listed = design(MOST_NUMBERS, **_ALONE, vocab_size=sizes, num_paths=paths)
-    covered.try_shapes(subject, context, listed, laws, end)
-    return covered.try_small_sizes(subject, context, end) or covered.result()
+    try:
+        covered.try_shapes(subject, context, listed, laws, end)
+        return covered.try_small_sizes(subject, context, end) or covered.result()
+    except (DecisionError, VerdictError) as error:
+        return failed(str(error), how=How.PROVEN)
