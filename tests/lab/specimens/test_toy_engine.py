@@ -1,0 +1,64 @@
+"""The correct toy engine keeps the engine contract: alone and in batches, after every prompt, at any length."""
+
+import numpy as np
+import pytest
+
+from lab.specimens.toy_engine import DEPTH, ToyEngine, on_toys
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.sampled import sampled_first_tokens
+from spec_oracle.audit.results import Status
+from spec_oracle.audit.subjects import of_engines
+from spec_oracle.contracts.engine import EngineCode
+from spec_oracle.errors import ContractError
+
+SEEDS = [7, None, 11, 3]
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return on_toys(ToyEngine)()["flat"]
+
+
+def test_a_seeded_request_of_a_batch_is_what_it_is_alone(engine):
+    code = EngineCode(engine)
+    batch = code.completions((0, 2), 5, SEEDS)
+    assert [len(completion) for completion in batch] == [5] * 4
+    for seed, completion in zip(SEEDS, batch, strict=True):
+        if seed is not None:
+            assert engine.generate([0, 2], 5, seed) == list(completion)
+    assert 0 < engine.accepted < engine.drafted
+
+
+def test_the_first_token_of_a_prompt_is_the_start_of_the_text(engine):
+    target = engine.instance.target
+    assert np.array_equal(engine.next_token_probs([0]), target.conditional(()))
+    assert np.array_equal(engine.next_token_probs([0, 2, 1]), target.conditional((2, 1)))
+
+
+def test_of_a_long_context_the_last_tokens_count(engine):
+    long = np.random.default_rng(0).integers(3, size=3 * DEPTH).tolist()
+    assert np.array_equal(engine.next_token_probs([0, *long]), engine.next_token_probs([0, *long[-DEPTH:]]))
+    assert len(engine.generate([0], 20, 1)) == 20
+
+
+def test_steps_of_ended_requests_are_padding():
+    session = ToyEngine(on_toys(ToyEngine)()["flat"].instance, stop_token=0).start_many(
+        [[0]] * 50, 4, [None] * 50
+    )
+    steps = [session.step() for _ in range(5)]
+    assert (steps[-1].num_accepted == -1).all()
+    assert (steps[-1].tokens == -1).all()
+
+
+def test_its_batches_are_sampled_by_the_thousand(engine):
+    result = sampled_first_tokens(of_engines("toy", {"": engine}).cases(Context()), Context(rate=1e-6))
+    assert (result.status, result.draws > 40_000) == (Status.PASSED, True)
+
+
+def test_a_batch_that_exceeds_its_limit_breaks_the_contract(engine):
+    class Longer(ToyEngine):
+        def start_many(self, prompts, max_new_tokens, seeds):
+            return super().start_many(prompts, max_new_tokens + 2, seeds)
+
+    with pytest.raises(ContractError, match="start_many returned [34] tokens for max_new_tokens 2"):
+        EngineCode(Longer(engine.instance)).completions((0,), 2, SEEDS)
