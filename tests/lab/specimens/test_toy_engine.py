@@ -1,4 +1,4 @@
-"""The correct toy engine keeps the engine contract: alone and in batches, after every prompt, at any length."""
+"""The correct toy engine keeps the engine contract: alone and in batches, after prompts, at any length."""
 
 import numpy as np
 import pytest
