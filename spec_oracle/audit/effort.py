@@ -8,343 +8,165 @@ from typing import Final
 
 # --- all kinds -------------------------------------------------------------------------------------------
 
-SHAPES_SHARE: Final = 0.4
-"""Share of the budget that `shapes` may take, in an audit of one subject."""
-
-SHAPES_LEAST_PART: Final = 0.05
-"""That much of it is left to each of many subjects."""
+SHAPES_SHARE: Final = 0.4  # Share of the budget that `shapes` may take, in an audit of one subject.
+SHAPES_LEAST_PART: Final = 0.05  # That much of it is left to each of many subjects.
 
 # --- joint of samplers and verifiers ---------------------------------------------------------------------
 
+# TV that samples must be able to detect before they may call a sampler or a server lossless.
 SAMPLER_TV: Final = 0.02
-"""TV that samples must be able to detect before they may call a sampler or a server lossless."""
-
-SCREENING_SHARE: Final = 0.25
-"""Share of the time for samples that the screening may take; also of engines."""
-
-FIRST_LOOK: Final = 64
-"""Samples before the first look at those of a server."""
-
-LOOK_SECONDS: Final = 2.0
-"""About how far apart later looks are."""
-
-CALL_GROWTH: Final = 4
-"""Factor from one measured call to the next."""
-
+SCREENING_SHARE: Final = 0.25  # Share of the time for samples that the screening may take; also of engines.
+FIRST_LOOK: Final = 64  # Samples before the first look at those of a server.
+LOOK_SECONDS: Final = 2.0  # About how far apart later looks are.
+CALL_GROWTH: Final = 4  # Factor from one measured call to the next.
+# Requests of one call of the screening; calls of the test that decides grow to ten times as many.
 SAMPLER_BATCH: Final = 1000
-"""Requests of one call of the screening; calls of the test that decides grow to ten times as many."""
-
-SAMPLER_FOLLOW_UPS: Final = 32
-"""Calls of the screening beyond the first of every instance."""
-
-SAMPLER_PILOT: Final = 16
-"""Requests of the first call by which the pace is measured."""
-
+SAMPLER_FOLLOW_UPS: Final = 32  # Calls of the screening beyond the first of every instance.
+SAMPLER_PILOT: Final = 16  # Requests of the first call by which the pace is measured.
+# TV between traced and uninstrumented runs of a sampler that uninstrumented samples should detect.
 CONFIRMING_TV: Final = 0.02
-"""TV between traced and uninstrumented runs of a sampler that uninstrumented samples should detect."""
-
-CONFIRMING_SHARE: Final = 0.05
-"""Share of the budget that these samples may take."""
-
-CONFIRMING_PILOT: Final = 1000
-"""Requests of the first call by which their pace is measured."""
-
+CONFIRMING_SHARE: Final = 0.05  # Share of the budget that these samples may take.
+CONFIRMING_PILOT: Final = 1000  # Requests of the first call by which their pace is measured.
+# Most tokens of one random decision that are all run when a sampler is traced.
 FULL_VOCABULARY: Final = 300
-"""Most tokens of one random decision that are all run when a sampler is traced."""
-
+# TV that must be excluded before a sampler that was integrated over its uniforms may be called lossless.
 INTEGRATED_TV: Final = 1e-3
-"""TV that must be excluded before a sampler that was integrated over its uniforms may be called lossless."""
-
+# Random uniforms per draft by which the integration finds where the sampler's emission changes.
 INTEGRATED_PROBES: Final = 50_000
-"""Random uniforms per draft by which the integration finds where the sampler's emission changes."""
-
-INTEGRATED_DENSER: Final = 20
-"""How many times as many a second look takes."""
-
+INTEGRATED_DENSER: Final = 20  # How many times as many a second look takes.
+# About how many rows the distribution after one draft takes: probes, and the corners of boxes.
 INTEGRATED_ROWS: Final = 100_000
-"""About how many rows the distribution after one draft takes: probes, and the corners of boxes."""
-
+# Rows of the calls that measure the pace: the first may compile, and code that is slow, or no faster with
+# more rows, is spared those that follow.
 INTEGRATED_PILOTS: Final = (16, 16, 128, 4096)
-"""Rows of the calls that measure the pace: the first may compile, and code that is slow, or no faster with
-more rows, is spared those that follow."""
-
-PAIRED_BATCH: Final = 64
-"""Rows of one call beside a reference rule."""
-
+PAIRED_BATCH: Final = 64  # Rows of one call beside a reference rule.
+# Rows of each instance that measure the pace: few, since interpreted kernels do less than ten a second.
 PAIRED_PILOT: Final = 4
-"""Rows of each instance that measure the pace: few, since interpreted kernels do less than ten a second."""
-
-PAIRED_BREAKPOINTS: Final = 40
-"""Rows whose breakpoints are sought on each main instance."""
+PAIRED_BREAKPOINTS: Final = 40  # Rows whose breakpoints are sought on each main instance.
 
 # --- other checks of samplers and verifiers --------------------------------------------------------------
 
-PACE_REQUESTS: Final = 16
-"""Requests of a call that measures how fast a sampler is."""
-
-SHAPES_SAMPLED_SHARE: Final = 0.15
-"""Share of the time of `shapes` for samples, where code can be traced."""
-
-SHAPES_SMALL_SHARE: Final = 0.15
-"""Share for sizes at which all drafts are tried."""
-
-SHAPES_ONE_SHARE: Final = 0.1
-"""Share that one shape may take, if that is more than the next."""
-
-SHAPES_SECONDS: Final = 6.0
-"""Seconds that one shape may take in any case."""
-
+PACE_REQUESTS: Final = 16  # Requests of a call that measures how fast a sampler is.
+SHAPES_SAMPLED_SHARE: Final = 0.15  # Share of the time of `shapes` for samples, where code can be traced.
+SHAPES_SMALL_SHARE: Final = 0.15  # Share for sizes at which all drafts are tried.
+SHAPES_ONE_SHARE: Final = 0.1  # Share that one shape may take, if that is more than the next.
+SHAPES_SECONDS: Final = 6.0  # Seconds that one shape may take in any case.
+# Seconds that the first shape may take: it shows whether code can be traced at all.
 SHAPES_FIRST_SECONDS: Final = 30.0
-"""Seconds that the first shape may take: it shows whether code can be traced at all."""
-
-SHAPES_REQUESTS: Final = 2_000
-"""Samples at one shape, at least, as long as there are enough for one."""
-
-SHAPES_MOST_REQUESTS: Final = 60_000
-"""Samples at all shapes."""
-
+SHAPES_REQUESTS: Final = 2_000  # Samples at one shape, at least, as long as there are enough for one.
+SHAPES_MOST_REQUESTS: Final = 60_000  # Samples at all shapes.
+# Shapes that are sampled: those of the fewest numbers, which make for the most samples.
 SHAPES_MOST_SAMPLED: Final = 12
-"""Shapes that are sampled: those of the fewest numbers, which make for the most samples."""
-
-SHAPES_ROUNDS: Final = 4
-"""Looks at the samples of `shapes`."""
-
-LENGTH_ROUNDS: Final = 5
-"""Looks at the samples of `length`."""
-
-LENGTH_REQUESTS: Final = 1_000
-"""Samples of a round on each instance."""
-
-CALLS_ROUNDS: Final = 6
-"""Looks at pairs of consecutive calls."""
-
-CALLS_REQUESTS: Final = 500
-"""Pairs of consecutive calls in a round."""
-
-CALLS_LEAST_REQUESTS: Final = 100
-"""The same of slow code."""
-
-CALLS_TURNS: Final = 151
-"""Half the calls of each size in one chain of calls."""
-
-CALLS_BESIDE_RULE: Final = 38
-"""Calls of each size that are compared with a rule."""
-
-CALLS_TV: Final = 0.1
-"""TV of completions of several calls that must be detected where noise is keyed."""
-
-CALLS_KEYED_REQUESTS: Final = 16
-"""Requests of a call whose noise is keyed."""
-
+SHAPES_ROUNDS: Final = 4  # Looks at the samples of `shapes`.
+LENGTH_ROUNDS: Final = 5  # Looks at the samples of `length`.
+LENGTH_REQUESTS: Final = 1_000  # Samples of a round on each instance.
+CALLS_ROUNDS: Final = 6  # Looks at pairs of consecutive calls.
+CALLS_REQUESTS: Final = 500  # Pairs of consecutive calls in a round.
+CALLS_LEAST_REQUESTS: Final = 100  # The same of slow code.
+CALLS_TURNS: Final = 151  # Half the calls of each size in one chain of calls.
+CALLS_BESIDE_RULE: Final = 38  # Calls of each size that are compared with a rule.
+CALLS_TV: Final = 0.1  # TV of completions of several calls that must be detected where noise is keyed.
+CALLS_KEYED_REQUESTS: Final = 16  # Requests of a call whose noise is keyed.
+# Completions of the rule that judge whether its keyed noise keeps the distribution.
 CALLS_RULE_COMPLETIONS: Final = 20_000
-"""Completions of the rule that judge whether its keyed noise keeps the distribution."""
-
-STREAMS_ROUNDS: Final = 6
-"""Looks at pairs of neighbouring seeds."""
-
-STREAMS_SEEDS: Final = 60
-"""Pairs of neighbouring seeds in a round."""
-
-STREAMS_BATCH: Final = 8
-"""Requests of each seed."""
-
-STREAMS_REPEATED: Final = 64
-"""Requests that are repeated with the same seed."""
-
+STREAMS_ROUNDS: Final = 6  # Looks at pairs of neighbouring seeds.
+STREAMS_SEEDS: Final = 60  # Pairs of neighbouring seeds in a round.
+STREAMS_BATCH: Final = 8  # Requests of each seed.
+STREAMS_REPEATED: Final = 64  # Requests that are repeated with the same seed.
+# Half the calls at each batch size: primes, so that no usual period hides in their halves.
 BATCH_TURNS: Final = {2: 601, 16: 151, 33: 79, 128: 37, 130: 37, 1030: 19}
-"""Half the calls at each batch size: primes, so that no usual period hides in their halves."""
-
-BATCH_REPEATS: Final = 600
-"""Calls of one request alone, and of it among others."""
-
+BATCH_REPEATS: Final = 600  # Calls of one request alone, and of it among others.
+# Requests of batches that mix draft lengths, or greedy and sampled requests.
 BATCH_MIXED_REQUESTS: Final = 3_000
-"""Requests of batches that mix draft lengths, or greedy and sampled requests."""
-
-BATCH_MIXED_ROUNDS: Final = 6
-"""Batches that they are in."""
-
-BATCH_REPLAYED: Final = 16
-"""Requests of a batch that are run alone with the same random numbers."""
-
+BATCH_MIXED_ROUNDS: Final = 6  # Batches that they are in.
+BATCH_REPLAYED: Final = 16  # Requests of a batch that are run alone with the same random numbers.
+# Share of the budget for tests of independence between requests and between calls.
 DEPENDENCE_SHARE: Final = 1 / 2
-"""Share of the budget for tests of independence between requests and between calls."""
-
-BAD_INPUT_REQUESTS: Final = 64
-"""Requests of every batch with broken input."""
-
-BAD_INPUT_LEAST_REQUESTS: Final = 16
-"""The same of slow code."""
-
-BAD_INPUT_SHARE: Final = 0.1
-"""Share of the budget for `bad-input`, before it takes fewer requests."""
-
-BAD_INPUT_EDGE_ROUNDS: Final = 8
-"""Calls whose random numbers are often exactly 0 or just under 1."""
-
-INPUTS_KEPT_REQUESTS: Final = 64
-"""Requests of the batch whose arguments are compared before and after."""
-
-SCALE_ROUNDS: Final = 8
-"""Looks at samples at a large vocabulary."""
-
-SCALE_REQUESTS: Final = 64
-"""Requests of a round at a large vocabulary."""
-
-SCALE_TYPE_ROUNDS: Final = 4
-"""Looks at samples in each number type."""
-
-SCALE_TYPE_REQUESTS: Final = 1_000
-"""Requests of a round in each number type."""
+BAD_INPUT_REQUESTS: Final = 64  # Requests of every batch with broken input.
+BAD_INPUT_LEAST_REQUESTS: Final = 16  # The same of slow code.
+BAD_INPUT_SHARE: Final = 0.1  # Share of the budget for `bad-input`, before it takes fewer requests.
+BAD_INPUT_EDGE_ROUNDS: Final = 8  # Calls whose random numbers are often exactly 0 or just under 1.
+INPUTS_KEPT_REQUESTS: Final = 64  # Requests of the batch whose arguments are compared before and after.
+SCALE_ROUNDS: Final = 8  # Looks at samples at a large vocabulary.
+SCALE_MORE_ROUNDS: Final = 32  # Rounds of a second look, where the first is suspicious.
+SCALE_REQUESTS: Final = 64  # Requests of a round at a large vocabulary.
+SCALE_TYPE_ROUNDS: Final = 4  # Looks at samples in each number type.
+SCALE_TYPE_REQUESTS: Final = 1_000  # Requests of a round in each number type.
 
 # --- engines ---------------------------------------------------------------------------------------------
 
+# Tokens of the completions of `joint`; one more where only that shows what drafts do.
 ENGINE_FIRST_TOKENS: Final = 2
-"""Tokens of the completions of `joint`; one more where only that shows what drafts do."""
-
+# Tokens of the completions that `calls` traces at least, unless `--tokens` says otherwise.
 ENGINE_LEAST_TOKENS: Final = 3
-"""Tokens of the completions that `calls` traces at least, unless `--tokens` says otherwise."""
-
-ENGINE_MOST_TOKENS: Final = 8
-"""Tokens that it traces at most."""
-
-ENGINE_SAMPLED_TOKENS: Final = 4
-"""Tokens of the completions that it samples where it cannot trace."""
-
-ENGINE_RUNS: Final = 20_000
-"""Runs of an engine that one traced distribution may take."""
-
-ENGINE_LEAST_RUNS: Final = 300
-"""Runs that it may always take: the pace of the first ones says little."""
-
+ENGINE_MOST_TOKENS: Final = 8  # Tokens that it traces at most.
+ENGINE_SAMPLED_TOKENS: Final = 4  # Tokens of the completions that it samples where it cannot trace.
+ENGINE_RUNS: Final = 20_000  # Runs of an engine that one traced distribution may take.
+ENGINE_LEAST_RUNS: Final = 300  # Runs that it may always take: the pace of the first ones says little.
+# Runs that one more token may take, in all, where nobody asked for that token.
 ENGINE_MORE_RUNS: Final = 1500
-"""Runs that one more token may take, in all, where nobody asked for that token."""
-
+# How much longer a generation takes when its random numbers are traced: a first guess.
 ENGINE_TRACING: Final = 5.0
-"""How much longer a generation takes when its random numbers are traced: a first guess."""
-
+# TV between traced and uninstrumented runs of an engine that uninstrumented samples should detect.
 ENGINE_CONFIRMING_TV: Final = 0.2
-"""TV between traced and uninstrumented runs of an engine that uninstrumented samples should detect."""
-
-ENGINE_CONFIRMING_SHARE: Final = 0.1
-"""Share of the budget that these samples may take."""
-
-ENGINE_PILOT: Final = 10
-"""Completions by which their pace is measured."""
-
-ENGINE_TV: Final = 0.1
-"""TV that samples must be able to detect before they may call an engine lossless."""
-
-ENGINE_TV_WANTED: Final = 0.05
-"""TV that they should detect if the budget allows."""
-
-ENGINE_TV_MANY: Final = 0.03
-"""The same for engines that decode many requests at once."""
-
+ENGINE_CONFIRMING_SHARE: Final = 0.1  # Share of the budget that these samples may take.
+ENGINE_PILOT: Final = 10  # Completions by which their pace is measured.
+ENGINE_TV: Final = 0.1  # TV that samples must be able to detect before they may call an engine lossless.
+ENGINE_TV_WANTED: Final = 0.05  # TV that they should detect if the budget allows.
+ENGINE_TV_MANY: Final = 0.03  # The same for engines that decode many requests at once.
+# Share of the time for completions without speculation: they only show whose fault a defect is.
 ENGINE_PLAIN_SHARE: Final = 0.25
-"""Share of the time for completions without speculation: they only show whose fault a defect is."""
-
-ENGINE_ROUND: Final = 50
-"""Completions between two looks of the screening."""
-
+ENGINE_ROUND: Final = 50  # Completions between two looks of the screening.
+# The same, and requests of a batch, for engines that decode many requests at once.
 ENGINE_MANY: Final = 4000
-"""The same, and requests of a batch, for engines that decode many requests at once."""
-
-ENGINE_TURNS: Final = 3
-"""Looks of the screening beyond the first one of every prompt, a prompt."""
-
+ENGINE_TURNS: Final = 3  # Looks of the screening beyond the first one of every prompt, a prompt.
+# Generations whose first two calls `draft-law` and `length` sample where they cannot trace them.
 ENGINE_STEPS: Final = 500
-"""Generations whose first two calls `draft-law` and `length` sample where they cannot trace them."""
-
-ENGINE_STEPS_MANY: Final = 20_000
-"""The same for engines that decode many requests at once."""
-
+ENGINE_STEPS_MANY: Final = 20_000  # The same for engines that decode many requests at once.
+# Half of the batches, of each series of sizes, whose independence `calls` judges.
 ENGINE_CHAINS: Final = 151
-"""Half of the batches, of each series of sizes, whose independence `calls` judges."""
-
+# Tokens and number of the completions in which it looks for tokens that depend on each other.
 ENGINE_POSITIONS: Final = (8, 12_000)
-"""Tokens and number of the completions in which it looks for tokens that depend on each other."""
-
-ENGINE_SEEDS: Final = 8
-"""Seeds whose completions must repeat."""
-
-ENGINE_PAIRS: Final = 240
-"""Pairs of completions whose independence `streams` judges, over all prompts."""
-
+ENGINE_SEEDS: Final = 8  # Seeds whose completions must repeat.
+ENGINE_PAIRS: Final = 240  # Pairs of completions whose independence `streams` judges, over all prompts.
+# The same for neighbouring seeds where an engine decodes many requests at once.
 ENGINE_PAIRS_MANY: Final = 12_000
-"""The same for neighbouring seeds where an engine decodes many requests at once."""
-
-ENGINE_ROUNDS: Final = 6
-"""Looks at the pairs of `streams` and `batch`."""
-
-ENGINE_BATCHES: Final = 60
-"""Batches of two completions a look, over all prompts."""
+ENGINE_ROUNDS: Final = 6  # Looks at the pairs of `streams` and `batch`.
+ENGINE_BATCHES: Final = 60  # Batches of two completions a look, over all prompts.
 
 # --- servers ---------------------------------------------------------------------------------------------
 
-SERVER_JOINT_SHARE: Final = 0.6
-"""Share of the budget for the completions of `joint`."""
-
-SERVER_PLAIN_LAW_SHARE: Final = 0.1
-"""Share for the one-token samples of `plain-law`."""
-
-SERVER_CALLS_SHARE: Final = 0.1
-"""Share for the long completions of `calls`."""
-
+SERVER_JOINT_SHARE: Final = 0.6  # Share of the budget for the completions of `joint`.
+SERVER_PLAIN_LAW_SHARE: Final = 0.1  # Share for the one-token samples of `plain-law`.
+SERVER_CALLS_SHARE: Final = 0.1  # Share for the long completions of `calls`.
+# Share for neighbouring seeds, and as much for requests in turn, in `streams`.
 SERVER_STREAMS_SHARE: Final = 0.05
-"""Share for neighbouring seeds, and as much for requests in turn, in `streams`."""
-
+# Share for concurrent requests, and as much for other traffic, in `batch`.
 SERVER_BATCH_SHARE: Final = 0.05
-"""Share for concurrent requests, and as much for other traffic, in `batch`."""
-
-SERVER_TOKENS: Final = 4
-"""Tokens of the completions of `joint`."""
-
-SERVER_LONGER: Final = 4
-"""How many times longer the completions of `calls` are."""
-
-SERVER_PILOT: Final = 64
-"""Completions by which the pace is measured; they count."""
-
+SERVER_TOKENS: Final = 4  # Tokens of the completions of `joint`.
+SERVER_LONGER: Final = 4  # How many times longer the completions of `calls` are.
+SERVER_PILOT: Final = 64  # Completions by which the pace is measured; they count.
+# Least probability of a bin of completions: smaller ones are not worth the samples that more bins cost.
 SERVER_SMALLEST_BIN: Final = 0.004
-"""Least probability of a bin of completions: smaller ones are not worth the samples that more bins cost."""
-
+# Prefixes near the prompts whose distributions are asked for again, and compared with samples.
 SERVER_NEAR: Final = 8
-"""Prefixes near the prompts whose distributions are asked for again, and compared with samples."""
-
+# One-token samples after each of these, by which it is found out what the reported probabilities are.
 SERVER_READING_SAMPLES: Final = 24
-"""One-token samples after each of these, by which it is found out what the reported probabilities are."""
-
-SERVER_NOISE_REPEATS: Final = 8
-"""How often a distribution is asked for to measure how much it varies."""
-
+SERVER_NOISE_REPEATS: Final = 8  # How often a distribution is asked for to measure how much it varies.
+# Tests of single tokens must detect that many times the TV of `joint`, and `SERVER_ONE_TOKEN_TV` at most.
 SERVER_ONE_TOKEN_COARSER: Final = 2.5
-"""Tests of single tokens must detect that many times the TV of `joint`, and `SERVER_ONE_TOKEN_TV` at most."""
-
 SERVER_ONE_TOKEN_TV: Final = 0.5
-
+# Largest distance of tokens whose independence `calls` judges: calls are about that far apart.
 SERVER_DISTANCES: Final = 6
-"""Largest distance of tokens whose independence `calls` judges: calls are about that far apart."""
-
+# TV of pairs of tokens that is planned for; twice as much is accepted where completions are short.
 SERVER_DISTANCES_TV: Final = 0.1
-"""TV of pairs of tokens that is planned for; twice as much is accepted where completions are short."""
-
+# Pairs of completions whose independence is judged: with as many far apart they detect a TV of 0.25.
 SERVER_PAIRS: Final = 800
-"""Pairs of completions whose independence is judged: with as many far apart they detect a TV of 0.25."""
-
+# TV of pairs that must be detected: requests that share randomness have equal completions.
 SERVER_PAIRS_TV: Final = 0.5
-"""TV of pairs that must be detected: requests that share randomness have equal completions."""
-
-SERVER_BESIDE: Final = 2000
-"""Completions beside other traffic: with as many alone they detect a TV of 0.2."""
-
-SERVER_BESIDE_TV: Final = 0.3
-"""TV that must be detected beside other traffic."""
-
-SERVER_REPEATED_SEEDS: Final = 24
-"""Seeds that are sent twice."""
-
+SERVER_BESIDE: Final = 2000  # Completions beside other traffic: with as many alone they detect a TV of 0.2.
+SERVER_BESIDE_TV: Final = 0.3  # TV that must be detected beside other traffic.
+SERVER_REPEATED_SEEDS: Final = 24  # Seeds that are sent twice.
+# False-alarm rate of deciding which is wrong, completions or the reported probabilities; one of them is.
 SERVER_BLAME_RATE: Final = 1e-3
-"""False-alarm rate of deciding which is wrong, completions or the reported probabilities; one of them is."""
-
-SERVER_BOUND_RATE: Final = 1e-6
-"""Chance that the TV is less than the lower bound that is reported."""
+SERVER_BOUND_RATE: Final = 1e-6  # Chance that the TV is less than the lower bound that is reported.
