@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import verifiers
-from gpu_tests.tiny import plain_text_law, tiny_model
+from gpu_tests.tiny import assert_law, plain_text_law, tiny_model
 from spec_oracle.cli import main
 from spec_oracle.decoding import decode
 from spec_oracle.errors import InvalidInputError
@@ -15,7 +15,6 @@ from spec_oracle.exact import emission_law
 from spec_oracle.language_models import Truncation, load_language_model
 from spec_oracle.language_models.cuts import language_model_tree
 from spec_oracle.language_models.loading import first_layers
-from spec_oracle.statistics import assert_law_by_finite_sample_g
 
 PROMPT = [1, 2, 0]
 
@@ -110,7 +109,7 @@ def test_smollm2_is_lossless_and_the_loop_agrees_with_its_enumeration(device):
     ]
     lengths = np.concatenate([run.accepted_lengths for run in runs])
     pmf = np.array(laws[name].accepted_length_pmf)
-    assert_law_by_finite_sample_g(np.bincount(lengths, minlength=length + 1), pmf, alpha=1e-9, detect_tv=0.3)
+    assert_law(np.bincount(lengths, minlength=length + 1), pmf, alpha=1e-9, detect_tv=0.3)
     margin = length * np.sqrt(np.log(2 / 1e-9) / (2 * batch * batches))
     mean = np.mean([run.conditional_block_efficiency for run in runs])
     assert abs(mean - laws[name].block_efficiency) < margin

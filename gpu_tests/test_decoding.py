@@ -5,13 +5,12 @@ import pytest
 import torch
 
 import verifiers
-from gpu_tests.tiny import plain_text_law, text_counts, tiny_model
+from gpu_tests.tiny import assert_law, plain_text_law, text_counts, tiny_model
 from spec_oracle.decoding import decode
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.language_models import Truncation
 from spec_oracle.language_models.cuts import language_model_tree
-from spec_oracle.statistics import assert_law_by_finite_sample_g, assert_law_by_g
 
 PROMPT = [1, 2]
 ALPHA = 1e-9  # a test; seeds are fixed, so no alarm is false twice
@@ -27,7 +26,7 @@ def seeded(device):
 def test_text_of_several_calls_is_the_targets(name, device):
     """Four tokens, so at least two calls of L = 2; carried states and the bonus token included.
 
-    81 texts, an alarm of false rate 1e-9. The finite-sample G test finds a total variation of 0.17 with 4,000
+    81 texts, an alarm of false rate 1e-9. An e-process finds a total variation of 0.17 with 4,000
     texts and of 0.06 with 40,000 (with probability 0.999): it need not pool the rare ones, as other tests do.
     """
     requests, detect_tv = (40_000, 0.06) if device.startswith("cuda") else (4000, 0.17)
@@ -47,12 +46,12 @@ def test_text_of_several_calls_is_the_targets(name, device):
     assert len(decoded.calls) > 1
     law = plain_text_law(target, PROMPT, 4, truncation).reshape(-1)
     counts = text_counts(decoded.texts, 5, 4).reshape(-1)
-    assert_law_by_finite_sample_g(counts, law, alpha=ALPHA, detect_tv=detect_tv)
+    assert_law(counts, law, alpha=ALPHA, detect_tv=detect_tv)
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_tokens_per_call_agree_with_the_enumerated_figure(name, device):
-    """Lengths by the G test at 1e-9; means by Hoeffding: miss by eps: chance 2 exp(-2n (eps/L)^2)."""
+    """Lengths by an e-process at 1e-9; means by Hoeffding: miss by eps: chance 2 exp(-2n (eps/L)^2)."""
     verifier, length, requests = verifiers.get(name), 2, 4000
     target, draft = tiny_model(3, vocab=6, device=device), tiny_model(4, vocab=6, device=device)
     instance = language_model_tree(
@@ -77,7 +76,7 @@ def test_tokens_per_call_agree_with_the_enumerated_figure(name, device):
     assert abs(decoded.conditional_block_efficiency - exact) < margin
     (call,) = decoded.calls
     lengths = np.bincount(call.num_accepted, minlength=length + 1)
-    assert_law_by_g(lengths, np.array(law.accepted_length_pmf), alpha=ALPHA, detect_tv=0.1)
+    assert_law(lengths, np.array(law.accepted_length_pmf), alpha=ALPHA, detect_tv=0.1)
     assert call.expected.var() < call.num_accepted.var()
 
 

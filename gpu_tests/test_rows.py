@@ -6,8 +6,8 @@ import torch
 
 import verifiers
 from gpu_tests.rows import drawn_drafts, on_device, rounded
+from gpu_tests.tiny import assert_law
 from spec_oracle.exact import emission_law
-from spec_oracle.statistics import assert_law_by_g
 from spec_oracle.toy import Instance
 from verifiers import Drafts, replayed_decisions, torch_decisions
 
@@ -48,7 +48,7 @@ def test_draws_follow_the_enumerated_law(name, device, dtype):
     )
     lengths = np.bincount(verdict.num_accepted.cpu().numpy(), minlength=3)
     law = np.array(emission_law(verifier, instance).accepted_length_pmf, dtype=float)
-    assert_law_by_g(lengths, law / law.sum(), alpha=1e-9, detect_tv=0.1)
+    assert_law(lengths, law / law.sum(), alpha=1e-9, detect_tv=0.1)
 
 
 @pytest.mark.parametrize("name", ["token", "block", "naive", "recursive_rejection", "traversal"])

@@ -7,6 +7,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from spec_oracle.language_models import LanguageModel, Truncation
+from spec_oracle.statistics import EProcess, goodness_of_fit_by_e_process
 
 
 def tiny_model(seed, *, vocab=5, device="cpu", dtype=torch.float32, sharpness=30.0):
@@ -40,6 +41,13 @@ def plain_text_law(model, prompt, num_tokens, truncation=None):
     rows = (truncation or Truncation()).probabilities(logits[:, len(prompt) - 1 : -1])
     chances = rows.gather(-1, texts[:, :, None])[:, :, 0].prod(dim=1)
     return chances.cpu().numpy().reshape((vocab,) * num_tokens)
+
+
+def assert_law(counts, law, *, alpha, detect_tv):
+    """Assert by an e-process that counts follow a law, and that a TV of ``detect_tv`` would be found."""
+    found = goodness_of_fit_by_e_process(EProcess.against([law]).observe(counts), alpha=alpha)
+    assert found.passed, str(found)
+    assert found.smallest_detectable_tv <= detect_tv
 
 
 def text_counts(texts, vocab, num_tokens):

@@ -151,7 +151,7 @@ class DecisionSource(Protocol):
 
 
 State = tuple[Array, ...]
-"""What a stateful verifier hands to its next call: arrays whose first axis is the request; () is fresh."""
+"""What a stateful verifier passes to its next call: arrays whose first axis is the request; () is fresh."""
 
 
 @runtime_checkable

@@ -4,11 +4,8 @@ import numpy as np
 
 from lab.benchmarks.measure import table
 from spec_oracle.statistics import (
-    draws_needed_by_chi_square,
-    draws_needed_by_e_process,
-    draws_needed_by_finite_sample_g,
     draws_needed_by_g,
-    draws_needed_by_total_variation,
+    draws_needed_by_joint_e_process,
     log_e_value,
 )
 
@@ -34,15 +31,11 @@ def stopping_times(tv, rng):
 
 
 def fixed(tv):
-    """Return the draws that tests of a fixed size need."""
-    tests = {
-        "chi-square": draws_needed_by_chi_square,
-        "G": draws_needed_by_g,
-        "total variation (guaranteed)": draws_needed_by_total_variation,
-        "finite-sample G (guaranteed)": draws_needed_by_finite_sample_g,
-        "e-process, by then": draws_needed_by_e_process,
+    """Return the draws with which each test has found a defect of total variation ``tv``."""
+    return {
+        "G": draws_needed_by_g(tv, LAW, alpha=ALPHA),
+        "e-process, by then": draws_needed_by_joint_e_process(tv, [LAW], alpha=ALPHA),
     }
-    return {name: needed(tv, LAW, alpha=ALPHA) for name, needed in tests.items()}
 
 
 def lines():

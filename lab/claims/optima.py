@@ -5,8 +5,8 @@ from math import ceil, floor
 
 from lab.claims.families import context_free, prefix_dependent, rearranged
 from lab.claims.laws import OPTIMA, optimum, over_draft_trees
+from lab.claims.local_optimum import local_optimum
 from lab.claims.question import Figures, Question
-from spec_oracle.optimum import local_optimum
 from spec_oracle.toy import Instance
 
 TREES = context_free(lengths=(1, 2), paths=(2, 3), denominators=range(1, 4)) + prefix_dependent(

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 from lab.claims.families import rearranged
-from spec_oracle.optimum import local_optimum, proven_bound
+from lab.claims.local_optimum import local_optimum
+from spec_oracle.optimum import proven_bound
 from spec_oracle.report.table import markdown_table
 from spec_oracle.toy import Instance
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.exact import ScriptedDecisions, enumerate_branches
+from spec_oracle.exact.arithmetic import Arithmetic
 from spec_oracle.exact.call import BATCH_BYTES, call_verifier
 from verifiers import AnyVerifier, Drafts, State, Verdict
 
@@ -29,20 +30,15 @@ def accepted_given_drafts(verifier: AnyVerifier, drafts: Drafts, state: State) -
         verdict, _ = call_verifier(verifier, some, decisions, tuple(array[index] for array in state))
         return verdict
 
-    def to_numpy(values: Tensor) -> NDArray[Any]:
-        array: NDArray[Any] = values.cpu().numpy()
-        return array
-
+    arithmetic = Arithmetic(
+        from_numpy=lambda values: torch.as_tensor(values, device=device),
+        to_numpy=lambda values: np.asarray(values.cpu().numpy()),
+    )
     expected = np.zeros(drafts.batch)
     row_bytes = 8 * drafts.num_paths * (2 * drafts.draft_length + 1) * small.vocab_size
-    for branches in enumerate_branches(
-        run,
-        np.ones(drafts.batch),
-        max_rows=max(16, BATCH_BYTES // row_bytes),
-        to_numpy=to_numpy,
-        from_numpy=lambda values: torch.as_tensor(values, device=device),
-    ):
-        tau = to_numpy(branches.result.num_accepted)
+    max_rows = max(16, BATCH_BYTES // row_bytes)
+    for branches in enumerate_branches(run, np.ones(drafts.batch), max_rows=max_rows, arithmetic=arithmetic):
+        tau = arithmetic.to_numpy(branches.result.num_accepted)
         np.add.at(expected, branches.rows, branches.weight * tau)
     return expected
 

@@ -57,7 +57,7 @@ def fresh_seed(generator: Generator) -> int:
     """Return a 56-bit seed of one call, for engines that key their own streams by a seed.
 
     It is made of the generator's state, which moves on. A drawn integer would do as well, but has no value
-    while its law is followed.
+    while its law is traced.
     """
     state = generator.get_state()
     torch.rand(1, generator=generator)

@@ -1,4 +1,4 @@
-"""Exact laws: enumerate every outcome of every decision that code under test makes."""
+"""Exact laws, by running code under test on every outcome of each of its random decisions."""
 
 from spec_oracle.exact.call import VerdictError
 from spec_oracle.exact.emission import EmissionLaw, emission_law

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,10 @@ class Arithmetic:
     from_numpy: Callable[[NDArray[Any]], Array] = _unchanged
     to_numpy: Callable[[Array], NDArray[Any]] = np.asarray
     finish: Callable[[NDArray[Any]], NDArray[Any]] = _unchanged
+
+
+NUMPY: Final = Arithmetic()
+"""numpy arrays as they are."""
 
 
 def arithmetic(*, exact: bool = False, array: str = "numpy", dtype: str = "float64") -> Arithmetic:

@@ -24,7 +24,7 @@ from verifiers import (
 )
 
 BATCH_BYTES = 1 << 22
-"""About how much memory one enumerated batch of rows may take for the probabilities it is handed.
+"""About how much memory one enumerated batch of rows may take for its probabilities.
 
 Small enough for its intermediate arrays to stay in the processor's cache."""
 
@@ -34,7 +34,7 @@ class VerdictError(SpecOracleError):
 
 
 class DraftTable:
-    """Every draft tuple of an instance, and the model rows along it, ready to be handed over in batches."""
+    """Every draft tuple of an instance, and the model rows along it, in batches that a verifier takes."""
 
     def __init__(
         self, instance: Instance, drafting: Drafting, chosen: Arithmetic, *, any_order: bool = False
@@ -83,7 +83,7 @@ def enumerated_instance(verifier: AnyVerifier, instance: Instance) -> Instance:
 
 
 def bound_to_instance(verifier: AnyVerifier, instance: Instance, chosen: Arithmetic) -> AnyVerifier:
-    """Hand the models to a verifier that asks for them (`ModelBound`); return any other as it is."""
+    """Bind a verifier that needs both models (`ModelBound`) to them; return any other as it is."""
     if not isinstance(verifier, ModelBound):
         return verifier
 

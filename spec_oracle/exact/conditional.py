@@ -1,4 +1,4 @@
-"""The law of the emission after given drafts: by accepted prefix, a vector over the next token.
+"""The law of what is emitted after given drafts: for each accepted prefix, a vector over the next token.
 
 The last decision of a verifier is the token that follows the accepted prefix. It need not be taken: its law
 is read instead. So what follows the drafts of one request costs a run for each decision before the last,
@@ -26,7 +26,7 @@ from verifiers import AnyVerifier, Drafts, Verdict
 Floats: TypeAlias = NDArray[np.float64]
 
 MOST_NUMBERS = 1 << 21
-"""About how many probabilities are handed over at once."""
+"""About how many probabilities the verifier gets in one batch."""
 
 
 @dataclass(frozen=True)
@@ -80,15 +80,16 @@ def conditional_laws(
     """Return the law of the emission of every request of numpy ``drafts``, run together as one batch.
 
     A state is fresh. Where a token is looked at before it is returned, the drafted ones and a few more are
-    run, and the others `assumed` to come out as these. Raises `DecisionError` or `VerdictError` for code that
-    is no verifier, `NotTracedError` where more decisions follow, or at the processor time ``end``.
+    run, and the others are `assumed` to lead to what these lead to. Raises `DecisionError` or `VerdictError`
+    for code that is no verifier, `NotTracedError` where more decisions follow, or at the processor time
+    ``end``.
     """
     chosen = arithmetic(array=array, dtype=dtype)
     arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
 
     def run(rows: NDArray[np.int64], decisions: ScriptedDecisions) -> Verdict:
         if time.process_time() > end:
-            raise TooManyBranchesError("no time left")
+            raise TooManyBranchesError("the time for this distribution is over")
         tokens, draft, target = (some[rows] for some in arrays)
         handed = Drafts(chosen.from_numpy(tokens), chosen.probabilities(draft), chosen.probabilities(target))
         return call_verifier(verifier, handed, decisions, fresh_state(verifier, len(rows)))[0]
@@ -99,8 +100,7 @@ def conditional_laws(
         run,
         np.ones(drafts.batch),
         max_rows=max(1, MOST_NUMBERS // numbers),
-        to_numpy=chosen.to_numpy,
-        from_numpy=chosen.from_numpy,
+        arithmetic=chosen,
         leave_open=True,
         looked_at=drafts.tokens.reshape(drafts.batch, -1),
     ):
@@ -145,7 +145,7 @@ def _outcomes(
         prefix = tuple(drafts.tokens[row, path[number], : tau[number]].tolist())
         following = OPEN if last is None else int(last[number])
         if stand is not None and stand.value != following:
-            raise TooManyBranchesError("a decision follows one of which not all outcomes are run")
+            raise TooManyBranchesError("a sampled id of which few were run is not emitted as it is")
         opened = None if last is not None else Stand(OPEN, tokens, verdict.next_token.chances[number])
         stands = tuple(one for one in (stand, opened) if one is not None)
         yield row, Outcome(prefix, following, weight, stands, alike)

@@ -1,4 +1,4 @@
-"""Losslessness at any size, where few drafts are likely: a tree of rows, and the account of what is emitted.
+"""Decide losslessness at any size where few drafts are likely: add up what is emitted after each of them.
 
 Let cover(s, t) be the probability that an emission begins with the tokens s and then t, and live(s) the sum
 of it over t: an emission goes on after s. Continued by the target, text has the target's law iff

@@ -145,11 +145,7 @@ def _enumerated_masses(
 
     masses = no_mass(numbers, table.law.probability)
     for branches in enumerate_branches(
-        run,
-        table.law.probability,
-        max_rows=table.batch_rows,
-        to_numpy=chosen.to_numpy,
-        from_numpy=chosen.from_numpy,
+        run, table.law.probability, max_rows=table.batch_rows, arithmetic=chosen
     ):
         _add(masses, branches.result, branches.weight, numbers, chosen)
     return masses

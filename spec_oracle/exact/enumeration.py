@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact.arithmetic import NUMPY, Arithmetic
 from spec_oracle.exact.errors import TooManyBranchesError
 from spec_oracle.exact.representatives import FEW_OF_A_BATCH, Alike, Stand, chosen, represented
 from verifiers.arrays import is_nan, minimum_one, positive_part
@@ -25,14 +26,14 @@ MASS_TOLERANCE = 1e-9
 
 
 class DecisionError(SpecOracleError):
-    """The code under test asked for an impossible decision, or does not repeat itself under a script."""
+    """The code under test asked for an impossible decision, or decides otherwise when it is run again."""
 
 
 class _Undecided(Exception):  # noqa: N818  # a signal, not an error
     """Raised inside the code under test at the first decision that the script does not cover."""
 
     def __init__(self, chances: NDArray[Any]) -> None:
-        """``chances`` [rows, decisions, outcomes] of what was asked at once."""
+        """``chances`` [rows, decisions, outcomes] of the decisions that were asked for in one call."""
         self.chances = chances
 
 
@@ -68,37 +69,35 @@ class ScriptedDecisions:
     """A `verifiers.DecisionSource` that answers from a script, in order, for a batch of rows.
 
     ``script`` holds what was asked and answered, one `_Answer` per call; certain answers are added to it.
-    ``to_numpy`` and ``from_numpy`` translate between the arrays of the code under test and numpy. The first
-    axis of every request must be the batch. With ``leave_open``, the first categorical decision of one
+    ``chosen`` translates between the arrays of the code under test and numpy. The first axis of every request
+    must be the batch. With ``leave_open``, the first categorical decision of one
     answer a row beyond the script is answered with an `OpenToken`, which is then ``open``.
     """
 
     def __init__(
         self,
         script: list["_Answer"],
-        to_numpy: Callable[[Array], NDArray[Any]],
-        from_numpy: Callable[[NDArray[Any]], Array],
+        chosen: Arithmetic,
         *,
         leave_open: bool = False,
     ) -> None:
         self._script = script
         self._position = 0
-        self._to_numpy = to_numpy
-        self._from_numpy = from_numpy
+        self._chosen = chosen
         self._leave_open = leave_open
         self.open: OpenToken | None = None
 
     def bernoulli(self, probability: Array) -> Array:
         """Answer with True or False from the script; chances outside [0, 1] are clipped."""
-        chance = self._to_numpy(probability)
+        chance = self._chosen.to_numpy(probability)
         _refuse(is_nan(chance), self._position, "a probability is NaN")
         chance = minimum_one(positive_part(chance))
         answer = self._next(np.stack([1 - chance, chance], axis=-1), chance.shape)
-        return self._from_numpy(answer.astype(bool))
+        return self._chosen.from_numpy(answer.astype(bool))
 
     def categorical(self, weights: Array) -> Array:
         """Answer with an index from the script; refuses negative, NaN and all-zero weights."""
-        weight = self._to_numpy(weights)
+        weight = self._chosen.to_numpy(weights)
         _refuse(is_nan(weight), self._position, "a weight is NaN")
         _refuse(weight < 0, self._position, "a weight is negative")
         total = weight.sum(axis=-1, keepdims=True)
@@ -111,7 +110,7 @@ class ScriptedDecisions:
         ):
             self.open = OpenToken(weight / total)
             return self.open
-        return self._from_numpy(self._next(weight / total, weight.shape[:-1]))
+        return self._chosen.from_numpy(self._next(weight / total, weight.shape[:-1]))
 
     def _next(self, chances: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64]:
         if self.open is not None:  # what is asked later may depend on it
@@ -147,8 +146,8 @@ class _Answer:
             same = np.allclose(now.astype(np.float64), self.chances, rtol=0, atol=MASS_TOLERANCE)
         if not same:
             raise DecisionError(
-                f"decision {position}: asked differently under the same script; decisions must follow from "
-                "inputs and earlier decisions alone, so the code takes randomness from elsewhere"
+                f"decision {position}: its probabilities changed between two runs with the same inputs and "
+                "earlier decisions; verify must take all randomness from its DecisionSource"
             )
 
 
@@ -200,8 +199,7 @@ def enumerate_branches(
     probability: NDArray[Any],
     *,
     max_rows: int,
-    to_numpy: Callable[[Array], NDArray[Any]] = np.asarray,
-    from_numpy: Callable[[NDArray[Any]], Array] = np.asarray,
+    arithmetic: Arithmetic = NUMPY,
     leave_open: bool = False,
     looked_at: NDArray[np.int64] | None = None,
 ) -> Iterator[Branches[T]]:
@@ -222,7 +220,7 @@ def enumerate_branches(
     unfinished = list(start.pieces(max_rows))
     while unfinished:
         branch = unfinished.pop()
-        decisions = ScriptedDecisions(branch.script, to_numpy, from_numpy, leave_open=leave_open)
+        decisions = ScriptedDecisions(branch.script, arithmetic, leave_open=leave_open)
         try:
             result = run(branch.rows, decisions)
         except Exception as error:
@@ -239,8 +237,8 @@ def enumerate_branches(
     if not np.allclose(mass_in, mass_out, rtol=MASS_TOLERANCE, atol=MASS_TOLERANCE * mass_in.max()):
         worst = int(np.argmax(np.abs(mass_in - mass_out)))
         raise DecisionError(
-            f"input row {worst}: branches carry mass {mass_out[worst]:.12g} of {mass_in[worst]:.12g}; "
-            "the code takes randomness from elsewhere or mixes up rows of the batch"
+            f"draft tuple {worst}: the outcomes sum to probability {mass_out[worst]:.12g}, expected "
+            f"{mass_in[worst]:.12g}; verify takes randomness from elsewhere, or mixes up requests"
         )
 
 
@@ -248,7 +246,8 @@ def _expand(branch: _Unfinished, chances: NDArray[Any], looked_at: NDArray[np.in
     """Replicate each row once per joint outcome of positive probability of the decisions asked for."""
     if len(chances) != len(branch.rows):
         raise DecisionError(
-            f"decision {len(branch.script)}: asked for {len(chances)} rows in a batch of {len(branch.rows)}"
+            f"decision {len(branch.script)}: verify decided for {len(chances)} requests, the batch has "
+            f"{len(branch.rows)}; decide for all requests at once"
         )
     if looked_at is not None and chances.shape[1] == 1:
         return _expand_few(branch, chances[:, 0], looked_at)
@@ -274,7 +273,7 @@ def _continued(
     script = [*(earlier.of_rows(source) for earlier in branch.script), answer]
     counts = np.bincount(source, minlength=len(branch.rows))
     if any(known.stand and count > 1 for known, count in zip(branch.represented, counts, strict=True)):
-        raise TooManyBranchesError("a decision follows one of which not all outcomes are run")
+        raise TooManyBranchesError("a sampled id of which few were run decides what is sampled next")
     known = tuple(branch.represented[row] for row in source)
     return _Unfinished(branch.rows[source], weight, script, known)
 

@@ -84,11 +84,11 @@ def _steps(  # noqa: PLR0917
         return checked_emissions(verdict, drafts, chosen)
 
     max_rows = max(64, BATCH_BYTES // (24 * num_paths * target.shape[1]))
-    for branches in enumerate_branches(
-        run, weight, max_rows=max_rows, to_numpy=chosen.to_numpy, from_numpy=chosen.from_numpy
-    ):
+    for branches in enumerate_branches(run, weight, max_rows=max_rows, arithmetic=chosen):
         tau, emitted = branches.result
         followers = (tokens[branches.rows, :, 0] == emitted[:, :1]).sum(axis=1)
         if ((tau > 0) != (followers > 0)).any():
-            raise InvalidInputError("walks: the verifier stops at a token that a path goes on with")
+            raise InvalidInputError(
+                "walks: the verifier stops at a token that a path goes on with; it must not declare walks"
+            )
         yield node_of[branches.rows], emitted[:, 0], followers, branches.weight

@@ -1,4 +1,4 @@
-"""Rationals for the exact mode: `gmpy2.mpq` inside when installed, `fractions.Fraction` outside always."""
+"""Rationals for the exact mode: `gmpy2.mpq` inside where it is installed, `fractions.Fraction` in results."""
 
 from fractions import Fraction
 from typing import Any
@@ -22,7 +22,7 @@ _to_fraction = np.frompyfunc(to_fraction, 1, 1)
 
 
 def to_internal(values: NDArray[Any]) -> NDArray[Any]:
-    """Return an object array of the fastest rational type at hand."""
+    """Return an object array of the fastest rational type that is installed."""
     result: NDArray[Any] = np.asarray(_to_internal(values), dtype=object)
     return result
 

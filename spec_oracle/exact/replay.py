@@ -1,4 +1,4 @@
-"""The law of code that is handed its uniforms: boxes that follow the breakpoints fill their cube.
+"""The law of code that takes its uniforms as an argument: it is integrated over the cube of uniforms.
 
 What such code returns is constant on regions of the cube of its uniforms, and for verifiers the regions are
 mostly boxes: each comparison has one uniform on one side. A box whose corners and centre get the same label
@@ -42,7 +42,7 @@ _INITIAL_CELLS = 1024
 class ReplayedLaw:
     """Probability by label, with bounds on the error.
 
-    ``unresolved``: volume of the cube that was not assigned to regions with certainty; rigorous but for
+    ``unresolved``: volume of the cube that was not assigned to regions with certainty; rigorous except for
     what `unseen` covers. ``unseen``: with confidence 1 - ``alpha`` the regions that no probe met have no
     more volume.
     """

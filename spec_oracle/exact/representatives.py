@@ -50,7 +50,7 @@ class Stand(NamedTuple):
 
 
 Alike: TypeAlias = tuple[Hashable, int]
-"""A decision, told by the outcomes before, and one of its values that should lead to what others lead to."""
+"""A decision, named by the outcomes before it, and a value of it that should lead to what others lead to."""
 
 
 def chosen(
@@ -87,7 +87,7 @@ def represented(law: Law, tried: Indices, outcome: int) -> Law:
 
 
 def require_alike(runs: Iterable[tuple[float, Collection[Alike], Any, int]]) -> None:
-    """Raise `NotAlikeError` unless outcomes of which few were run lead to the same, save for themselves.
+    """Raise `NotAlikeError` unless outcomes of which few were run lead to the same, except for themselves.
 
     Each of the ``runs`` is its probability, the outcomes in it that should lead to what others lead to, and
     what it came to: anything, and the token that is last.
@@ -107,4 +107,4 @@ def require_alike(runs: Iterable[tuple[float, Collection[Alike], Any, int]]) -> 
             for law in others
             for key in first.keys() | law.keys()
         ):
-            raise NotAlikeError("what one token leads to is not what others lead to")
+            raise NotAlikeError("sampled ids of which few were run lead to different results")

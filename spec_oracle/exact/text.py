@@ -68,7 +68,7 @@ def decoded_law(
 ) -> DecodedLaw:
     """Enumerate the text of as many calls as it takes to decode ``num_tokens`` tokens.
 
-    Every call drafts afresh from the context reached so far and is handed the state of the call before. A
+    Every call drafts afresh from the context reached so far and gets the state of the call before. A
     ``stop_token`` ends the text wherever it stands in an emission. Arithmetic and errors as for
     `emission_law`.
 
@@ -106,7 +106,7 @@ def decoded_law(
 def tokens_per_call(verifier: AnyVerifier, instance: Instance, num_calls: int) -> tuple[float, ...]:
     """Return the mean number of tokens that the first, second, ... call emits; the text goes on between.
 
-    Exact, in float64. A verifier with state is handed the state of the call before: what it gains in one
+    Exact, in float64. A verifier with state gets the state of the call before: what it gains in one
     call by a modified target may cost it in the next.
     """
     require_whole(num_calls, "num_calls")
@@ -201,11 +201,7 @@ class _Calls:
         probability = np.concatenate([table.law.probability * item.mass for item in items])
         continuations = []
         for branches in enumerate_branches(
-            run,
-            probability,
-            max_rows=table.batch_rows,
-            to_numpy=self._chosen.to_numpy,
-            from_numpy=self._chosen.from_numpy,
+            run, probability, max_rows=table.batch_rows, arithmetic=self._chosen
         ):
             verdict, state = branches.result
             tau, emitted = checked_emissions(verdict, self._instance, self._chosen)

@@ -1,4 +1,4 @@
-"""What any verifier could reach: optima in rationals, each with a certificate and a checker for it."""
+"""The best that any lossless verifier can reach, in rationals, with certificates and their checker."""
 
 from spec_oracle.optimum.acceptance import optimal_acceptance
 from spec_oracle.optimum.certificates import (
@@ -10,7 +10,6 @@ from spec_oracle.optimum.certificates import (
 )
 from spec_oracle.optimum.check import CertificateError, check_certificate
 from spec_oracle.optimum.checked import checked_optima
-from spec_oracle.optimum.local import local_bound, local_optimum
 from spec_oracle.optimum.multi_path import block_transport_optimum, multi_path_optimum
 from spec_oracle.optimum.proven_bound import ROUNDING, ProvenBound, proven_bound
 from spec_oracle.optimum.single_path import single_path_optimum
@@ -27,8 +26,6 @@ __all__ = [
     "block_transport_optimum",
     "check_certificate",
     "checked_optima",
-    "local_bound",
-    "local_optimum",
     "multi_path_optimum",
     "optimal_acceptance",
     "proven_bound",

@@ -1,4 +1,4 @@
-"""Checks certificates of optima from the instance alone: no solver, no flow, nothing of how they were found.
+"""Check certificates of optima from the instance alone, without anything of how they were found.
 
 What is trusted: the instance, the enumeration of draft tuples, and rational arithmetic.
 """

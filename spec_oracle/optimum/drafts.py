@@ -1,4 +1,4 @@
-"""What drafting allows: independent paths by their law alone, other laws by their draft trees, one by one.
+"""What a law of drafting allows: independent paths by their law alone, other laws tree by tree.
 
 Both classes answer the same questions: `mass_touching`, `expected_highest` and, in rationals, `serve`.
 """

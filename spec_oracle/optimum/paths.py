@@ -1,4 +1,4 @@
-"""K independent draft paths, seen through the law of one path selected among them.
+"""K independent draft paths, by the law of one path that is selected among them.
 
 Every verifier selects a path that holds its accepted prefix. A law s of the selected path can be had if and
 only if no set A of paths gets more than the probability that one of the K paths lies in it,

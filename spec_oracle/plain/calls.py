@@ -132,7 +132,7 @@ def make_generator(array: str, seed: int) -> Any:
 
 
 class _Generator(np.random.Generator):
-    """numpy's; also fills buffers that the function made while it was followed, which hold objects."""
+    """numpy's; also fills buffers that the function made while it was traced, which hold objects."""
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         return _into(out, super().random, size, dtype)

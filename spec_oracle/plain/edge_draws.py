@@ -23,7 +23,7 @@ import numpy as np
 from spec_oracle.exact.interception.draws import active_source
 from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator, drawn_by_numpy
 from spec_oracle.exact.interception.libraries.python_random import drawn_by_python
-from spec_oracle.exact.interception.libraries.python_threads import followed_threads
+from spec_oracle.exact.interception.libraries.python_threads import traced_threads
 from spec_oracle.exact.representatives import Law
 
 
@@ -83,7 +83,7 @@ def edge_draws(array: str, seed: int) -> Iterator[EdgeDraws]:
         torch_draws = drawn_by_torch
     token = active_source.set(source)
     try:
-        with drawn_by_numpy(seed), drawn_by_python(), followed_threads(torch_draws), torch_draws():
+        with drawn_by_numpy(seed), drawn_by_python(), traced_threads(torch_draws), torch_draws():
             yield EdgeDraws(_torch_generator(seed) if array == "torch" else EnumeratedGenerator(seed), source)
     finally:
         active_source.reset(token)

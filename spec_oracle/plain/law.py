@@ -35,7 +35,7 @@ def law_after(
     The code sees fresh copies of its inputs in every branch. Where it draws one of many tokens and looks at
     it, few are run, and the others `assumed` to come out as these; ``in_full`` runs all. Errors as
     `enumerate_calls`, `ContractError` for what is no emission, `SubjectRaisedError` when the code raises
-    while its random numbers are followed.
+    while its random numbers are traced.
     """
     inputs = [Handed(code, array) for array in plain_arguments(drafts)]
 

@@ -6,6 +6,9 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy.optimize import isotonic_regression
+
 import verifiers
 from spec_oracle.efficiency import Sweep, Sweeps
 from spec_oracle.errors import InvalidInputError, SpecOracleError
@@ -158,18 +161,9 @@ def _label(axes: Any, sweeps: Sequence[Sweep], height: float) -> None:
 def spread(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Return places for ascending ``values``, at least ``gap`` apart, that move them least.
 
-    Place i less i gaps must not fall, so this is an isotonic regression: neighbours that violate the order
-    share their mean. Places stay within ``low`` and ``high`` where there is room.
+    Place i less i gaps must not fall: an isotonic regression. Places stay within ``low`` and ``high`` where
+    there is room.
     """
-    pools: list[list[float]] = []
-    for i, value in enumerate(values):
-        pools.append([value - i * gap])
-        while len(pools) > 1 and _mean(pools[-2]) >= _mean(pools[-1]):
-            pools[-2:] = [pools[-2] + pools[-1]]
-    fitted = [_mean(pool) for pool in pools for _ in pool]
-    top = high - (len(fitted) - 1) * gap
-    return [max(low, min(place, top)) + i * gap for i, place in enumerate(fitted)]
-
-
-def _mean(numbers: Sequence[float]) -> float:
-    return sum(numbers) / len(numbers)
+    gaps = gap * np.arange(len(values))
+    fitted = np.minimum(isotonic_regression(np.asarray(values) - gaps).x, high - gaps[-1])
+    return [float(place) for place in np.maximum(fitted, low) + gaps]

@@ -3,11 +3,10 @@
 The functions come in families, one member for each test, named after what they say:
 
 * ``goodness_of_fit_by_<test>``: does this sample follow this law? Returns a `GoodnessOfFit`;
-* ``assert_law_by_<test>``: the same as an assertion that refuses to pass when it could not have failed;
 * ``smallest_detectable_tv_by_<test>`` and ``draws_needed_by_<test>``: the power, each the other's inverse;
 
-with ``<test>`` one of ``chi_square``, ``g``, ``finite_sample_g``, ``total_variation``, ``e_process``. Rates
-are probabilities: ``alpha`` of a false alarm, ``miss`` of none. Total variation (TV) is probability mass.
+with ``<test>`` one of ``g`` and ``e_process`` (``joint_e_process`` where power is meant). Rates are
+probabilities: ``alpha`` of a false alarm, ``miss`` of none. Total variation (TV) is probability mass.
 
 How many draws find a defect of total variation 0.01 at a false-alarm rate of one in a million? Do these draws
 follow the law, and if not, which outcome is to blame?
@@ -22,43 +21,23 @@ follow the law, and if not, which outcome is to blame?
 [0]
 """
 
-from spec_oracle.statistics.assertions import (
-    LawRejectedError,
-    assert_law_by_chi_square,
-    assert_law_by_e_process,
-    assert_law_by_finite_sample_g,
-    assert_law_by_g,
-    assert_law_by_total_variation,
-)
 from spec_oracle.statistics.cells import Cells, pooled_cells, support_cells
 from spec_oracle.statistics.e_process import EProcess, log_e_value
 from spec_oracle.statistics.error_budget import DEFAULT_ALPHA, split
 from spec_oracle.statistics.goodness_of_fit import (
     GoodnessOfFit,
-    goodness_of_fit_by_chi_square,
     goodness_of_fit_by_e_process,
-    goodness_of_fit_by_finite_sample_g,
     goodness_of_fit_by_g,
-    goodness_of_fit_by_total_variation,
 )
 from spec_oracle.statistics.homogeneity import Homogeneity, homogeneity, homogeneity_p_value
-from spec_oracle.statistics.multiplicity import holm
 from spec_oracle.statistics.offending_cells import OffendingCell, clopper_pearson, offending_cells
 from spec_oracle.statistics.power import (
     DEFAULT_MISS,
-    draws_needed_by_chi_square,
-    draws_needed_by_e_process,
-    draws_needed_by_finite_sample_g,
     draws_needed_by_g,
     draws_needed_by_joint_e_process,
-    draws_needed_by_total_variation,
-    smallest_detectable_tv_by_chi_square,
-    smallest_detectable_tv_by_e_process,
-    smallest_detectable_tv_by_finite_sample_g,
     smallest_detectable_tv_by_g,
     smallest_detectable_tv_by_homogeneity,
     smallest_detectable_tv_by_joint_e_process,
-    smallest_detectable_tv_by_total_variation,
 )
 from spec_oracle.statistics.total_variation import TotalVariationInterval, total_variation_interval
 
@@ -69,39 +48,21 @@ __all__ = [
     "EProcess",
     "GoodnessOfFit",
     "Homogeneity",
-    "LawRejectedError",
     "OffendingCell",
     "TotalVariationInterval",
-    "assert_law_by_chi_square",
-    "assert_law_by_e_process",
-    "assert_law_by_finite_sample_g",
-    "assert_law_by_g",
-    "assert_law_by_total_variation",
     "clopper_pearson",
-    "draws_needed_by_chi_square",
-    "draws_needed_by_e_process",
-    "draws_needed_by_finite_sample_g",
     "draws_needed_by_g",
     "draws_needed_by_joint_e_process",
-    "draws_needed_by_total_variation",
-    "goodness_of_fit_by_chi_square",
     "goodness_of_fit_by_e_process",
-    "goodness_of_fit_by_finite_sample_g",
     "goodness_of_fit_by_g",
-    "goodness_of_fit_by_total_variation",
-    "holm",
     "homogeneity",
     "homogeneity_p_value",
     "log_e_value",
     "offending_cells",
     "pooled_cells",
-    "smallest_detectable_tv_by_chi_square",
-    "smallest_detectable_tv_by_e_process",
-    "smallest_detectable_tv_by_finite_sample_g",
     "smallest_detectable_tv_by_g",
     "smallest_detectable_tv_by_homogeneity",
     "smallest_detectable_tv_by_joint_e_process",
-    "smallest_detectable_tv_by_total_variation",
     "split",
     "support_cells",
     "total_variation_interval",

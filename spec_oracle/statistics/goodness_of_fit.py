@@ -1,47 +1,37 @@
-"""Goodness of fit: do counts follow a law? Five tests, one result.
+"""Goodness of fit: do counts follow a law? Two tests, one result.
 
-Every test takes counts int [V] and the law [V] they should follow (the e-process has gathered both). With its
-p-value it states what it could have found: the smallest detectable total variation at its false-alarm rate
-``alpha`` and chance of a ``miss``. A draw of probability zero ends any test: p-value 0, statistic infinite,
-the outcomes named. Bad counts, laws and rates raise `InvalidInputError`.
+The G test takes counts int [V] and the law [V] they should follow; the e-process has gathered both. With its
+p-value a test states what it could have found: the smallest detectable total variation at its false-alarm
+rate ``alpha`` and chance of a ``miss``. A draw of probability zero ends any test: p-value 0, statistic
+infinite, the outcomes named. Bad counts, laws and rates raise `InvalidInputError`.
 
-==================  =============================  =========================================================
-test                p-value                        when to use it
-==================  =============================  =========================================================
-G                   limit law, cells pooled        the number of draws is fixed beforehand; the fewest draws
-chi-square          limit law, cells pooled        as G, if alpha is 1e-4 or more or no cell is rare
-finite-sample G     bound for any draws and law    unpooled, guaranteed; many rare outcomes
-total variation     bound for any draws and law    guaranteed, few outcomes, and a gap in plain units
-e-process           bound for any stopping time    looked at while drawing; several samples at once
-==================  =============================  =========================================================
+==========  =============================  ==========================================================
+test        p-value                        when to use it
+==========  =============================  ==========================================================
+G           limit law, cells pooled        the number of draws is fixed beforehand; the fewest draws
+e-process   bound for any stopping time    looked at while drawing; several samples at once; unpooled
+==========  =============================  ==========================================================
 
-The limit law of G holds much farther out than Pearson's. With 50 expected draws in the rarest cell (the least
-that pooling allows) the true rate of a nominal 1e-9 is at most twice that for G, even with two cells; for
-Pearson's it is up to 20 times with two lopsided cells, and 1.2 times with three equal ones.
+The limit law of G holds far out. With 50 expected draws in the rarest cell (the least that pooling allows)
+the true rate of a nominal 1e-9 is at most twice that, even with two cells; for Pearson's chi-square it is up
+to 20 times with two lopsided cells.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy.typing as npt
-from scipy.stats import chisquare
+from scipy.special import xlogy
 
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.statistics.cells import Cells, pooled_cells, support_cells
+from spec_oracle.statistics.cells import pooled_cells, support_cells
 from spec_oracle.statistics.e_process import EProcess
-from spec_oracle.statistics.finite_sample import divergence_tail, scaled_divergence, total_variation_tail
 from spec_oracle.statistics.power import (
     DEFAULT_MISS,
     noncentral_tail,
-    smallest_detectable_tv_by_chi_square,
-    smallest_detectable_tv_by_finite_sample_g,
     smallest_detectable_tv_by_g,
     smallest_detectable_tv_by_joint_e_process,
-    smallest_detectable_tv_by_total_variation,
 )
-from spec_oracle.statistics.total_variation import observed_total_variation
 from spec_oracle.statistics.validation import FloatArray, IntArray, require_law, require_rate, require_sample
 
 
@@ -79,15 +69,6 @@ class GoodnessOfFit:
         )
 
 
-def goodness_of_fit_by_chi_square(
-    counts: npt.ArrayLike, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
-) -> GoodnessOfFit:
-    """Pearson's test: sum (n_i - n p_i)^2 / (n p_i) over pooled cells against chi-square with C - 1."""
-    law, drawn, draws = _sample(counts, probabilities)
-    tv = smallest_detectable_tv_by_chi_square(draws, law, alpha=alpha, miss=miss)
-    return _judge("chi-square", pooled_cells(law, draws), drawn, _pearson, alpha=alpha, miss=miss, tv=tv)
-
-
 def goodness_of_fit_by_g(
     counts: npt.ArrayLike,
     probabilities: npt.ArrayLike,
@@ -102,32 +83,29 @@ def goodness_of_fit_by_g(
     Every law p' with |log p'_i / p_i| <= ``slack`` (a number, or [V]) counts as right: the statistic is then
     at most non-central chi-square, with n times the largest such chi-square distance.
     """
-    law, drawn, draws = _sample(counts, probabilities)
+    law = require_law(probabilities)
+    drawn = require_sample(counts, law.size)
+    draws = int(drawn.sum())
     tv = smallest_detectable_tv_by_g(draws, law, alpha=alpha, miss=miss, slack=slack)
     cells = pooled_cells(law, draws)
-    measure = partial(_williams_g, allowed=draws * cells.largest_distance(law, slack))
-    return _judge("G", cells, drawn, measure, alpha=alpha, miss=miss, tv=tv)
-
-
-def goodness_of_fit_by_finite_sample_g(
-    counts: npt.ArrayLike, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
-) -> GoodnessOfFit:
-    """G over all outcomes, unpooled; the p-value holds for any number of draws (see `divergence_tail`)."""
-    law, drawn, draws = _sample(counts, probabilities)
-    tv = smallest_detectable_tv_by_finite_sample_g(draws, law, alpha=alpha, miss=miss)
-    return _judge(
-        "finite-sample G", support_cells(law), drawn, _finite_sample_g, alpha=alpha, miss=miss, tv=tv
+    off_support = cells.off_support(drawn)
+    statistic, p_value = (
+        (math.inf, 0.0)
+        if off_support
+        else _williams_g(
+            cells.tally(drawn), cells.probabilities, allowed=draws * cells.largest_distance(law, slack)
+        )
     )
-
-
-def goodness_of_fit_by_total_variation(
-    counts: npt.ArrayLike, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
-) -> GoodnessOfFit:
-    """Observed TV; the p-value holds for any number of draws (see `total_variation_tail`)."""
-    law, drawn, draws = _sample(counts, probabilities)
-    tv = smallest_detectable_tv_by_total_variation(draws, law, alpha=alpha, miss=miss)
-    return _judge(
-        "total variation", support_cells(law), drawn, _total_variation, alpha=alpha, miss=miss, tv=tv
+    return GoodnessOfFit(
+        test="G",
+        statistic=statistic,
+        degrees_of_freedom=len(cells) - 1,
+        p_value=p_value,
+        alpha=alpha,
+        miss=miss,
+        draws=draws,
+        smallest_detectable_tv=tv,
+        off_support=tuple((0, outcome) for outcome in off_support),
     )
 
 
@@ -162,62 +140,12 @@ def goodness_of_fit_by_e_process(
     )
 
 
-def _sample(counts: npt.ArrayLike, probabilities: npt.ArrayLike) -> tuple[FloatArray, IntArray, int]:
-    """Return the checked law, the checked counts and the number of draws."""
-    law = require_law(probabilities)
-    drawn = require_sample(counts, law.size)
-    return law, drawn, int(drawn.sum())
-
-
-def _judge(
-    test: str,
-    cells: Cells,
-    drawn: IntArray,
-    measure: Callable[[IntArray, FloatArray], tuple[float, float]],
-    *,
-    alpha: float,
-    miss: float,
-    tv: float,
-) -> GoodnessOfFit:
-    """Let ``measure`` give statistic and p-value from the cells, unless a draw off the support decides."""
-    off_support = cells.off_support(drawn)
-    statistic, p_value = (math.inf, 0.0) if off_support else measure(cells.tally(drawn), cells.probabilities)
-    return GoodnessOfFit(
-        test=test,
-        statistic=statistic,
-        degrees_of_freedom=len(cells) - 1,
-        p_value=p_value,
-        alpha=alpha,
-        miss=miss,
-        draws=int(drawn.sum()),
-        smallest_detectable_tv=tv,
-        off_support=tuple((0, outcome) for outcome in off_support),
-    )
-
-
-def _pearson(counts: IntArray, law: FloatArray) -> tuple[float, float]:
-    if law.size == 1:  # nothing left to test but the support
-        return 0.0, 1.0
-    fit = chisquare(counts, counts.sum() * law)
-    return float(fit.statistic), float(fit.pvalue)
-
-
-def _williams_g(counts: IntArray, law: FloatArray, *, allowed: float = 0.0) -> tuple[float, float]:
+def _williams_g(counts: IntArray, law: FloatArray, *, allowed: float) -> tuple[float, float]:
     """G over its mean, to first order, relative to chi-square's: 1 + (sum 1/p_i - 1) / (6 n (C - 1))."""
     freedom = law.size - 1
     if freedom == 0:  # nothing left to test but the support
         return 0.0, 1.0
     correction = 1 + (float((1 / law).sum()) - 1) / (6 * float(counts.sum()) * freedom)
-    statistic = 2 * scaled_divergence(counts, law) / correction
+    divergence = max(0.0, float(xlogy(counts, counts / (counts.sum() * law)).sum()))
+    statistic = 2 * divergence / correction
     return statistic, noncentral_tail(statistic, freedom, allowed)
-
-
-def _finite_sample_g(counts: IntArray, law: FloatArray) -> tuple[float, float]:
-    divergence = scaled_divergence(counts, law)
-    return 2 * divergence, divergence_tail(divergence, law.size)
-
-
-def _total_variation(counts: IntArray, law: FloatArray) -> tuple[float, float]:
-    # Under the law tested nothing is drawn off its support, so the support's size is what the bound needs.
-    observed = observed_total_variation(counts, law)
-    return observed, total_variation_tail(observed, int(counts.sum()), law.size)

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import beta, binom
 
-from spec_oracle.statistics.multiplicity import holm
 from spec_oracle.statistics.validation import FloatArray, IntArray, require_law, require_rate, require_sample
 
 
@@ -38,7 +37,7 @@ def offending_cells(
     require_rate(alpha, "alpha")
     law = require_law(probabilities)
     drawn = require_sample(counts, law.size)
-    p_values = holm(_binomial_p_values(drawn, law))
+    p_values = _holm(_binomial_p_values(drawn, law))
     lower, upper = clopper_pearson(drawn, alpha / law.size)
     draws = int(drawn.sum())
     return tuple(
@@ -62,6 +61,19 @@ def _binomial_p_values(counts: IntArray, law: FloatArray) -> FloatArray:
     too_rare = binom.cdf(counts, draws, law)
     too_often = binom.sf(counts - 1, draws, law)
     return np.asarray(np.minimum(1.0, 2 * np.minimum(too_rare, too_often)), dtype=np.float64)
+
+
+def _holm(p_values: FloatArray) -> FloatArray:
+    """Return p-values [m] adjusted for all m tests (Holm, Scand. J. Statist. 6, 1979).
+
+    The i-th smallest of them, counted from 0, is multiplied by m - i, then made non-decreasing. Rejecting
+    where that is at most alpha raises any false alarm with probability at most alpha, however they depend.
+    """
+    order = np.argsort(p_values, kind="stable")
+    multiplied = p_values[order] * np.arange(p_values.size, 0, -1)
+    adjusted = np.empty_like(p_values)
+    adjusted[order] = np.minimum(np.maximum.accumulate(multiplied), 1)
+    return adjusted
 
 
 def clopper_pearson(counts: IntArray, alpha: float) -> tuple[FloatArray, FloatArray]:

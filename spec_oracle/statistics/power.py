@@ -26,11 +26,8 @@ Twice the KL divergence is at least 4 d^2 as well (Pinsker), and G and the e-pro
 Mass e moved off the support takes at most e off d but adds n e to the log of 1 / miss; beyond a few dozen
 draws that is a bargain for the test. Where the law has a single outcome it is the only defect there is.
 
-Chi-square, G and the e-process's evidence have limit laws, and their power is the limit's: the non-central
-chi-square with n times the distance above. The other tests are finite-sample tests and their
-power is a finite-sample guarantee: whatever p' is, the observed frequency of S falls short of p'(S) by more
-than `frequency_shortfall` only with probability ``miss``, and both TV and KL of the observed frequencies are
-bounded below by the discrepancy on S alone (data processing; Pinsker).
+G and the e-process's evidence have limit laws, and their power is the limit's: the non-central chi-square
+with n times the distance above.
 """
 
 import math
@@ -45,11 +42,6 @@ from scipy.stats import chi2, ncx2, norm
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics.cells import Cells, pooled_cells, support_cells
 from spec_oracle.statistics.e_process import DEFECT_SIZES, concentrations
-from spec_oracle.statistics.finite_sample import (
-    divergence_threshold,
-    frequency_shortfall,
-    total_variation_radius,
-)
 from spec_oracle.statistics.validation import FloatArray, require_draws, require_law, require_rate
 from spec_oracle.validation import is_real
 
@@ -61,15 +53,6 @@ LARGEST_NONCENTRALITY = 1e8
 
 MOST_DRAWS = 2**50
 """Where the search for a sufficient number of draws gives up."""
-
-
-def smallest_detectable_tv_by_chi_square(
-    draws: int, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
-) -> float:
-    """Smallest TV that Pearson's test finds, over the cells it pools; what pooling can hide is added."""
-    cells = pooled_cells(probabilities, draws)
-    largest = max(0.5, float(cells.probabilities.max()))
-    return _found_by_limit_law(draws, cells, alpha=alpha, miss=miss, variance=largest * (1 - largest))
 
 
 def smallest_detectable_tv_by_g(
@@ -86,41 +69,7 @@ def smallest_detectable_tv_by_g(
     """
     cells = pooled_cells(probabilities, draws)
     allowed = draws * cells.largest_distance(require_law(probabilities), slack)
-    return _found_by_limit_law(draws, cells, alpha=alpha, miss=miss, variance=0.25, allowed=allowed)
-
-
-def smallest_detectable_tv_by_finite_sample_g(
-    draws: int, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
-) -> float:
-    """Smallest TV that the finite-sample G test finds; a guarantee for every number of draws.
-
-    An alarm needs n KL >= x; n KL >= 2 n (d - shortfall)^2.
-    """
-    _require_rates(alpha, miss)
-    cells = support_cells(probabilities)
-    if len(cells) == 1:
-        return _leak_found(draws, miss)
-    threshold = divergence_threshold(alpha, len(cells))
-    return _attainable(math.sqrt(threshold / (2 * require_draws(draws))) + frequency_shortfall(miss, draws))
-
-
-def smallest_detectable_tv_by_total_variation(
-    draws: int, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
-) -> float:
-    """Smallest TV that the observed TV reveals; a guarantee for every number of draws."""
-    _require_rates(alpha, miss)
-    cells = support_cells(probabilities)
-    if len(cells) == 1:
-        return _leak_found(draws, miss)
-    radius = total_variation_radius(alpha, require_draws(draws), len(cells))
-    return _attainable(radius + frequency_shortfall(miss, draws))
-
-
-def smallest_detectable_tv_by_e_process(
-    draws: int, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
-) -> float:
-    """Smallest TV for which the e-process has reached 1 / alpha after ``draws`` draws, or before."""
-    return smallest_detectable_tv_by_joint_e_process([draws], [probabilities], alpha=alpha, miss=miss)
+    return _found_by_limit_law(draws, cells, alpha=alpha, miss=miss, allowed=allowed)
 
 
 def smallest_detectable_tv_by_joint_e_process(
@@ -179,15 +128,6 @@ def smallest_detectable_tv_by_homogeneity(
     return _attainable(math.sqrt(noncentrality * (1 / first + 1 / second) / 4))
 
 
-def draws_needed_by_chi_square(
-    tv: float, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
-) -> int:
-    """Draws with which Pearson's test finds every defect of total variation ``tv`` or more."""
-    return _draws_needed(
-        lambda n: smallest_detectable_tv_by_chi_square(n, probabilities, alpha=alpha, miss=miss), tv
-    )
-
-
 def draws_needed_by_g(
     tv: float,
     probabilities: npt.ArrayLike,
@@ -199,36 +139,6 @@ def draws_needed_by_g(
     """Draws with which the G test finds every defect of total variation ``tv`` or more."""
     return _draws_needed(
         lambda n: smallest_detectable_tv_by_g(n, probabilities, alpha=alpha, miss=miss, slack=slack), tv
-    )
-
-
-def draws_needed_by_finite_sample_g(
-    tv: float, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
-) -> int:
-    """Draws with which the finite-sample G test finds every defect of total variation ``tv`` or more."""
-    return _draws_needed(
-        lambda n: smallest_detectable_tv_by_finite_sample_g(n, probabilities, alpha=alpha, miss=miss), tv
-    )
-
-
-def draws_needed_by_total_variation(
-    tv: float, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
-) -> int:
-    """Draws with which the observed TV reveals every defect of total variation ``tv`` or more."""
-    return _draws_needed(
-        lambda n: smallest_detectable_tv_by_total_variation(n, probabilities, alpha=alpha, miss=miss), tv
-    )
-
-
-def draws_needed_by_e_process(
-    tv: float, probabilities: npt.ArrayLike, *, alpha: float, miss: float = DEFAULT_MISS
-) -> int:
-    """Draws by which the e-process has found every defect of total variation ``tv`` or more.
-
-    This is the draw number at which the chance of no alarm is down to ``miss``; the average is far less.
-    """
-    return _draws_needed(
-        lambda n: smallest_detectable_tv_by_e_process(n, probabilities, alpha=alpha, miss=miss), tv
     )
 
 
@@ -256,10 +166,8 @@ def _leak_found(draws: int, miss: float) -> float:
     return -math.expm1(math.log(miss) / require_draws(draws))
 
 
-def _found_by_limit_law(
-    draws: int, cells: Cells, *, alpha: float, miss: float, variance: float, allowed: float = 0.0
-) -> float:
-    """Smallest TV d found when the distance of a law over the cells is at least d^2 / ``variance``.
+def _found_by_limit_law(draws: int, cells: Cells, *, alpha: float, miss: float, allowed: float) -> float:
+    """Smallest TV d found when the distance of a law over the cells is at least 4 d^2.
 
     ``allowed`` is the largest non-centrality under a law that is right.
     """
@@ -273,7 +181,7 @@ def _found_by_limit_law(
     else:
         threshold = float(ncx2.isf(alpha, freedom, allowed) if allowed else chi2.isf(alpha, freedom))
         noncentrality = _noncentrality_found(threshold, freedom, miss)
-    return _attainable(cells.hidden_mass + math.sqrt(noncentrality * variance / draws))
+    return _attainable(cells.hidden_mass + math.sqrt(noncentrality / (4 * draws)))
 
 
 def noncentral_tail(statistic: float, freedom: int, noncentrality: float) -> float:

@@ -1,12 +1,12 @@
 """How far the sampled law can be from the expected one, in probability mass, at a stated confidence."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from spec_oracle.statistics.finite_sample import total_variation_radius
-from spec_oracle.statistics.validation import FloatArray, IntArray, require_law, require_rate, require_sample
+from spec_oracle.statistics.validation import require_law, require_rate, require_sample
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,6 @@ class TotalVariationInterval:
     lower: float
     upper: float
     alpha: float
-
-
-def observed_total_variation(counts: IntArray, law: FloatArray) -> float:
-    """TV between the frequencies of counts int [V] and a law [V]: half the sum of absolute differences."""
-    return 0.5 * float(np.abs(counts / counts.sum() - law).sum())
 
 
 def total_variation_interval(
@@ -39,6 +34,19 @@ def total_variation_interval(
     require_rate(alpha, "alpha")
     law = require_law(probabilities)
     drawn = require_sample(counts, law.size)
-    observed = observed_total_variation(drawn, law)
+    observed = 0.5 * float(np.abs(drawn / drawn.sum() - law).sum())
     radius = total_variation_radius(alpha, int(drawn.sum()), law.size)
     return TotalVariationInterval(observed, max(0.0, observed - radius), min(1.0, observed + radius), alpha)
+
+
+def total_variation_radius(alpha: float, draws: int, num_outcomes: int) -> float:
+    """TV from the true law that frequencies exceed with probability ``alpha`` at most; 0 for one outcome.
+
+    TV is the largest of p(S) - p'(S) over the 2^V - 2 sets of outcomes that are neither empty nor full, and
+    Hoeffding bounds each: P(TV >= d) <= (2^V - 2) exp(-2 n d^2), the Bretagnolle-Huber-Carol inequality (van
+    der Vaart & Wellner, 1996, proposition A.6.6).
+    """
+    if num_outcomes == 1:
+        return 0.0
+    log_subsets = num_outcomes * math.log(2) + math.log1p(-(2.0 ** (1 - num_outcomes)))  # without overflow
+    return math.sqrt((log_subsets - math.log(alpha)) / (2 * draws))

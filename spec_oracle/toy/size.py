@@ -1,4 +1,4 @@
-"""How much memory a toy takes: asked before anything is allocated."""
+"""The memory that a toy model takes, computed before anything is allocated."""
 
 from math import inf
 

@@ -2,7 +2,8 @@
 
 See docs/theory.md, "Multi-path rules". With the levels sorted by p/q, highest first, P_k the target mass of
 the first k and H_k the most that selection can give them, the points are (P_k, H_k). A segment of the
-minorant is a block; s(x) = p(x) times its slope.
+minorant is a block; s(x) = p(x) times its slope. SciPy's `isotonic_regression` finds the slopes of one row of
+floats; here rows come in batches, of rationals and of tensors, too.
 """
 
 from verifiers.arrays import Array, arange_like, divide, filled, kept, namespace, zeros
@@ -22,7 +23,7 @@ def vertices(target_mass: Array, hit: Array) -> Array:
     ``hit`` [B, G+1], H, belongs to the first 0, 1, ..., G levels. Point j is a vertex iff no chord from an
     earlier to a later point passes below it, that is, iff the steepest slope that arrives at j is at most the
     flattest that leaves it. Slopes dH/dP are compared as dH/(dH + dP), so that vertical ones are ordinary;
-    pairs of equal points have none and are left out. Collinear points are vertices, but for those of the
+    pairs of equal points have none and are left out. Collinear points are vertices, except for those of the
     last, vertical segment, p = 0.
     """
     xp = namespace(target_mass)

@@ -1,4 +1,4 @@
-"""Ranks: how one of K independent paths is selected by what is known of each path, with a law known in full.
+"""Ranks: select one of K independent paths by the rows along each of them, with a law that is known in full.
 
 Every prefix v has a *rank law* π_v on the ranks 0..R-1, with the rows along v as its only inputs, and
 

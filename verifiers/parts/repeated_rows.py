@@ -1,4 +1,4 @@
-"""Requests of a batch that ask for the same thing: planned once, and copied.
+"""Equal requests of a batch: planned once, and copied.
 
 An enumeration, or a batch of drafts from one context, repeats a few rows many times.
 """

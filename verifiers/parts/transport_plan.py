@@ -1,4 +1,4 @@
-"""How a wanted law of the stop node is realised by random draft trees: a transport plan, exact in integers.
+"""Where to stop on each random draft tree, for a wanted law of the stop node: a transport plan in integers.
 
 A verifier stops at a node of the draft tree it was given. It can have every law of the stop node for which
 the mass of each tree can be split over the nodes on that tree so that each node receives its stop mass: a

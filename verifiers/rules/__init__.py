@@ -1,1 +1,1 @@
-"""The verification rules, one a file; `verifiers.get` hands them out by name."""
+"""The verification rules, one a file; `verifiers.get` returns them by name."""

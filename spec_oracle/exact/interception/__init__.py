@@ -1,20 +1,20 @@
 """The exact law of unmodified foreign code: its randomness becomes a tree of decisions.
 
 `enumerate_calls` runs the code once per branch; `call_law` sums the branches by label. How random numbers are
-followed is told in `draws`, races in `races`, what each library does in `libraries`.
+traced is described in `draws`, races in `races`, what each library does in `libraries`.
 
 Modules use those on their left only: run, symbols, draws, products and races, algebra, libraries, calls.
 """
 
 from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
 from spec_oracle.exact.interception.calls import call_law, enumerate_calls
-from spec_oracle.exact.interception.errors import CannotFollowError, UnrepeatableError
+from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
 from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator
 from spec_oracle.exact.interception.run import Branch
 
 __all__ = [
     "Branch",
-    "CannotFollowError",
+    "CannotTraceError",
     "EnumeratedGenerator",
     "NotTracedError",
     "TooManyBranchesError",

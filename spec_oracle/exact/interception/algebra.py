@@ -16,7 +16,7 @@ from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 __all__ = ["FUNCTIONS", "decided", "divided", "truncate"]
 
 _FEW = 64
-"""Integer parts are decided at once if there are so few; so the fractional part can be followed, too."""
+"""Integer parts are decided at once if there are so few; so the fractional part can be traced, too."""
 
 
 def _mapped(operation: str, noise: Noise, offset: float, slope: float) -> Scalar:
@@ -189,7 +189,7 @@ def _remainder(left: Scalar, right: Scalar) -> Scalar:
     if isinstance(left, Noise) and isinstance(right, int) and left.draw.is_fresh:
         match left.chain:
             case (maps.Affine(0.0, count), maps.Floor()) if 0 < right <= LARGEST_RANGE < count:
-                # The quotient is not followed any more.
+                # The quotient is not traced any more.
                 left.draw.spent = "the random number was used before, its remainder was taken"
                 whole, more = divmod(int(count), right)
                 return categorical([whole + (n < more) for n in range(right)])

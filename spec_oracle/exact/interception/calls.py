@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from spec_oracle.exact.interception.errors import CannotFollowError, UnrepeatableError
+from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
 from spec_oracle.exact.interception.libraries.numpy_arrays import NoiseArray
-from spec_oracle.exact.interception.libraries.numpy_buffers import followed_arrays
+from spec_oracle.exact.interception.libraries.numpy_buffers import traced_arrays
 from spec_oracle.exact.interception.libraries.numpy_random import drawn_by_numpy
 from spec_oracle.exact.interception.libraries.python_float import FloatCalls
 from spec_oracle.exact.interception.libraries.python_random import drawn_by_python
-from spec_oracle.exact.interception.libraries.python_threads import followed_threads
+from spec_oracle.exact.interception.libraries.python_threads import traced_threads
 from spec_oracle.exact.interception.run import Branch, current_run, walk
 from spec_oracle.exact.interception.symbols import TEXT, Symbol
 from spec_oracle.threads import one_torch_thread
@@ -42,9 +42,9 @@ def enumerate_calls(
     state may survive a call, inputs that it changes must be made inside. It returns numbers, strings, arrays,
     tensors, or containers of them; they hold no symbols any more when they come back.
 
-    With ``leave_open``, a token that is returned undecided is not run but told: `OPEN`, with its law among
-    `Branch.stands`. With ``looked_at``, numbers at which the code may look, one run stands for many outcomes
-    of the others: see `spec_oracle.exact.representatives`.
+    With ``leave_open``, a token that is returned undecided is not run: `OPEN` is returned in its place, its
+    law is among `Branch.stands`. With ``looked_at``, numbers at which the code may look, one run stands for
+    many outcomes of the others: see `spec_oracle.exact.representatives`.
 
     Branches of a weight below 1e-16, as those of a loop that may go on for ever, are cut off: what the
     weights lack to one bounds the error of any probability, and is at most 1e-12.
@@ -52,7 +52,7 @@ def enumerate_calls(
     Generators that foreign code created before the call, or imported by name from ``random`` or
     ``numpy.random``, are out of reach: what moves a global stream is detected, a private one is not.
 
-    Raises `CannotFollowError` where the law would not be exact, `TooManyBranchesError` beyond
+    Raises `CannotTraceError` where the law would not be exact, `TooManyBranchesError` beyond
     ``max_branches`` or ``max_seconds`` or for a run without end, `UnrepeatableError` for code that is no
     function of its decisions, and whatever ``function`` raises: an error that is no `SpecOracleError` comes
     from the foreign code, which may run well on plain draws.
@@ -71,15 +71,15 @@ def enumerate_calls(
         one_torch_thread(),
         drawn_by_numpy(),
         drawn_by_python(),
-        followed_arrays(),
+        traced_arrays(),
         torch_runs(),
-        followed_threads(torch_run),
+        traced_threads(torch_run),
         FloatCalls() as float_calls,
     ):
         while True:
             try:
                 return walk(settled_call, max_branches, max_seconds, looked_at, leave_open=leave_open)
-            except CannotFollowError as error:
+            except CannotTraceError as error:
                 if not float_calls.learn(error):
                     raise
 
@@ -103,9 +103,9 @@ def _torch_contexts() -> tuple[Callable[[], Any], Callable[[], Any]]:
     if "torch" not in sys.modules:
         return nullcontext, nullcontext
     from spec_oracle.exact.interception.libraries.torch_mode import enumerated_torch
-    from spec_oracle.exact.interception.libraries.torch_modules import unwatched_modules
+    from spec_oracle.exact.interception.libraries.torch_modules import untraced_modules
 
-    return enumerated_torch, unwatched_modules
+    return enumerated_torch, untraced_modules
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def _untouched_streams() -> Iterator[None]:
     before = _streams()
     yield
     if before != _streams():
-        raise UnrepeatableError("the foreign code drew from a global random stream that was not intercepted")
+        raise UnrepeatableError("the code drew from a global random stream that was not intercepted")
 
 
 def _streams() -> list[object]:
@@ -131,11 +131,11 @@ def _streams() -> list[object]:
 
 
 def _settled(result: Any) -> Any:  # noqa: PLR0911  (one line per kind of result)
-    """Return ``result`` with pending integers decided; raises `CannotFollowError` for noise in it."""
+    """Return ``result`` with pending integers decided; raises `CannotTraceError` for noise in it."""
     if isinstance(result, Symbol):
         return result.settled("return value")
     if isinstance(result, str) and TEXT in result:
-        current_run().cannot_follow("return value", "the text of a random number")
+        current_run().cannot_trace("return value", "a text with a random number in it")
     if result is None or isinstance(result, str | bytes | bool | int | float | np.generic):
         return result
     if isinstance(result, np.ndarray):
@@ -154,12 +154,12 @@ def _settled(result: Any) -> Any:  # noqa: PLR0911  (one line per kind of result
 
         settle(result, "return value")
         return result
-    return current_run().cannot_follow("return value", f"cannot look for random numbers in a {type(result)}")
+    return current_run().cannot_trace("return value", f"cannot look for random numbers in a {type(result)}")
 
 
 def _settled_array(array: Any) -> Any:
-    followed = isinstance(array, NoiseArray)
-    if array.dtype != object and not followed:
+    traced = isinstance(array, NoiseArray)
+    if array.dtype != object and not traced:
         return array
-    settled = np.array([_settled(element) for element in array.flat], dtype=array.dtype if followed else None)
+    settled = np.array([_settled(element) for element in array.flat], dtype=array.dtype if traced else None)
     return settled.reshape(array.shape)

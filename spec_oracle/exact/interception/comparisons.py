@@ -83,7 +83,7 @@ def _is_less(left: Scalar, right: Scalar, *, or_equal: bool = False) -> bool:
     if isinstance(left, Noise) and isinstance(right, Noise):
         return _noise_less(left, right, or_equal=or_equal)
     if isinstance(left, Symbol) and isinstance(right, Symbol):
-        stuck("comparison", "two random numbers are compared")
+        stuck("comparison", "two random numbers are compared with each other")
     if isinstance(left, Noise | Product):
         return not math.isnan(right) and left.is_below(right, inclusive=or_equal)
     if isinstance(right, Noise | Product):
@@ -104,7 +104,7 @@ def _noise_less(left: Noise, right: Noise, *, or_equal: bool) -> bool:
         return True
     if right_high < left_low or (touch and not or_equal and right_high == left_low):
         return False
-    return stuck("comparison", "two random numbers are compared")
+    return stuck("comparison", "two random numbers are compared with each other")
 
 
 def _is_same(left: Noise, right: Noise) -> bool:
@@ -118,7 +118,7 @@ def equal(left: Scalar, right: Scalar) -> bool:
     if isinstance(left, Noise) and isinstance(right, Noise):
         if _is_same(left, right) or (maps.is_continuous(left.chain) and maps.is_continuous(right.chain)):
             return _is_same(left, right)
-        stuck("comparison", "two random numbers are compared")
+        stuck("comparison", "two random numbers are compared with each other")
     if isinstance(right, Noise):
         left, right = right, left
     if isinstance(left, Noise) and not maps.is_continuous(left.chain):

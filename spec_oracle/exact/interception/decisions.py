@@ -15,9 +15,9 @@ one moves the law by at most this much."""
 class Decision(NamedTuple):
     """A decision that was taken.
 
-    ``law`` of the outcomes, the ``tried`` ones, in order, and those of them that should come out ``alike``,
-    the last of which stands for the rest (none if all are tried); the ``outcome`` taken, and the thread
-    that asked (0 is the caller's).
+    ``law`` of the outcomes, those that are ``tried``, in order, and those of them that should lead to the
+    same, ``alike``, the last of which stands for the rest (none if all are tried); the ``outcome`` taken, and
+    the thread that asked (0 is the caller's).
     """
 
     law: Law

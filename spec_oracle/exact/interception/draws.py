@@ -1,17 +1,17 @@
 """Noise (a function of one uniform), and where the random functions of the libraries get their numbers.
 
 *Invariant.* Given the decisions of a run so far, its draws are independent, and each is uniform on its
-interval (`Draw.low`, `Draw.high`), save for draws that are spent. Comparing a noise with a number cuts the
+interval (`Draw.low`, `Draw.high`), except for draws that are spent. Comparing a noise with a number cuts the
 interval of its draw in two; the lengths of the parts are the probabilities of the outcomes, and either part
 keeps the invariant. So one draw that is used twice stays one draw. What would break the invariant spends
-the draws (a race) or raises `CannotFollowError`.
+the draws (a race) or raises `CannotTraceError`.
 
 Uniforms are idealised: real numbers in (0, 1), not multiples of 2^-24 or 2^-53, so that events of probability
 zero under the ideal (u = 0, u equal to a threshold, ties) never happen, and a conversion between float64 and
 float32 changes nothing. Numbers of lower precision are rounded exactly, and so are integers.
 
 What a library computes from uniforms is written once, in `libraries`, for any `Source`: here they are
-followed; `spec_oracle.plain.edge_draws` puts extreme numbers in their place.
+traced; `spec_oracle.plain.edge_draws` puts extreme numbers in their place.
 """
 
 import math
@@ -98,7 +98,7 @@ class Noise(Symbol):
         return min(ends), max(ends)
 
     def settled(self, operation: str) -> Any:
-        """Draw its value if the run is over; raises `CannotFollowError` in one."""
+        """Draw its value if the run is over; raises `CannotTraceError` in one."""
         run, draw = current_run(), self.draw
         if not isinstance(run, Afterwards) or draw.spent:
             return super().settled(operation)
@@ -110,10 +110,10 @@ class Noise(Symbol):
         """Decide whether the value is below ``bound`` (at most that, if ``inclusive``)."""
         current_run().step()
         if self.draw.spent:
-            current_run().cannot_follow("comparison", self.draw.spent)
+            current_run().cannot_trace("comparison", self.draw.spent)
         cut, increasing = maps.threshold(self.chain, bound, inclusive=inclusive)
         if math.isnan(cut):
-            current_run().cannot_follow("comparison", f"rounding decides whether it is equal to {bound}")
+            current_run().cannot_trace("comparison", f"rounding decides whether it equals {bound}")
         return self.draw.is_below(cut) == increasing
 
 
@@ -136,7 +136,7 @@ class Source(Protocol):
         """Return what stands in for the random function ``real``, which has no formula here."""
 
 
-class Followed:
+class Traced:
     """Enumerated decisions."""
 
     def uniform(self, bits: int = 53, *, zero: bool = True) -> Noise:  # noqa: ARG002  (idealised)
@@ -164,12 +164,12 @@ class Followed:
         """Refuse."""
 
         def refuse(*_: Any, **__: Any) -> Any:
-            current_run().cannot_follow(name, "no enumerated version of this random function")
+            current_run().cannot_trace(name, "this random function is not supported")
 
         return refuse
 
 
-active_source: ContextVar[Source] = ContextVar("source of random numbers", default=Followed())  # noqa: B039
+active_source: ContextVar[Source] = ContextVar("source of random numbers", default=Traced())  # noqa: B039
 
 
 def source() -> Source:

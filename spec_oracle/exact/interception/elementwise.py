@@ -38,8 +38,8 @@ def is_scalar(value: object) -> bool:
 
 
 def stuck(operation: str, reason: str) -> NoReturn:
-    """Raise `CannotFollowError`."""
-    current_run().cannot_follow(operation, reason)
+    """Raise `CannotTraceError`."""
+    current_run().cannot_trace(operation, reason)
 
 
 def resolved(operation: str, *values: Scalar) -> list[Scalar]:

@@ -12,7 +12,7 @@ _HERE = str(Path(__file__).parent)
 _LIBRARIES = ("torch", "numpy", "scipy", "contextlib.py", "copy.py", "functools.py", "threading.py")
 
 
-class CannotFollowError(NotTracedError):
+class CannotTraceError(NotTracedError):
     """Random numbers of the foreign code took a path on which its law would no longer be exact.
 
     ``operation`` names the step, ``location`` the line of the foreign code as ``file:line: source``.
@@ -23,7 +23,7 @@ class CannotFollowError(NotTracedError):
         self.location = location
         self.frame: FrameType | None = None
         self._arguments = operation, reason, location
-        super().__init__(f"{operation}: {reason} (at {location})")
+        super().__init__(f"{operation} cannot be traced: {reason} (at {location})")
 
     def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
         """Leave the frame behind when pickled."""

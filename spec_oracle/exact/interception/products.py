@@ -16,7 +16,7 @@ from spec_oracle.exact.interception.maps import IDENTITY
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Symbol
 
-_SPENT = "the random number is a factor of a product, only the product is followed"
+_SPENT = "the random number is a factor of a product, only the product is traced"
 
 
 class _Limit(NamedTuple):
@@ -42,7 +42,7 @@ class GrowingProduct:
     def extend(self, draw: Draw) -> None:
         """Multiply by one more fresh uniform."""
         if not draw.is_fresh:
-            current_run().cannot_follow("multiplication", "by a random number that was used before")
+            current_run().cannot_trace("multiplication", "one factor is a random number that was used before")
         draw.spent = _SPENT
         self.length += 1
 
@@ -59,7 +59,7 @@ class GrowingProduct:
 
     def _probability_of(self, limits: list[_Limit]) -> float:
         """Return the probability that the counting process keeps all limits; times ascend."""
-        # law[n]: probability of count n so far; counts from `top` on are not told apart.
+        # law[n]: probability of count n so far; counts from `top` on are one.
         top = max([self.length, *(limit.low for limit in limits)])
         law, now = [1.0] + [0.0] * top, 0.0
         for time, low, high in limits:
@@ -99,14 +99,16 @@ def product(left: Noise | Product, right: Noise | Product) -> Product:
     if isinstance(left, Noise) and isinstance(right, Product):
         left, right = right, left
     if isinstance(right, Product) or right.chain != IDENTITY:
-        current_run().cannot_follow(
-            "multiplication", "two random numbers are multiplied that are not uniforms"
+        current_run().cannot_trace(
+            "multiplication", "the product of two random numbers that are not uniforms"
         )
     if isinstance(left, Noise):
         if left.chain != IDENTITY or left.draw.spent or left.draw.ask or left.draw is right.draw:
-            current_run().cannot_follow("multiplication", "two random numbers are multiplied")
+            current_run().cannot_trace(
+                "multiplication", "the product of two random numbers, not both fresh uniforms"
+            )
         left = Product(GrowingProduct(left.draw), 1)
     if left.count != left.factors.length:
-        current_run().cannot_follow("multiplication", "a product is continued in two ways")
+        current_run().cannot_trace("multiplication", "one product of random numbers is multiplied twice")
     left.factors.extend(right.draw)
     return Product(left.factors, left.count + 1)

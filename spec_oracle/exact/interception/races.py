@@ -22,7 +22,7 @@ from spec_oracle.exact.interception.maps import Affine, Chain, GumbelForm, gumbe
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 
-_SPENT = "the random number was used before, in a race; more than one use of such noise is not followed"
+_SPENT = "the random number was used before, in a race; more than one use of such noise is not traced"
 
 
 def places(scores: Any, *, largest: bool, count: int = 1) -> Any:
@@ -41,9 +41,9 @@ def ranking(scores: Sequence[Scalar], *, largest: bool) -> list[Pending]:
     races = current_run().races
     key = (largest, *((s.draw, s.chain) if isinstance(s, Noise) else s for s in scores))
     if any(isinstance(part, Symbol) or part != part for part in key):  # noqa: PLR0124  (not a number)
-        current_run().cannot_follow("race", "a score is neither a number nor noise")
+        current_run().cannot_trace("race", "a score is neither a number nor known random noise")
     if not all(maps.is_continuous(score.chain) for score in scores if isinstance(score, Noise)):
-        current_run().cannot_follow("race", "ties are possible in low precision")
+        current_run().cannot_trace("race", "ties are possible in low precision")
     if key not in races:
         order = _Order(list(scores), largest=largest)
         if not order.is_closed:  # as for the largest of exponentials: begin at the other end
@@ -84,18 +84,18 @@ class _Order:
             return runners[0]
         noises = [self._scores[index] for index in runners]
         if not all(isinstance(noise, Noise) for noise in noises):
-            current_run().cannot_follow("race", "a number competes with noise on both sides of it")
+            current_run().cannot_trace("race", "a number competes with random numbers on both sides of it")
         draws = [noise.draw for noise in noises]
         if any(draw.spent and draw not in self._draws for draw in draws):
-            current_run().cannot_follow("race", _SPENT)
+            current_run().cannot_trace("race", _SPENT)
         unused = self._draws.issuperset(draws) if self._draws else all(draw.is_fresh for draw in draws)
         if len(set(draws)) < len(draws) or not unused:
-            current_run().cannot_follow(
+            current_run().cannot_trace(
                 "race", "its random numbers were compared before, or one takes part twice"
             )
         weights = _race_weights([noise.chain for noise in noises], largest=self._largest)
         if weights is None:
-            current_run().cannot_follow("race", "the scores are not exponential or Gumbel noise with weights")
+            current_run().cannot_trace("race", "the scores are not weighted exponential or Gumbel noise")
         winner = current_run().decide(weights, np.array(runners))
         for draw in draws:
             draw.spent = _SPENT

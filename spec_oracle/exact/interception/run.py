@@ -1,4 +1,4 @@
-"""One run of the foreign code along a script of decisions, and the depth-first walk over all scripts.
+"""One run of foreign code along a script of random decisions, and the depth-first walk over all scripts.
 
 A *decision* is a random variable with finitely many outcomes whose conditional law, given everything decided
 before it, is known. A run follows its script, then takes the first possible outcome of each further decision.
@@ -24,7 +24,7 @@ from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.errors import TooManyBranchesError
 from spec_oracle.exact.interception.decisions import Decision, normalised
 from spec_oracle.exact.interception.errors import (
-    CannotFollowError,
+    CannotTraceError,
     UnrepeatableError,
     foreign_frame,
     location_of,
@@ -114,7 +114,7 @@ class Run:
         if self.steps > _MOST_STEPS:
             self._failed(TooManyBranchesError(f"more than {_MOST_STEPS} random numbers used in one run"))
         elif time.process_time() > self._deadline:
-            self._failed(TooManyBranchesError("the time for all branches (max_seconds) is over"))
+            self._failed(TooManyBranchesError("not all outcomes could be run in time (max_seconds)"))
         self._require_going()
 
     def _require_going(self) -> None:
@@ -144,7 +144,7 @@ class Run:
         if number < len(self._script):
             decision = decision._replace(outcome=self._script[number].outcome)
             if not decision.is_as(self._script[number]):
-                self.unrepeatable("a decision changed its law between two runs")
+                self.unrepeatable("probabilities changed between runs with equal random numbers")
         self.decisions.append(decision)
         self.weight *= decision.chance
         if self.weight < CUT:
@@ -176,14 +176,14 @@ class Run:
         if thread_number.get():
             thread = threading.current_thread()
             if self._helper not in (None, thread) and self._helper.is_alive():
-                self.cannot_follow("threads", "several threads draw random numbers at the same time")
+                self.cannot_trace("threads", "several threads draw random numbers at the same time")
             self._helper = thread
 
-    def cannot_follow(self, operation: str, reason: str) -> NoReturn:
-        """Raise `CannotFollowError`; the run stays failed even if the foreign code swallows the exception."""
+    def cannot_trace(self, operation: str, reason: str) -> NoReturn:
+        """Raise `CannotTraceError`; the run stays failed even if the foreign code swallows the exception."""
         self._require_going()
         frame = foreign_frame()
-        error = CannotFollowError(operation, reason, location_of(frame))
+        error = CannotTraceError(operation, reason, location_of(frame))
         error.frame = frame
         raise self._failed(error)
 
@@ -221,7 +221,7 @@ class Afterwards(Run):
         """Draw a number."""
         return self._random.uniform(low, high)
 
-    def cannot_follow(self, operation: str, reason: str) -> NoReturn:
+    def cannot_trace(self, operation: str, reason: str) -> NoReturn:
         """Raise TypeError: it is an error of the foreign code now."""
         raise TypeError(f"{operation}: {reason}")
 
@@ -234,7 +234,7 @@ def current_run() -> Run:
     return active_run.get() or _AFTERWARDS
 
 
-def _followed(function: Callable[[], T], run: Run) -> T | None:
+def _traced(function: Callable[[], T], run: Run) -> T | None:
     """Return what the foreign code returns along the script of ``run``, None where it is cut off.
 
     What the code raises goes through, unless it only passes on a failure of ours.
@@ -282,12 +282,14 @@ def walk(
         if len(branches) + len(cut) == max_branches:
             raise TooManyBranchesError(f"more than {max_branches} branches (max_branches)")
         run = Run(script, deadline, looked_at, leave_open=leave_open)
-        result = _followed(function, run)
+        result = _traced(function, run)
         if run.must_decide:
             run = Run(script, deadline, looked_at)
-            result = _followed(function, run)
+            result = _traced(function, run)
         if len(run.decisions) < len(script):
-            raise UnrepeatableError(f"a run ended after {len(run.decisions)} of {len(script)} decisions")
+            raise UnrepeatableError(
+                f"runs with equal random numbers made {len(script)} and {len(run.decisions)} random decisions"
+            )
         if run.is_cut:
             cut.append(run.weight)
         else:
@@ -295,10 +297,10 @@ def walk(
         script = _next_script(run.decisions)
     lost = math.fsum(cut)
     if lost > MOST_CUT:
-        raise TooManyBranchesError(f"branches of weight below {CUT} sum to {lost}, more than {MOST_CUT}")
+        raise TooManyBranchesError(f"outcomes of probability below {CUT} sum to {lost}, more than {MOST_CUT}")
     total = math.fsum(branch.weight for branch in branches)
     if abs(total + lost - 1) > _WEIGHT_TOLERANCE:
-        raise UnrepeatableError(f"the weights of all branches sum to {total + lost!r}, not to one")
+        raise UnrepeatableError(f"the probabilities of all outcomes sum to {total + lost!r}, not to one")
     return branches
 
 

@@ -17,7 +17,7 @@ from spec_oracle.exact.interception.run import current_run
 
 Scalar: TypeAlias = Any  # a number (Python, numpy, or 0-d array) or a Symbol
 
-TEXT = "<followed random number>"
+TEXT = "<random number>"
 """How a random number without a value looks in a text, as that of a log."""
 
 
@@ -76,12 +76,12 @@ class Symbol:
 
     def __getattr__(self, name: str) -> NoReturn:
         if not name.startswith("_") and hasattr(np.float64, name):
-            current_run().cannot_follow(f".{name}", "not known for a random number")
+            current_run().cannot_trace(f".{name}", "an attribute that random numbers do not have here")
         raise AttributeError(name)
 
     def settled(self, operation: str) -> int:
-        """Return the number this is; raises `CannotFollowError` when that would be a continuum."""
-        current_run().cannot_follow(operation, "a random number has no value while its law is followed")
+        """Return the number this is; raises `CannotTraceError` when that would be a continuum."""
+        current_run().cannot_trace(operation, "it needs the value of a random number")
 
 
 class Pending(Symbol):
@@ -121,7 +121,7 @@ class Pending(Symbol):
 
 
 class Untraceable(Symbol):
-    """A value that exists but cannot be followed, such as the highest score of a race; any use raises."""
+    """A value that exists but cannot be traced, such as the highest score of a race; any use raises."""
 
     __slots__ = ("_origin",)
 
@@ -129,5 +129,5 @@ class Untraceable(Symbol):
         self._origin = origin
 
     def settled(self, operation: str) -> NoReturn:
-        """Raise `CannotFollowError`."""
-        current_run().cannot_follow(operation, f"the value of {self._origin} cannot be followed")
+        """Raise `CannotTraceError`."""
+        current_run().cannot_trace(operation, f"it needs the value of {self._origin}")

@@ -21,7 +21,7 @@ from spec_oracle.audit.evidence.row_by_row import PairedRows  # noqa: E402
 from spec_oracle.engines import Engine, engine_names, engine_subject, load_engine  # noqa: E402
 from spec_oracle.exact import EmissionLaw, emission_law  # noqa: E402
 from spec_oracle.plain import PlainCode  # noqa: E402
-from spec_oracle.statistics import goodness_of_fit_by_chi_square  # noqa: E402
+from spec_oracle.statistics import goodness_of_fit_by_g  # noqa: E402
 from spec_oracle.toy import Instance  # noqa: E402
 from verifiers.parts.block_path import block_weights, stop_chances  # noqa: E402
 from verifiers.parts.residual import residual  # noqa: E402
@@ -101,9 +101,7 @@ def enumerated_law(engine: Engine, instance: Instance) -> EmissionLaw:
 
 def goodness_of_fit(engine: Engine, instance: Instance, draws: int):
     law = np.concatenate(declared_law(engine, instance).masses)
-    return goodness_of_fit_by_chi_square(
-        emission_counts(engine, instance, draws), law / law.sum(), alpha=ALPHA
-    )
+    return goodness_of_fit_by_g(emission_counts(engine, instance, draws), law / law.sum(), alpha=ALPHA)
 
 
 @needing([name for name in engine_names() if name not in FAULTY.union(LOSSY, INTERPRETED)])

@@ -92,7 +92,7 @@ def test_code_with_randomness_of_its_own_is_noticed():
     def run(rows, decisions):
         return decisions.bernoulli(np.full(len(rows), rng.random()))
 
-    with pytest.raises(DecisionError, match="decision 0: asked differently"):
+    with pytest.raises(DecisionError, match="decision 0: its probabilities changed"):
         outcomes(run, np.full(20, 0.05))
 
 
@@ -103,5 +103,5 @@ def test_code_that_changes_its_question_is_noticed():
         calls.append(1)
         return decisions.bernoulli(np.full((len(rows), len(calls)), 0.5))
 
-    with pytest.raises(DecisionError, match="decision 0: asked differently"):
+    with pytest.raises(DecisionError, match="decision 0: its probabilities changed"):
         outcomes(run, [1.0])

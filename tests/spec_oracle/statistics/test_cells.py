@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.statistics import goodness_of_fit_by_chi_square, pooled_cells, support_cells
+from spec_oracle.statistics import goodness_of_fit_by_g, pooled_cells, support_cells
 
 LAW = [0.0, 0.4, 0.001, 0.3, 0.002, 0.297, 0.0]
 
@@ -73,7 +73,7 @@ def test_pooling_hides_no_more_than_it_says(draws):
 )
 def test_bad_input_is_named(counts, law, message):
     with pytest.raises(InvalidInputError, match=message):
-        goodness_of_fit_by_chi_square(counts, law, alpha=0.01)
+        goodness_of_fit_by_g(counts, law, alpha=0.01)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_bad_input_is_named(counts, law, message):
 )
 def test_bad_rates_are_named(rates):
     with pytest.raises(InvalidInputError, match=r"alpha|miss"):
-        goodness_of_fit_by_chi_square([1, 1], [0.5, 0.5], **rates)
+        goodness_of_fit_by_g([1, 1], [0.5, 0.5], **rates)
 
 
 @pytest.mark.parametrize("draws", [0, -1, 1.5, np.inf])

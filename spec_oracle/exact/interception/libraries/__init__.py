@@ -1,1 +1,1 @@
-"""The random functions and the arrays of each library, followed."""
+"""The random functions and the arrays of each library, traced."""

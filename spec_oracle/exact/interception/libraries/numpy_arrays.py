@@ -58,7 +58,7 @@ class NoiseArray(_ArrayBase):  # type: ignore[misc]
         except TypeError as error:
             if not any(map(has_symbols, args)):
                 raise
-            current_run().cannot_follow(f"numpy.{func.__name__}", str(error))
+            current_run().cannot_trace(f"numpy.{func.__name__}", str(error))
         return as_noise(result, np.result_type(self.dtype, *_number_types((*args, *kwargs.values()))))
 
     def __getitem__(self, index: Any) -> Any:
@@ -78,7 +78,7 @@ class NoiseArray(_ArrayBase):  # type: ignore[misc]
     def tobytes(self, order: Any = "C") -> bytes:
         """Return the bytes of numbers; symbols have none."""
         if has_symbols(self):
-            current_run().cannot_follow("tobytes", "a random number has no value while its law is followed")
+            current_run().cannot_trace("tobytes", "it needs the value of a random number")
         return bytes(_numbers(self).tobytes(order))
 
     def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
@@ -114,7 +114,7 @@ class NoiseArray(_ArrayBase):  # type: ignore[misc]
     def round(self, decimals: int = 0, out: Any = None) -> Any:
         """Round to so many decimals."""
         if out is not None:
-            current_run().cannot_follow("numpy.round", "random numbers would be written elsewhere")
+            current_run().cannot_trace("numpy.round", "out= is not supported for random numbers")
         rounded = np.frompyfunc(lambda value: FUNCTIONS["rint"](value, decimals=decimals), 1, 1)
         return as_noise(plain_objects(rounded(plain_objects(self))), self.dtype)
 
@@ -146,7 +146,7 @@ def passing_for(objects: Any, dtype: Any) -> Any:
 
 
 def converted(array: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a copy with the number type; raises `CannotFollowError` where it has no room for symbols."""
+    """Return a copy with the number type; raises `CannotTraceError` where it has no room for symbols."""
     objects = plain_objects(array)
     if not has_symbols(objects) or dtype.hasobject:
         return objects.astype(dtype)
@@ -158,7 +158,7 @@ def converted(array: Any, dtype: np.dtype[Any]) -> Any:
     if dtype == np.float16:
         objects = np.asarray(np.frompyfunc(_half, 1, 1)(objects), dtype=object)
     elif dtype not in (np.float32, np.float64):
-        current_run().cannot_follow(f"conversion to {dtype}", "such an array cannot hold a random number")
+        current_run().cannot_trace(f"conversion to {dtype}", "such an array cannot hold a random number")
     return passing_for(objects, dtype)
 
 
@@ -180,24 +180,24 @@ def drawn(shape: Any, make: Any, dtype: Any = np.float64, out: Any = None) -> An
     if out is None:
         return passing_for(array, dtype) if has_symbols(array) else array.astype(dtype)
     if has_symbols(array) and not isinstance(out, NoiseArray):
-        current_run().cannot_follow("out=", "the array was made before, it has no room for a random number")
+        current_run().cannot_trace("out=", "the array was made before, it has no room for a random number")
     out[...] = array
     return out
 
 
 def apply_ufunc(ufunc: Any, method: str, inputs: Any, options: Any) -> Any:
-    """Compute a numpy ufunc on arrays with symbols; raises `CannotFollowError` where that is not possible."""
+    """Compute a numpy ufunc on arrays with symbols; raises `CannotTraceError` where that is not possible."""
     name = f"numpy.{ufunc.__name__}"
     outputs = options.pop("out", ())
     if not any(map(has_symbols, inputs)):
         return _on_numbers(ufunc, method, inputs, outputs, options)
     if ufunc not in _ELEMENTWISE or method not in ("__call__", "reduce", "accumulate", "outer"):
-        current_run().cannot_follow(f"{name} ({method})", "not known for random numbers")
+        current_run().cannot_trace(f"{name} ({method})", "not supported for random numbers")
     if not all(isinstance(output, NoiseArray) for output in outputs):
-        current_run().cannot_follow(name, "random numbers would be written into an ordinary array")
+        current_run().cannot_trace(name, "random numbers would be written into an ordinary array")
     *types, answer = _loop_types(ufunc, inputs)
     if answer == np.float16 and ufunc.__name__ not in COMPARISONS:
-        current_run().cannot_follow(name, "arithmetic in float16 is not followed")
+        current_run().cannot_trace(name, "arithmetic on random numbers in float16")
     objects = [_objects(value, kind) for value, kind in zip(inputs, types, strict=True)]
     kept = {key: value for key, value in options.items() if key not in ("dtype", "casting", "subok")}
     many = (
@@ -264,7 +264,7 @@ def _on_numbers(ufunc: Any, method: str, inputs: Any, outputs: Any, options: Any
         inputs[0][...] = numbers[0]
         return None
     if any(map(has_symbols, outputs)) and options.get("where", True) is not True:
-        current_run().cannot_follow(f"numpy.{ufunc.__name__}", "where= into an array with random numbers")
+        current_run().cannot_trace(f"numpy.{ufunc.__name__}", "where= is not supported for random numbers")
     if outputs:
         written = tuple(np.zeros(o.shape, o.dtype) if has_symbols(o) else _numbers(o) for o in outputs)
         getattr(ufunc, method)(*numbers, out=written, **options)
@@ -288,7 +288,7 @@ def _races(scores: Any, axis: int | None, out: Any, *, largest: bool, keepdims: 
     if not has_symbols(scores):
         return (np.argmax if largest else np.argmin)(_numbers(scores), axis, out, keepdims=keepdims)
     if out is not None:
-        current_run().cannot_follow("race", "winners would be written into an ordinary array")
+        current_run().cannot_trace("race", "winners would be written into an ordinary array")
     winners = places(_rows(scores, axis), largest=largest)[..., 0].astype(np.int64)
     if axis is None:
         winners = winners.reshape((1,) * scores.ndim if keepdims else ())

@@ -1,8 +1,8 @@
 """Arrays that foreign code allocates during a run, with room for symbols.
 
 An ordinary float array cannot hold a symbol, and numpy writes into it without asking anyone but the symbol.
-So arrays of float64 and float32 that the foreign code makes while it is followed are made as `NoiseArray`;
-those it made before are ordinary, and writing a followed number into one raises `CannotFollowError`.
+So arrays of float64 and float32 that the foreign code makes while it is traced are made as `NoiseArray`;
+those it made before are ordinary, and writing a traced number into one raises `CannotTraceError`.
 """
 
 import sys
@@ -32,7 +32,7 @@ def _is_of_objects(values: Any) -> bool:
 
 
 @contextmanager
-def followed_arrays() -> Iterator[None]:
+def traced_arrays() -> Iterator[None]:
     """Replace numpy's functions that make arrays, for calls from foreign code.
 
     The compiled modules of `numpy.random` keep the originals: they have no Python frame of their own, so a

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from spec_oracle.exact.interception.algebra import FUNCTIONS
-from spec_oracle.exact.interception.draws import Followed, Noise, categorical, distinct, integer, source
+from spec_oracle.exact.interception.draws import Noise, Traced, categorical, distinct, integer, source
 from spec_oracle.exact.interception.libraries.numpy_arrays import drawn
 from spec_oracle.exact.interception.patching import patched
 from spec_oracle.exact.interception.run import current_run
@@ -31,23 +31,23 @@ def _gumbel() -> Scalar:
 
 
 class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
-    """A ``numpy.random.Generator`` that draws from the source in use: inside `enumerate_calls`, followed.
+    """A ``numpy.random.Generator`` that draws from the source in use: inside `enumerate_calls`, traced.
 
     Integers of a short range are decided at once. For distributions that are not listed the source has an
-    answer, or raises `CannotFollowError`.
+    answer, or raises `CannotTraceError`.
     """
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__(np.random.PCG64(seed))
 
     def __reduce__(self) -> Any:
-        """Refuse to be copied while it is followed: numpy would make an ordinary generator of the copy."""
+        """Refuse to be copied while it is traced: numpy would make an ordinary generator of the copy."""
         return source().other("copy of a generator", super().__reduce__)()
 
     @property
     def bit_generator(self) -> Any:
-        """Its source of bits; while it is followed, a state that may be set back if nothing was drawn."""
-        return _FollowedBits() if isinstance(source(), Followed) else super().bit_generator
+        """Its source of bits; while it is traced, a state that may be set back if nothing was drawn."""
+        return _TracedBits() if isinstance(source(), Traced) else super().bit_generator
 
     def spawn(self, n_children: int) -> list[Any]:
         """Return independent generators."""
@@ -133,8 +133,8 @@ class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
         )
 
 
-class _FollowedBits:
-    """What is left of the bits of a generator that is followed."""
+class _TracedBits:
+    """What is left of the bits of a generator that is traced."""
 
     @property
     def state(self) -> dict[str, int]:
@@ -144,17 +144,17 @@ class _FollowedBits:
     @state.setter
     def state(self, state: dict[str, int]) -> None:
         if state != self.state:
-            current_run().cannot_follow("state of a generator", "draws would be repeated")
+            current_run().cannot_trace("state of a generator", "setting it back would repeat random numbers")
 
     def __getattr__(self, name: str) -> Any:
-        current_run().cannot_follow(f"bit_generator.{name}", "random bits are not followed")
+        current_run().cannot_trace(f"bit_generator.{name}", "it reads random bits")
 
 
 class EnumeratedRandomState(EnumeratedGenerator):
     """Stands in for ``numpy.random.RandomState``: the legacy names."""
 
     def seed(self, *_: Any) -> None:
-        """Do nothing: all streams are followed."""
+        """Do nothing: all streams are traced."""
 
     def random_sample(self, size: Any = None) -> Any:
         """Uniform on [0, 1)."""
@@ -172,7 +172,7 @@ class EnumeratedRandomState(EnumeratedGenerator):
 
 
 class _AnyGenerator(type):
-    """Makes ``numpy.random.Generator`` a followed generator when called, and all generators its instances."""
+    """Makes ``numpy.random.Generator`` a traced generator when called, and all generators its instances."""
 
     def __call__(cls, *_: Any, **__: Any) -> Any:
         return EnumeratedGenerator()

@@ -10,7 +10,7 @@ from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.draws import categorical, distinct, integer, source
 from spec_oracle.exact.interception.patching import patched
 
-_Random: Final = random.Random  # the name is replaced while draws are followed
+_Random: Final = random.Random  # the name is replaced while draws are traced
 
 
 class DrawnRandom:
@@ -21,7 +21,7 @@ class DrawnRandom:
         self._real = _Random(0)
 
     def seed(self, *_: Any, **__: Any) -> None:
-        """Do nothing: all streams are followed."""
+        """Do nothing: all streams are traced."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -1,4 +1,4 @@
-"""Threads that foreign code starts while it is followed: their draws belong to the run, too."""
+"""Threads that foreign code starts while it is traced: their draws belong to the run, too."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from spec_oracle.exact.interception.run import RunOverError, active_run, thread_
 
 
 @contextmanager
-def followed_threads(surroundings: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+def traced_threads(surroundings: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
     """Let threads started inside know the run or the source of numbers, and work in ``surroundings``.
 
     A run that has failed ends them silently: its failure is on record.
@@ -23,7 +23,7 @@ def followed_threads(surroundings: Callable[[], AbstractContextManager[None]]) -
         run = active_run.get()
         if run is not None:
             run.threads += 1
-        body = partial(_followed, thread.run, run.threads if run else 0, surroundings)
+        body = partial(_traced, thread.run, run.threads if run else 0, surroundings)
         thread.run = partial(copy_context().run, body)  # type: ignore[method-assign]
         really_start(thread)
 
@@ -31,7 +31,7 @@ def followed_threads(surroundings: Callable[[], AbstractContextManager[None]]) -
         yield
 
 
-def _followed(
+def _traced(
     body: Callable[[], None], number: int, surroundings: Callable[[], AbstractContextManager[None]]
 ) -> None:
     thread_number.set(number)

@@ -101,7 +101,7 @@ def write(tensor: Any, where: Any, values: list[Any]) -> None:
     """Write numbers and symbols into the tensor at the positions that are True in ``where``.
 
     Pending integers are decided where the tensor's type has no boxes for them, noise is rounded to a low
-    precision; raises `CannotFollowError` for noise that the tensor cannot hold.
+    precision; raises `CannotTraceError` for noise that the tensor cannot hold.
     """
     if tensor.dtype not in INTEGERS:
         values = [value.settled() if isinstance(value, Pending) else value for value in values]
@@ -129,7 +129,7 @@ def write(tensor: Any, where: Any, values: list[Any]) -> None:
 
 
 def settle(tensor: Any, operation: str) -> None:
-    """Replace boxed integers by their values, in place; raises `CannotFollowError` for boxed noise."""
+    """Replace boxed integers by their values, in place; raises `CannotTraceError` for boxed noise."""
     where = boxed_positions(tensor)
     if where is not None:
         write(tensor, where, [symbol.settled(operation) for symbol in symbols_at(tensor, where)])
@@ -151,14 +151,14 @@ def _box(symbol: Symbol, dtype: Any) -> int:
     if not (
         dtype in FLOATS or (dtype in INTEGERS and is_integer) or (dtype in LOW and isinstance(symbol, Noise))
     ):
-        run.cannot_follow(f"conversion to {dtype}", "such a tensor cannot hold a followed random number")
+        run.cannot_trace(f"conversion to {dtype}", "such a tensor cannot hold a traced random number")
     if dtype in LOW:
         handle: int = 1 + sum(key[0] == dtype for key in run.boxed)
         capacity = 0xFFFF - _LOW_BASE[dtype]
     else:
         handle, capacity = next(_handles) % _CAPACITY, _CAPACITY
     if handle > capacity or len(run.boxed) > _CAPACITY:
-        run.cannot_follow("tensor", f"more than {capacity} random numbers in tensors of {dtype}")
+        run.cannot_trace("tensor", f"more than {capacity} random numbers in tensors of {dtype}")
     run.boxed[_key(handle, dtype)] = symbol
     return handle
 
@@ -170,7 +170,7 @@ def _key(handle: int, dtype: Any) -> Any:
 def _shared(tensor: Any) -> Any:
     """Return the tensor's memory as an array; as integers if numpy has no such numbers."""
     if not tensor.is_cpu:
-        current_run().cannot_follow("tensor", f"random numbers on device {tensor.device} are not followed")
+        current_run().cannot_trace("tensor", f"random numbers on device {tensor.device}")
     if tensor.dtype in LOW:
         with no_dispatch():
             return tensor.detach().view(torch.int16).numpy().view(np.uint16)

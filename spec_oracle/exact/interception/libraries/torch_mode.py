@@ -85,7 +85,7 @@ class _Operators(_Quick):
             try:
                 return (draw if _is_random(func) else on_boxes)(func, args, kwargs)
             except TypeError as error:  # torch would take it for "not implemented", and == for "not equal"
-                current_run().cannot_follow(f"torch.{func.overloadpacket.__name__}", str(error))
+                current_run().cannot_trace(f"torch.{func.overloadpacket.__name__}", str(error))
 
 
 def _show(tensor: Any, *, frozen: bool = False) -> None:
@@ -101,8 +101,9 @@ def _require_unshown(func: Any, args: Any, kwargs: Any, *, boxed: bool) -> None:
         if written and isinstance(value, torch.Tensor):
             frozen, _ = current_run().shown.get(address(value), (None, None))
             if frozen or (frozen is not None and (boxed or _is_random(func))):
-                current_run().cannot_follow(
-                    f"torch.{func.overloadpacket.__name__}", "random numbers in memory that numpy has, too"
+                current_run().cannot_trace(
+                    f"torch.{func.overloadpacket.__name__}",
+                    "random numbers in memory that numpy shares",
                 )
 
 
@@ -193,7 +194,7 @@ _PLAIN: Final = frozenset(
     """.split()  # noqa: SIM905  (a list of a hundred strings is harder to read)
     if hasattr(owner, name)
 )
-"""Functions that draw nothing and leave nothing unwritten: on numbers alone they are not watched."""
+"""Functions that draw nothing and leave nothing unwritten: on numbers alone they are not traced."""
 
 _NUMBERS: Final = frozenset(
     {bool, int, float, str, slice, type(None), type(...), torch.dtype, torch.device, torch.Size}
@@ -216,7 +217,7 @@ def _are_numbers(*values: Any) -> bool:
 
 
 class _Functions(TorchFunctionMode):  # type: ignore[misc]
-    """Watches the ways out of tensors and back: ``item`` hands over symbols, operators take them."""
+    """Traces the ways out of tensors and back: ``item`` returns symbols, operators take them."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if type(func) is MethodWrapperType:  # an attribute, as ``shape``: the most frequent by far

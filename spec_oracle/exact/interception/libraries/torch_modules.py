@@ -1,7 +1,7 @@
 """Torch modules that neither draw nor read random numbers run as they are: what they compute is ordinary.
 
-Watching costs far more than computing where models are small. A module is left alone from its second call on
-if the first one, which is watched, drew nothing, and if nothing that it can read holds a box: its arguments,
+Tracing costs far more than computing where models are small. A module is left alone from its second call on
+if the first one, which is traced, drew nothing, and if nothing that it can read holds a box: its arguments,
 whatever they are made of, and its own tensors. Should it draw after all, the global stream moves, and the
 run is refused (`enumerate_calls`).
 """
@@ -33,14 +33,14 @@ _TENSORS: Final = (torch.Tensor, torch.nn.Parameter)
 _HOLDERS: Final = frozenset({*_TENSORS, torch.Generator, list, tuple, np.ndarray})
 
 _quiet: Any = WeakIdKeyDictionary()
-"""Whether a module drew nothing when it was watched."""
+"""Whether a module drew nothing when it was traced."""
 
 _clean: Any = WeakIdKeyDictionary()
 """The version at which a parameter held no box: every write to it makes another one."""
 
 
 @contextmanager
-def unwatched_modules() -> Iterator[None]:
+def untraced_modules() -> Iterator[None]:
     """Leave modules alone that have to do with random numbers in no way, while the context is open."""
     depth = 0
 
@@ -48,10 +48,10 @@ def unwatched_modules() -> Iterator[None]:
         nonlocal depth
         if depth:
             return _call(module, *arguments, **keywords)
-        with torch._C.DisableTorchFunction():  # noqa: SLF001  # our own looks are not to be watched
+        with torch._C.DisableTorchFunction():  # noqa: SLF001  # our own looks are not to be traced
             is_ordinary = _is_quiet(module) and _is_clean(_decided(arguments, keywords), set())
         if not is_ordinary:
-            return _watched(module, arguments, keywords)
+            return _traced(module, arguments, keywords)
         depth += 1
         try:
             with _disable_current_modes(), torch._C.DisableTorchFunction():  # noqa: SLF001  # no public name
@@ -79,7 +79,7 @@ def _decided(arguments: Any, keywords: Any) -> list[Any]:
     return [*arguments, *keywords.values()]
 
 
-def _watched(module: Any, arguments: Any, keywords: Any) -> Any:
+def _traced(module: Any, arguments: Any, keywords: Any) -> Any:
     if module in _quiet:
         return _call(module, *arguments, **keywords)
     run = current_run()
@@ -87,7 +87,7 @@ def _watched(module: Any, arguments: Any, keywords: Any) -> Any:
         found = {id(symbol): symbol for _, some in _tokens(arguments, keywords) for symbol in some}
     steps, open_ = run.steps, [s for s in found.values() if isinstance(s, Pending) and not s.is_decided]
     result = _call(module, *arguments, **keywords)
-    # To read a token that it is given takes a step, and is no draw; it will be handed all of them decided.
+    # To read a token that it is given takes a step, and is no draw; from then on it gets them decided.
     _quiet[module] = run.steps - steps == len(open_) and all(symbol.is_decided for symbol in open_)
     return result
 
@@ -130,7 +130,7 @@ def _is_clean(value: Any, seen: set[int]) -> bool:
 
 
 def _parts_of(value: Any) -> Iterable[Any] | None:
-    """Return what a value is made of, None where that cannot be told."""
+    """Return what a value is made of, None where that is not known."""
     if isinstance(value, list | tuple | set):
         return value
     if isinstance(value, dict):

@@ -3,7 +3,7 @@
 *Moving* operators (views, indexing, concatenation, ``where``) run as they are: boxes are ordinary bits to
 them. *Elementwise* ones run as they are too, and then the elements that depend on a box are computed anew by
 `algebra.FUNCTIONS`. *Races* are argmax and its relatives, up to a whole sort. To all others, boxed integers
-are decided first, and boxed noise raises `CannotFollowError`: nothing ever computes on a box by mistake.
+are decided first, and boxed noise raises `CannotTraceError`: nothing ever computes on a box by mistake.
 """
 
 from collections.abc import Callable
@@ -216,7 +216,7 @@ def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
     values = [_ELEMENTWISE[base](*elements, **kwargs) for elements in zip(*operands, strict=True)]
     result = func(*args, **kwargs)
     if result.dtype in LOW and any(isinstance(value, Noise) for value in values):
-        current_run().cannot_follow(f"torch.{base}", f"arithmetic in {result.dtype} is not followed")
+        current_run().cannot_trace(f"torch.{base}", f"arithmetic on random numbers in {result.dtype}")
     write(result, where, values)
     return result
 
@@ -235,7 +235,7 @@ def _rounded(value: Scalar, dtype: Any) -> Scalar:
 
 
 def _order(func: Any, name: str, args: Any, kwargs: Any) -> Any:
-    """Replace places by pending integers; the scores that take them exist but cannot be followed."""
+    """Replace places by pending integers; the scores that take them exist but cannot be traced."""
     axis, largest = _ORDERS[name](*args, **kwargs)
     rows, boxed = (
         part.reshape(1, -1) if axis is None else np.moveaxis(part, axis, -1)
@@ -267,7 +267,7 @@ def _fold(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     result = func(*args, **kwargs)
     where, values = where.reshape(tuple(result.shape)), values.reshape(tuple(result.shape))
     if result.dtype in LOW:
-        current_run().cannot_follow(f"torch.{name}", f"arithmetic in {result.dtype} is not followed")
+        current_run().cannot_trace(f"torch.{name}", f"arithmetic on random numbers in {result.dtype}")
     write(result, where, list(values[where]))
     return result
 
@@ -277,7 +277,7 @@ def _search(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     boundaries, wanted = args[:2] if name == "searchsorted" else args[1::-1]
     _settle_all(f"torch.{name} (boundaries)", boundaries, kwargs)
     if kwargs.get("sorter") is not None:
-        current_run().cannot_follow(f"torch.{name}", "boundaries that have to be sorted first")
+        current_run().cannot_trace(f"torch.{name}", "the boundaries have to be sorted first")
     side = "right" if kwargs.get("right") or kwargs.get("side") == "right" else "left"
     where, limits = boxes.boxed_positions(wanted), boundaries.detach().numpy()
     limits = limits[..., None, :] if limits.ndim > 1 else limits

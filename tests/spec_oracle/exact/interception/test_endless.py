@@ -9,7 +9,7 @@ import pytest
 
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.interception import (
-    CannotFollowError,
+    CannotTraceError,
     TooManyBranchesError,
     call_law,
     enumerate_calls,
@@ -83,7 +83,7 @@ def test_code_that_tries_again_after_an_error_does_not_hang(broken):
             except Exception:  # noqa: BLE001
                 continue
 
-    with pytest.raises(CannotFollowError):
+    with pytest.raises(CannotTraceError):
         enumerate_calls(stubborn)
 
 
@@ -125,12 +125,12 @@ def test_an_error_that_ours_led_to_is_ours():
         except SpecOracleError as error:
             raise ForeignError from error
 
-    with pytest.raises(CannotFollowError):
+    with pytest.raises(CannotTraceError):
         enumerate_calls(failing)
 
 
 def test_errors_survive_pickling():
-    with pytest.raises(CannotFollowError) as caught:
+    with pytest.raises(CannotTraceError) as caught:
         enumerate_calls(lambda: math.sqrt(random.random()))
     copied = pickle.loads(pickle.dumps(caught.value))
     assert (str(copied), copied.location) == (str(caught.value), caught.value.location)

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from spec_oracle.exact.interception import CannotFollowError, EnumeratedGenerator, call_law, enumerate_calls
+from spec_oracle.exact.interception import CannotTraceError, EnumeratedGenerator, call_law, enumerate_calls
 
 RNG = EnumeratedGenerator()
 KEPT = np.zeros(2)
@@ -227,7 +227,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_rest_is_refused(name):
-    with pytest.raises(CannotFollowError, match=r"at .*test_numbers|return value"):
+    with pytest.raises(CannotTraceError, match=r"at .*test_numbers|return value"):
         enumerate_calls(REFUSED[name])
 
 
@@ -242,7 +242,7 @@ def test_threads_that_draw_at_the_same_time_are_refused():
         with ThreadPoolExecutor(2) as pool:
             return tuple(pool.map(draw, range(2)))
 
-    with pytest.raises(CannotFollowError, match="threads"):
+    with pytest.raises(CannotTraceError, match="threads"):
         enumerate_calls(racing)
 
 

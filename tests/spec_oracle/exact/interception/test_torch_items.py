@@ -1,4 +1,4 @@
-"""``item`` hands a followed number to Python, which compares it, computes on it, and puts it back."""
+"""``item`` hands a traced number to Python, which compares it, computes on it, and puts it back."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def as_a_key():
         (as_a_key, {"a": 0.2, "b": 0.5, "c": 0.3}),
     ],
 )
-def test_items_are_followed(function, expected):
+def test_items_are_traced(function, expected):
     assert call_law(function, lambda result: result) == pytest.approx(expected, abs=1e-7)
 
 

@@ -1,4 +1,4 @@
-"""Modules that have nothing to do with random numbers are left alone; all others are followed or refused."""
+"""Modules that have nothing to do with random numbers are left alone; all others are traced or refused."""
 
 import pytest
 
@@ -58,21 +58,21 @@ def twice(call):
     return run
 
 
-def test_a_module_that_draws_is_followed_every_time():
+def test_a_module_that_draws_is_traced_every_time():
     module, weights = Draws(), torch.tensor([0.25, 0.75])
     outcomes = law_of(twice(lambda: module(weights)))
     assert len(outcomes) == 4
     assert sum(weight for weight, token in outcomes if token) == pytest.approx(0.75)
 
 
-def test_a_quiet_module_is_followed_when_it_is_handed_noise():
+def test_a_quiet_module_is_traced_when_it_is_handed_noise():
     module = Compares()
     module({"of": [torch.zeros(())]}, 0.5)
     run = twice(lambda: module({"of": [torch.rand(())]}, 0.25))
     assert sum(branch.weight for branch in enumerate_calls(run) if branch.result) == pytest.approx(0.25)
 
 
-def test_a_quiet_module_is_followed_when_it_holds_noise():
+def test_a_quiet_module_is_traced_when_it_holds_noise():
     module = Keeps()
 
     def run():

@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from spec_oracle.exact.interception import CannotFollowError, call_law, enumerate_calls
+from spec_oracle.exact.interception import CannotTraceError, call_law, enumerate_calls
 from spec_oracle.plain import PlainCode
 from spec_oracle.plain.law import law_after
 from verifiers import Drafts
@@ -218,7 +218,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_rest_is_refused(name):
-    with pytest.raises(CannotFollowError, match="at .*test_torch_numbers"):
+    with pytest.raises(CannotTraceError, match="at .*test_torch_numbers"):
         enumerate_calls(REFUSED[name])
 
 

@@ -5,10 +5,11 @@ import pytest
 
 import verifiers
 from lab.claims.families import rearranged
+from lab.claims.local_optimum import local_bound, local_optimum
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.exact.rationals import to_internal
-from spec_oracle.optimum import local_bound, local_optimum, multi_path_optimum
+from spec_oracle.optimum import multi_path_optimum
 from spec_oracle.toy import Instance
 
 FAMILY = rearranged(Instance.random(2, 2, num_paths=2, seed=1, agreement=0.3).rounded(12), 2)

@@ -1,4 +1,4 @@
-"""What rules reach that see only the rows along their drafts, as every served verifier does.
+"""The best that a rule can reach which sees only the rows along its drafts, as every served verifier does.
 
 The optimum of an instance may be attained by a rule made for it alone. Take a family of instances instead: no
 rule can tell apart two of them with equal rows at all nodes of the draft tree, its *view*. Let f(view, v, x)

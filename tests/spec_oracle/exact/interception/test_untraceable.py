@@ -1,4 +1,4 @@
-"""What cannot be followed is named, with the line of the foreign code; it never yields a law."""
+"""What cannot be traced is named, with the line of the foreign code; it never yields a law."""
 
 import copy
 import math
@@ -11,7 +11,7 @@ import pytest
 
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.interception import (
-    CannotFollowError,
+    CannotTraceError,
     EnumeratedGenerator,
     TooManyBranchesError,
     UnrepeatableError,
@@ -32,7 +32,7 @@ def numpy_sum():
 
 
 def numpy_float():
-    """The name ``float`` has another meaning while it is followed, which this would see."""
+    """The name ``float`` has another meaning while it is traced, which this would see."""
     number = float(EnumeratedGenerator().random())
     return number < 0.5 and type(number) is float
 
@@ -138,7 +138,7 @@ def unknown_container():
     ],
 )
 def test_error_names_operation_and_line(function, operation):
-    with pytest.raises(CannotFollowError) as caught:
+    with pytest.raises(CannotTraceError) as caught:
         enumerate_calls(function)
     assert operation in caught.value.operation
     assert isinstance(caught.value, SpecOracleError)
@@ -159,7 +159,7 @@ def test_swallowed_errors_still_count():
         except SpecOracleError:
             return 0.5
 
-    with pytest.raises(CannotFollowError):
+    with pytest.raises(CannotTraceError):
         enumerate_calls(evasive)
 
 
