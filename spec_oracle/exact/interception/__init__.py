@@ -1,13 +1,13 @@
 """The exact law of unmodified foreign code: its randomness becomes a tree of decisions.
 
-`enumerate_calls` runs the code once per branch; `call_law` sums the branches by label. How random numbers are
-traced is described in `draws`, races in `races`, what each library does in `libraries`.
+`enumerate_calls` runs the code once per branch. How random numbers are traced is described in `draws`, races
+in `races`, what each library does in `libraries`.
 
 Modules use those on their left only: run, symbols, draws, products and races, algebra, libraries, calls.
 """
 
 from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
-from spec_oracle.exact.interception.calls import call_law, enumerate_calls
+from spec_oracle.exact.interception.calls import enumerate_calls
 from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
 from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator
 from spec_oracle.exact.interception.run import Branch
@@ -19,6 +19,5 @@ __all__ = [
     "NotTracedError",
     "TooManyBranchesError",
     "UnrepeatableError",
-    "call_law",
     "enumerate_calls",
 ]

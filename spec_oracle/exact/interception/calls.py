@@ -1,11 +1,10 @@
-"""Enumerate foreign code: `enumerate_calls`, and the law of what it returns."""
+"""Run foreign code once for every outcome of its random numbers: `enumerate_calls`."""
 
 import dataclasses
 import math
 import random
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
@@ -23,7 +22,6 @@ from spec_oracle.exact.interception.symbols import TEXT, Symbol
 from spec_oracle.threads import one_torch_thread
 
 T = TypeVar("T")
-Label = TypeVar("Label", bound=Hashable)
 
 
 def enumerate_calls(
@@ -82,20 +80,6 @@ def enumerate_calls(
             except CannotTraceError as error:
                 if not float_calls.learn(error):
                     raise
-
-
-def call_law(
-    function: Callable[[], T],
-    label: Callable[[T], Label],
-    *,
-    max_branches: int = 100_000,
-    max_seconds: float = math.inf,
-) -> dict[Label, float]:
-    """Return the exact law of ``label(function())``: probability by label; errors as `enumerate_calls`."""
-    weights: dict[Label, list[float]] = defaultdict(list)
-    for branch in enumerate_calls(function, max_branches=max_branches, max_seconds=max_seconds):
-        weights[label(branch.result)].append(branch.weight)
-    return {outcome: math.fsum(parts) for outcome, parts in weights.items()}
 
 
 def _torch_contexts() -> tuple[Callable[[], Any], Callable[[], Any]]:

@@ -6,9 +6,18 @@ from collections import defaultdict
 
 import numpy as np
 
+from spec_oracle.exact.interception import enumerate_calls
 from spec_oracle.plain import PlainCode
 from spec_oracle.plain.law import law_after
 from verifiers import Drafts
+
+
+def call_law(function, label, **limits):
+    """Return the exact law of ``label(function())``: probability by label."""
+    weights = defaultdict(list)
+    for branch in enumerate_calls(function, **limits):
+        weights[label(branch.result)].append(branch.weight)
+    return {outcome: math.fsum(parts) for outcome, parts in weights.items()}
 
 
 def random_rows(rng, vocab_size, depth):

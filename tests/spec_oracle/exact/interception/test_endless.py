@@ -11,10 +11,10 @@ from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.interception import (
     CannotTraceError,
     TooManyBranchesError,
-    call_law,
     enumerate_calls,
     run,
 )
+from tests.spec_oracle.exact.interception.support import call_law
 
 
 def rejection_sampling(bound=0.6):

@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from spec_oracle.exact.interception import CannotTraceError, EnumeratedGenerator, call_law, enumerate_calls
+from spec_oracle.exact.interception import CannotTraceError, EnumeratedGenerator, enumerate_calls
+from tests.spec_oracle.exact.interception.support import call_law
 
 RNG = EnumeratedGenerator()
 KEPT = np.zeros(2)

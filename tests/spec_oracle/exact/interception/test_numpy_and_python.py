@@ -6,7 +6,8 @@ import random
 import numpy as np
 import pytest
 
-from spec_oracle.exact.interception import EnumeratedGenerator, call_law
+from spec_oracle.exact.interception import EnumeratedGenerator
+from tests.spec_oracle.exact.interception.support import call_law
 
 WEIGHTS = np.array([0.2, 0.5, 0.3, 0.0])
 LAW = {0: 0.2, 1: 0.5, 2: 0.3}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spec_oracle.exact.interception import call_law
+from tests.spec_oracle.exact.interception.support import call_law
 
 torch = pytest.importorskip("torch")
 

@@ -10,9 +10,10 @@ import threading
 import numpy as np
 import pytest
 
-from spec_oracle.exact.interception import CannotTraceError, call_law, enumerate_calls
+from spec_oracle.exact.interception import CannotTraceError, enumerate_calls
 from spec_oracle.plain import PlainCode
 from spec_oracle.plain.law import law_after
+from tests.spec_oracle.exact.interception.support import call_law
 from verifiers import Drafts
 
 torch = pytest.importorskip("torch")

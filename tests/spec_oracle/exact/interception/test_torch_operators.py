@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from spec_oracle.exact.interception import call_law
+from tests.spec_oracle.exact.interception.support import call_law
 
 torch = pytest.importorskip("torch")
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from spec_oracle.exact.interception import call_law, enumerate_calls
+from spec_oracle.exact.interception import enumerate_calls
 from tests.spec_oracle.exact.interception.support import (
     along,
+    call_law,
     drafts,
     extended,
     random_models,
