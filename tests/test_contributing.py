@@ -1,7 +1,7 @@
 """The recipes of CONTRIBUTING.md work: each is followed in a copy of the tree, and ends as it says.
 
-A Python block whose first line names a file is that file; a diff block adds its "+" lines beside its other
-lines; the lines of a shell block are run.
+A Python or Markdown block whose first line names a file is that file; a diff block adds its "+" lines beside
+its other lines, and takes its "-" lines away; the lines of a shell block are run.
 """
 
 import os
@@ -37,10 +37,19 @@ def tree(tmp_path):
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_recipe_works(recipe, tree):
-    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", RECIPES[recipe], re.MULTILINE | re.DOTALL)
-    assert {"python", "diff", "sh"}.issuperset(language for language, _ in blocks)
-    for language, text in blocks:
-        {"python": write, "diff": insert, "sh": run}[language](text, tree)
+    steps = {"python": write, "markdown": write, "diff": insert, "sh": run}
+    if recipe == "Add a finding":  # it goes on where the adapter ends
+        for language, text in blocks("Add an adapter"):
+            if language != "sh":
+                steps[language](text, tree)
+    for language, text in blocks(recipe):
+        steps[language](text, tree)
+
+
+def blocks(recipe):
+    """Return the language and the text of every block."""
+    found = re.findall(r"^(```+)(\w+)\n(.*?)^\1$", RECIPES[recipe], re.MULTILINE | re.DOTALL)
+    return [(language, text) for _, language, text in found]
 
 
 def write(text, tree):

@@ -99,7 +99,7 @@ def smallest_detectable_tv_by_joint_e_process(
     _require_rates(alpha, miss)
     if len(draws) != len(laws):
         raise InvalidInputError(
-            f"draws: expected one for each of {len(laws)} distributions, got {len(draws)}"
+            f"draws: expected one number for each of {len(laws)} distributions, got {len(draws)}"
         )
     require_draws(sum(draws))
     drawn = [require_draws(n) for n in draws if n]

@@ -52,6 +52,14 @@ def test_the_architecture_shows_the_layers():
     assert layers_table() in page, f"put this table into docs/architecture.md:\n{layers_table()}"
 
 
+def test_the_architecture_names_modules_that_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    named = re.findall(r"`([a-z_]+(?:/[a-z_]+)*\.py)`", page)
+    assert len(named) > 30
+    folders = (ROOT, ROOT / "spec_oracle")
+    assert not [name for name in named if not any((folder / name).is_file() for folder in folders)]
+
+
 def test_the_glossary_is_alphabetical_and_short():
     entries = re.findall(r"^\*\*(.+?)\.\*\* (.+?)\n\n", GLOSSARY + "\n", re.MULTILINE | re.DOTALL)
     words = [word.casefold() for word, _ in entries]
