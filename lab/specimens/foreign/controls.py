@@ -1,6 +1,7 @@
 """Lossless verifiers in unusual dress: a checker that flags one of them is wrong."""
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,27 @@ from lab.specimens.foreign.rows import (
     stop_chances,
 )
 from lab.specimens.specimen import specimen
+from spec_oracle.plain import PlainFunction
 
 
-@specimen("control", rule="token", function=per_request)
-def token_rule(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+def drawing(draw: Callable[[Array, Any], int]) -> PlainFunction:
+    """Return the token rule that draws tokens so, a function of (weights, rng)."""
+
+    def rule(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+        return loop(
+            x,
+            lambda i: passes(x, q, p, i, rng),
+            lambda i: draw(residual(p[i], q[i]), rng),
+            lambda: draw(p[-1], rng),
+        )
+
+    return per_request(rule)
+
+
+@specimen("control", rule="token", function=drawing)
+def token_rule(weights: Array, rng: Any) -> int:
     """Accept with min(1, p/q), correct from the residual."""
-    return loop(
-        x,
-        lambda i: passes(x, q, p, i, rng),
-        lambda i: draw(residual(p[i], q[i]), rng),
-        lambda: draw(p[-1], rng),
-    )
+    return draw(weights, rng)
 
 
 @specimen("N9", rule="token", function=per_request)
@@ -46,37 +57,19 @@ def recycled_uniform(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     return [*x, invert(p[-1], u)]
 
 
-@specimen("control", rule="token", function=per_request)
-def exponential_race(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("control", rule="token", function=drawing)
+def exponential_race(weights: Array, rng: Any) -> int:
     """Draw tokens as argmax of weights over exponential noise."""
-
-    def race(weights: Array) -> int:
-        noise = rng.exponential(size=len(weights))
-        return int(np.where(weights > 0, weights / noise, 0.0).argmax())  # noise may be 0
-
-    return loop(
-        x,
-        lambda i: passes(x, q, p, i, rng),
-        lambda i: race(residual(p[i], q[i])),
-        lambda: race(p[-1]),
-    )
+    noise = rng.exponential(size=len(weights))
+    return int(np.where(weights > 0, weights / noise, 0.0).argmax())  # noise may be 0
 
 
-@specimen("control", rule="token", function=per_request)
-def gumbel_race(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
+@specimen("control", rule="token", function=drawing)
+def gumbel_race(weights: Array, rng: Any) -> int:
     """Draw tokens as argmax of log weights plus Gumbel noise made from uniforms."""
-
-    def race(weights: Array) -> int:
-        support = np.flatnonzero(weights)
-        noise = -np.log(-np.log(rng.random(len(support))))
-        return int(support[np.argmax(np.log(weights[support]) + noise)])
-
-    return loop(
-        x,
-        lambda i: passes(x, q, p, i, rng),
-        lambda i: race(residual(p[i], q[i])),
-        lambda: race(p[-1]),
-    )
+    support = np.flatnonzero(weights)
+    noise = -np.log(-np.log(rng.random(len(support))))
+    return int(support[np.argmax(np.log(weights[support]) + noise)])
 
 
 @specimen("control", rule="token", function=per_request)
