@@ -1,4 +1,6 @@
-"""The sampler contract: how code that knows nothing of this project is called, and what it must return.
+"""What foreign code must keep: the contracts of samplers, engines and servers, and how such code is called.
+
+The sampler contract:
 
     verify(draft_tokens, draft_probs, target_probs, generator) -> (tokens, num_accepted)
 
