@@ -1,8 +1,9 @@
 """The columns of the kill matrix: what is run on a specimen.
 
-They are the checks of the registry, as in an audit, save that `joint` is its screening alone: draws, whose
-number does not depend on the pace of the machine. Only how many `shapes` are tried may, where laws take long.
-Beside them stand the exact tier and the naive test.
+They are the checks of the registry, as in an audit, save that `joint` of functions is its screening alone:
+draws, whose number does not depend on the pace of the machine. Verifiers are enumerated. Only how many
+`shapes` are tried may depend on that pace, where laws take long. Beside the checks stand the exact tier and
+the naive test.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,16 +29,18 @@ from spec_oracle.audit.subjects.engine import EngineSubject
 from spec_oracle.audit.subjects.function import FunctionSubject
 from spec_oracle.audit.subjects.resolve import of_engines
 from spec_oracle.audit.subjects.system import SystemSubject
+from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.interception import NotTracedError
-from spec_oracle.plain import PlainCode, SubjectRaisedError, as_plain
+from spec_oracle.plain import PlainCode, SubjectRaisedError
 from spec_oracle.statistics import pooled_cells
 from spec_oracle.statistics.validation import require_sample
 from spec_oracle.systems.engine import as_list
 from spec_oracle.systems.engine_laws import enumerated
 from spec_oracle.systems.texts import decoded, unseeded
 from spec_oracle.toy import Instance
+from verifiers import StatefulVerifier
 
 EXACT = "exact"
 """The exact tier: the law of one call, proved. All other columns are the sampling tier."""
@@ -82,20 +85,26 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
         bench = replace(bench, tokens=ENGINE_TOKENS, budget=ENGINE_SECONDS)
         engine = of_engines(specimen.name, {"": specimen.engine()}, facts)
         return {**_checks(engine, bench), YARDSTICK: partial(_first_token_of_engine, engine, bench)}
-    function = as_plain(specimen.verifier) if specimen.verifier is not None else specimen.function
-    assert function is not None
-    code = PlainCode(function, specimen.array)
-    law_of: Callable[[Instance], EmissionLaw] = partial(intercepted_law, code)
     if specimen.verifier is not None:
-        law_of = partial(emission_law, specimen.verifier, merged=False)
+        verifier = VerifierSubject(specimen.name, specimen.verifier, facts)
+        columns = _of_one_call(verifier, bench, partial(emission_law, specimen.verifier, merged=False))
+        if isinstance(specimen.verifier, StatefulVerifier):
+            return columns
+        return {**columns, YARDSTICK: partial(_first_token_of_function, verifier.code, bench)}
+    assert specimen.function is not None
+    code = PlainCode(specimen.function, specimen.array)
     subject = FunctionSubject(specimen.name, code, facts)
     return {
-        EXACT: partial(_exact, law_of, seed),
-        **_checks(subject, bench),
-        "shapes": partial(CHECKS["shapes"].outcome, subject, replace(bench, budget=SHAPES_BUDGET)),
+        **_of_one_call(subject, bench, partial(intercepted_law, code)),
         "joint": partial(_screening, code, bench),
         YARDSTICK: partial(_first_token_of_function, code, bench),
     }
+
+
+def _of_one_call(subject: Any, bench: Bench, law_of: Callable[[Instance], EmissionLaw]) -> dict[str, Column]:
+    """Return the exact tier and the checks of a subject that verifies drafts which it is handed."""
+    shapes = partial(CHECKS["shapes"].outcome, subject, replace(bench, budget=SHAPES_BUDGET))
+    return {EXACT: partial(_exact, law_of, bench.seed), **_checks(subject, bench), "shapes": shapes}
 
 
 def _checks(subject: Any, bench: Bench) -> dict[str, Column]:

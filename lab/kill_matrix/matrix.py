@@ -102,6 +102,7 @@ class KillMatrix:
             row
             for row in self.rows
             if not row.specimen.is_control
+            and row.specimen.kind != "verifier"
             and (row.total_variation or 0.0) >= SAMPLING_MUST_FIND
             and not row.sampling_killers
         )

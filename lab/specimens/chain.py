@@ -1,19 +1,21 @@
 """Faulty verifiers of a single path, written against `DecisionSource`: each is one real bug, isolated.
 
-A chain rule is two functions: with which weights to stop after 0..L tokens, and with which weights to draw
-the token that follows. Every specimen below is a correct rule with one of the two replaced.
+They are audited as verifiers, by enumeration of their decisions. A chain rule is two functions: with which
+weights to stop after 0..L tokens, and with which weights to draw the token that follows. A specimen is a
+correct rule with one of the two replaced, or with something done before or after it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
 from lab.specimens.specimen import specimen
-from verifiers import DecisionSource, Drafts, Traits, Verdict
-from verifiers.arrays import arange_like, minimum_one, namespace, pick, positive_part
+from verifiers import DecisionSource, Drafts, State, StatefulVerifier, Traits, Verdict
+from verifiers.arrays import arange_like, minimum_one, namespace, pick
 from verifiers.parts.block_path import block_weights, stop_chances
 from verifiers.parts.residual import acceptance_ratios, along_path, first_failure, last_success, residual
+from verifiers.rules.greedy_block import GreedyBlockVerifier
 
 Array: TypeAlias = Any
 Stop: TypeAlias = Callable[[Array, Array, Array], Array]
@@ -89,66 +91,28 @@ def by_correction(correct: Correct) -> ChainVerifier:
 # The token rule accepts otherwise.
 
 
-def _by_chance(chance: Callable[[Array, Array, Array, Array], Array]) -> ChainVerifier:
-    """Stop at the first failure of other chances, a function of (p row, q row, p(x), q(x))."""
-
-    def stop(target: Array, draft: Array, tokens: Array) -> Array:
-        rows = target[:, : tokens.shape[1]]
-        return first_failure(chance(rows, draft, along_path(rows, tokens), along_path(draft, tokens)))
-
-    return by_token_stop(stop)
-
-
 @chain("A2", "joint", verifier=by_token_stop)
 def always_accept(target: Array, draft: Array, tokens: Array) -> Array:
     """Never test."""
     return first_failure(draft[:, :, 0] * 0 + 1)
 
 
-@chain("A3", "joint", verifier=_by_chance)
-def ratio_to_largest(rows: Array, draft: Array, p: Array, q: Array) -> Array:
+@chain("A3", "joint", verifier=by_token_stop)
+def ratio_to_largest(target: Array, draft: Array, tokens: Array) -> Array:
     """Divide p(x) by the largest p instead of by q(x)."""
-    return p / namespace(rows).max(rows, axis=-1)
-
-
-@chain("A4", "joint", verifier=_by_chance)
-def match_or_ratio(rows: Array, draft: Array, p: Array, q: Array) -> Array:
-    """Two chances: a sample of the target equals the draft, or the ratio test passes."""
-    ratio = minimum_one(p / q)
-    return ratio + (1 - ratio) * p
+    rows = target[:, :-1]
+    return first_failure(along_path(rows, tokens) / namespace(rows).max(rows, axis=-1))
 
 
 @chain("A5", "joint", verifier=by_token_stop)
 def first_draft_unverified(target: Array, draft: Array, tokens: Array) -> Array:
     """Start testing at the second draft."""
-    return _all_but_one_tested(0, target, draft, tokens)
-
-
-@chain("A6", "joint", verifier=by_token_stop)
-def last_draft_unverified(target: Array, draft: Array, tokens: Array) -> Array:
-    """Stop testing before the last draft."""
-    return _all_but_one_tested(tokens.shape[1] - 1, target, draft, tokens)
-
-
-def _all_but_one_tested(position: int, target: Array, draft: Array, tokens: Array) -> Array:
     chances = minimum_one(acceptance_ratios(target, draft, tokens))
-    here = arange_like(chances, chances.shape[1])[None, :] == position
-    return first_failure(namespace(chances).where(here, chances * 0 + 1, chances))
-
-
-@chain("mutant", "exact", verifier=_by_chance)
-def epsilon_in_ratio(rows: Array, draft: Array, p: Array, q: Array) -> Array:
-    """Make q(x) larger by a thousandth, as an epsilon against division by zero does."""
-    return minimum_one(p / (q + q / 1000))
+    is_first = arange_like(chances, chances.shape[1])[None, :] == 0
+    return first_failure(namespace(chances).where(is_first, chances * 0 + 1, chances))
 
 
 # The token rule corrects otherwise.
-
-
-@chain("B2", "joint", verifier=by_correction)
-def residual_is_target(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
-    """Redraw from p."""
-    return pick(target, tau)
 
 
 @chain("mutant", "joint", verifier=by_correction)
@@ -162,90 +126,19 @@ def residual_absolute(target: Array, draft: Array, tokens: Array, tau: Array) ->
 @chain("B13", "joint", verifier=by_correction)
 def residual_argmax(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
     """Take the likeliest correction."""
-    return _rows_or_bonus(target, _argmax(residual(target[:, :-1], draft)), tau)
-
-
-def _argmax(rows: Array) -> Array:
-    """Return point masses at the likeliest tokens."""
+    rows = residual(target[:, :-1], draft)
     best = namespace(rows).argmax(rows, axis=-1)[..., None] == arange_like(rows, rows.shape[-1])
-    return rows * 0 + best
-
-
-@chain("E4", "joint", verifier=by_correction)
-def residual_of_row_0(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
-    """Correct from the first position's residual."""
-    return _residual_of_row(target, draft, tau, tau * 0)
-
-
-@chain("E4", "joint", verifier=by_correction)
-def residual_of_row_before(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
-    """Correct from the previous position's residual."""
-    return _residual_of_row(target, draft, tau, tau - 1)
+    return _rows_or_bonus(target, rows * 0 + best, tau)
 
 
 @chain("E4", "joint", verifier=by_correction)
 def residual_of_row_after(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
     """Correct from the next position's residual."""
-    return _residual_of_row(target, draft, tau, tau + 1)
-
-
-def _residual_of_row(target: Array, draft: Array, tau: Array, row: Array) -> Array:
-    xp = namespace(target)
     rows = residual(target[:, :-1], draft)
-    length = rows.shape[1]
-    row = xp.where(row < 0, row * 0, xp.where(row >= length, row * 0 + length - 1, row))
-    return xp.where((tau == length)[:, None], target[:, -1], pick(rows, row))
-
-
-# The bonus.
-
-
-def _by_bonus(bonus: Callable[[Array, Array], Array]) -> ChainVerifier:
-    """Correct as the token rule does, but with another bonus row, a function of (target, draft)."""
-
-    def correct(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
-        rows = [residual(target[:, :-1], draft), bonus(target, draft)[:, None]]
-        return pick(namespace(target).concat(rows, axis=1), tau)
-
-    return by_correction(correct)
-
-
-@chain("E3", "joint", verifier=_by_bonus)
-def bonus_from_row_before(target: Array, draft: Array) -> Array:
-    """Draw the bonus from the row of the last draft."""
-    return target[:, -2]
-
-
-@chain("E3", "joint", verifier=_by_bonus)
-def bonus_from_draft(target: Array, draft: Array) -> Array:
-    """Draw the bonus from q."""
-    return draft[:, -1]
-
-
-@chain("E3", "joint", verifier=_by_bonus)
-def bonus_argmax(target: Array, draft: Array) -> Array:
-    """Take the likeliest bonus."""
-    return _argmax(target[:, -1])
+    return _rows_or_bonus(target, namespace(rows).concat([rows[:, 1:], rows[:, -1:]], axis=1), tau)
 
 
 # Block verification.
-
-
-@chain("F5", "joint", verifier=by_block_stop)
-def block_unclamped(target: Array, draft: Array, tokens: Array) -> Array:
-    """Bank an early surplus for later positions: w_i = w_{i-1} p/q, never capped at one."""
-    ratios = acceptance_ratios(target, draft, tokens)
-    weights = [ratios[:, :1] * 0 + 1]
-    for i in range(tokens.shape[1]):
-        weights.append(weights[-1] * ratios[:, i : i + 1])
-    chances = stop_chances(target, draft, namespace(target).concat(weights, axis=1))
-    return last_success(minimum_one(positive_part(chances)))
-
-
-@chain("F6", "joint", verifier=lambda correct: ChainVerifier(block, correct))
-def block_token_residual(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
-    """Correct from (p - q)+ instead of (w p - q)+."""
-    return token_correction(target, draft, tokens, tau)
 
 
 @chain("F7", "joint", verifier=by_block_stop)
@@ -258,3 +151,90 @@ def block_first_failure(target: Array, draft: Array, tokens: Array) -> Array:
 def block_weights_as_chances(target: Array, draft: Array, tokens: Array) -> Array:
     """Use w_i as the stop chance at every position."""
     return last_success(block_weights(target, draft, tokens))
+
+
+# The rule is right for one call of one healthy request, and what surrounds it is not.
+
+
+@dataclass(frozen=True)
+class Surrounded:
+    """A verifier that is a function of drafts and decisions."""
+
+    around: Callable[[Drafts, DecisionSource], Verdict]
+    traits = Traits(single_path=True)
+
+    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
+        """Verify the first path of every request."""
+        return self.around(drafts, decisions)
+
+
+RIGHT = by_token_stop(token)
+
+
+@chain("mutant", "length", verifier=Surrounded, rule="block")
+def token_rule_declared_block(drafts: Drafts, decisions: DecisionSource) -> Verdict:
+    """Verify by the token rule where block verification is declared."""
+    return RIGHT.verify(drafts, decisions)
+
+
+@chain("mutant", "batch", verifier=Surrounded)
+def rows_of_the_neighbour(drafts: Drafts, decisions: DecisionSource) -> Verdict:
+    """Verify every request with the rows of the next one of the batch."""
+    xp = namespace(drafts.draft_probs)
+    rows = (xp.roll(rows, 1, axis=0) for rows in (drafts.draft_probs, drafts.target_probs))
+    return RIGHT.verify(Drafts(drafts.tokens, *rows), decisions)
+
+
+@chain("mutant", "inputs-kept", verifier=Surrounded)
+def zeroed_target_rows(drafts: Drafts, decisions: DecisionSource) -> Verdict:
+    """Leave zeros in the target rows of the caller."""
+    verdict = RIGHT.verify(drafts, decisions)
+    drafts.target_probs[:] = 0
+    return verdict
+
+
+@chain("mutant", "scale", verifier=Surrounded)
+def ids_of_eight_bits(drafts: Drafts, decisions: DecisionSource) -> Verdict:
+    """Store the next token in eight bits."""
+    verdict = RIGHT.verify(drafts, decisions)
+    return replace(verdict, next_token=verdict.next_token % 256)
+
+
+@chain("mutant", "shapes", verifier=by_correction)
+def residual_of_32_tokens(target: Array, draft: Array, tokens: Array, tau: Array) -> Array:
+    """Correct with one of the first 32 tokens."""
+    rows = token_correction(target, draft, tokens, tau)
+    within = rows * (arange_like(rows, rows.shape[1]) < 32)
+    xp = namespace(rows)
+    return xp.where(xp.sum(within, axis=-1, keepdims=True) > 0, within, rows)
+
+
+@chain("mutant", "bad-input", verifier=by_token_stop)
+def chances_above_zero(target: Array, draft: Array, tokens: Array) -> Array:
+    """Accept with a chance of at least 1e-12, for the sake of a logarithm."""
+    chances = minimum_one(acceptance_ratios(target, draft, tokens))
+    least = (chances * 0 + 1) / 10**12
+    return first_failure(namespace(chances).where(chances < least, least, chances))
+
+
+@dataclass(frozen=True)
+class Forgetful:
+    """A rule with carry-over, each of whose calls is the first of its request."""
+
+    rule: StatefulVerifier
+    traits = Traits(single_path=True)
+
+    def initial_state(self, batch: int) -> State:
+        """Return the state of ``batch`` fresh requests."""
+        return self.rule.initial_state(batch)
+
+    def verify(self, drafts: Drafts, decisions: DecisionSource, state: State) -> tuple[Verdict, State]:
+        """Verify a batch and return the state of fresh requests."""
+        verdict, _ = self.rule.verify(drafts, decisions, state)
+        return verdict, self.rule.initial_state(drafts.batch)
+
+
+@chain("mutant", "calls", verifier=lambda rule: Forgetful(rule()))
+def greedy_block_without_carry() -> StatefulVerifier:
+    """Drop what a call owes to the next one."""
+    return GreedyBlockVerifier()

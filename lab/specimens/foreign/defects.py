@@ -32,22 +32,10 @@ def always_accept(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
     return True
 
 
-@specimen("A3", "joint", function=by_accept)
-def ratio_to_target_maximum(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
-    """Divide p(x) by the largest p instead of by q(x)."""
-    return bool(rng.random() < p[i, x[i]] / p[i].max())
-
-
 @specimen("A4", "joint", function=by_accept)
 def match_or_ratio(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
     """Two chances: a sample of the target equals the draft, or the ratio test passes."""
     return draw(p[i], rng) == x[i] or passes(x, q, p, i, rng)
-
-
-@specimen("A5", "joint", function=by_accept)
-def first_draft_unverified(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
-    """Start testing at the second draft."""
-    return i == 0 or passes(x, q, p, i, rng)
 
 
 @specimen("A6", "joint", function=by_accept)
@@ -110,18 +98,6 @@ def target_zeroed_before_test(x: Array, q: Array, p: Array, rng: Any) -> list[in
     return loop(x, lambda i: rng.random() < p[i, x[i]], lambda i: draw(p[i], rng), lambda: draw(p[-1], rng))
 
 
-@specimen("B13", "joint", function=by_correction)
-def argmax_of_residual(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
-    """Take the likeliest correction."""
-    return int(residual(p[i], q[i]).argmax())
-
-
-@specimen("mutant", "joint", function=by_correction)
-def absolute_residual(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
-    """Draw the correction from |p - q|."""
-    return draw(np.abs(p[i] - q[i]) + 1e-300, rng)
-
-
 @specimen("C3", "joint", function=per_request)
 def accept_uniform_reused(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Invert the residual's CDF at the uniform that has just failed the test."""
@@ -144,12 +120,6 @@ def residual_of_row_zero(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
 def residual_of_row_before(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Correct from the previous position's residual."""
     return from_residual(x, q, p, max(i - 1, 0), rng)
-
-
-@specimen("E4", "joint", function=by_correction)
-def residual_of_row_after(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
-    """Correct from the next position's residual."""
-    return draw(residual(p[i + 1], q[min(i + 1, len(x) - 1)]), rng)
 
 
 @specimen("E1", "joint", function=by_correction)
@@ -222,23 +192,3 @@ def token_residual_in_block(x: Array, q: Array, p: Array, rng: Any) -> list[int]
     """Correct from (p - q)+ instead of (w p - q)+."""
     tau = last_success(stop_chances(block_weights(x, q, p), q, p), rng)
     return after(x, q, p, tau, 1.0, rng)
-
-
-@specimen("F7", "joint", function=per_request)
-def stop_at_first_failure(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
-    """Leave the scan at the first coin that fails."""
-    w = block_weights(x, q, p)
-    tau = 0
-    for chance in stop_chances(w, q, p):
-        if rng.random() >= chance:
-            break
-        tau += 1
-    return after(x, q, p, tau, w[tau], rng)
-
-
-@specimen("F8", "joint", function=per_request)
-def weights_as_chances(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
-    """Use w_i as the stop chance at every position."""
-    w = block_weights(x, q, p)
-    tau = last_success(w[1:], rng)
-    return after(x, q, p, tau, w[tau], rng)

@@ -30,6 +30,7 @@ from spec_oracle.audit.subjects.server import ServerSubject
 from spec_oracle.audit.subjects.system import SystemSubject
 from spec_oracle.audit.subjects.uniforms import UniformsSubject
 from spec_oracle.audit.subjects.verifier import VerifierSubject
+from spec_oracle.exact import DecisionError, VerdictError
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from spec_oracle.exact.interception import NotTracedError
 from spec_oracle.plain import ContractError, SubjectRaisedError, raising
@@ -89,8 +90,11 @@ def _of_verifier(subject: VerifierSubject, bench: Bench, alpha: float) -> CheckR
     sizes = tuple(size for size in AXES["vocab_size"] if size <= (traits.largest_vocab_size or math.inf))
     covered = Covered()
     shapes = design(MOST_NUMBERS, **_ALONE, vocab_size=sizes, num_paths=paths)
-    _try_all(subject, bench, shapes, laws, covered, end)
-    return _small(subject, bench, covered, end) or _result(bench, covered, None)
+    try:
+        _try_all(subject, bench, shapes, laws, covered, end)
+        return _small(subject, bench, covered, end) or _result(bench, covered, None)
+    except (DecisionError, VerdictError) as error:
+        return failed(str(error))
 
 
 @SHAPES.way(FunctionSubject, UniformsSubject, KeyedSubject, of_a_true_law=True)

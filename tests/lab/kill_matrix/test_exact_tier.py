@@ -22,6 +22,8 @@ NOT_FOLLOWED = {
 LOSSY_BESIDES = {
     "floor-under-residual": "a floor of 1e-5 shows at three tokens, too: total variation 2e-5",
     "one-greedy-mate-makes-all-greedy": "a peaked row of the toy is a point mass, which counts as greedy",
+    "chain-rows-of-the-neighbour": "the rows of a batch of drafts take turns, with one request each, too",
+    "chain-greedy-block-without-carry": "what a call owes to the next one belongs to its law",
     "result-of-the-call-before-the-last": "returns results of other runs when one is run for every outcome",
 }
 """Specimens that are declared for another check, and lossy in one call nevertheless."""
@@ -41,5 +43,5 @@ def expected(specimen):
 def test_the_exact_tier_proves_every_defect_of_one_call_and_nothing_else(specimen):
     result = columns_of(specimen, 1e-6, 0)[EXACT]()
     assert result.status is expected(specimen), result.detail
-    if result.status is Status.FAILED:
+    if result.status is Status.FAILED and "its probabilities changed between two runs" not in result.detail:
         assert result.total_variation > 1e-5

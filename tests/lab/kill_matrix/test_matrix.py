@@ -9,6 +9,8 @@ from lab.kill_matrix import matrix
 from lab.kill_matrix.matrix import kill_matrix
 from lab.specimens.__main__ import main
 from lab.specimens.registry import specimens
+from spec_oracle.audit.checks import CHECKS
+from spec_oracle.audit.subjects.verifier import VerifierSubject
 from spec_oracle.errors import SpecOracleError
 
 ONE_PER_CHECK = {
@@ -36,7 +38,23 @@ def test_a_defect_is_killed_by_its_check(name, check):
     assert not row.missed
 
 
-@pytest.mark.parametrize("name", ["system", "recycled-uniform", "no-bonus", "chain-block"])
+@pytest.mark.parametrize("name", [s.name for s in specimens().values() if s.kind == "verifier"])
+def test_a_verifier_is_judged_as_one(name):
+    """By enumeration: no check draws, and each has a verifier that it must kill."""
+    found = specimens()[name]
+    (row,) = kill_matrix([found]).rows
+    assert row.as_expected
+    assert not row.missed
+    assert row.results["joint"].draws == 0
+
+
+def test_every_check_that_is_asked_of_verifiers_has_one_to_kill():
+    asked = {name for name, check in CHECKS.items() if VerifierSubject in check.ways}
+    killers = {check for found in specimens().values() if found.kind == "verifier" for check in found.killers}
+    assert asked == killers
+
+
+@pytest.mark.parametrize("name", ["system", "recycled-uniform", "no-bonus"])
 def test_a_control_stands(name):
     (row,) = kill_matrix([specimens()[name]]).rows
     assert row.killers == ()
