@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.exact.call import call_verifier, fresh_state, within
-from spec_oracle.exact.enumeration import Branches, OpenToken, ScriptedDecisions, enumerate_branches
+from spec_oracle.exact.enumeration import (
+    Branches,
+    OpenToken,
+    Represented,
+    ScriptedDecisions,
+    enumerate_branches,
+)
 from spec_oracle.exact.errors import TooManyBranchesError
 from spec_oracle.exact.representatives import OPEN, Alike, Stand, require_alike
 from spec_oracle.toy import Context
@@ -139,9 +145,10 @@ def _outcomes(
     is_open = isinstance(verdict.next_token, OpenToken)
     last = None if is_open else within("next_token", chosen.to_numpy(verdict.next_token), drafts.vocab_size)
     tokens = np.arange(drafts.vocab_size)
-    for number, (row, weight, (stand, alike)) in enumerate(
+    for number, (row, weight, known) in enumerate(
         zip(branches.rows.tolist(), branches.weight.tolist(), branches.represented, strict=True)
     ):
+        stand, alike = known or Represented()
         prefix = tuple(drafts.tokens[row, path[number], : tau[number]].tolist())
         following = OPEN if last is None else int(last[number])
         if stand is not None and stand.value != following:

@@ -169,13 +169,13 @@ class Represented(NamedTuple):
 class Branches(Generic[T]):
     """A batch of finished branches: their input ``rows``, int [R], ``weight`` [R] and joint ``result``.
 
-    ``represented`` [R]; the weight of a branch is that of all outcomes for which it stands.
+    ``represented`` [R], None where all outcomes are run; a weight is that of all outcomes represented.
     """
 
     rows: NDArray[np.int64]
     weight: NDArray[Any]
     result: T
-    represented: tuple[Represented, ...]
+    represented: tuple[Represented | None, ...]
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class _Unfinished:
     rows: NDArray[np.int64]
     weight: NDArray[Any]
     script: list[_Answer]
-    represented: tuple[Represented, ...]
+    represented: tuple[Represented | None, ...]
 
     def of_rows(self, rows: slice) -> "_Unfinished":
         script = [answer.of_rows(rows) for answer in self.script]
@@ -216,7 +216,7 @@ def enumerate_branches(
     """
     mass_in = probability.astype(np.float64)
     mass_out = np.zeros(len(probability))
-    start = _Unfinished(np.arange(len(probability)), probability, [], (Represented(),) * len(probability))
+    start = _Unfinished(np.arange(len(probability)), probability, [], (None,) * len(probability))
     unfinished = list(start.pieces(max_rows))
     while unfinished:
         branch = unfinished.pop()
@@ -271,10 +271,12 @@ def _continued(
 ) -> _Unfinished:
     """Return the rows ``source`` of a branch after one more answer, each with its ``weight``."""
     script = [*(earlier.of_rows(source) for earlier in branch.script), answer]
-    counts = np.bincount(source, minlength=len(branch.rows))
-    if any(known.stand and count > 1 for known, count in zip(branch.represented, counts, strict=True)):
-        raise TooManyBranchesError("a sampled id of which few were run decides what is sampled next")
-    known = tuple(branch.represented[row] for row in source)
+    known: tuple[Represented | None, ...] = (None,) * len(source)
+    if any(branch.represented):
+        counts = np.bincount(source, minlength=len(branch.rows))
+        if any(one and one.stand and n > 1 for one, n in zip(branch.represented, counts, strict=True)):
+            raise TooManyBranchesError("a sampled id of which few were run decides what is sampled next")
+        known = tuple(branch.represented[row] for row in source)
     return _Unfinished(branch.rows[source], weight, script, known)
 
 
@@ -292,7 +294,7 @@ def _expand_few(branch: _Unfinished, chances: NDArray[Any], looked_at: NDArray[n
         weights[row, alike[-1]] = masses.sum()
         stand = Stand(alike[-1], np.arange(len(masses)), masses / masses.sum())
         decision = (int(branch.rows[row]), *(answer.outcomes[row].tobytes() for answer in branch.script))
-        before = branch.represented[row].alike
+        before = (branch.represented[row] or Represented()).alike
         for one in alike:
             known[row, one] = Represented(stand if one == alike[-1] else None, (*before, (decision, one)))
     source, outcome = np.nonzero(run)

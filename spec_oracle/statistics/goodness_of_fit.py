@@ -60,13 +60,17 @@ class GoodnessOfFit:
         return self.p_value > self.alpha
 
     def __str__(self) -> str:
-        leak = f", drew outcomes of probability zero {self.off_support[:3]}" if self.off_support else ""
+        leak = f", sampled outcomes of probability zero {self.off_support[:3]}" if self.off_support else ""
         return (
             f"{self.test}: p-value {self.p_value:.3g} {'>' if self.passed else '<='} alpha {self.alpha:.3g} "
             f"(statistic {self.statistic:.6g}, {self.degrees_of_freedom} degrees of freedom, "
-            f"{self.draws} draws{leak}; finds TV {self.smallest_detectable_tv:.3g} but for a chance of "
-            f"{self.miss:.3g})"
+            f"{self.draws:,} samples{leak}; detects {detectable(self.smallest_detectable_tv, self.miss)})"
         )
+
+
+def detectable(tv: float, miss: float) -> str:
+    """Return in words what a test detects."""
+    return f"a total variation of {tv:.3g} with power {1 - miss:.4g}" if tv <= 1 else "no total variation"
 
 
 def goodness_of_fit_by_g(

@@ -1,4 +1,4 @@
-"""Whether two samples follow one law, whatever it is."""
+"""Whether two samples follow one law, which need not be known."""
 
 from dataclasses import dataclass
 
@@ -24,14 +24,14 @@ class Homogeneity:
 
     @property
     def passed(self) -> bool:
-        """Whether one law may be behind both; true of equal laws but for a chance ``alpha``."""
+        """Whether one law may be behind both; false for equal laws with probability ``alpha`` at most."""
         return self.p_value > self.alpha
 
     def __str__(self) -> str:
         return (
             f"two-sample G: p-value {self.p_value:.3g} {'>' if self.passed else '<='} alpha {self.alpha:.3g} "
-            f"({self.draws[0]} and {self.draws[1]} draws, {self.cells} cells; finds TV "
-            f"{self.smallest_detectable_tv:.3g})"
+            f"({self.draws[0]:,} and {self.draws[1]:,} samples, {self.cells} cells; detects a total "
+            f"variation of {self.smallest_detectable_tv:.3g})"
         )
 
 

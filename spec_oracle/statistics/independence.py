@@ -1,4 +1,4 @@
-"""Independence of repeated draws of one law that nobody has to know: exact tests, and what they find.
+"""Independence of repeated draws of one unknown law: exact tests, and what they detect.
 
 N calls of C requests each, all alike, bring outcomes x[n, c]. If requests ignore each other they are
 independent draws of one law. Two facts need no more than that, no law and no limit theorem:
@@ -73,7 +73,7 @@ def fair_coin_p_values(sums: IntArray, edges: IntArray) -> FloatArray:
 
 
 def coincidence_bound(outcomes: IntArray, alpha: float) -> float:
-    """Return an upper bound, but for a chance ``alpha``, of how often two independent outcomes are equal.
+    """Return an upper bound of how often two independent outcomes are equal; it fails with rate ``alpha``.
 
     ``outcomes`` int [N, C]. The pairs that bound it are a column apart, in rows 2 n and 2 n + 1.
     """

@@ -11,7 +11,7 @@ from spec_oracle.statistics.validation import require_law, require_rate, require
 
 @dataclass(frozen=True)
 class TotalVariationInterval:
-    """``lower`` <= TV(true law, expected law) <= ``upper``, but for a chance ``alpha``; probability mass."""
+    """``lower`` <= TV(true law, expected law) <= ``upper``, masses, with probability 1 - ``alpha``."""
 
     observed: float
     lower: float
