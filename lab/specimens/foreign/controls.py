@@ -20,7 +20,7 @@ from lab.specimens.foreign.rows import (
     stop_chances,
 )
 from lab.specimens.specimen import specimen
-from spec_oracle.plain import PlainFunction
+from spec_oracle.contracts import PlainFunction
 
 
 def drawing(draw: Callable[[Array, Any], int]) -> PlainFunction:
