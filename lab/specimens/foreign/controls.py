@@ -20,10 +20,10 @@ from lab.specimens.foreign.rows import (
     stop_chances,
 )
 from lab.specimens.specimen import specimen
-from spec_oracle.contracts import PlainFunction
+from spec_oracle.contracts import SamplerFunction
 
 
-def drawing(draw: Callable[[Array, Any], int]) -> PlainFunction:
+def drawing(draw: Callable[[Array, Any], int]) -> SamplerFunction:
     """Return the token rule that draws tokens so, a function of (weights, rng)."""
 
     def rule(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
