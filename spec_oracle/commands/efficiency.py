@@ -115,6 +115,6 @@ OPTIMUM = Command(
             value("files", "FILE", "instance files", Path, nargs="+"),
             flag("--exact", "print rationals"),
         ],
-        "the report": report_options("text", "json"),
+        "the report": report_options("text", "markdown", "json"),
     },
 )

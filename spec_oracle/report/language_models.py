@@ -1,11 +1,10 @@
 """Block efficiency of verifiers on a pair of language models as text, Markdown and JSON."""
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from spec_oracle.efficiency import PairEfficiency
-from spec_oracle.report.table import markdown_table, plain, short, text_table
+from spec_oracle.report.table import Table, formats, plain, short
 
 HEAD = ("verifier", "tokens/call", "least", "most", "optimum", "headroom", "largest TV")
 
@@ -24,28 +23,16 @@ def _cells(result: PairEfficiency) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _notes(result: PairEfficiency) -> str:
-    """Say how far the proven bounds may lie above the optima, and what is missing."""
+def _tables(result: PairEfficiency) -> Iterator[Table]:
+    """Yield the table; notes say how far the proven bounds may exceed the optima, and what is missing."""
     gaps = [row.gap for row in result.rows if row.gap is not None]
     notes = [f"Left out: {reason}." for reason in result.left_out]
     if gaps:
         notes.insert(0, f"Optimum: a proven bound, attained to {short(max(gaps), 2)} tokens on every prompt.")
-    return "".join(f"\n{note}\n" for note in notes)
+    yield Table(HEAD, list(_cells(result)), range(1, 7), result.title, "\n\n".join(notes))
 
 
-def to_text(result: PairEfficiency) -> str:
-    """Return the title, an aligned table, and notes."""
-    table = text_table(HEAD, list(_cells(result)), right=range(1, 7))
-    return f"{result.title}\n\n{table}\n{_notes(result)}"
-
-
-def to_markdown(result: PairEfficiency) -> str:
-    """Return the title, a Markdown table, and notes."""
-    return f"{result.title}\n\n{markdown_table(HEAD, list(_cells(result)))}\n{_notes(result)}"
-
-
-def to_json(result: PairEfficiency) -> list[dict[str, Any]]:
-    """Return the figures, one entry a prompt and verifier."""
+def _data(result: PairEfficiency) -> list[dict[str, Any]]:
     return [
         {
             "prompt": row.prompt,
@@ -58,8 +45,4 @@ def to_json(result: PairEfficiency) -> list[dict[str, Any]]:
     ]
 
 
-FORMATS: dict[str, Callable[[PairEfficiency], str]] = {
-    "text": to_text,
-    "markdown": to_markdown,
-    "json": lambda result: json.dumps(to_json(result), indent=1) + "\n",
-}
+FORMATS = formats(_tables, _data)

@@ -1,27 +1,27 @@
-"""The optima of an instance and what proves them, as text and JSON."""
+"""The optima of an instance and what proves them, as text, Markdown and JSON."""
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from spec_oracle.optimum import Optimum
-from spec_oracle.report.table import plain, short, text_table
+from spec_oracle.report.table import Table, formats, plain, short
 from spec_oracle.toy import context_text
 
 CheckedOptima: TypeAlias = Mapping[str, Mapping[str, Optimum[Any]]]
 """The optima of each file by name, as `spec_oracle.optimum.checked_optima` returns them."""
 
+_HEAD = ("optimum", "tokens/call", "gap", "budgets c(v)")
 
-def to_text(results: CheckedOptima) -> str:
-    """Return a table a file: value, gap, and the budgets c(v) that attain it."""
-    parts = []
+
+def _tables(results: CheckedOptima) -> Iterator[Table]:
+    """Yield a table a file: value, gap, and the budgets c(v) that attain it."""
     for file, optima in results.items():
         rows = [
             (name, short(optimum.value, 8), short(optimum.gap, 2), _budgets(optimum))
             for name, optimum in optima.items()
         ]
-        parts.append(f"{file}\n\n" + text_table(("optimum", "tokens/call", "gap", "budgets c(v)"), rows))
-    return "\n\n".join(parts) + "\n\nEvery certificate was checked in rationals, without a solver.\n"
+        yield Table(_HEAD, rows, above=file)
+    yield Table((), (), below="Every certificate was checked in rationals, without a solver.")
 
 
 def _budgets(optimum: Optimum[Any], most: int = 8) -> str:
@@ -30,8 +30,7 @@ def _budgets(optimum: Optimum[Any], most: int = 8) -> str:
     return shown + ("  ..." if len(budgets) > most else "")
 
 
-def to_json(results: CheckedOptima) -> list[dict[str, Any]]:
-    """Return values and budgets as JSON data."""
+def _data(results: CheckedOptima) -> list[dict[str, Any]]:
     return [
         {
             "file": file,
@@ -48,7 +47,4 @@ def to_json(results: CheckedOptima) -> list[dict[str, Any]]:
     ]
 
 
-FORMATS: dict[str, Callable[[CheckedOptima], str]] = {
-    "text": to_text,
-    "json": lambda results: json.dumps(to_json(results), indent=1) + "\n",
-}
+FORMATS = formats(_tables, _data)

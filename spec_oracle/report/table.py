@@ -1,7 +1,10 @@
-"""Numbers as they are shown, and tables of them: plain text and Markdown."""
+"""Numbers as they are shown, tables of them, and results that are tables: text, Markdown and JSON."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 
@@ -55,3 +58,40 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
     return "\n".join([line(head), line(["---"] * len(head)), *map(line, rows)])
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, columns ``right`` flush right, and what is said above and below it."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    right: Sequence[int] = ()
+    above: str = ""
+    below: str = ""
+
+    def parts(self, *, markdown: bool) -> list[str]:
+        """Return what is said, and the table unless it is empty."""
+        if not self.rows:
+            table = ""
+        elif markdown:
+            table = markdown_table(self.head, self.rows)
+        else:
+            table = text_table(self.head, self.rows, right=self.right)
+        return [part for part in (self.above, table, self.below) if part]
+
+
+def formats(
+    tables: Callable[[Any], Iterable[Table]], data: Callable[[Any], Any], title: str = ""
+) -> dict[str, Callable[[Any], str]]:
+    """Return what writes a result as text, as Markdown under a ``title``, and as JSON."""
+
+    def written(result: Any, *, markdown: bool) -> str:
+        parts = [part for table in tables(result) for part in table.parts(markdown=markdown)]
+        return "\n\n".join([f"# {title}", *parts] if markdown and title else parts) + "\n"
+
+    return {
+        "text": partial(written, markdown=False),
+        "markdown": partial(written, markdown=True),
+        "json": lambda result: json.dumps(data(result), indent=1) + "\n",
+    }

@@ -39,7 +39,7 @@ def test_what_is_too_large_is_named_and_not_passed_over(monkeypatch):
     unknown, known = (result.of(name)[0].total_variation for name in result.verifiers)
     assert unknown is None
     assert known < 1e-10
-    for text in (report.to_text(result), report.to_markdown(result)):
+    for text in (report.FORMATS["text"](result), report.FORMATS["markdown"](result)):
         assert "not enumerated" in text
         assert "Left out: block_transport" in text
 
@@ -58,7 +58,7 @@ def test_formats_and_plot(tmp_path):
         rows = json.loads(report.FORMATS["json"](result))
         assert [row["verifier"] for row in rows] == ["token", "top_draft"] * 2
         assert (rows[0]["optimum"] is None) != optimum
-        assert ("Optimum" in report.to_text(result)) == optimum
+        assert ("Optimum" in report.FORMATS["text"](result)) == optimum
         save_pair_plot(result, tmp_path / "plot.svg")
         assert "prompt 2" in (tmp_path / "plot.svg").read_text()
     with pytest.raises(InvalidInputError, match="--plot"):

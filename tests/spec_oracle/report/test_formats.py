@@ -73,7 +73,7 @@ def test_audits_differences_and_baselines_follow_their_schemas(report, tmp_path)
     data["subjects"].pop()
     (tmp_path / "new.json").write_text(json.dumps(data))
     found = difference(tmp_path / "old.json", tmp_path / "new.json")
-    assert validate("diff", difference_report.to_json(found))["exit_code"] == 1
+    assert validate("diff", difference_report.FORMATS["json"](found))["exit_code"] == 1
     update_baseline(tmp_path / "kept.json", report)
     assert validate("baseline", (tmp_path / "kept.json").read_text())["subjects"].keys() == {"token", "block"}
 
