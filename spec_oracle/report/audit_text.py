@@ -274,7 +274,12 @@ def page_rows(report: AuditReport) -> list[dict[str, Any]]:
             "verdict": subject.verdict.value,
             "is_drawn": any(check.alpha > 0 for check in subject.checks),
             "cells": [*row, rule_of(subject)],
-            "remarks": [*check_lines(subject.checks, subject.kind), *subject.notes, *subject.scope],
+            "remarks": [
+                *check_lines(subject.checks, subject.kind),
+                *subject.notes,
+                *subject.scope,
+                *(f"printed: {line}" for line in subject.output.splitlines()),
+            ],
             "counterexample": subject.counterexample and counterexample_text(subject.counterexample),
         }
         for row, subject in zip(audit_rows(report), report.subjects, strict=True)

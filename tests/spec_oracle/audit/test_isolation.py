@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -44,7 +45,7 @@ def said(subject):
         ("exits", {}, "raised SystemExit: 0"),
         ("ends_its_process", {}, "its process ended itself with exit code 0"),
         ("crashes", {}, "its process was ended by SIGSEGV"),
-        ("hangs", {"timeout": 4.0}, "still running after 4 s"),
+        ("hangs", {"timeout": 12.0}, "still running after 12 s"),
         ("decides_without_end", {"timeout": 15.0}, "still running after 15 s"),
         ("fills_memory", {"memory": 2.0}, "MemoryError"),
         ("WantsArguments", {}, "cannot be loaded: raised TypeError"),
@@ -113,7 +114,8 @@ def test_what_is_printed_is_in_the_report_and_nowhere_else(form, capfd):
 def test_reports_do_not_depend_on_the_number_of_processes():
     names, plain = ("token", "block", "escapes:right"), replace(QUICK, checks=("length",), budget=60.0)
     alone, together = (audit_apart(names, plain, Isolation(jobs)) for jobs in (1, 2))
-    assert AUDIT_FORMATS["json"](alone) == AUDIT_FORMATS["json"](together)
+    one, other = (re.sub(r'"seconds": .*', "", AUDIT_FORMATS["json"](report)) for report in (alone, together))
+    assert one == other
 
 
 def test_own_verifiers_come_last_as_they_are_quick():
