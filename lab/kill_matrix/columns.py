@@ -19,7 +19,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, run_guarded
 from spec_oracle.audit.draws import Sampler, sampled_drafts
 from spec_oracle.audit.engine.subject import EngineSubject
-from spec_oracle.audit.engine.traced import traced_completions
+from spec_oracle.audit.engine.traced import traced
 from spec_oracle.audit.facts import ROUNDING, Facts
 from spec_oracle.audit.panel import instances_for, panel
 from spec_oracle.audit.results import CheckResult, Status
@@ -30,6 +30,7 @@ from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import SamplerCode, SubjectRaisedError
+from spec_oracle.contracts.engine import as_list
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.interception import NotTracedError
@@ -162,9 +163,13 @@ def _first_token_of_engine(subject: EngineSubject, bench: Context) -> CheckResul
         if case.code.has("start_many"):
             step = case.code.session(case.prompt, 2 * ENGINE_TOKENS, [None] * YARDSTICK_DRAWS).step()
             return _tested(step.tokens[:, 0], case.code.row(case.prompt), bench)
-        law = traced_completions(case.code, case.prompt, ENGINE_TOKENS, YARDSTICK_DRAWS).law
-        first = [completion[0] for completion in law]
-        tokens = bench.stream("kill-matrix/first-token").choice(first, YARDSTICK_DRAWS, p=[*law.values()])
+        law = traced(
+            case.code,
+            lambda engine: as_list(engine.generate(list(case.prompt), ENGINE_TOKENS)),
+            lambda completion: int(completion[0]),
+            YARDSTICK_DRAWS,
+        ).law
+        tokens = bench.stream("kill-matrix/first-token").choice([*law], YARDSTICK_DRAWS, p=[*law.values()])
         return _tested(tokens, case.code.row(case.prompt), bench)
 
     return run_guarded(test)

@@ -56,9 +56,9 @@ def test_the_first_token_shows_what_the_catalogue_says(found):
     [
         (
             {"function": None},
-            r"verifier, function, system, engine: \[\] of specimen 'always-accept'; expected exactly one",
+            r"verifier, function, engine: \[\] of specimen 'always-accept'; expected exactly one",
         ),
-        ({"system": ALWAYS_ACCEPT.function}, r"verifier, function, system, engine: \['function', 'system'\]"),
+        ({"engine": ALWAYS_ACCEPT.function}, r"verifier, function, engine: \['function', 'engine'\]"),
         ({"catalogue_id": "A99"}, "catalogue_id: 'A99' of specimen 'always-accept'; not in the catalogue"),
         (
             {"killers": ("joint", "jiont")},
