@@ -7,26 +7,20 @@ argument is integrated over it, or run beside a reference rule; else completions
 from functools import partial
 
 from spec_oracle.audit.context import Context, first_that_works
-from spec_oracle.audit.draws import sampled_drafts
-from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.sampler.beside import by_same_noise, by_same_uniforms, compared, pair_by_keys
 from spec_oracle.audit.sampler.integrated import integrated
 from spec_oracle.audit.sampler.sampled import sampled
 from spec_oracle.audit.sampler.subject import Keys, Noise, SamplerSubject, Uniforms
 from spec_oracle.audit.sampler.traced import traced
-from spec_oracle.audit.streams import stream
 
 
 def joint(subject: SamplerSubject, context: Context) -> CheckResult:
     """Find the law of one call in the best way that works, by what hands the sampler its randomness.
 
-    One ordinary call comes first: it says whether the code keeps its contract. A way that may decide has a
-    part of the rate: all of it if those before it have decided nothing by chance.
+    Code that can be traced is traced first: what it keeps from call to call would differ else. A way
+    that may decide has a part of the rate: all of it if those before it have decided nothing by chance.
     """
-    first = next(iter(instances_for(context, subject.num_paths).values()))
-    drafts = sampled_drafts(first, 1, stream(context.seed, "sampler/joint/first call"), subject.drafting)
-    subject.code(drafts, subject.code.generator(context.seed))
     rate, facts, source = context.rate, subject.facts, subject.randomness
     if isinstance(source, Keys):
         ways = [partial(compared, pair_by_keys(source.engine), context, rate)]
