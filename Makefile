@@ -23,7 +23,7 @@ audit: install  ## audit everything installed, print the table
 test: install  ## run the tests on all cores
 	$(BIN)/pytest --numprocesses auto
 
-FAST := tests/verifiers/test_lossless.py tests/spec_oracle/toy tests/spec_oracle/plain tests/spec_oracle/gate \
+FAST := tests/verifiers/test_lossless.py tests/spec_oracle/toy tests/spec_oracle/contracts tests/spec_oracle/gate \
 	tests/spec_oracle/audit/test_audit.py tests/spec_oracle/test_pytest_plugin.py tests/test_layers.py
 
 test-fast: install  ## a few minutes' tests; with another Python: make test-fast PYTHON=python3.13 VENV=.venv-3.13

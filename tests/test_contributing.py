@@ -75,3 +75,12 @@ def run(text, tree):
         ["sh", "-ec", text], cwd=tree, env=environment, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_the_fast_tests_are_there():
+    (fast,) = re.findall(
+        r"^FAST := (.*?)\n\n", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    paths = fast.replace("\\\n", " ").split()
+    assert len(paths) > 5
+    assert not [path for path in paths if not (ROOT / path).exists()]
