@@ -28,9 +28,7 @@ def plan(names: Sequence[str], **options: Any) -> Plan:
     Slow ones come first, neighbours in the list apart: releases of one engine wait for the same things.
     """
     fixed = {name: [value] for name, value in {"among": len(names), **options}.items()}
-    slow, quick = (
-        [name for name in names if (quickness(name) == 1) is quick] for quick in (False, True)
-    )
+    slow, quick = ([name for name in names if (quickness(name) == 1) is quick] for quick in (False, True))
     from_both_ends = chain.from_iterable(zip(slow, reversed(slow), strict=True))
     return Plan(
         "lab.studies.engines:cell", {"subject": [*islice(from_both_ends, len(slow)), *quick], **fixed}
