@@ -10,10 +10,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.adapters import registry
 from spec_oracle.audit import AuditOptions
 from spec_oracle.audit.isolation import audit_apart
-from spec_oracle.audit.subjects import engine_availability
+from spec_oracle.audit.subjects import engine_availability, quickness
 from spec_oracle.commands.options import add, jobs, positive_number
 from spec_oracle.report.audit_text import markdown_page, page_rows
 from spec_oracle.report.progress import showing_progress
@@ -29,9 +28,7 @@ def plan(names: Sequence[str], **options: Any) -> Plan:
     Slow ones come first, neighbours in the list apart: releases of one engine wait for the same things.
     """
     fixed = {name: [value] for name, value in {"among": len(names), **options}.items()}
-    slow, quick = (
-        [name for name in names if registry.known(name).is_quick is quick] for quick in (False, True)
-    )
+    slow, quick = ([name for name in names if (quickness(name) == 1) is quick] for quick in (False, True))
     from_both_ends = chain.from_iterable(zip(slow, reversed(slow), strict=True))
     return Plan(
         "lab.studies.engines:cell", {"subject": [*islice(from_both_ends, len(slow)), *quick], **fixed}
