@@ -4,10 +4,14 @@ At every shape of a covering design (`spec_oracle.audit.shapes`) the distributio
 traced exactly, and added up; code that cannot be traced is sampled at some of the shapes.
 """
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
@@ -15,12 +19,14 @@ from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError
 from spec_oracle.audit.sampler.pace import pace, too_slow
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.traced import law_after
+from spec_oracle.audit.sampler.watched import Beside
 from spec_oracle.audit.shapes.axes import AXES, Shape, design
 from spec_oracle.audit.shapes.covered import Covered, Laws
 from spec_oracle.audit.shapes.sampled import sampled_at
 from spec_oracle.audit.shapes.trees import among_others, tree_of
 from spec_oracle.contracts import ContractError
 from spec_oracle.exact.conditional import ConditionalLaw
+from spec_oracle.exact.draft_tree import DraftTree
 from verifiers import Drafts
 
 
@@ -40,22 +46,27 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
 
 
 def _laws(subject: SamplerSubject, context: Context, covered: Covered, seconds: float) -> Laws:
-    """Return what traces the code at a shape."""
+    """Return what traces the code at a shape, and compares the branches that ordinary calls take there."""
+    anywhere: set[int] = set()
 
     def laws(shape: Shape, drafts: Sequence[Drafts]) -> Sequence[ConditionalLaw]:
         code = replace(subject.code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
         # The first shape says whether the code can be traced at all: it may take its time.
         least = effort.SHAPES_SECONDS if covered.shapes else effort.SHAPES_FIRST_SECONDS
         limit = time.process_time() + max(least, effort.SHAPES_ONE_SHARE * seconds)
-        return [
-            law_after(
-                code,
+        # Where every run is long, a branch that was traced at another shape will do.
+        known = anywhere.copy() if shape.batch > effort.WATCHED_BATCH else set()
+        beside = Beside(code, context.stream("sampler/shapes/watched"), known)
+        found = [
+            beside.law_after(
                 among_others(one, shape, context.stream("sampler/shapes/other requests")),
                 shape.request,
-                max_seconds=max(limit - time.process_time(), 0.0),
+                partial(law_after, max_seconds=max(limit - time.process_time(), 0.0)),
             )
             for one in drafts
         ]
+        anywhere.update(beside.traced)
+        return found
 
     return laws
 
@@ -109,18 +120,36 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
     """Sample uninstrumented code at some of the shapes that were traced, or else at some of the design."""
     trees = [(one.shape, tree_of(one.shape, one.seed, subject.drafting)) for one in covered.shapes]
     if not trees:
-        few = design(dtype=("float64",), num_paths=(subject.num_paths,), vocab_size=AXES["vocab_size"][:20])
+        few = design(dtype=("float64",), num_paths=(subject.num_paths,))
         trees = [(shape, tree_of(shape, context.seed, subject.drafting)) for shape in few]
-    share = effort.SHAPES_SAMPLED_SHARE if covered.shapes else 1.0
-    requests = min(pace(subject, context) * context.shape_seconds * share, effort.SHAPES_MOST_REQUESTS)
+    share = effort.SHAPES_SAMPLED_SHARE if covered.shapes and not covered.unlike else 1.0
+    seconds = context.shape_seconds * share
+    requests = min(pace(subject, context) * seconds, effort.SHAPES_MOST_REQUESTS)
     if not covered.shapes and requests < effort.SHAPES_REQUESTS:
         raise TooSlowError(too_slow(subject, context, effort.SHAPES_REQUESTS))
     most = effort.SHAPES_MOST_SAMPLED
-    trees.sort(key=lambda pair: pair[0].numbers // pair[0].batch)
-    chosen = trees[: int(min(max(requests // effort.SHAPES_REQUESTS, 1), most))]
-    chosen += covered.not_traced[:: len(covered.not_traced) // most + 1]
+    if covered.unlike:
+        chosen = _spread(covered.unlike, most // 2)
+        requests = math.inf
+    else:
+        few = int(min(max(requests // effort.SHAPES_REQUESTS, 1), most))
+        smallest = sorted(trees, key=_numbers)[: max(few - effort.SHAPES_LARGE, 1)]
+        larger = [tree for tree in trees if tree not in smallest]
+        chosen = [*smallest, *_spread(larger, effort.SHAPES_LARGE), *_spread(covered.not_traced, most)]
     rng = context.stream("sampler/shapes/samples")
-    found = sampled_at(subject.code, chosen, rng, alpha=context.rate, requests=requests)
+    found = sampled_at(subject.code, chosen, rng, alpha=context.rate, requests=requests, seconds=seconds)
     if found.status is Status.PASSED:
         covered.sampled = [shape for shape, _ in chosen]
     return found
+
+
+def _numbers(pair: tuple[Shape, DraftTree]) -> int:
+    """Return how many probabilities one request of a shape has."""
+    return pair[0].numbers // pair[0].batch
+
+
+def _spread(trees: Sequence[tuple[Shape, DraftTree]], count: int) -> list[tuple[Shape, DraftTree]]:
+    """Return at most ``count`` shapes, from the smallest to the largest."""
+    ordered = sorted(trees, key=_numbers)
+    places = np.linspace(0, len(ordered) - 1, min(count, len(ordered)))
+    return [ordered[round(place)] for place in places.tolist()]

@@ -2,6 +2,8 @@
 
 import math
 import time
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -15,6 +17,7 @@ from spec_oracle.audit.laws import LawsAfter, judge_laws
 from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult, NoEvidenceError
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.watched import Beside
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments
 from spec_oracle.errors import raising
@@ -34,6 +37,9 @@ from verifiers import Drafts
 Known: TypeAlias = dict[bytes, ConditionalLaw]
 """Laws of what is emitted after one draft, by the bytes of the arrays that the sampler is given."""
 
+Watched: TypeAlias = Callable[[], AbstractContextManager[Any]]
+"""Returns the context of one run."""
+
 
 def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResult:
     """Trace the sampler's random numbers on every instance, then compare with uninstrumented samples.
@@ -45,9 +51,14 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
     instances, failure = instances_for(context, subject.num_paths), ""
     known: Known = {}
     laws: dict[str, EmissionLaw] = {}
+    beside = Beside(code, context.stream("sampler/joint/watched"))
     try:
         for name, instance in instances.items():
-            laws[name] = traced_law(code, instance, known, end=end)
+            # Before any ordinary call, since code may keep numbers for its next one.
+            watched = nullcontext if laws else beside.watched
+            laws[name] = traced_law(code, instance, known, end=end, watched=watched)
+        for instance in instances.values():
+            beside.compare(instance, law_after)
     except ContractError as error:
         failure = f"instance {[*instances][len(laws)]!r}: {error}"
     except (NotTracedError, SubjectRaisedError) as error:
@@ -69,6 +80,7 @@ def traced_law(
     *,
     end: float = math.inf,
     exact: bool = False,
+    watched: Watched = nullcontext,
 ) -> EmissionLaw:
     """Return the exact emission law of a sampler on ``instance``, in float64.
 
@@ -82,14 +94,20 @@ def traced_law(
     floats = instance.floats
     vocab, probability = floats.vocab_size, draft_table(floats).law.probability
     masses = [np.zeros(vocab**length) for length in range(1, floats.draft_length + 2)]
-    for row, law in laws_after(code, floats, {} if known is None else known, end).items():
+    for row, law in laws_after(code, floats, {} if known is None else known, end, watched).items():
         for prefix, mass in law.leaves.items():
             index = np.ravel_multi_index(prefix, (vocab,) * len(prefix)) if prefix else 0
             masses[len(prefix)].reshape(-1, vocab)[index] += mass * probability[row]
     return EmissionLaw(floats, tuple(masses))
 
 
-def laws_after(code: SamplerCode, instance: Instance, known: Known, end: float = math.inf) -> LawsAfter:
+def laws_after(
+    code: SamplerCode,
+    instance: Instance,
+    known: Known,
+    end: float = math.inf,
+    watched: Watched = nullcontext,
+) -> LawsAfter:
     """Return the law after each possible draft; errors as above."""
     table = draft_table(instance)
     found = {}
@@ -100,7 +118,7 @@ def laws_after(code: SamplerCode, instance: Instance, known: Known, end: float =
             for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)
         )
         if key not in known:
-            known[key] = law_after(code, drafts, max_seconds=end - time.process_time())
+            known[key] = law_after(code, drafts, max_seconds=end - time.process_time(), watched=watched)
         found[row] = known[key]
     return found
 
@@ -113,11 +131,14 @@ def law_after(
     max_branches: int = 100_000,
     max_seconds: float = math.inf,
     in_full: bool = False,
+    looked_at: Collection[int] = (),
+    watched: Watched = nullcontext,
 ) -> ConditionalLaw:
     """Return the exact law of the emission of one request of a batch, given the drafts of all.
 
     The code sees fresh copies of its inputs in every branch. Where it draws one of many tokens and looks at
-    it, few are run, and the others `assumed` to come out as these; ``in_full`` runs all. Errors as
+    it, few are run, and the others `assumed` to come out as these; those ``looked_at`` are run in any case,
+    ``in_full`` all. Every run is inside a context that ``watched`` returns. Errors as
     `enumerate_calls`, `ContractError` for what is no emission, `SubjectRaisedError` when the code raises
     while its random numbers are traced.
     """
@@ -125,14 +146,15 @@ def law_after(
 
     def call() -> Any:
         tokens, draft, target = (given.fresh() for given in inputs)
-        return code.function(tokens, draft, target, _generator(code))
+        with watched():
+            return code.function(tokens, draft, target, _generator(code))
 
     with raising():
         branches = enumerate_calls(
             call,
             max_branches=max_branches,
             max_seconds=max_seconds,
-            looked_at=None if in_full else {-1, *np.unique(drafts.tokens[request]).tolist()},
+            looked_at=None if in_full else {-1, *np.unique(drafts.tokens[request]).tolist(), *looked_at},
             leave_open=not in_full,
         )
         try:
@@ -142,7 +164,13 @@ def law_after(
             if most > effort.FULL_VOCABULARY:
                 raise TooManyBranchesError(f"{error} ({most:,} tokens)") from None
             return law_after(
-                code, drafts, request, max_branches=max_branches, max_seconds=max_seconds, in_full=True
+                code,
+                drafts,
+                request,
+                max_branches=max_branches,
+                max_seconds=max_seconds,
+                in_full=True,
+                watched=watched,
             )
 
 

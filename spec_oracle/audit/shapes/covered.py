@@ -17,6 +17,7 @@ from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import Account, DraftTree
 from spec_oracle.exact.errors import NotTracedError
+from spec_oracle.exact.interception import UnlikeError
 from verifiers import Drafts
 
 Laws: TypeAlias = Callable[[Shape, Sequence[Drafts]], Sequence[ConditionalLaw]]
@@ -61,7 +62,8 @@ class Covered:
     """What was tried: the shapes that were judged, and what was not, by reason.
 
     Right after all drafts are ``small`` shapes, wrong ``small_wrong``; ``sampled`` were sampled; ``refused``
-    have a form that the code does not take; ``other_types`` says what is wrong in types that do not count.
+    have a form that the code does not take; at those ``not_traced`` that are ``unlike`` ordinary calls take
+    branches that traced ones do not; ``other_types`` says what is wrong in types that do not count.
     """
 
     shapes: list[Judged] = field(default_factory=list)
@@ -70,6 +72,7 @@ class Covered:
     sampled: list[Shape] = field(default_factory=list)
     refused: list[Shape] = field(default_factory=list)
     not_traced: list[tuple[Shape, DraftTree]] = field(default_factory=list)
+    unlike: list[tuple[Shape, DraftTree]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     other_types: dict[str, str] = field(default_factory=dict)
 
@@ -100,6 +103,8 @@ class Covered:
                         return
                     self.leave_out(error)
                     self.not_traced.append((one, tree))
+                    if isinstance(error, UnlikeError):
+                        self.unlike.append((one, tree))
                     break
                 if dtype in context.dtypes or not found.is_lossy:
                     self.shapes.append(replace(found, seed=seed))
@@ -146,7 +151,7 @@ class Covered:
             return replace(
                 sampled,
                 detail="; ".join(filter(None, (exact, sampled.detail))),
-                how=how if self.shapes else sampled.how,
+                how=how if self.shapes and not self.unlike else sampled.how,
                 scope=(*scope, *sampled.scope),
                 notes=notes,
                 coverage=self.coverage,

@@ -5,8 +5,10 @@ ones one by one and the others by their place in the vocabulary. Continued by th
 cells with the target's probabilities, whatever the rule.
 """
 
+import math
+import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -97,10 +99,12 @@ def sampled_at(
     *,
     alpha: float,
     requests: float,
+    seconds: float = math.inf,
 ) -> CheckResult:
     """Judge texts sampled at shapes, in batches of independent requests, against the target's.
 
-    About ``requests`` are verified, fewer where they have many numbers.
+    About ``requests`` are verified, in at least `effort.SHAPES_ROUNDS` rounds where ``seconds`` of processor
+    time suffice: where requests have many numbers, few of them are in a round.
     """
     cells = [TreeCells(tree) for _, tree in trees]
     batches = [
@@ -126,10 +130,16 @@ def sampled_at(
                 for name in ("tokens", "draft_probs", "target_probs")
             )
         )
-        handed = replace(code, dtype=shape.dtype)
+        handed = replace(code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
         return cells[number].of(handed(drafts, handed.generator(int(rng.integers(2**31)))), rng)
 
-    rounds = ([drawn(number) for number in range(len(trees))] for _ in range(effort.SHAPES_ROUNDS))
+    def rounds() -> Iterator[list[NDArray[np.int64]]]:
+        end, needed = time.process_time() + seconds, max(requests / sum(batches), effort.SHAPES_ROUNDS)
+        for number in range(math.ceil(needed)):
+            if number and time.process_time() > end:
+                break
+            yield [drawn(number) for number in range(len(trees))]
+
     return judge_rounds(
-        f"completions at {len(trees)} input shapes", [some.law for some in cells], rounds, alpha=alpha
+        f"completions at {len(trees)} input shapes", [some.law for some in cells], rounds(), alpha=alpha
     )

@@ -11,6 +11,7 @@ from spec_oracle.exact.interception.calls import enumerate_calls, outcomes
 from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
 from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator
 from spec_oracle.exact.interception.run import Branch
+from spec_oracle.exact.interception.watched import UnlikeError, Watch
 
 __all__ = [
     "Branch",
@@ -18,7 +19,9 @@ __all__ = [
     "EnumeratedGenerator",
     "NotTracedError",
     "TooManyBranchesError",
+    "UnlikeError",
     "UnrepeatableError",
+    "Watch",
     "enumerate_calls",
     "outcomes",
 ]

@@ -47,10 +47,10 @@ def location_of(frame: FrameType | None) -> str:
     if frame is None:
         return "unknown line"
     name, line = frame.f_code.co_filename, frame.f_lineno
-    return f"{_short(Path(name))}:{line}: {linecache.getline(name, line).strip()}"
+    return f"{short(Path(name))}:{line}: {linecache.getline(name, line).strip()}"
 
 
-def _short(path: Path) -> Path:
+def short(path: Path) -> Path:
     """Return a path without what is of this machine: from the package on, or from the working directory."""
     if "site-packages" in path.parts:
         return Path(*path.parts[path.parts.index("site-packages") + 1 :])

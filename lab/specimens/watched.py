@@ -1,0 +1,175 @@
+"""Code that runs otherwise when its random numbers are traced, and right code with the same branch.
+
+A part says whether a call is an ordinary one, given a uniform or uniforms and the generator. Where it is,
+and the vocabulary has more than `SMALL` tokens, the sampler is wrong: traced, it is right everywhere, and
+at few tokens ordinary calls are right too. Of controls both branches are right.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from lab.specimens.foreign.rows import Array, by_accept, from_residual, from_target
+from lab.specimens.specimen import specimen
+from spec_oracle.contracts import SamplerFunction
+
+SMALL: Final = 40
+"""Most tokens at which the wrong branches are right."""
+
+EAGER: Final = 1.6
+"""By how much the ratio is too high where a branch is wrong."""
+
+Ordinary: TypeAlias = Callable[[Any, Any], bool]
+
+
+def _by_uniform(is_ordinary: Ordinary, factor: float, vocab: int = SMALL) -> SamplerFunction:
+    """Return the token rule whose accept test asks the uniform; ratios are wrong in ordinary calls."""
+
+    def accept(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
+        u, ratio = rng.random(), p[i, x[i]] / q[i, x[i]]
+        if p.shape[1] > vocab and is_ordinary(u, rng):
+            ratio = ratio * factor
+        return bool(u < ratio)
+
+    return by_accept(accept)
+
+
+def _whole_batch(is_ordinary: Ordinary, factor: float) -> SamplerFunction:
+    """Return the token rule that takes all its accept uniforms as one array, and asks that."""
+
+    def verify(x: Array, q: Array, p: Array, rng: Any) -> tuple[Array, Array]:
+        batch, length = x.shape
+        u = rng.random((batch, length))
+        tokens = np.full((batch, length + 1), -1)
+        for b in range(batch):
+            scale = factor if is_ordinary(u, rng) and p.shape[2] > SMALL else 1.0
+            for i, token in enumerate(x[b]):
+                if not u[b, i] < scale * p[b, i, token] / q[b, i, token]:
+                    tokens[b, i] = from_residual(x[b], q[b], p[b], i, rng)
+                    break
+                tokens[b, i] = token
+            else:
+                tokens[b, -1] = from_target(x[b], q[b], p[b], length, rng)
+        return tokens, (tokens >= 0).sum(axis=1) - 1
+
+    return verify
+
+
+def _wrong(make: Callable[..., SamplerFunction]) -> Callable[..., Any]:
+    return partial(specimen, "S12", "shapes", prefix="watched-", function=partial(make, factor=EAGER))
+
+
+def _right(make: Callable[..., SamplerFunction]) -> Callable[..., Any]:
+    return partial(specimen, "control", rule="token", prefix="watched-", function=partial(make, factor=1.0))
+
+
+# The number itself.
+
+
+@_wrong(_by_uniform)()
+def exact_type_of_a_uniform(u: Any, rng: Any) -> bool:
+    """A fast path for plain floats accepts too often."""
+    return type(u) is float
+
+
+@_right(_by_uniform)()
+def exact_type_and_right(u: Any, rng: Any) -> bool:
+    """A path for plain floats that is right."""
+    return type(u) is float
+
+
+@_wrong(_by_uniform)()
+def name_of_the_type(u: Any, rng: Any) -> bool:
+    """Types are told apart by their name, in one expression."""
+    return "float" in {kind.__name__ for kind in type(u).__mro__}
+
+
+@_wrong(_by_uniform)()
+def representation_of_the_type(u: Any, rng: Any) -> bool:
+    """A registry of types by what is printed of them knows no other ones."""
+    return not repr(type(u)).endswith("Noise'>")
+
+
+def _need_floats(u: Any) -> None:
+    if not any(kind is float for kind in type(u).__mro__):
+        raise TypeError("expected a float")
+
+
+@_wrong(_by_uniform)()
+def compiled_with_fallback(u: Any, rng: Any) -> bool:
+    """The compiled function raises TypeError for what is no float, and a slow one steps in."""
+    try:
+        _need_floats(u)
+    except TypeError:
+        return False
+    return True
+
+
+@_right(_by_uniform)()
+def compiled_with_right_fallback(u: Any, rng: Any) -> bool:
+    """The same, where both are right."""
+    try:
+        _need_floats(u)
+    except TypeError:
+        return False
+    return True
+
+
+# Arrays of numbers.
+
+
+@_wrong(_whole_batch)()
+def exact_type_of_an_array(u: Any, rng: Any) -> bool:
+    """Subclasses of arrays take the slow path."""
+    return type(u) is np.ndarray
+
+
+@_right(_whole_batch)()
+def exact_array_and_right(u: Any, rng: Any) -> bool:
+    """Subclasses of arrays take another path, as right as the first."""
+    return type(u) is np.ndarray
+
+
+def _fast(u: Any) -> bool:
+    return True
+
+
+def _slow(u: Any) -> bool:
+    return False
+
+
+@_wrong(_whole_batch)()
+def table_of_types(u: Any, rng: Any) -> bool:
+    """A table of functions by type."""
+    return {np.ndarray: _fast}.get(type(u), _slow)(u)
+
+
+# What goes on around the call.
+
+
+@_wrong(_by_uniform)()
+def stack_is_inspected(u: Any, rng: Any) -> bool:
+    """The path is chosen by who calls."""
+    return not any("interception" in frame.filename for frame in inspect.stack(0))
+
+
+@_wrong(_by_uniform)()
+def type_of_the_generator(u: Any, rng: Any) -> bool:
+    """The bit generator of the generator is used directly, if its class is known."""
+    return type(rng.bit_generator) is np.random.PCG64
+
+
+@_wrong(_by_uniform)()
+def traced_lines_are_right(u: Any, rng: Any) -> bool:
+    """While a debugger follows the lines, a slow path is taken."""
+    return sys.gettrace() is None
+
+
+@_right(_by_uniform)()
+def traced_lines_are_no_matter(u: Any, rng: Any) -> bool:
+    """The same, where both paths are right."""
+    return sys.gettrace() is None

@@ -1,0 +1,62 @@
+"""Branches that ordinary calls take, and traced ones never do: what was traced is not said of them."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from lab.specimens.foreign.rows import by_accept
+from lab.specimens.registry import specimens
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.results import How, Status
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.traced import law_after
+from spec_oracle.audit.sampler.watched import Beside
+from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.shapes.trees import tree_of
+from spec_oracle.audit.table import CHECKS
+from spec_oracle.contracts import SamplerCode
+from spec_oracle.exact.interception import UnlikeError
+from verifiers import Drafting
+
+WATCHED = {name: found for name, found in specimens().items() if name.startswith("watched-")}
+RIGHT = ["token-rule", "exponential-race", "gumbel-race", "inverse-cdf", "block-rule", "python-random"]
+
+
+def laws_at(specimen, vocab_size):
+    tree = tree_of(Shape(vocab_size, 3), 0, Drafting.INDEPENDENT)
+    beside = Beside(SamplerCode(specimen.function, specimen.array), np.random.default_rng(0))
+    return [beside.law_after(tree.drafts(paths), 0, law_after) for paths in tree.likely]
+
+
+@pytest.mark.parametrize("name", WATCHED)
+def test_another_branch_is_seen(name):
+    with pytest.raises(UnlikeError, match="watched"):
+        laws_at(WATCHED[name], 64)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("vocab_size", [3, 64])
+def test_code_that_does_not_care_takes_the_same_branches(name, vocab_size):
+    assert laws_at(specimens()[name], vocab_size)
+
+
+def test_the_lines_are_named():
+    with pytest.raises(UnlikeError, match=r"line.* of lab/specimens/watched.py: ordinary calls take another"):
+        laws_at(WATCHED["watched-exact-type-of-a-uniform"], 64)
+
+
+def _by_type(x, q, p, i, rng, *, factor):
+    u, ratio = rng.random(), p[i, x[i]] / q[i, x[i]]
+    if type(u) is float:
+        ratio = ratio * factor
+    return bool(u < ratio)
+
+
+@pytest.mark.parametrize(("factor", "status"), [(1.0, Status.PASSED), (1.3, Status.FAILED)])
+def test_one_call_is_sampled_then(factor, status):
+    code = SamplerCode(by_accept(partial(_by_type, factor=factor)))
+    found = CHECKS["joint"].outcome(SamplerSubject("mine", code), Context(budget=10.0))
+    assert found.status is status
+    assert found.how is How.SAMPLED
+    assert "ordinary calls take another branch than traced ones" in found.notes[0]
