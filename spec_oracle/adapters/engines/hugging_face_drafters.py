@@ -91,7 +91,7 @@ def _with_arguments(_: Module, __: int | None, **arguments: Any) -> Drafter:
 
 def _always(arguments: Arguments) -> Drafter:
     """Hand over the same arguments every time; copies of an engine have their own assistant."""
-    context: Any = nullcontext
+    context: Callable[..., AbstractContextManager[Arguments]] = nullcontext
     return partial(context, arguments)
 
 
@@ -168,9 +168,7 @@ def _gemma_assistant(model: Module, _: int | None) -> Drafter:
     layers = model.config.num_hidden_layers
     shared = _gemma_config(layers, VOCAB, num_kv_shared_layers=layers)
     config = Gemma4AssistantConfig(text_config=shared, backbone_hidden_size=_HIDDEN)
-    return partial(
-        nullcontext, {"assistant_model": _configured(_randomised(Gemma4AssistantForCausalLM(config), 2))}
-    )
+    return _always({"assistant_model": _configured(_randomised(Gemma4AssistantForCausalLM(config), 2))})
 
 
 TARGETS: Mapping[str, Callable[..., Module]] = {"Gemma 4 assistant": _gemma}
