@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any
 
 from spec_oracle.audit.counterexample import counterexample
 from spec_oracle.audit.facts import Facts
@@ -11,19 +11,6 @@ from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, Findings, How, Status
 from spec_oracle.audit.table import CHECKS
-
-
-class Audited(Protocol):
-    """What a report says of a subject itself: name, kind, what it declares, how many paths it is given."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def kind(self) -> str: ...  # noqa: D102
-    @property
-    def facts(self) -> Facts: ...  # noqa: D102
-    @property
-    def num_paths(self) -> int: ...  # noqa: D102
 
 
 def against_law(checks: Iterable[CheckResult]) -> list[CheckResult]:
@@ -52,7 +39,7 @@ def with_record(check: CheckResult, facts: Facts) -> CheckResult:
 
 
 def report_on(
-    subject: Audited, options: AuditOptions, alpha: float, found_by: Sequence[CheckResult]
+    subject: Any, options: AuditOptions, alpha: float, found_by: Sequence[CheckResult]
 ) -> SubjectReport:
     """Return the report on a subject: what the checks found, and the verdict that they come to."""
     facts = subject.facts

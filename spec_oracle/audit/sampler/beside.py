@@ -42,12 +42,7 @@ from spec_oracle.audit.sampler.reference import (
     by_uniforms,
     difference_at_breakpoints,
 )
-from spec_oracle.contracts import (
-    ContractError,
-    Emissions,
-    SamplerCode,
-    SubjectRaisedError,
-)
+from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler
 from spec_oracle.statistics import DEFAULT_MISS, split
 from spec_oracle.toy import Instance

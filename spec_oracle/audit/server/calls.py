@@ -8,6 +8,7 @@ a call that repeats the randomness of another one, in pairs of u some tokens apa
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -135,7 +136,11 @@ class Uniforms:
             return inconclusive("no completion is long enough for pairs of tokens; raise --tokens")
         worst = min(fits, key=lambda distance: fits[distance].p_value)
         coarsest = max(fit.smallest_detectable_tv for fit in fits.values())
-        known = {"alpha": rate, "how": How.SAMPLED, "scope": (f"tokens {worst} apart: {fits[worst]}",)}
+        known: dict[str, Any] = {
+            "alpha": rate,
+            "how": How.SAMPLED,
+            "scope": (f"tokens {worst} apart: {fits[worst]}",),
+        }
         if not fits[worst].passed:
             return failed(f"tokens {worst} apart are not independent", **known)
         detail = (

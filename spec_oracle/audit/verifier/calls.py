@@ -3,6 +3,8 @@
 The distribution over several calls is enumerated, a state that is carried over and a stop token included.
 """
 
+from typing import Any
+
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import instances_for, panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
@@ -29,7 +31,7 @@ def calls(subject: VerifierSubject, context: Context) -> CheckResult:
         )
     except (DecisionError, VerdictError) as error:
         return failed(str(error))
-    found = {"total_variation": float(worst), "how": How.PROVEN}
+    found: dict[str, Any] = {"total_variation": float(worst), "how": How.PROVEN}
     if worst > (0 if context.exact else subject.facts.tolerance):
         return failed(f"total variation {float(worst):.3g} of {tokens} tokens", **found)
     size = "exactly 0" if context.exact else f"at most {float(worst):.1e}"
