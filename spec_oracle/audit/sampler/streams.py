@@ -60,7 +60,7 @@ def streams(subject: SamplerSubject, context: Context) -> CheckResult:
 
 
 class PairToy:
-    """The toy on which code is called twice: an instance for either text of a pair, and their ``law``, flat."""
+    """The toy on which code is called twice: an instance for either text of a pair; ``law`` is a pair's."""
 
     def __init__(
         self, code: SamplerCode, instances: tuple[Instance, Instance], rng: np.random.Generator
