@@ -87,12 +87,6 @@ class ToyModel:
         """Whether the probabilities are rationals."""
         return all(level.dtype == object for level in self.levels)
 
-    @property
-    def is_context_free(self) -> bool:
-        """Whether the row is the same after every context."""
-        rows = np.concatenate(self.levels)
-        return bool((rows == rows[0]).all())
-
     @cached_property
     def exact(self) -> "ToyModel":
         """The same model in rationals: floats become the binary fractions they are, rescaled to sum one."""
