@@ -132,5 +132,4 @@ def within(name: str, values: NDArray[Any], stop: int) -> NDArray[np.int64]:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise VerdictError(f"{name}: {values[row]} at row {row}, expected 0..{stop - 1}")
-    checked: NDArray[np.int64] = values.astype(np.int64)
-    return checked
+    return values.astype(np.int64)

@@ -105,8 +105,7 @@ def equal_bins(
             equal = (chances == chances[token]) & (np.arange(len(chances)) < token)
             before = chances[(chances > chances[token]) | equal].sum()
         places[position] = before + places[position] * chances[token]
-    found: NDArray[np.int64] = np.minimum((places * bins).astype(np.int64), bins - 1)
-    return found
+    return np.minimum((places * bins).astype(np.int64), bins - 1)
 
 
 @dataclass(frozen=True)
@@ -123,14 +122,12 @@ class Outcomes:
     @property
     def law_of_pairs(self) -> NDArray[np.float64]:
         """The law [C * C] of the outcomes of two independent completions."""
-        law: NDArray[np.float64] = np.outer(self.law, self.law).reshape(-1)
-        return law
+        return np.outer(self.law, self.law).reshape(-1)
 
     def pairs(self, first: Sequence[Ids], second: Sequence[Ids]) -> NDArray[np.int64]:
         """Return the outcome of each pair of completions, int [N]."""
         one, other = (np.array([self.outcome(some) for some in both], np.int64) for both in (first, second))
-        numbers: NDArray[np.int64] = one * len(self.law) + other
-        return numbers
+        return one * len(self.law) + other
 
 
 def listed_outcomes(law: Mapping[Ids, float]) -> Outcomes:

@@ -23,11 +23,9 @@ _to_fraction = np.frompyfunc(to_fraction, 1, 1)
 
 def to_internal(values: NDArray[Any]) -> NDArray[Any]:
     """Return an object array of the fastest rational type that is installed."""
-    result: NDArray[Any] = np.asarray(_to_internal(values), dtype=object)
-    return result
+    return np.asarray(_to_internal(values), dtype=object)
 
 
 def to_fractions(values: NDArray[Any]) -> NDArray[Any]:
     """Return an object array of `Fraction`."""
-    result: NDArray[Any] = np.asarray(_to_fraction(values), dtype=object)
-    return result
+    return np.asarray(_to_fraction(values), dtype=object)

@@ -108,5 +108,4 @@ class _BudgetProgram:
 
     def potentials(self) -> NDArray[Any]:
         """Return mu [N] from the multipliers of the rows."""
-        potentials: NDArray[Any] = self._program.multipliers @ self._sets.astype(np.int64)
-        return potentials
+        return self._program.multipliers @ self._sets.astype(np.int64)
