@@ -37,7 +37,7 @@ def concave_optimum(
 ) -> FloatOptimum | None:
     """Return the optimum that HiGHS finds, None if it finds none; ``paths`` in floats.
 
-    Arguments as in `drafts.float_optimum`. Its budgets can be served; its sets have multipliers.
+    Arguments as in `cutting_planes.float_optimum`. Its budgets can be served; its sets have multipliers.
     """
     program = _Program(target, ceiling, paths)
     served = paths.budgets_under(paths.leaves, target, ceiling)

@@ -45,13 +45,8 @@ def flow_optimum(
     width = nodes + len(arc)
     spent = matrix(len(trees.nodes), width, (tree, arc, 1.0))
     falling = matrix(nodes, width, (below, below, 1.0), (below, ceiling[1:], -1.0))
-    unserved = matrix(
-        nodes,
-        width,
-        (np.arange(nodes), np.arange(nodes), target),
-        (parent[1:], below, -target[1:]),
-        (node, arc, -1.0),
-    )
+    wanted = (np.arange(nodes), np.arange(nodes), target), (parent[1:], below, -target[1:])
+    unserved = matrix(nodes, width, *wanted, (node, arc, -1.0))
     result = linprog(
         np.concatenate([-target, np.zeros(len(arc))]),
         A_ub=sparse.vstack([unserved[1:], falling[1:], spent]),

@@ -112,27 +112,17 @@ class DraftTrees:
 def draft_trees(instance: Instance, drafting: Drafting) -> DraftTrees:
     """Enumerate the draft trees of an exact ``instance`` under ``drafting``."""
     length, vocab = instance.draft_length, instance.vocab_size
-    law = draft_law(
-        [to_internal(instance.draft.rows(d)) for d in range(length)], instance.num_paths, drafting
-    )
+    levels = [to_internal(instance.draft.rows(d)) for d in range(length)]
+    law = draft_law(levels, instance.num_paths, drafting)
     leaves, tree = np.unique(_as_sets(law.contexts[:, :, -1]), axis=0, return_inverse=True)
     probability = np.full(len(leaves), law.probability[0] * 0)
     np.add.at(probability, tree.reshape(-1), law.probability)
     prefixes = PrefixTree(vocab, length)
     distinct = [np.unique(row) for row in leaves]
+    whole, widths = prefixes.contexts[prefixes.starts[length] :], vocab ** np.arange(length, -1, -1)
     return DraftTrees(
-        paths=tuple(
-            tuple(prefixes.contexts[prefixes.starts[length] + leaf] for leaf in row) for row in distinct
-        ),
-        nodes=tuple(
-            np.concatenate(
-                [
-                    start + np.unique(row // vocab ** (length - d))
-                    for d, start in enumerate(prefixes.starts[:-1])
-                ]
-            )
-            for row in distinct
-        ),
+        paths=tuple(tuple(whole[leaf] for leaf in row) for row in distinct),
+        nodes=tuple(np.unique(prefixes.starts[:-1] + row[:, None] // widths) for row in distinct),
         probability=probability,
         prefixes=prefixes,
     )

@@ -229,9 +229,7 @@ class ToyModel:
         if 0 <= length <= self.order:
             return self.levels[length]
         require_memory(self.vocab_size, require_whole(length, "length", 0), exact=self.is_exact)
-        return np.tile(
-            self.levels[self.order], (self.vocab_size ** (length - self.order), 1)
-        )
+        return np.tile(self.levels[self.order], (self.vocab_size ** (length - self.order), 1))
 
     def joint(self, length: int) -> NDArray[Any]:
         """Return the law of the first ``length`` tokens, flat [V^length] in lexicographic order."""
