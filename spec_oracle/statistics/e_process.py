@@ -1,14 +1,10 @@
 """The Dirichlet-multinomial e-process: evidence against a law that may be looked at after every draw.
 
 An e-process is non-negative, starts at 1, and has expected value 1 at every stopping time when the law is
-right. Ville's inequality then bounds by alpha the chance that it *ever* reaches 1 / alpha: a run may stop as
-soon as it does, or go on for as long as one likes, at no cost in error rate.
-
-Ours is the likelihood ratio of a Dirichlet mixture of laws against the law under test (Lindon & Malek,
-NeurIPS 2022, arXiv 2011.03567). The Dirichlet is centred on the law p itself, with parameters a p; how
-concentrated it should be depends on the size of the defect that is looked for, so we average over a ladder of
-concentrations, one for each size in `DEFECT_SIZES`. Averages, and products over independent samples, of
-e-processes are e-processes.
+right: the chance that it *ever* reaches 1 / alpha is at most alpha (Ville), so a run may stop as soon as it
+does. Ours is the likelihood ratio of a Dirichlet mixture of laws against the law under test (Lindon & Malek,
+NeurIPS 2022, arXiv 2011.03567), averaged over a ladder of concentrations, one for each size in
+`DEFECT_SIZES` (docs/theory.md, "Statistics").
 """
 
 import math
@@ -160,12 +156,8 @@ def _log_rising_ratio(n: IntArray, x: FloatArray) -> FloatArray:
     exact to rounding, and the difference of its leading terms is (n + x - 1/2) log(1 + n/x) - n.
     """
     large = np.maximum(x, STIRLING_FROM)
-    by_series = (
-        (n + large - 0.5) * np.log1p(n / large)
-        - n
-        + _stirling_tail(np.add(n, large, dtype=np.float64))
-        - _stirling_tail(large)
-    )
+    tails = _stirling_tail(np.add(n, large, dtype=np.float64)) - _stirling_tail(large)
+    by_series = (n + large - 0.5) * np.log1p(n / large) - n + tails
     small = np.minimum(x, STIRLING_FROM)
     by_definition = gammaln(n + small) - gammaln(small) - n * np.log(small)
     return np.asarray(np.where(x >= STIRLING_FROM, by_series, by_definition), dtype=np.float64)

@@ -1,18 +1,8 @@
 """Independence of repeated draws of one unknown law: exact tests, and what they detect.
 
 N calls of C requests each, all alike, bring outcomes x[n, c]. If requests ignore each other they are
-independent draws of one law. Two facts need no more than that, no law and no limit theorem:
-
-* *Fair signs.* For outcomes in any order, s = sign(x - y) of two draws of one law is +1 as often as -1. Signs
-  of disjoint pairs are independent, and products along the edges of a forest of independent fair signs are
-  independent fair signs again (leave by leave each product takes in a new sign). All pairs of places at one
-  distance form disjoint paths, so how many of m signs that are not 0 agree with the sign at that distance is
-  exactly Binomial(m, 1/2); one FFT counts them for all distances. Likewise the sum of a row of signs is that
-  of as many fair coins: more even rows are stratified or antithetic, less even ones share their numbers.
-* *Coincidences.* Two independent draws are equal with the probability k = sum p^2. Disjoint pairs bound k
-  from above (Clopper and Pearson), and the equal ones among other disjoint pairs are Binomial(m, k).
-
-Sharing all random numbers with probability c makes two equal requests equal with probability c + (1 - c) k.
+independent draws of one law, and no more is needed, no law and no limit theorem: their *fair signs*, products
+of these at every distance, and *coincidences* are binomial (docs/theory.md, "Statistics"). Sharing all random numbers with probability c makes two equal requests equal with probability c + (1 - c) k.
 
 >>> rng = np.random.default_rng(0)
 >>> x, y = rng.integers(10, size=(2, 50, 200))
@@ -52,15 +42,14 @@ def lagged_products(signs: NDArray[np.int8], later_from: int = 0) -> tuple[IntAr
     columns where c >= C. The later place of a pair lies in columns from ``later_from`` on.
     """
     shape = [next_fast_len(2 * size) for size in signs.shape[-2:]]
-    sums, edges = (_correlated(values, later_from, shape) for values in (signs, np.abs(signs)))
-    return sums, edges
+    rows, columns = signs.shape[-2:]
 
+    def correlated(values: NDArray[np.int8]) -> IntArray:
+        later = np.where(np.arange(columns) < later_from, 0, values)
+        spectrum = np.conj(rfft2(values, shape)) * rfft2(later, shape)
+        return np.asarray(np.rint(irfft2(spectrum, shape)[..., :rows, :]), dtype=np.int64)
 
-def _correlated(values: NDArray[np.int8], later_from: int, shape: list[int]) -> IntArray:
-    rows, columns = values.shape[-2:]
-    later = np.where(np.arange(columns) < later_from, 0, values)
-    spectrum = np.conj(rfft2(values, shape)) * rfft2(later, shape)
-    return np.asarray(np.rint(irfft2(spectrum, shape)[..., :rows, :]), dtype=np.int64)
+    return correlated(signs), correlated(np.abs(signs))
 
 
 def fair_coin_p_values(sums: IntArray, edges: IntArray) -> FloatArray:

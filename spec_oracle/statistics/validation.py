@@ -1,4 +1,9 @@
-"""Input checks shared by every statistical test: laws, counts, rates and numbers of draws."""
+"""Input checks shared by every statistical test: laws, counts, rates and numbers of draws; and how rates split.
+
+There is one false-alarm rate for a whole run, split before anything is drawn (docs/theory.md, "Statistics"). Parts
+depend neither on order, nor on which worker runs what, nor on what other tests found. Nothing is handed out
+twice: a retry has no rate.
+"""
 
 import math
 from typing import Any
@@ -11,6 +16,9 @@ from spec_oracle.validation import is_real
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+
+DEFAULT_ALPHA = 1e-6
+"""Chance that a run over correct subjects raises any false alarm."""
 
 MASS_TOLERANCE = 1e-6
 """How far a law's total may be from one: more than float32 rounding leaves, less than any test can see."""
@@ -74,6 +82,18 @@ def require_rate(rate: float, name: str) -> float:
     return float(rate)
 
 
+def split(alpha: float, tests: int) -> float:
+    """Return the rate of each of ``tests`` tests that share ``alpha``.
+
+    >>> split(1e-6, 4)
+    2.5e-07
+    """
+    require_rate(alpha, "alpha")
+    if tests < 1:
+        raise InvalidInputError(f"tests: expected at least 1, got {tests}")
+    return alpha / tests
+
+
 def require_draws(draws: int) -> int:
     """Return a number of draws; raises `InvalidInputError` unless it is a whole number of at least 1."""
     if not (is_real(draws) and math.isfinite(draws)) or draws != int(draws) or draws < 1:
@@ -84,6 +104,5 @@ def require_draws(draws: int) -> int:
 def _reject_where(bad: npt.NDArray[np.bool_], array: npt.NDArray[Any], name: str, expected: str) -> None:
     """Raise `InvalidInputError` naming the first element of ``array`` where ``bad`` holds."""
     if bad.any():
-        index = tuple(int(i) for i in np.argwhere(bad)[0])
-        where = ", ".join(str(i) for i in index)
-        raise InvalidInputError(f"{name}[{where}]: {expected}, got {array[index]}")
+        index = tuple(np.argwhere(bad)[0].tolist())
+        raise InvalidInputError(f"{name}[{', '.join(map(str, index))}]: {expected}, got {array[index]}")
