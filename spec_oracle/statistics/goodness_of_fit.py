@@ -6,9 +6,9 @@ rate ``alpha`` and chance of a ``miss``. A draw of probability zero ends any tes
 infinite, the outcomes named. Bad counts, laws and rates raise `InvalidInputError`.
 
 G needs the fewest draws, a number fixed beforehand, and pools cells; the e-process may be looked at while
-drawing, takes several samples at once and pools nothing. The limit law of G holds far out. With 50 expected draws in the rarest cell (the least that pooling allows)
-the true rate of a nominal 1e-9 is at most twice that, even with two cells; for Pearson's chi-square it is up
-to 20 times with two lopsided cells.
+drawing, takes several samples at once and pools nothing. The limit law of G holds far out. With 50 expected
+draws in the rarest cell (the least that pooling allows) the true rate of a nominal 1e-9 is at most twice
+that, even with two cells; for Pearson's chi-square it is up to 20 times with two lopsided cells.
 """
 
 import math
@@ -87,10 +87,10 @@ def goodness_of_fit_by_g(
     tv = smallest_detectable_tv_by_g(draws, law, alpha=alpha, miss=miss, slack=slack)
     cells = pooled_cells(law, draws)
     off_support = cells.off_support(drawn)
-    allowed = draws * cells.largest_distance(law, slack)
-    statistic, p_value = _williams_g(cells.tally(drawn), cells.probabilities, allowed=allowed)
-    if off_support:
-        statistic, p_value = math.inf, 0.0
+    statistic, p_value = math.inf, 0.0
+    if not off_support:
+        allowed = draws * cells.largest_distance(law, slack)
+        statistic, p_value = _williams_g(cells.tally(drawn), cells.probabilities, allowed=allowed)
     return GoodnessOfFit(
         test="G",
         statistic=statistic,

@@ -2,7 +2,8 @@
 
 N calls of C requests each, all alike, bring outcomes x[n, c]. If requests ignore each other they are
 independent draws of one law, and no more is needed, no law and no limit theorem: their *fair signs*, products
-of these at every distance, and *coincidences* are binomial (docs/theory.md, "Statistics"). Sharing all random numbers with probability c makes two equal requests equal with probability c + (1 - c) k.
+of these at every distance, and *coincidences* are binomial (docs/theory.md, "Statistics"). Sharing all random
+numbers with probability c makes two equal requests equal with probability c + (1 - c) k.
 
 >>> rng = np.random.default_rng(0)
 >>> x, y = rng.integers(10, size=(2, 50, 200))

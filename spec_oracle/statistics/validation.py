@@ -1,8 +1,8 @@
-"""Input checks shared by every statistical test: laws, counts, rates and numbers of draws; and how rates split.
+"""Input checks shared by every statistical test: laws, counts, rates, numbers of draws; how a rate is split.
 
-There is one false-alarm rate for a whole run, split before anything is drawn (docs/theory.md, "Statistics"). Parts
-depend neither on order, nor on which worker runs what, nor on what other tests found. Nothing is handed out
-twice: a retry has no rate.
+There is one false-alarm rate for a whole run, split before anything is drawn (docs/theory.md, "Statistics").
+Parts depend neither on order, nor on which worker runs what, nor on what other tests found. Nothing is handed
+out twice: a retry has no rate.
 """
 
 import math
