@@ -105,7 +105,7 @@ def _finished(lines: Path, plan: Plan) -> int:
 
 
 def _compute(plan: Plan, cells: tuple[Cell, ...]) -> list[dict[str, Any]]:
-    return [plan.compute(cell) for cell in cells]
+    return list(map(plan.compute, cells))
 
 
 _Workers: TypeAlias = Callable[[Iterator[tuple[Cell, ...]], Plan], Iterator[list[dict[str, Any]]]]
