@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.decoding.conditional import accepted_given_drafts, without_unused_tokens
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.call import call_verifier, fresh_state
@@ -39,9 +39,9 @@ class Call:
     float [R] or None, the expectation of tau given the drafts, over the verifier's decisions.
     """
 
-    requests: NDArray[np.int64]
-    num_accepted: NDArray[np.int64]
-    expected: NDArray[np.float64] | None
+    requests: Integers
+    num_accepted: Integers
+    expected: Floats | None
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Decoded:
     calls: tuple[Call, ...]
 
     @cached_property
-    def accepted_lengths(self) -> NDArray[np.int64]:
+    def accepted_lengths(self) -> Integers:
         """The accepted length of every request in every call, flat."""
         return np.concatenate([call.num_accepted for call in self.calls])
 

@@ -20,12 +20,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Booleans, Floats, Integers
 from spec_oracle.errors import InvalidInputError
 
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
 Label: TypeAlias = tuple[int, ...]
 
 LARGEST_UNIFORM = 1 - 2.0**-24
@@ -68,7 +66,7 @@ class _Cells(NamedTuple):
     high: Floats
     label: Integers
     probe: Floats
-    trimmed: NDArray[np.bool_]
+    trimmed: Booleans
 
     def at(self, where: Any) -> "_Cells":
         return _Cells(*(part[where] for part in self))
@@ -158,7 +156,7 @@ def _grid(dimensions: int) -> _Cells:
     return _fresh(low, high, np.zeros(len(low), dtype=bool))
 
 
-def _fresh(low: Floats, high: Floats, trimmed: NDArray[np.bool_]) -> _Cells:
+def _fresh(low: Floats, high: Floats, trimmed: Booleans) -> _Cells:
     return _Cells(low, high, np.full(len(low), -1), (low + high) / 2, trimmed)
 
 
@@ -254,7 +252,7 @@ def _changing_edge(cells: _Cells, labels: Integers) -> tuple[Floats, Integers]:
     return start, axis
 
 
-def _probe(subject: _Subject, cells: _Cells, count: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _probe(subject: _Subject, cells: _Cells, count: int, rng: np.random.Generator) -> Booleans:
     """Probe settled cells at points uniform on their union; return which cells a probe contradicts."""
     volume = cells.volume
     index = rng.choice(len(volume), size=count, p=volume / volume.sum())

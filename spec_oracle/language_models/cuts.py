@@ -20,9 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from spec_oracle.arrays import Integers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.language_models import CachedModel, LanguageModel, Truncation, load_language_model
 from spec_oracle.toy.instance import Instance
@@ -43,7 +41,7 @@ class LanguageModelTree:
     """
 
     instance: Instance
-    tokens: tuple[NDArray[np.int64], ...]
+    tokens: tuple[Integers, ...]
 
     def original(self, sequence: Sequence[int]) -> Context:
         """Return the language models' tokens of a sequence of at most L+1 numbers."""

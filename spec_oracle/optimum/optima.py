@@ -4,8 +4,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Numbers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.rationals import to_fraction, to_fractions
 from spec_oracle.optimum.certificates import (
@@ -168,9 +168,9 @@ def optimal_acceptance(
     return Optimum(value, Fraction(0), AcceptanceCertificate(subset))
 
 
-def _target_share(target: NDArray[Any], draft: NDArray[Any]) -> NDArray[Any]:
+def _target_share(target: Numbers, draft: Numbers) -> Numbers:
     """Return p/(p + q) [V], which orders tokens as p/q does; 0 where both vanish."""
     total = target + draft
     positive = total > 0
-    share: NDArray[Any] = np.where(positive, target, target * 0) / np.where(positive, total, total * 0 + 1)
+    share: Numbers = np.where(positive, target, target * 0) / np.where(positive, total, total * 0 + 1)
     return share

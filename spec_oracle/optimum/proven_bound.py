@@ -9,8 +9,8 @@ sizes that fit here.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.optimum.cutting_planes import AGREEMENT, Drafts, drafts_of, float_optimum
 from spec_oracle.toy import Instance
@@ -59,9 +59,7 @@ def proven_bound(
     return ProvenBound(bound, float(target @ best.budgets))
 
 
-def potential_bound(
-    target: NDArray[np.float64], ceiling: NDArray[np.int64], drafts: Drafts, potentials: NDArray[np.float64]
-) -> float:
+def potential_bound(target: Floats, ceiling: Integers, drafts: Drafts, potentials: Floats) -> float:
     """Return the bound that ``potentials`` [N] prove (docs/theory.md, "Certificates").
 
     Arguments as in `cutting_planes.best_budgets`.

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.statistics.validation import FloatArray, IntArray, require_counts, require_law
+from spec_oracle.statistics.validation import require_counts, require_law
 from spec_oracle.validation import is_whole
 
 DEFECT_SIZES = tuple(2.0**-k for k in range(1, 11))
@@ -26,7 +27,7 @@ draws needed is flat around the best concentration, and each further size costs 
 STIRLING_FROM = 20.0
 
 
-def concentrations(num_cells: int) -> FloatArray:
+def concentrations(num_cells: int) -> Floats:
     """Return the Dirichlet concentrations a, [J], one for each of `DEFECT_SIZES`, for a law over C cells.
 
     Under Dirichlet(a p) cell i has variance p_i (1 - p_i) / (a + 1), so the expected chi-square distance
@@ -40,7 +41,7 @@ def concentrations(num_cells: int) -> FloatArray:
 
 def log_e_values_by_size(
     counts: npt.ArrayLike, probabilities: npt.ArrayLike, slack: npt.ArrayLike = 0.0
-) -> FloatArray:
+) -> Floats:
     """Return the log e-value of each prior of the ladder, [..., J], for counts int [..., V] under a law [V].
 
     The draws, in their order, have probability prod_i (a p_i)(a p_i + 1)...(a p_i + n_i - 1) over
@@ -65,9 +66,7 @@ def log_e_values_by_size(
     return np.asarray(np.where(proven_wrong[..., None], np.inf, log_e), dtype=np.float64)
 
 
-def log_e_value(
-    counts: npt.ArrayLike, probabilities: npt.ArrayLike, slack: npt.ArrayLike = 0.0
-) -> FloatArray:
+def log_e_value(counts: npt.ArrayLike, probabilities: npt.ArrayLike, slack: npt.ArrayLike = 0.0) -> Floats:
     """Return the log e-value, [...], of counts int [..., V] against a law [V]: the ladder's average.
 
     ``slack`` as of `log_e_values_by_size`.
@@ -95,9 +94,9 @@ class EProcess:
     (2000, True)
     """
 
-    laws: tuple[FloatArray, ...]
-    counts: tuple[IntArray, ...]
-    log_e_by_size: FloatArray
+    laws: tuple[Floats, ...]
+    counts: tuple[Integers, ...]
+    log_e_by_size: Floats
     largest_log_e: float
 
     @classmethod
@@ -126,7 +125,7 @@ class EProcess:
         return replace(after, largest_log_e=max(self.largest_log_e, after.log_e))
 
     @property
-    def log_e_by_sample(self) -> FloatArray:
+    def log_e_by_sample(self) -> Floats:
         """Log e-value of each sample alone, [I], nats."""
         return _average(self.log_e_by_size)
 
@@ -148,7 +147,7 @@ class EProcess:
         return int(sum(counts.sum() for counts in self.counts))
 
 
-def _log_rising_ratio(n: IntArray, x: FloatArray) -> FloatArray:
+def _log_rising_ratio(n: Integers, x: Floats) -> Floats:
     """Return log of x (x + 1)...(x + n - 1) / x^n elementwise, for n >= 0 and x > 0, arrays that broadcast.
 
     This is lgamma(n + x) - lgamma(x) - n log x, which cancels badly for large x; there Stirling's series
@@ -163,12 +162,12 @@ def _log_rising_ratio(n: IntArray, x: FloatArray) -> FloatArray:
     return np.asarray(np.where(x >= STIRLING_FROM, by_series, by_definition), dtype=np.float64)
 
 
-def _stirling_tail(x: FloatArray) -> FloatArray:
+def _stirling_tail(x: Floats) -> Floats:
     """1/(12 x) - 1/(360 x^3) + 1/(1260 x^5) - 1/(1680 x^7); the next term is below 2e-15 from x = 20 on."""
     y = 1 / x**2
     return (1 / 12 - y * (1 / 360 - y * (1 / 1260 - y / 1680))) / x
 
 
-def _average(log_e: FloatArray) -> FloatArray:
+def _average(log_e: Floats) -> Floats:
     """Log of the mean over the last axis of exponentials."""
     return np.asarray(np.logaddexp.reduce(log_e, axis=-1) - math.log(log_e.shape[-1]), dtype=np.float64)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy.typing as npt
 from scipy.special import xlogy
 
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics.cells import pooled_cells, support_cells
 from spec_oracle.statistics.e_process import EProcess
@@ -26,7 +27,7 @@ from spec_oracle.statistics.power import (
     smallest_detectable_tv_by_g,
     smallest_detectable_tv_by_joint_e_process,
 )
-from spec_oracle.statistics.validation import FloatArray, IntArray, require_law, require_rate, require_sample
+from spec_oracle.statistics.validation import require_law, require_rate, require_sample
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def goodness_of_fit_by_e_process(
     )
 
 
-def _williams_g(counts: IntArray, law: FloatArray, *, allowed: float) -> tuple[float, float]:
+def _williams_g(counts: Integers, law: Floats, *, allowed: float) -> tuple[float, float]:
     """G over its mean, to first order, relative to chi-square's: 1 + (sum 1/p_i - 1) / (6 n (C - 1))."""
     freedom = law.size - 1
     if freedom == 0:  # nothing left to test but the support

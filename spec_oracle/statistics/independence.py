@@ -24,19 +24,19 @@ from scipy.fft import irfft2, next_fast_len, rfft2
 from scipy.special import betainc, betainccinv, gammaln, logsumexp
 from scipy.stats import binom
 
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.statistics.power import DEFAULT_MISS
-from spec_oracle.statistics.validation import FloatArray, IntArray
 
 VARIANCE_RATIOS = tuple(2.0**k for k in (-8, -6, -4, -3, -2, -1, -0.5, 0.5, 1, 2, 3, 4, 6, 8))
 """Variances of counts, over the right one, that `log_evenness` bets on, in equal parts."""
 
 
-def fair_signs(first: IntArray, second: IntArray) -> NDArray[np.int8]:
+def fair_signs(first: Integers, second: Integers) -> NDArray[np.int8]:
     """Return sign(first - second), elementwise."""
     return np.asarray(np.sign(first - second), dtype=np.int8)
 
 
-def lagged_products(signs: NDArray[np.int8], later_from: int = 0) -> tuple[IntArray, IntArray]:
+def lagged_products(signs: NDArray[np.int8], later_from: int = 0) -> tuple[Integers, Integers]:
     """Return sums of products of signs [..., N, C] at every distance, and how many products are not 0.
 
     Both int [..., N, D], D >= 2 C: entry (n, c) belongs to pairs of places n rows and c columns apart, c - D
@@ -45,7 +45,7 @@ def lagged_products(signs: NDArray[np.int8], later_from: int = 0) -> tuple[IntAr
     shape = [next_fast_len(2 * size) for size in signs.shape[-2:]]
     rows, columns = signs.shape[-2:]
 
-    def correlated(values: NDArray[np.int8]) -> IntArray:
+    def correlated(values: NDArray[np.int8]) -> Integers:
         later = np.where(np.arange(columns) < later_from, 0, values)
         spectrum = np.conj(rfft2(values, shape)) * rfft2(later, shape)
         return np.asarray(np.rint(irfft2(spectrum, shape)[..., :rows, :]), dtype=np.int64)
@@ -53,7 +53,7 @@ def lagged_products(signs: NDArray[np.int8], later_from: int = 0) -> tuple[IntAr
     return correlated(signs), correlated(np.abs(signs))
 
 
-def fair_coin_p_values(sums: IntArray, edges: IntArray) -> FloatArray:
+def fair_coin_p_values(sums: Integers, edges: Integers) -> Floats:
     """Return exact two-sided p-values for sums of ``edges`` fair signs; conservative, since discrete."""
     heads = (edges + np.abs(sums)) // 2
     p_values = np.ones(sums.shape)
@@ -62,7 +62,7 @@ def fair_coin_p_values(sums: IntArray, edges: IntArray) -> FloatArray:
     return np.minimum(p_values, 1.0)
 
 
-def coincidence_bound(outcomes: IntArray, alpha: float) -> float:
+def coincidence_bound(outcomes: Integers, alpha: float) -> float:
     """Return an upper bound of how often two independent outcomes are equal; it fails with rate ``alpha``.
 
     ``outcomes`` int [N, C]. The pairs that bound it are a column apart, in rows 2 n and 2 n + 1.
@@ -77,7 +77,7 @@ def _upper_bound(heads: int, coins: int, alpha: float) -> float:
     return float(betainccinv(heads + 1, coins - heads, alpha)) if heads < coins else 1.0
 
 
-def coincidences(outcomes: IntArray) -> IntArray:
+def coincidences(outcomes: Integers) -> Integers:
     """Return in how many rows every two columns of outcomes int [N, C] are equal, int [C, C], 0 for c, c."""
     values = np.unique(outcomes)
     indicators = (outcomes[:, None, :] == values[:, None]).reshape(-1, outcomes.shape[1]).astype(np.float32)
@@ -91,7 +91,7 @@ def coincidence_p_value(agreeing: int, pairs: int, bound: float) -> float:
     return float(betainc(agreeing, pairs - agreeing + 1, bound)) if agreeing > 0 else 1.0
 
 
-def log_evenness(first: IntArray, second: IntArray) -> tuple[float, bool]:
+def log_evenness(first: Integers, second: Integers) -> tuple[float, bool]:
     """Return a log e-value against independent columns, and whether rows are rather too even.
 
     ``first`` and ``second`` int [N, C]. For each threshold t the outcomes from t on are counted in row n of
@@ -114,14 +114,14 @@ def log_evenness(first: IntArray, second: IntArray) -> tuple[float, bool]:
     return total, bool(powers[log_e.max(axis=0).argmax()] > 1)
 
 
-def _log_fair(heads: IntArray, coins: Any) -> FloatArray:
+def _log_fair(heads: Integers, coins: Any) -> Floats:
     """Log of the chance of ``heads`` heads of ``coins`` fair coins."""
     ways = gammaln(coins + 1) - gammaln(heads + 1) - gammaln(coins - heads + 1)
     return np.asarray(ways - coins * math.log(2), dtype=np.float64)
 
 
 def coupling_found_by_coincidences(
-    pairs: int, outcomes: IntArray, *, alpha: float, miss: float = DEFAULT_MISS
+    pairs: int, outcomes: Integers, *, alpha: float, miss: float = DEFAULT_MISS
 ) -> float:
     """Return the smallest coupling c that shows in ``pairs`` pairs, infinite where none does.
 
@@ -136,7 +136,7 @@ def coupling_found_by_coincidences(
 
 
 def coupling_found_by_signs(
-    pairs: int, outcomes: IntArray, *, alpha: float, miss: float = DEFAULT_MISS
+    pairs: int, outcomes: Integers, *, alpha: float, miss: float = DEFAULT_MISS
 ) -> float:
     """Return the smallest coupling c, as above, that shows in products of ``pairs`` pairs of signs.
 
@@ -161,7 +161,7 @@ def coupling_found_by_signs(
     return _smallest(missed, miss)
 
 
-def _law(outcomes: IntArray) -> FloatArray:
+def _law(outcomes: Integers) -> Floats:
     counts = np.unique(outcomes, return_counts=True)[1]
     return np.asarray(counts / counts.sum(), dtype=np.float64)
 

@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import beta, binom
 
-from spec_oracle.statistics.validation import FloatArray, IntArray, require_law, require_rate, require_sample
+from spec_oracle.arrays import Floats, Integers
+from spec_oracle.statistics.validation import require_law, require_rate, require_sample
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def offending_cells(
     )
 
 
-def _holm(p_values: FloatArray) -> FloatArray:
+def _holm(p_values: Floats) -> Floats:
     """Return p-values [m] adjusted for all m tests (Holm, Scand. J. Statist. 6, 1979).
 
     The i-th smallest of them, counted from 0, is multiplied by m - i, then made non-decreasing. Rejecting
@@ -71,7 +72,7 @@ def _holm(p_values: FloatArray) -> FloatArray:
     return adjusted
 
 
-def clopper_pearson(counts: IntArray, alpha: float) -> tuple[FloatArray, FloatArray]:
+def clopper_pearson(counts: Integers, alpha: float) -> tuple[Floats, Floats]:
     """Bounds [V] that each miss with probability ``alpha`` at most (Biometrika 26, 1934)."""
     others = counts.sum() - counts
     lower = np.where(counts == 0, 0.0, beta.ppf(alpha / 2, np.maximum(counts, 1), others + 1))

@@ -28,10 +28,11 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.stats import chi2, ncx2, norm
 
+from spec_oracle.arrays import Floats
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics.cells import Cells, pooled_cells, support_cells
 from spec_oracle.statistics.e_process import DEFECT_SIZES, concentrations
-from spec_oracle.statistics.validation import FloatArray, require_draws, require_law, require_rate
+from spec_oracle.statistics.validation import require_draws, require_law, require_rate
 from spec_oracle.validation import is_real
 
 DEFAULT_MISS = 1e-3
@@ -62,11 +63,7 @@ def smallest_detectable_tv_by_g(
 
 
 def smallest_detectable_tv_by_joint_e_process(
-    draws: Sequence[int],
-    laws: Sequence[npt.ArrayLike],
-    *,
-    alpha: float,
-    miss: float = DEFAULT_MISS,
+    draws: Sequence[int], laws: Sequence[npt.ArrayLike], *, alpha: float, miss: float = DEFAULT_MISS
 ) -> float:
     """Smallest TV that an e-process finds when *each* of I samples is off by that much.
 
@@ -210,7 +207,7 @@ def _statistic_reaching(alpha: float, draws: Sequence[int], cells: Sequence[Cell
     return float(brentq(shortfall, lower, upper, rtol=1e-12))
 
 
-def _limit_of_log_e(draws: Sequence[int], cells: Sequence[Cells]) -> tuple[FloatArray, FloatArray]:
+def _limit_of_log_e(draws: Sequence[int], cells: Sequence[Cells]) -> tuple[Floats, Floats]:
     """Weight and price, [J] each: log e of a prior is weight * X^2 - price in the limit of many draws."""
     weights, prices = [], []
     for n, cell in zip(draws, cells, strict=True):

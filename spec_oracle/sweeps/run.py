@@ -26,12 +26,7 @@ Tell: TypeAlias = Callable[[str, int, int], None]
 
 @contextmanager
 def rows_for(
-    page: Path | None,
-    plan: Plan,
-    jobs: int,
-    progress: Tell = lambda *_: None,
-    *,
-    backend: str = "loky",
+    page: Path | None, plan: Plan, jobs: int, progress: Tell = lambda *_: None, *, backend: str = "loky"
 ) -> Iterator[list[dict[str, Any]]]:
     """Run a sweep for the ``page`` that is written with its rows; ``jobs`` and ``backend`` as for `run`.
 

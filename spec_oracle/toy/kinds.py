@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats
 from spec_oracle.errors import InvalidInputError
 
-Rows = NDArray[np.float64]
+Rows = Floats
 Kind = Callable[[int, int, np.random.Generator, float], tuple[Rows, Rows]]
 
 

@@ -16,11 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from spec_oracle.exact.interception.libraries.numpy_arrays import (
-    NoiseArray,
-    passing_for,
-    plain_objects,
-)
+from spec_oracle.exact.interception.libraries.numpy_arrays import NoiseArray, passing_for, plain_objects
 from spec_oracle.exact.interception.libraries.torch_boxes import (
     FLOATS,
     address,
@@ -102,8 +98,7 @@ def _require_unshown(func: Any, args: Any, kwargs: Any, *, boxed: bool) -> None:
             frozen, _ = current_run().shown.get(address(value), (None, None))
             if frozen or (frozen is not None and (boxed or _is_random(func))):
                 current_run().cannot_trace(
-                    f"torch.{func.overloadpacket.__name__}",
-                    "random numbers in memory that numpy shares",
+                    f"torch.{func.overloadpacket.__name__}", "random numbers in memory that numpy shares"
                 )
 
 
