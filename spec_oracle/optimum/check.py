@@ -196,7 +196,7 @@ def _stop_masses(target: Mapping[Context, Any], budgets: Mapping[Context, Any]) 
 def _gain(target: Mapping[Context, Any], certificate: Certificate) -> Any:
     """Return what potentials leave to the budgets: the bound less the mean of the largest mu on a tree.
 
-    Why any mu will do: docs/theory.md, "Certificates". The largest sum of g c over feasible budgets follows
+    Why any mu will do: docs/theory.md, "Budgets and the optimum". The largest sum of g c over feasible budgets follows
     from the leaves of the order of ceilings upward: c(v) equals its ceiling's budget where that pays, else 0.
     """
     mu = certificate.potentials

@@ -60,7 +60,7 @@ def proven_bound(
 
 
 def potential_bound(target: Floats, ceiling: Integers, drafts: Drafts, potentials: Floats) -> float:
-    """Return the bound that ``potentials`` [N] prove (docs/theory.md, "Certificates").
+    """Return the bound that ``potentials`` [N] prove (docs/theory.md, "Budgets and the optimum").
 
     Arguments as in `cutting_planes.best_budgets`.
     """
