@@ -1,9 +1,7 @@
 """The enumerating decision source: run code under test on every outcome of its random decisions.
 
-A script holds the outcomes of the decisions made so far, for a whole batch of branches. The code runs until
-it asks for a decision beyond the script; there each branch is replicated once per outcome of positive
-probability, and the code runs again. So a code with n decisions in sequence runs n + 1 times, always on
-whole batches, and no second implementation of it is involved.
+It follows scripts, for whole batches of branches (docs/theory.md, "Enumeration"): no second implementation
+of the code is involved.
 """
 
 from collections.abc import Callable, Iterator

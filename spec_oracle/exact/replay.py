@@ -4,13 +4,8 @@ What such code returns is constant on regions of the cube of its uniforms, and f
 mostly boxes: each comparison has one uniform on one side. A box whose corners and centre get the same label
 is taken as constant. Any other box is cut where the label changes along one of its edges (found by
 bisection), so box-shaped regions are found to the last digits, and oblique ones are approached from both
-sides.
-
-Two errors remain, and both are reported. Boxes that were never settled have a volume, `unresolved`. A
-region that touches no corner and no centre could hide in a settled box; so settled boxes are probed at
-independent random points, and cut again where a probe disagrees, until a whole round agrees. A region of
-volume v escapes a round of n probes with probability (1 - v)^n, which gives `unseen` at confidence 1 -
-alpha.
+sides. Settled boxes are probed at independent random points, and cut again where a probe disagrees, until a
+whole round agrees. The two errors that remain are reported (docs/theory.md, "Enumeration").
 """
 
 import itertools

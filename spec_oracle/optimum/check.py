@@ -196,8 +196,9 @@ def _stop_masses(target: Mapping[Context, Any], budgets: Mapping[Context, Any]) 
 def _gain(target: Mapping[Context, Any], certificate: Certificate) -> Any:
     """Return what potentials leave to the budgets: the bound less the mean of the largest mu on a tree.
 
-    Why any mu will do: docs/theory.md, "Budgets and the optimum". The largest sum of g c over feasible budgets follows
-    from the leaves of the order of ceilings upward: c(v) equals its ceiling's budget where that pays, else 0.
+    Why any mu will do: docs/theory.md, "Budgets and the optimum". The largest sum of g c over feasible
+    budgets follows from the leaves of the order of ceilings upward: c(v) is its ceiling's where that pays,
+    else 0.
     """
     mu = certificate.potentials
     gain = {v: mass * (1 - mu[v] + (mu[v[:-1]] if v else 0)) for v, mass in target.items()}
