@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import MethodWrapperType
 from typing import Any, Final
-from unittest import mock
 
 import numpy as np
 import torch
@@ -273,18 +272,17 @@ def _boxed(data: Any, dtype: Any = None) -> Any:
     return tensor
 
 
-_from_numpy: Final = functools.partial(_made, torch.from_numpy)
-
-
-def _ignored(*_: Any) -> Any:
-    """Stand in for seeds."""
-    return torch.default_generator
+STAND_INS: Final[dict[str, Any]] = {
+    "from_numpy": functools.partial(_made, torch.from_numpy),
+    "manual_seed": lambda *_: torch.default_generator,
+}
+"""What stands in for functions of torch as long as code is traced."""
 
 
 @contextmanager
 def enumerated_torch() -> Iterator[None]:
     """Enumerate torch's randomness, global or from generators, while the context is open: one run."""
-    with mock.patch.multiple(torch, from_numpy=_from_numpy, manual_seed=_ignored), _Functions(), _Operators():
+    with _Functions(), _Operators():
         yield
 
 
