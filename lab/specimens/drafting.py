@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from lab.specimens.contexts import first_of_depth, rows_by_context
 from lab.specimens.specimen import specimen
 from lab.specimens.toy_engine import (
     DEPTH,
@@ -25,7 +26,6 @@ from lab.specimens.toy_engine import (
     token_rule,
 )
 from spec_oracle.toy import Instance, ToyModel
-from spec_oracle.toy.contexts import first_of_depth, rows_by_context
 
 Process = Callable[[Floats], Floats]
 

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from lab.specimens.contexts import after_tokens
 from lab.specimens.specimen import specimen
 from lab.specimens.toy_engine import (
     Call,
@@ -22,7 +23,6 @@ from lab.specimens.toy_engine import (
     token_rule,
     trimmed,
 )
-from spec_oracle.toy.contexts import after_tokens
 
 # Rollback.
 

@@ -147,8 +147,8 @@ class CheckResult:
     notes: tuple[str, ...] = ()
     coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
     shown: Any = None
-    seconds: float = 0.0
-    findings: Findings | None = field(default=None, repr=False)
+    seconds: float = field(default=0.0, compare=False)
+    findings: Findings | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_settled(self) -> bool:

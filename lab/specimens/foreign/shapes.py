@@ -252,7 +252,7 @@ def _of_type(name: str) -> Callable[[Array, Array, Array], Rows]:
 
 
 for _name in ("float32", "float16"):
-    defect("S5", "shapes")(_of_type(_name))
+    defect("S5", "shapes", dtypes=(_name,))(_of_type(_name))
 
 
 @defect("S5", "shapes")
