@@ -6,13 +6,13 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from lab.specimens.specimen import itself, specimen, specimens_of
-from verifiers import DecisionSource, Drafts, State, StatefulVerifier, Verdict
+from verifiers import DecisionSource, Drafts, State, StatefulVerifier, Traits, Verdict
 from verifiers.arrays import divide, minimum_one, namespace, pick, pick_each
 from verifiers.parts.block_path import verify_path
 from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, ranks
 from verifiers.parts.powers import power
 from verifiers.parts.residual import first_success, residual
-from verifiers.parts.walk import ActiveDecisions, Node, OneStepRule, first_true, walk
+from verifiers.parts.walk import ActiveDecisions, Node, OneStepRule, WalkVerifier, first_true
 from verifiers.rules.block_transport import BlockTransportVerifier, Model, Position
 from verifiers.rules.k_seq import accept_scaled, smallest_rho
 
@@ -107,18 +107,7 @@ mutants(verifier=itself)(
 )
 
 
-@dataclass(frozen=True)
-class WalkVerifier:
-    """A walk down the draft tree with any one-step rule."""
-
-    rule: OneStepRule
-
-    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
-        """Walk down the draft tree of every request."""
-        return walk(drafts, decisions, self.rule)
-
-
-@specimen("mutant", "joint", num_paths=2, verifier=WalkVerifier)
+@specimen("mutant", "joint", num_paths=2, verifier=lambda rule: WalkVerifier(rule, Traits()))
 def k_seq_rounded_down(node: Node, decisions: DecisionSource) -> Array:
     """K-SEQ with rho rounded down to two decimals: below the smallest valid rho, so mass is overspent."""
     rho = smallest_rho(node.target, node.draft, node.num_drafts)
@@ -158,7 +147,7 @@ def transport_ratios(leftover: Leftover) -> OneStepRule:
     return rule
 
 
-mutants(verifier=lambda leftover: WalkVerifier(transport_ratios(leftover)))(
+mutants(verifier=lambda leftover: WalkVerifier(transport_ratios(leftover), Traits()))(
     block_transport_ratios=(
         (
             "mutant: The masses of block transport by one ratio per draft; "
