@@ -73,11 +73,7 @@ class Claim:
 def decide(question: Question) -> Claim:
     """Try the instances in order until one decides, or all have been tried."""
     decisive = question.scope is Scope.SOME
-    verdict, instance, figures = (
-        Ruling.UNDECIDED if decisive else Ruling.HOLDS,
-        None,
-        Figures(),
-    )
+    verdict, instance, figures = (Ruling.UNDECIDED if decisive else Ruling.HOLDS, None, Figures())
     tried = 0
     for candidate in question.family.instances():
         tried += 1

@@ -235,8 +235,5 @@ class Forgetful:
 
 
 specimens_of("calls", verifier=Forgetful)(
-    chain_greedy_block_without_carry=(
-        "mutant: Drop what a call owes to the next one",
-        GreedyBlockVerifier(),
-    )
+    chain_greedy_block_without_carry=("mutant: Drop what a call owes to the next one", GreedyBlockVerifier())
 )
