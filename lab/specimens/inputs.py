@@ -130,7 +130,7 @@ def last_tile_lost(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     return draw(weights[:whole] + 1e-300, rng)
 
 
-@specimen("mutant", "scale", rule="token", function=by_correction)
+@specimen("mutant", "scale", rule="token", function=by_correction, dtypes=("float16",))
 def sums_in_the_rows_type(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     """Running sums in the type of the rows: in float16 they stop growing."""
     sums = residual(p[i], q[i]).cumsum(dtype=p.dtype)

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 import verifiers
 from lab.specimens.catalogue import CONTROL, MUTANT, catalogue, known_checks
+from spec_oracle.audit.context import COUNTED
 from spec_oracle.contracts import SamplerFunction
 from spec_oracle.contracts.engine import Engine
 from spec_oracle.errors import InvalidInputError
@@ -36,7 +37,8 @@ class Specimen:
     engines by name, such as one for each toy model, is given.
     ``catalogue_id`` is a number of the catalogue; without one a defect is a "mutant", lossless code a
     "control". ``killers`` are checks that must find the defect, or "exact"; none for a control. ``rule`` is
-    the declared rule, ``array`` what a function takes; with fewer than ``num_paths`` paths nothing shows.
+    the declared rule, ``array`` what a function takes, ``dtypes`` the types of rows that count; with fewer
+    than ``num_paths`` paths nothing shows.
     Raises `InvalidInputError` for anything else.
     """
 
@@ -50,6 +52,7 @@ class Specimen:
     array: str = "numpy"
     rule: str | None = None
     num_paths: int = 1
+    dtypes: tuple[str, ...] = COUNTED
 
     def __post_init__(self) -> None:
         given = [kind for kind in KINDS if getattr(self, kind) is not None]

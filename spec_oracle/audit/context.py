@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.statistics import DEFAULT_ALPHA, split
 from spec_oracle.toy import Instance
 
+COUNTED: Final = ("float64", "float32")
+"""Number types that samplers are handed in use: a difference in another type is told, and fails nothing."""
+
 
 @dataclass(frozen=True)
 class Context:
@@ -29,8 +32,9 @@ class Context:
     ``budget`` in seconds for each that samples; ``vocab_size`` and ``draft_length`` of the toys on which laws
     are found, unless the user's ``instances`` replace them; ``tokens`` of the longest completions of engines,
     None for as many as are cheap, and ``prompts`` in place of their own; ``exact`` and ``array`` are the
-    arithmetic of what is enumerated. ``results`` are those of earlier checks, by name. ``part`` is the
-    subject's part of the run; ``most_shapes`` limits `shapes`, besides time.
+    arithmetic of what is enumerated, ``dtypes`` the types of rows in which a difference counts. ``results``
+    are those of earlier checks, by name. ``part`` is the subject's part of the run; ``most_shapes`` limits
+    `shapes`, besides time.
     """
 
     alpha: float = DEFAULT_ALPHA
@@ -43,6 +47,7 @@ class Context:
     prompts: tuple[tuple[int, ...], ...] = ()
     exact: bool = False
     array: str = "numpy"
+    dtypes: tuple[str, ...] = COUNTED
     part: float = 1.0
     most_shapes: int | None = None
     rate: float = DEFAULT_ALPHA

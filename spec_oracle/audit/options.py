@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import COUNTED, Context
+from spec_oracle.audit.shapes.axes import TYPES
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts.sampler import LIBRARIES
 from spec_oracle.errors import InvalidInputError, unknown
@@ -19,7 +20,8 @@ class AuditOptions:
 
     ``num_paths`` None stands for two paths, and for one where a subject takes only one. ``alpha`` is the
     false-alarm rate of the whole run; ``budget`` seconds for each check that draws; ``instances`` replace the
-    built-in panel; ``tokens`` is how long the texts of engines are, None for as long as is cheap, ``prompts``
+    built-in panel; ``dtypes`` are the types of rows in which a difference counts, the last one where others
+    are wrong; ``tokens`` is how long the texts of engines are, None for as long as is cheap, ``prompts``
     replace their own; ``checks`` names those to run besides `joint`, None stands for all; ``skip`` those to
     leave out and ``expected`` those that fail, each with the reason; ``counterexamples`` is the folder for
     the instances of lossy subjects, None to save nothing; ``shrink`` asks for the smallest counterexample.
@@ -34,6 +36,7 @@ class AuditOptions:
     budget: float = 60.0
     exact: bool = False
     array: str = "numpy"
+    dtypes: Collection[str] = COUNTED
     instances: Mapping[str, Instance] | None = None
     tokens: int | None = None
     prompts: tuple[tuple[int, ...], ...] = ()
@@ -59,10 +62,11 @@ class AuditOptions:
             raise InvalidInputError("prompts: expected at least one token each, got none")
         if self.instances is not None and not self.instances:
             raise InvalidInputError("instances: expected at least one, got none")
-        for field_name in ("checks", "skip", "expected"):
-            for check in getattr(self, field_name) or ():
-                if check not in CHECKS:
-                    raise InvalidInputError(f"{field_name}: {unknown(check, CHECKS, 'check')}")
+        listed = dict.fromkeys(("checks", "skip", "expected"), (CHECKS, "check"))
+        for field_name, (known, what) in {**listed, "dtypes": (TYPES, "type")}.items():
+            for given in getattr(self, field_name) or ():
+                if given not in known:
+                    raise InvalidInputError(f"{field_name}: {unknown(given, known, what)}")
 
     def reason_to_skip(self, check: str) -> str:
         """Return why the user left a check out; "" where it is wanted."""
@@ -85,6 +89,7 @@ class AuditOptions:
             prompts=self.prompts,
             exact=self.exact,
             array=self.array,
+            dtypes=tuple(self.dtypes) or COUNTED,
             part=alpha / self.alpha,
         )
 

@@ -159,7 +159,7 @@ class CheckResult:
     notes: tuple[str, ...] = ()
     coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
     shown: Any = None
-    seconds: float = 0.0
+    seconds: float = field(default=0.0, compare=False)
     findings: Findings | None = field(default=None, repr=False)
 
     @property

@@ -88,6 +88,7 @@ _IDS = "token ids (0,1) after which engines generate, in place of their own prom
 _TOKENS = "tokens of an engine's longest completions; default: as many as are cheap, at least 3"
 _CONFIG = "default: spec-oracle.toml, or [tool.spec-oracle] of pyproject.toml, in this folder"
 _SAVED = "where instances of lossy subjects are saved; default: counterexamples"
+_TYPES = "number type of rows in which a difference counts; default: float64 and float32"
 AUDIT = Command(
     run,
     "Is a verifier, a sampler or an engine lossless? Proof where code can be traced, else samples.",
@@ -110,6 +111,7 @@ AUDIT = Command(
         "sizes, effort and error rate": [
             *sizes(vocab=3, length=3, paths=None),
             *arithmetic(),
+            several("--dtype", "TYPE", _TYPES, dest="dtypes"),
             value("--budget", "SECONDS", "of a check that samples; default: 60", positive_number),
             value("--alpha", "RATE", "false-alarm rate of the whole run; default: 1e-6", rate),
         ],

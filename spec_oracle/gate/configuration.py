@@ -178,7 +178,8 @@ def _fields(kind: type) -> dict[str, tuple[str, type]]:
     fields = {}
     for name, hint in get_type_hints(kind).items():
         kinds = set(get_args(hint)) if isinstance(hint, UnionType) else {hint}
-        simple = list if name == "checks" else next(iter(kinds & {bool, int, float, str, Path}), None)
+        simple = next(iter(kinds & {bool, int, float, str, Path}), None)
+        simple = list if name in ("checks", "dtypes") else simple
         if simple is not None:
             fields[name.replace("_", "-")] = name, simple
     return fields

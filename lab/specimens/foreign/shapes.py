@@ -104,14 +104,6 @@ specimens_of("shapes", function=without_bonus)(
         ),
         lambda x, p: x.shape[1] % 2 == 1 and x.shape[1] > 4,
     ),
-    shape_bonus_of_float32=(
-        "S5: For rows of float32 the bonus comes from the row before",
-        lambda x, p: p.dtype == np.float32,
-    ),
-    shape_bonus_of_float16=(
-        "S5: For rows of float16 the bonus comes from the row before",
-        lambda x, p: p.dtype == np.float16,
-    ),
     shape_bonus_of_large_vocabularies=(
         "S7: Above 1,000 tokens the bonus comes from the row before",
         lambda x, p: p.shape[-1] > 1000,
@@ -121,6 +113,16 @@ specimens_of("shapes", function=without_bonus)(
         lambda x, p: len(x) in {2, 3},
     ),
 )
+
+for _dtype in ("float32", "float16"):
+    specimens_of("shapes", function=without_bonus, dtypes=(_dtype,))(
+        **{
+            f"shape_bonus_of_{_dtype}": (
+                f"S5: For rows of {_dtype} the bonus comes from the row before",
+                lambda x, p, dtype=_dtype: p.dtype == dtype,
+            )
+        }
+    )
 
 # The length of the draft.
 

@@ -187,24 +187,27 @@ def _cells_by_ratio(target: NDArray[np.float64], draft: NDArray[np.float64]) -> 
 def low_precision(
     code: SamplerCode, instance: Instance, paths: Paths, context: Context, rate: float
 ) -> CheckResult:
-    """Judge code in every type on a toy and on a large vocabulary.
+    """Judge code in every type on a toy and on a large vocabulary; only the types that count can fail it.
 
     The rows of ``instance`` must be exact in every type, so that its law is the one to be kept. A type that
     the code refuses with an exception is named in the detail, and counts neither for nor against it.
     """
     dtypes, draws = DTYPES[code.array], 0
-    refused, scope = {}, []
+    refused, scope, notes = {}, [], []
     for dtype in dtypes:
         result = _in_one_type(replace(code, dtype=dtype), instance, paths, context, split(rate, len(dtypes)))
-        if result.status is Status.FAILED:
-            return result
         draws += result.draws
+        if result.status is Status.FAILED:
+            if dtype in context.dtypes:
+                return result
+            notes.append(f"not for {dtype} rows: {result.detail}")
+            continue
         scope += [f"{dtype}: {line}" for line in result.scope]
         if result.status is Status.INCONCLUSIVE:
             refused[dtype] = f"; {dtype} refused ({result.detail})"
-    kept = ", ".join(dtype for dtype in dtypes if dtype not in refused)
+    kept = ", ".join(dtype for dtype in dtypes if f"{dtype}: " in "".join(scope))
     detail = f"distribution kept in {kept or 'no other type'}{''.join(refused.values())}"
-    return passed(detail, alpha=rate, draws=draws, how=How.SAMPLED, scope=tuple(scope))
+    return passed(detail, alpha=rate, draws=draws, how=How.SAMPLED, scope=tuple(scope), notes=tuple(notes))
 
 
 def _in_one_type(

@@ -82,7 +82,9 @@ def _forms(
                 covered.shapes += trials[shape].shapes
                 covered.refused += [shape for shape, _ in trials[shape].not_traced]
             trial = trials[shape]
-            if trial.shapes:
+            if trial.other_types:
+                covered.other_types |= trial.other_types
+            elif trial.shapes:
                 taken[name] += (value,)
             elif value == "float64":
                 return {}

@@ -61,7 +61,7 @@ class Covered:
     """What was tried: the shapes that were judged, and what was not, by reason.
 
     Right after all drafts are ``small`` shapes, wrong ``small_wrong``; ``sampled`` were sampled; ``refused``
-    have a form that the code does not take.
+    have a form that the code does not take; ``other_types`` says what is wrong in types that do not count.
     """
 
     shapes: list[Judged] = field(default_factory=list)
@@ -71,6 +71,7 @@ class Covered:
     refused: list[Shape] = field(default_factory=list)
     not_traced: list[tuple[Shape, DraftTree]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    other_types: dict[str, str] = field(default_factory=dict)
 
     @property
     def lossy(self) -> Judged | None:
@@ -81,20 +82,29 @@ class Covered:
     def try_shapes(
         self, subject: Any, context: Context, shapes: Sequence[Shape], laws: Laws, end: float = math.inf
     ) -> None:
-        """Judge shapes until one is a defect, or time is over."""
+        """Judge shapes until one is a defect, or time is over.
+
+        Where rows of a type that does not count are sampled wrongly, the shape is tried again with rows of
+        the last type that does.
+        """
         for seed, shape in enumerate(shapes[: context.most_shapes], start=context.seed):
-            if time.process_time() > end or self.lossy:
-                break
-            tree = tree_of(shape, seed, subject.drafting)
-            try:
-                found = judge(shape, tree, laws, explained=subject.facts.tolerance)
-            except _NOT_TRACED as error:
-                if time.process_time() > end:
+            for dtype in (shape.dtype, context.dtypes[-1]):
+                if time.process_time() > end or self.lossy:
+                    return
+                one = replace(shape, dtype=dtype)
+                tree = tree_of(one, seed, subject.drafting)
+                try:
+                    found = judge(one, tree, laws, explained=subject.facts.tolerance)
+                except _NOT_TRACED as error:
+                    if time.process_time() > end:
+                        return
+                    self.leave_out(error)
+                    self.not_traced.append((one, tree))
                     break
-                self.leave_out(error)
-                self.not_traced.append((shape, tree))
-            else:
-                self.shapes.append(replace(found, seed=seed))
+                if dtype in context.dtypes or not found.is_lossy:
+                    self.shapes.append(replace(found, seed=seed))
+                    break
+                self.other_types.setdefault(dtype, f"not for {dtype} rows: {found}")
 
     def try_small_sizes(self, subject: Any, context: Context, end: float) -> CheckResult | None:
         """Find the law of all emissions at small sizes; return a failure, None where there is none."""
@@ -130,6 +140,7 @@ class Covered:
         if worst is not None:
             return self.failure(str(worst), worst.total_variation)
         exact = f"output distribution exact at {len(self.shapes)} input shapes" if self.shapes else ""
+        notes = tuple(self.other_types.values())
         how = How.REPRESENTED if any(one.assumed for one in self.shapes) else How.PROVEN
         if sampled is not None:
             return replace(
@@ -137,11 +148,12 @@ class Covered:
                 detail="; ".join(filter(None, (exact, sampled.detail))),
                 how=how if self.shapes else sampled.how,
                 scope=(*scope, *sampled.scope),
+                notes=notes,
                 coverage=self.coverage,
             )
         if not self.shapes:
             return inconclusive(f"no shape was tried: {', '.join(self.left_out) or 'raise --budget'}")
-        return passed(exact, how=how, scope=scope, coverage=self.coverage)
+        return passed(exact, how=how, scope=scope, notes=notes, coverage=self.coverage)
 
     @property
     def scope(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ Every check that draws runs at the shares of 1e-6, with fixed seeds: what fails 
 """
 
 import time
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -85,10 +86,25 @@ def test_other_faults_leave_the_verdict_but_not_the_exit_code(name, check):
 
 @pytest.mark.parametrize("name", ["last-tile-lost", "sums-in-the-rows-type"])
 def test_a_law_that_is_wrong_at_scale_is_not_lossless(name):
-    report, checks = audited(specimens()[name].function, "scale")
+    report, checks = audited(specimens()[name].function, "scale", dtypes=specimens()[name].dtypes)
     assert checks["joint"].status is Status.PASSED
     assert report.subjects[0].verdict is SubjectVerdict.LOSSY
     assert report.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("check", "name"), [("scale", "recycled-uniform"), ("shapes", "shape-bonus-of-float16")]
+)
+def test_what_is_wrong_in_a_type_that_does_not_count_is_told(check, name):
+    subject = SamplerSubject(name, SamplerCode(specimens()[name].function))
+    context = Context(most_shapes=4)
+    result, counted = (
+        CHECKS[check].outcome(subject, one) for one in (context, replace(context, dtypes=("float16",)))
+    )
+    assert result.status is Status.PASSED
+    (note,) = result.notes
+    assert note.startswith("not for float16 rows: ")
+    assert counted.status is Status.FAILED
 
 
 def test_a_failure_on_record_is_shown_and_does_not_fail_the_run():

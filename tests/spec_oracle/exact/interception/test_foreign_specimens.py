@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
+from lab.specimens.coupling import buffer_for_each_size, made
 from lab.specimens.registry import specimens
 from spec_oracle.contracts import checked_emissions
 from spec_oracle.statistics import goodness_of_fit_by_g
@@ -48,7 +49,9 @@ FIRST_TOKEN_BLIND = [
 @pytest.mark.parametrize("name", CONTROLS)
 @pytest.mark.parametrize(("seed", "vocab_size", "draft_length"), [(0, 3, 1), (1, 4, 2), (2, 3, 3)])
 def test_controls_are_lossless(name, seed, vocab_size, draft_length):
-    assert distance(specimens()[name].function, seed, vocab_size, draft_length) < 1e-12
+    # A buffer that an ordinary call has left, of another test, cannot hold what is traced.
+    function = made(buffer_for_each_size) if name == "buffer-for-each-size" else specimens()[name].function
+    assert distance(function, seed, vocab_size, draft_length) < 1e-12
 
 
 @pytest.mark.parametrize("name", DEFECTS)
