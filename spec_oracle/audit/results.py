@@ -160,7 +160,7 @@ class CheckResult:
     coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
     shown: Any = None
     seconds: float = field(default=0.0, compare=False)
-    findings: Findings | None = field(default=None, repr=False)
+    findings: Findings | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_settled(self) -> bool:

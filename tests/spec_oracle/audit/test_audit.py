@@ -19,7 +19,7 @@ from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.toy import Instance
 from verifiers import Verdict
 
-QUICK = AuditOptions(draft_length=2)
+QUICK = AuditOptions(draft_length=2, checks=("joint", "batch", "inputs-kept"))
 CHAIN = {name: specimen for name, specimen in specimens().items() if specimen.kind == "verifier"}
 NEIGHBOURS, ZEROED = (
     CHAIN[f"chain-{name}"].verifier for name in ("rows-of-the-neighbour", "zeroed-target-rows")
@@ -33,7 +33,8 @@ def only(report):
 
 @pytest.mark.parametrize("array", ["numpy", "torch"])
 def test_a_right_verifier_is_proved_lossless(array):
-    report = audit("block", options=AuditOptions(draft_length=2, array=array))
+    checks = None if array == "numpy" else ("joint",)
+    report = audit("block", options=AuditOptions(draft_length=2, array=array, checks=checks))
     found = only(report)
     assert found.verdict is SubjectVerdict.LOSSLESS
     assert found.evidence is Evidence.EXACT
@@ -43,7 +44,7 @@ def test_a_right_verifier_is_proved_lossless(array):
 
 
 def test_in_rationals_the_total_variation_is_zero():
-    found = only(audit("token", options=AuditOptions(draft_length=2, exact=True)))
+    found = only(audit("token", options=replace(QUICK, exact=True)))
     assert found.total_variation == 0
     assert found.smallest_detectable_tv == 0
 
@@ -60,11 +61,6 @@ def test_faulty_chain_verifiers_are_lossy_with_a_counterexample(name, tmp_path):
     law = emission_law(specimen, again, exact=True)
     assert law.total_variation == shown.total_variation > 0
     assert law.extended()[shown.gap.sequence] == shown.gap.actual
-
-
-@pytest.mark.parametrize("name", [name for name, s in CHAIN.items() if s.is_control])
-def test_right_chain_verifiers_pass(name):
-    assert only(audit(CHAIN[name].verifier)).verdict is SubjectVerdict.LOSSLESS
 
 
 def test_counterexamples_are_small():

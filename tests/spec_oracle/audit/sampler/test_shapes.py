@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lab.specimens.registry import specimens
-from spec_oracle.audit.context import Context
+from spec_oracle.audit.context import COUNTED, Context
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.traced import traced
@@ -23,14 +23,15 @@ QUICK = {
 """Defects that few shapes show, and what the first of these has."""
 
 
-def outcome(function, shapes=12, **options):
+def outcome(function, shapes=12, dtypes=COUNTED, **options):
     subject = SamplerSubject("mine", SamplerCode(function), **options)
-    return CHECKS["shapes"].outcome(subject, Context(budget=60.0, most_shapes=shapes))
+    return CHECKS["shapes"].outcome(subject, Context(budget=60.0, most_shapes=shapes, dtypes=dtypes))
 
 
 @pytest.mark.parametrize(("name", "where"), QUICK.items(), ids=QUICK)
 def test_a_defect_of_one_shape_is_found_there(name, where):
-    result = outcome(specimens()[f"shape-{name}"].function)
+    specimen = specimens()[f"shape-{name}"]
+    result = outcome(specimen.function, dtypes=specimen.dtypes)
     assert result.status is Status.FAILED
     assert where in result.detail
     assert result.total_variation > 1e-5
