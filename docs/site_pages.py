@@ -7,6 +7,7 @@ from pathlib import Path
 from mkdocs.structure.files import File
 
 import verifiers
+from spec_oracle.audit import effort
 from spec_oracle.audit.reports import InstanceFigures
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.cli import command_parser
@@ -31,6 +32,7 @@ def on_config(config):
     (section,) = (entry["Rules"] for entry in config["nav"] if "Rules" in entry)
     section += [{name: f"rules/{name}.md"} for name in verifiers.names()]
     config["nav"].insert(2, {"Checks": [{name: f"checks/{name}.md"} for name in CHECKS]})
+    config["nav"].append({"Effort": "effort.md"})
 
 
 def on_files(files, config):
@@ -39,6 +41,24 @@ def on_files(files, config):
         files.append(File.generated(config, f"rules/{name}.md", content=rule_page(name)))
     for name in CHECKS:
         files.append(File.generated(config, f"checks/{name}.md", content=check_page(name)))
+
+
+    files.append(File.generated(config, "effort.md", content=effort_page()))
+
+
+def effort_page():
+    """Return the constants of `spec_oracle.audit.effort` as tables: name, value, and the comment on it."""
+    lines, comment = ["# Effort", "", *effort.__doc__.split("\n\n", 1)[1].splitlines()], ""
+    for line in Path(effort.__file__).read_text("utf-8").splitlines():
+        if title := re.match(r"# --- (.*?) -+$", line):
+            lines += ["", f"## {title[1]}", "", "| constant | value | what it is |", "|---|---|---|"]
+        elif line.startswith("# "):
+            comment += line[2:] + " "
+        elif found := re.match(r"([A-Z_]+): Final = ", line):
+            said = comment or line.partition("  # ")[2]
+            lines.append(f"| `{found[1]}` | {getattr(effort, found[1])} | {said.strip()} |")
+            comment = ""
+    return "\n".join(lines)
 
 
 def on_page_markdown(markdown, **_):

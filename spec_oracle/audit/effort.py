@@ -1,7 +1,7 @@
 """Effort on one page: how much is sampled, which shares of the budget it may take, and what it must detect.
 
-`docs/effort.md` and the help of ``--budget`` are made from it. Seconds are of the budget of one check;
-shares are of that budget; a TV is a total variation.
+The site's page on effort is made from it. Seconds are of the budget of one check (`--budget`); shares are of
+that budget; a TV is a total variation.
 """
 
 from typing import Final
