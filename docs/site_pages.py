@@ -42,7 +42,6 @@ def on_files(files, config):
     for name in CHECKS:
         files.append(File.generated(config, f"checks/{name}.md", content=check_page(name)))
 
-
     files.append(File.generated(config, "effort.md", content=effort_page()))
 
 
