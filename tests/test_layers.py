@@ -16,7 +16,7 @@ LAYERS = (
     {"verifiers.registry"},
     {"verifiers"},
     {"spec_oracle"},
-    {"spec_oracle.own_verifiers", "spec_oracle.threads", "spec_oracle.version"},
+    {"spec_oracle.arrays", "spec_oracle.own_verifiers", "spec_oracle.threads", "spec_oracle.version"},
     {"spec_oracle.errors"},
     {"spec_oracle.validation"},
     {"spec_oracle.toy", "spec_oracle.statistics"},

@@ -65,9 +65,10 @@ def _verdict(claim: Claim, family: str) -> str:
 
 def instance_text(instance: Instance) -> str:
     """Return an instance in one line: its rows where they are the same after every context, else its file."""
-    if not (instance.target.is_context_free and instance.draft.is_context_free):
+    models = (instance.target, instance.draft)
+    if not all((level == model.levels[0]).all() for model in models for level in model.levels):
         return f"`{json.dumps(instance.to_json())}`"
-    p, q = (", ".join(map(str, model.levels[0][0])) for model in (instance.target, instance.draft))
+    p, q = (", ".join(map(str, model.levels[0][0])) for model in models)
     return f"p = ({p}), q = ({q}) after every context, L = {instance.draft_length}, K = {instance.num_paths}"
 
 

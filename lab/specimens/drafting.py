@@ -12,10 +12,10 @@ from functools import partial
 import numpy as np
 
 from lab.specimens import toy_engine as toy
+from lab.specimens.contexts import first_of_depth, rows_by_context
 from lab.specimens.specimen import specimen, specimens_of
 from lab.specimens.toy_engine import DEPTH, Floats, Ints, TargetRows, ToyEngine, race, replacing, token_rule
 from spec_oracle.toy import Instance, ToyModel
-from spec_oracle.toy.contexts import first_of_depth, rows_by_context
 
 Process = Callable[[Floats], Floats]
 

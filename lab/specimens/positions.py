@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 
 from lab.specimens import toy_engine as toy
+from lab.specimens.contexts import after_tokens
 from lab.specimens.specimen import specimen, specimens_of
 from lab.specimens.toy_engine import Call, Floats, Ints, Progress, along, follow_text, replacing, trimmed
-from spec_oracle.toy.contexts import after_tokens
 
 # Rollback.
 

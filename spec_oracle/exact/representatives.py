@@ -17,12 +17,12 @@ from collections.abc import Collection, Hashable, Iterable
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.exact.errors import NotTracedError
 
-Law: TypeAlias = npt.NDArray[np.float64]
-Indices: TypeAlias = npt.NDArray[np.int64]
+Law: TypeAlias = Floats
+Indices: TypeAlias = Integers
 
 FEW: Final = 8
 """So many outcomes at which no code looks are all run, one run each."""

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Integers, Numbers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.arithmetic import Arithmetic
 from spec_oracle.exact.call import DraftTable, call_verifier, checked_emissions, fresh_state, prepared_call
@@ -33,8 +33,8 @@ class DecodedLaw:
 
     vocab_size: int
     num_tokens: int
-    law: NDArray[Any]
-    expected: NDArray[Any]
+    law: Numbers
+    expected: Numbers
 
     @cached_property
     def total_variation(self) -> Any:
@@ -132,7 +132,7 @@ def _cut(text: Context, num_tokens: int, stop_token: int | None) -> Context | No
     return text[:num_tokens] if len(text) >= num_tokens else None
 
 
-def _expected(instance: Instance, num_tokens: int, stop_token: int | None) -> NDArray[Any]:
+def _expected(instance: Instance, num_tokens: int, stop_token: int | None) -> Numbers:
     """Return the target's law of the text, in which a stop token is followed by stop tokens only."""
     law = instance.target.levels[0][:1, 0] * 0 + 1
     stopped = np.zeros(1, dtype=bool)
@@ -193,7 +193,7 @@ class _Calls:
         tuples = len(table.law.probability)
         states = _stacked([item.state for item in items])
 
-        def run(rows: NDArray[np.int64], decisions: ScriptedDecisions) -> tuple[Verdict, State]:
+        def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Verdict, State]:
             drafts: Drafts = table.drafts(rows % tuples)
             state = tuple(self._chosen.from_numpy(array[rows // tuples]) for array in states)
             return call_verifier(self._verifier, drafts, decisions, state)
@@ -213,6 +213,6 @@ class _Calls:
         return _merged(continuations)
 
 
-def _stacked(states: Sequence[State]) -> list[NDArray[Any]]:
+def _stacked(states: Sequence[State]) -> list[Numbers]:
     """Join one-request states into one batch; all are fresh, or none is."""
     return [np.concatenate(arrays) for arrays in zip(*states, strict=True)]

@@ -26,7 +26,6 @@ from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode
 from spec_oracle.statistics import homogeneity_p_value
 from spec_oracle.toy import Instance
-from spec_oracle.toy.contexts import after_tokens, first_of_depth
 from verifiers import Drafts
 
 OPTIONS: Final = {"draft_lengths": "draft lengths", "is_greedy": "greedy and sampled requests"}
@@ -98,9 +97,11 @@ def _alone_and_among_others(
     orders = [rng.permutation(KINDS) for _ in range(repeats)]
 
     def texts(emitted: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Return how often each text was emitted, by number of context."""
-        reached = after_tokens(np.zeros(repeats, dtype=np.int64), np.stack(emitted), instance.vocab_size)
-        return np.bincount(reached, minlength=first_of_depth(instance.vocab_size, instance.draft_length + 2))
+        """Return how often each text was emitted; x after text n, padding -1, is text n V + 1 + x."""
+        vocab, text = instance.vocab_size, np.zeros(repeats, dtype=np.int64)
+        for token in np.stack(emitted, axis=1):
+            text = np.where(token < 0, text, text * vocab + 1 + token)
+        return np.bincount(text, minlength=sum(vocab**n for n in range(instance.draft_length + 2)))
 
     alone = texts([code(request, generator).tokens[0] for _ in orders])
     among = texts([code(chosen_requests(odd, order), generator).tokens[order == 0][0] for order in orders])

@@ -7,9 +7,16 @@ from typing import Any, Final
 import numpy as np
 
 from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.comparisons import equal, less
+from spec_oracle.exact.interception.comparisons import (
+    FUNCTIONS,
+    elementwise,
+    equal,
+    is_scalar,
+    less,
+    resolved,
+    stuck,
+)
 from spec_oracle.exact.interception.draws import LARGEST_RANGE, Noise, categorical
-from spec_oracle.exact.interception.elementwise import FUNCTIONS, elementwise, is_scalar, resolved, stuck
 from spec_oracle.exact.interception.products import Product, product
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any, Final
+from unittest import mock
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from spec_oracle.exact.interception.libraries.numpy_arrays import (
     has_symbols,
     passing_for,
 )
-from spec_oracle.exact.interception.patching import patched
 from spec_oracle.exact.interception.symbols import Symbol
 
 _ALLOCATE: Final = ("zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like")
@@ -48,8 +48,8 @@ def traced_arrays() -> Iterator[None]:
     originals = SimpleNamespace(**vars(np))
     with ExitStack() as stack:
         for module in compiled:
-            stack.enter_context(patched(module, {"np": originals}))
-        stack.enter_context(patched(np, replacements))
+            stack.enter_context(mock.patch.object(module, "np", originals))
+        stack.enter_context(mock.patch.multiple(np, **replacements))
         yield
 
 

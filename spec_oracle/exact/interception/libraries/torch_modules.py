@@ -24,6 +24,7 @@ from spec_oracle.exact.interception.libraries.torch_boxes import (
     symbols_at,
     tensors_in,
 )
+from spec_oracle.exact.interception.libraries.torch_mode import STAND_INS
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Pending, Symbol
 
@@ -41,7 +42,7 @@ _clean: Any = WeakIdKeyDictionary()
 
 @contextmanager
 def untraced_modules() -> Iterator[None]:
-    """Leave modules alone that have to do with random numbers in no way, while the context is open."""
+    """Leave modules alone that have nothing to do with random numbers; put `STAND_INS` into torch."""
     depth = 0
 
     def call(module: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -59,7 +60,7 @@ def untraced_modules() -> Iterator[None]:
         finally:
             depth -= 1
 
-    with mock.patch.object(torch.nn.Module, "__call__", call):
+    with mock.patch.multiple(torch, **STAND_INS), mock.patch.object(torch.nn.Module, "__call__", call):
         yield
 
 
