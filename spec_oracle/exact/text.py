@@ -191,7 +191,8 @@ class _Calls:
         """Return every continuation of ``text`` by one call from each of the states in ``items``."""
         table = self._table(text)
         tuples = len(table.law.probability)
-        states = _stacked([item.state for item in items])
+        # One-request states make one batch; all are fresh, or none is.
+        states = [np.concatenate(arrays) for arrays in zip(*(item.state for item in items), strict=True)]
 
         def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Verdict, State]:
             drafts: Drafts = table.drafts(rows % tuples)
@@ -211,8 +212,3 @@ class _Calls:
                 one = tuple(array[row : row + 1] for array in after)
                 continuations.append(_OpenText(text + tokens, one, mass))
         return _merged(continuations)
-
-
-def _stacked(states: Sequence[State]) -> list[Numbers]:
-    """Join one-request states into one batch; all are fresh, or none is."""
-    return [np.concatenate(arrays) for arrays in zip(*states, strict=True)]
