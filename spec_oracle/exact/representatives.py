@@ -101,8 +101,7 @@ def require_alike(runs: Iterable[tuple[float, Collection[Alike], Any, int]]) -> 
     for by_value in laws.values():
         totals = ((law, sum(law.values())) for law in by_value.values())
         first, *others = ({what: mass / total for what, mass in law.items()} for law, total in totals)
+        keys = set(first).union(*others)
         for law in others:
-            if any(
-                abs(first.get(key, 0.0) - law.get(key, 0.0)) > _EQUAL for key in first.keys() | law.keys()
-            ):
+            if any(abs(first.get(key, 0.0) - law.get(key, 0.0)) > _EQUAL for key in keys):
                 raise NotAlikeError("sampled ids of which few were run lead to different results")
