@@ -18,6 +18,7 @@ LAYERS = (
     {"spec_oracle"},
     {"spec_oracle.arrays", "spec_oracle.own_verifiers", "spec_oracle.threads", "spec_oracle.version"},
     {"spec_oracle.errors"},
+    {"spec_oracle.calling"},
     {"spec_oracle.validation"},
     {"spec_oracle.toy", "spec_oracle.statistics"},
     {"spec_oracle.exact", "spec_oracle.optimum", "spec_oracle.language_models"},
