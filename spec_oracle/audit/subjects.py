@@ -80,7 +80,8 @@ def listed() -> Iterator[Listed]:
     for name in verifiers.names():
         rule = verifiers.get(name)
         paths = "1 path" if traits_of(rule).single_path else _PATHS[drafting_of(rule)]
-        yield Listed("rules", name, paths, str(sys.modules[type(rule).__module__].__doc__).partition("\n")[0])
+        about = str(sys.modules[f"verifiers.rules.{name}"].__doc__).partition("\n")[0]
+        yield Listed("rules", name, paths, about)
     missing = []
     for name in registry.names():
         known = registry.known(name)
