@@ -204,10 +204,8 @@ def _always(rule: str, draft_length: int) -> str:
 
 def _takes_nothing(thing: Any) -> bool:
     """Whether it is a function that is called without arguments."""
-    if not inspect.isroutine(thing):
-        return False
     try:
-        return not inspect.signature(thing).parameters
+        return inspect.isroutine(thing) and not inspect.signature(thing).parameters
     except (TypeError, ValueError):
         return False
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine import checks as engine
-from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError, breach
+from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError, breach, inconclusive
 from spec_oracle.audit.sampler import checks as sampler
 from spec_oracle.audit.server import checks as server
 from spec_oracle.audit.verifier import checks as verifier
@@ -64,7 +64,7 @@ class Check:
         except ContractError as error:
             result = breach(error, alpha=rate, how=How.SAMPLED)
         except SubjectRaisedError as error:
-            result = CheckResult("", Status.INCONCLUSIVE, str(error), rate)
+            result = inconclusive(str(error), alpha=rate)
         except TooSlowError as error:
             result = CheckResult("", Status.NOT_RUN, str(error))
         return replace(result, name=self.name, breaks_contract=result.breaks_contract and self.against_law)
