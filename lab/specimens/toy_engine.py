@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from lab.specimens.contexts import after_tokens, child, first_of_depth, rows_by_context
 from spec_oracle.audit.panel import panel
 from spec_oracle.contracts.engine import Step
 from spec_oracle.toy import Instance
-from spec_oracle.toy.contexts import after_tokens, child, first_of_depth, rows_by_context
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]

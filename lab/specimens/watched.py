@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from lab.specimens.foreign.rows import Array, by_accept, from_residual, from_target
+from lab.specimens.foreign.rows import Array, by_accept, draw, from_residual
 from lab.specimens.specimen import specimen
 from spec_oracle.contracts import SamplerFunction
 
@@ -53,42 +53,42 @@ def _whole_batch(is_ordinary: Ordinary, factor: float) -> SamplerFunction:
                     break
                 tokens[b, i] = token
             else:
-                tokens[b, -1] = from_target(x[b], q[b], p[b], length, rng)
+                tokens[b, -1] = draw(p[b, -1], rng)
         return tokens, (tokens >= 0).sum(axis=1) - 1
 
     return verify
 
 
-def _wrong(make: Callable[..., SamplerFunction]) -> Callable[..., Any]:
-    return partial(specimen, "S12", "shapes", prefix="watched-", function=partial(make, factor=EAGER))
-
-
-def _right(make: Callable[..., SamplerFunction]) -> Callable[..., Any]:
-    return partial(specimen, "control", rule="token", prefix="watched-", function=partial(make, factor=1.0))
+wrong = partial(specimen, "S12", "shapes", prefix="watched-")
+right = partial(specimen, "control", rule="token", prefix="watched-")
+wrong_uniform = partial(wrong, function=partial(_by_uniform, factor=EAGER))
+right_uniform = partial(right, function=partial(_by_uniform, factor=1.0))
+wrong_array = partial(wrong, function=partial(_whole_batch, factor=EAGER))
+right_array = partial(right, function=partial(_whole_batch, factor=1.0))
 
 
 # The number itself.
 
 
-@_wrong(_by_uniform)()
+@wrong_uniform()
 def exact_type_of_a_uniform(u: Any, rng: Any) -> bool:
     """A fast path for plain floats accepts too often."""
     return type(u) is float
 
 
-@_right(_by_uniform)()
+@right_uniform()
 def exact_type_and_right(u: Any, rng: Any) -> bool:
     """A path for plain floats that is right."""
     return type(u) is float
 
 
-@_wrong(_by_uniform)()
+@wrong_uniform()
 def name_of_the_type(u: Any, rng: Any) -> bool:
     """Types are told apart by their name, in one expression."""
     return "float" in {kind.__name__ for kind in type(u).__mro__}
 
 
-@_wrong(_by_uniform)()
+@wrong_uniform()
 def representation_of_the_type(u: Any, rng: Any) -> bool:
     """A registry of types by what is printed of them knows no other ones."""
     return not repr(type(u)).endswith("Noise'>")
@@ -99,7 +99,7 @@ def _need_floats(u: Any) -> None:
         raise TypeError("expected a float")
 
 
-@_wrong(_by_uniform)()
+@wrong_uniform()
 def compiled_with_fallback(u: Any, rng: Any) -> bool:
     """The compiled function raises TypeError for what is no float, and a slow one steps in."""
     try:
@@ -109,7 +109,7 @@ def compiled_with_fallback(u: Any, rng: Any) -> bool:
     return True
 
 
-@_right(_by_uniform)()
+@right_uniform()
 def compiled_with_right_fallback(u: Any, rng: Any) -> bool:
     """The same, where both are right."""
     try:
@@ -122,13 +122,13 @@ def compiled_with_right_fallback(u: Any, rng: Any) -> bool:
 # Arrays of numbers.
 
 
-@_wrong(_whole_batch)()
+@wrong_array()
 def exact_type_of_an_array(u: Any, rng: Any) -> bool:
     """Subclasses of arrays take the slow path."""
     return type(u) is np.ndarray
 
 
-@_right(_whole_batch)()
+@right_array()
 def exact_array_and_right(u: Any, rng: Any) -> bool:
     """Subclasses of arrays take another path, as right as the first."""
     return type(u) is np.ndarray
@@ -142,7 +142,7 @@ def _slow(u: Any) -> bool:
     return False
 
 
-@_wrong(_whole_batch)()
+@wrong_array()
 def table_of_types(u: Any, rng: Any) -> bool:
     """A table of functions by type."""
     return {np.ndarray: _fast}.get(type(u), _slow)(u)
@@ -151,25 +151,25 @@ def table_of_types(u: Any, rng: Any) -> bool:
 # What goes on around the call.
 
 
-@_wrong(_by_uniform)()
+@wrong_uniform()
 def stack_is_inspected(u: Any, rng: Any) -> bool:
     """The path is chosen by who calls."""
     return not any("interception" in frame.filename for frame in inspect.stack(0))
 
 
-@_wrong(_by_uniform)()
+@wrong_uniform()
 def type_of_the_generator(u: Any, rng: Any) -> bool:
     """The bit generator of the generator is used directly, if its class is known."""
     return type(rng.bit_generator) is np.random.PCG64
 
 
-@_wrong(_by_uniform)()
+@wrong_uniform()
 def traced_lines_are_right(u: Any, rng: Any) -> bool:
     """While a debugger follows the lines, a slow path is taken."""
     return sys.gettrace() is None
 
 
-@_right(_by_uniform)()
+@right_uniform()
 def traced_lines_are_no_matter(u: Any, rng: Any) -> bool:
     """The same, where both paths are right."""
     return sys.gettrace() is None

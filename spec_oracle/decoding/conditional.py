@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.exact import ScriptedDecisions, enumerate_branches
 from spec_oracle.exact.arithmetic import Arithmetic
 from spec_oracle.exact.call import BATCH_BYTES, call_verifier
@@ -13,7 +13,7 @@ from verifiers import AnyVerifier, Drafts, State, Verdict
 Tensor = Any
 
 
-def accepted_given_drafts(verifier: AnyVerifier, drafts: Drafts, state: State) -> NDArray[np.float64]:
+def accepted_given_drafts(verifier: AnyVerifier, drafts: Drafts, state: State) -> Floats:
     """Return E[tau | drafts], float [B], over the verifier's own decisions; arrays are torch tensors.
 
     The block efficiency is its mean over drafts plus one. Tokens that no row of a request gives mass are
@@ -24,7 +24,7 @@ def accepted_given_drafts(verifier: AnyVerifier, drafts: Drafts, state: State) -
     small, _ = without_unused_tokens(drafts)
     device = drafts.tokens.device
 
-    def run(rows: NDArray[np.int64], decisions: ScriptedDecisions) -> Verdict:
+    def run(rows: Integers, decisions: ScriptedDecisions) -> Verdict:
         index = torch.as_tensor(rows, device=device)
         some = Drafts(small.tokens[index], small.draft_probs[index], small.target_probs[index])
         verdict, _ = call_verifier(verifier, some, decisions, tuple(array[index] for array in state))

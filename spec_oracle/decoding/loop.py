@@ -7,10 +7,13 @@ bonus token are then read together at the start of the next call.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.decoding.conditional import accepted_given_drafts, without_unused_tokens
-from spec_oracle.decoding.records import Call, Decoded
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.call import call_verifier, fresh_state
 from spec_oracle.exact.drafting import next_draft_law
@@ -26,6 +29,46 @@ from verifiers import (
 )
 
 Tensor = Any
+
+
+@dataclass(frozen=True)
+class Call:
+    """One verification step of the requests that were still running.
+
+    ``requests`` int [R], their numbers; ``num_accepted`` int [R], the accepted lengths tau; ``expected``
+    float [R] or None, the expectation of tau given the drafts, over the verifier's decisions.
+    """
+
+    requests: Integers
+    num_accepted: Integers
+    expected: Floats | None
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The ``texts`` after each prompt, stop token included, and the ``calls`` that made them."""
+
+    texts: tuple[tuple[int, ...], ...]
+    calls: tuple[Call, ...]
+
+    @cached_property
+    def accepted_lengths(self) -> Integers:
+        """The accepted length of every request in every call, flat."""
+        return np.concatenate([call.num_accepted for call in self.calls])
+
+    @property
+    def block_efficiency(self) -> float:
+        """Mean tokens per call as drawn; what a stop token or the token limit cut off is counted."""
+        return float(self.accepted_lengths.mean()) + 1
+
+    @property
+    def conditional_block_efficiency(self) -> float:
+        """Mean over drawn drafts of the exact expectation given them: same mean, less variance.
+
+        The Rao-Blackwell estimate; NaN when the run did not compute expectations.
+        """
+        expected = [call.expected for call in self.calls if call.expected is not None]
+        return float(np.concatenate(expected).mean()) + 1 if expected else float("nan")
 
 
 def decode(
@@ -75,7 +118,7 @@ def decode(
     while running:
         verdict, expected = run.call(expectations=expectations)
         emitted = verdict.emitted.tolist()
-        calls.append(Call(_numpy(running), verdict.num_accepted.cpu().numpy(), expected))
+        calls.append(Call(np.array(running, dtype=np.int64), verdict.num_accepted.cpu().numpy(), expected))
         going_on = []
         for position, request in enumerate(running):
             text = texts[request]
@@ -92,12 +135,6 @@ def _end(text: Sequence[int], most: int, stop_tokens: Collection[int]) -> int:
     """Return the length at which a text ends: after its first stop token, ``most`` at the latest."""
     stops = (position + 1 for position, token in enumerate(text) if token in stop_tokens)
     return min(next(stops, most), most)
-
-
-def _numpy(values: Sequence[int]) -> Any:
-    import numpy as np
-
-    return np.asarray(values, dtype=np.int64)
 
 
 @dataclass

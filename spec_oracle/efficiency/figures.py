@@ -1,7 +1,8 @@
-"""Exact block efficiency of verifiers on instances, beside what any verifier could reach."""
+"""Exact block efficiency of verifiers on instances, beside what any could reach, and against K and L."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import verifiers
@@ -58,15 +59,12 @@ def efficiencies(
     token 19/9 20/9 19/20
     block 20/9 20/9 1
     """
-    optima: dict[Drafting, Optima] = {}
+    optima = cache(partial(_optima, instance, exact=exact))
     results = []
     for name in names:
         verifier = verifiers.get(name)
-        drafting = drafting_of(verifier)
-        if drafting not in optima:
-            optima[drafting] = _optima(instance, drafting, exact=exact)
         law = emission_law(verifier, instance, exact=exact, array=array)
-        best = optima[drafting]
+        best = optima(drafting_of(verifier))
         results.append(
             Efficiency(
                 file,
@@ -89,3 +87,57 @@ def _optima(instance: Instance, drafting: Drafting, *, exact: bool) -> Optima:
     except InvalidInputError:  # too many draft tuples for an exact program
         return Optima(single, None, None)
     return Optima(single, multi.value, transport.value)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The figures of one verifier while K or L grows: ``at[i]`` paths or tokens give ``points[i]``."""
+
+    verifier: str
+    at: tuple[int, ...]
+    points: tuple[Efficiency, ...]
+
+    @property
+    def block_efficiency(self) -> list[float]:
+        """Tokens per call."""
+        return [float(point.block_efficiency) for point in self.points]
+
+    @property
+    def optimum(self) -> list[float]:
+        """The most tokens per call; NaN where the instance is too large to know."""
+        return [float("nan") if point.optimum is None else float(point.optimum) for point in self.points]
+
+
+@dataclass(frozen=True)
+class Sweeps:
+    """The figures of the same verifiers for K = 1 .. ``num_paths`` and for L = 1 .. ``draft_length``.
+
+    Each sweep keeps the other size as in the instance; it is empty where there is but one value.
+    """
+
+    num_paths: int
+    draft_length: int
+    by_paths: tuple[Sweep, ...]
+    by_length: tuple[Sweep, ...]
+
+
+def sweeps(instance: Instance, names: Sequence[str]) -> Sweeps:
+    """Sweep the named verifiers; raises `InvalidInputError` for an instance with one path of one token."""
+    if instance.num_paths == instance.draft_length == 1:
+        raise InvalidInputError("instance: one path of one token leaves nothing to sweep")
+
+    return Sweeps(
+        instance.num_paths,
+        instance.draft_length,
+        _sweep(instance.with_paths, instance.num_paths, names),
+        _sweep(lambda length: replace(instance, draft_length=length), instance.draft_length, names),
+    )
+
+
+def _sweep(instance_at: Callable[[int], Instance], largest: int, names: Sequence[str]) -> tuple[Sweep, ...]:
+    if largest == 1:
+        return ()
+    at = tuple(range(1, largest + 1))
+    columns = [efficiencies("", instance_at(value), names) for value in at]
+    points = zip(*columns, strict=True)
+    return tuple(Sweep(name, at, mine) for name, mine in zip(names, points, strict=True))

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Numbers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.rationals import to_fractions, to_internal
 
@@ -26,11 +26,11 @@ class Arithmetic:
     precision under test; ``finish`` turns summed weights into what results show.
     """
 
-    prepare: Callable[[NDArray[Any]], NDArray[Any]] = _unchanged
-    probabilities: Callable[[NDArray[Any]], Array] = _unchanged
-    from_numpy: Callable[[NDArray[Any]], Array] = _unchanged
-    to_numpy: Callable[[Array], NDArray[Any]] = np.asarray
-    finish: Callable[[NDArray[Any]], NDArray[Any]] = _unchanged
+    prepare: Callable[[Numbers], Numbers] = _unchanged
+    probabilities: Callable[[Numbers], Array] = _unchanged
+    from_numpy: Callable[[Numbers], Array] = _unchanged
+    to_numpy: Callable[[Array], Numbers] = np.asarray
+    finish: Callable[[Numbers], Numbers] = _unchanged
 
 
 NUMPY: Final = Arithmetic()
@@ -52,7 +52,7 @@ def arithmetic(*, exact: bool = False, array: str = "numpy", dtype: str = "float
     return Arithmetic(probabilities=lambda rows: rows.astype(dtype, copy=False), to_numpy=_widened)
 
 
-def _widened(values: Array) -> NDArray[Any]:
+def _widened(values: Array) -> Numbers:
     """Chances are multiplied in float64 whatever the precision under test."""
     array = np.asarray(values)
     return array.astype(np.float64) if array.dtype == np.float32 else array
@@ -67,11 +67,11 @@ def _torch(dtype: str) -> Arithmetic:
         )
     precision = getattr(torch, dtype)
 
-    def to_numpy(values: Array) -> NDArray[Any]:
+    def to_numpy(values: Array) -> Numbers:
         if isinstance(values, np.ndarray):  # a state that is no number
             return values
         wide = values.double() if values.is_floating_point() else values
-        array: NDArray[Any] = wide.cpu().numpy()
+        array: Numbers = wide.cpu().numpy()
         return array
 
     return Arithmetic(

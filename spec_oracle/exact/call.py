@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Integers, Numbers
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.exact.drafting import draft_law, multiset_law
@@ -50,7 +50,7 @@ class DraftTable:
         number_bytes = RATIONAL_BYTES if self._target.dtype == object else FLOAT_BYTES
         self.batch_rows = max(64, BATCH_BYTES // (paths * (2 * length + 1) * vocab * number_bytes))
 
-    def drafts(self, rows: NDArray[np.int64]) -> Drafts:
+    def drafts(self, rows: Integers) -> Drafts:
         """Return the draft tuples numbered ``rows`` [R] as one batch."""
         nodes = self.law.contexts[rows] + self._starts
         return Drafts(
@@ -112,7 +112,7 @@ def call_verifier(
 
 def checked_emissions(
     verdict: Verdict, size: Instance | Drafts, chosen: Arithmetic
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Integers, Integers]:
     """Return tau [R] and the emitted tokens [R, L+1]; raise `VerdictError` where they are no emission."""
     tau = within("num_accepted", chosen.to_numpy(verdict.num_accepted), size.draft_length + 1)
     within("path", chosen.to_numpy(verdict.path), size.num_paths)
@@ -120,17 +120,16 @@ def checked_emissions(
     return tau, chosen.to_numpy(verdict.emitted)
 
 
-def no_mass(instance: Instance, like: NDArray[Any]) -> list[NDArray[Any]]:
+def no_mass(instance: Instance, like: Numbers) -> list[Numbers]:
     """Return zeros of the number type of ``like`` for the emissions of n tokens, flat [V^n], n = 1..L+1."""
     zero = like.sum() * 0
     return [np.full(instance.vocab_size**length, zero) for length in range(1, instance.draft_length + 2)]
 
 
-def within(name: str, values: NDArray[Any], stop: int) -> NDArray[np.int64]:
+def within(name: str, values: Numbers, stop: int) -> Integers:
     """Return values int [R] that lie in 0..stop-1; raise `VerdictError` for others."""
     wrong = ~((values >= 0) & (values < stop))
     if wrong.any():
         row = int(np.argmax(wrong))
         raise VerdictError(f"{name}: {values[row]} at row {row}, expected 0..{stop - 1}")
-    checked: NDArray[np.int64] = values.astype(np.int64)
-    return checked
+    return values.astype(np.int64)

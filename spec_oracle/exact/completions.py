@@ -7,6 +7,7 @@ Every token of a completion has its row, given all that came before it.
 {(0, 0): 0.5625, (0, 1): 0.1875, (1,): 0.25}
 """
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,14 +15,14 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.exact.gap import Gap
 
 Ids: TypeAlias = tuple[int, ...]
 """Token ids of a prompt, of a completion, or of both."""
 
-Rows: TypeAlias = Callable[[Ids], NDArray[np.float64]]
+Rows: TypeAlias = Callable[[Ids], Floats]
 """The row [V] of the token after a completion so far."""
 
 
@@ -49,9 +50,8 @@ def product(laws: Sequence[Mapping[Ids, float]]) -> dict[tuple[Ids, ...], float]
     """Return the law of independent completions."""
     joint: dict[tuple[Ids, ...], float] = {(): 1.0}
     for law in laws:
-        joint = {
-            (*before, one): mass * chance for before, mass in joint.items() for one, chance in law.items()
-        }
+        pairs = itertools.product(joint.items(), law.items())
+        joint = {(*before, one): mass * chance for (before, mass), (one, chance) in pairs}
     return joint
 
 
@@ -76,14 +76,8 @@ def completion_gap(law: Mapping[Any, float], expected: Mapping[Any, float]) -> G
 
 
 def equal_bins(
-    row: Rows,
-    endings: Sequence[Ids],
-    completion: Ids,
-    places: NDArray[np.float64],
-    bins: int,
-    *,
-    by_rank: bool = True,
-) -> NDArray[np.int64] | None:
+    row: Rows, endings: Sequence[Ids], completion: Ids, places: Floats, bins: int, *, by_rank: bool = True
+) -> Integers | None:
     """Return the bin of each of T tokens of a completion, int [T]; None for an impossible completion.
 
     With the tokens in order of probability, or of their ids, u = (mass before the token) + (a uniform of
@@ -105,8 +99,7 @@ def equal_bins(
             equal = (chances == chances[token]) & (np.arange(len(chances)) < token)
             before = chances[(chances > chances[token]) | equal].sum()
         places[position] = before + places[position] * chances[token]
-    found: NDArray[np.int64] = np.minimum((places * bins).astype(np.int64), bins - 1)
-    return found
+    return np.minimum((places * bins).astype(np.int64), bins - 1)
 
 
 @dataclass(frozen=True)
@@ -116,21 +109,19 @@ class Outcomes:
     ``completions`` are those of each outcome, where there is one an outcome.
     """
 
-    law: NDArray[np.float64]
+    law: Floats
     outcome: Callable[[Ids], int]
     completions: tuple[Ids, ...] = ()
 
     @property
-    def law_of_pairs(self) -> NDArray[np.float64]:
+    def law_of_pairs(self) -> Floats:
         """The law [C * C] of the outcomes of two independent completions."""
-        law: NDArray[np.float64] = np.outer(self.law, self.law).reshape(-1)
-        return law
+        return np.outer(self.law, self.law).reshape(-1)
 
-    def pairs(self, first: Sequence[Ids], second: Sequence[Ids]) -> NDArray[np.int64]:
+    def pairs(self, first: Sequence[Ids], second: Sequence[Ids]) -> Integers:
         """Return the outcome of each pair of completions, int [N]."""
         one, other = (np.array([self.outcome(some) for some in both], np.int64) for both in (first, second))
-        numbers: NDArray[np.int64] = one * len(self.law) + other
-        return numbers
+        return one * len(self.law) + other
 
 
 def listed_outcomes(law: Mapping[Ids, float]) -> Outcomes:

@@ -10,11 +10,11 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.exact.call import call_verifier, fresh_state, within
 from spec_oracle.exact.enumeration import (
@@ -28,8 +28,6 @@ from spec_oracle.exact.errors import TooManyBranchesError
 from spec_oracle.exact.representatives import OPEN, Alike, Stand, require_alike
 from spec_oracle.toy import Context
 from verifiers import AnyVerifier, Drafts, Verdict
-
-Floats: TypeAlias = NDArray[np.float64]
 
 MOST_NUMBERS = 1 << 21
 """About how many probabilities the verifier gets in one batch."""
@@ -93,7 +91,7 @@ def conditional_laws(
     chosen = arithmetic(array=array, dtype=dtype)
     arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
 
-    def run(rows: NDArray[np.int64], decisions: ScriptedDecisions) -> Verdict:
+    def run(rows: Integers, decisions: ScriptedDecisions) -> Verdict:
         if time.process_time() > end:
             raise TooManyBranchesError("the time for this distribution is over")
         tokens, draft, target = (some[rows] for some in arrays)

@@ -17,14 +17,13 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.drafting import next_draft_law
 from spec_oracle.toy import Context
 from verifiers import Drafting, Drafts
 
-Floats: TypeAlias = NDArray[np.float64]
 Rows: TypeAlias = Callable[[Context], tuple[Floats, Floats]]
 Paths: TypeAlias = tuple[Context, ...]
 

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import comb
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Integers, Numbers
 from verifiers import Drafting, InvalidInputError
 from verifiers.arrays import Array, arange_like, namespace, normalised
 from verifiers.parts.multisets import multisets
@@ -23,13 +22,13 @@ class DraftLaw:
     first d tokens; ``probability`` [T], summing to one, in the arithmetic of the draft rows.
     """
 
-    tokens: NDArray[np.int64]
-    contexts: NDArray[np.int64]
-    probability: NDArray[Any]
+    tokens: Integers
+    contexts: Integers
+    probability: Numbers
 
 
 def draft_law(
-    levels: Sequence[NDArray[Any]], num_paths: int, drafting: Drafting, *, max_tuples: int = 5_000_000
+    levels: Sequence[Numbers], num_paths: int, drafting: Drafting, *, max_tuples: int = 5_000_000
 ) -> DraftLaw:
     """Enumerate the tuples of ``num_paths`` paths that ``drafting`` yields.
 
@@ -60,7 +59,7 @@ def draft_law(
 
 
 def multiset_law(
-    levels: Sequence[NDArray[Any]], num_paths: int, drafting: Drafting, *, max_tuples: int = 5_000_000
+    levels: Sequence[Numbers], num_paths: int, drafting: Drafting, *, max_tuples: int = 5_000_000
 ) -> DraftLaw:
     """Enumerate the draft tuples up to the order of their paths: up to K! fewer, for code that ignores it.
 
@@ -77,16 +76,15 @@ def multiset_law(
     return DraftLaw(single.tokens[paths, 0], single.contexts[paths, 0], probability)
 
 
-def num_tuples(levels: Sequence[NDArray[Any]], num_paths: int) -> int:
+def num_tuples(levels: Sequence[Numbers], num_paths: int) -> int:
     """Return how many tuples of independent paths have positive probability."""
     reached = np.ones(1, dtype=bool)
     for level in levels:
         reached = (reached[:, None] & np.asarray(level > 0, dtype=bool)).reshape(-1)
-    paths = int(reached.sum())
-    return int(paths**num_paths)
+    return int(int(reached.sum()) ** num_paths)
 
 
-def _require_few(count: int, max_tuples: int, levels: Sequence[NDArray[Any]], num_paths: int) -> None:
+def _require_few(count: int, max_tuples: int, levels: Sequence[Numbers], num_paths: int) -> None:
     if count > max_tuples:
         raise InvalidInputError(
             f"instance: {Decimal(count):.3g} draft tuples or more, at most {max_tuples:,} are enumerated "

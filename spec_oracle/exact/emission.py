@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Integers, Numbers
 from spec_oracle.exact.arithmetic import Arithmetic
 from spec_oracle.exact.call import (
     DraftTable,
@@ -35,8 +35,8 @@ class EmissionLaw:
     """
 
     instance: Instance
-    masses: tuple[NDArray[Any], ...]
-    decode: Callable[[], NDArray[Any]] | None = None
+    masses: tuple[Numbers, ...]
+    decode: Callable[[], Numbers] | None = None
 
     @cached_property
     def probabilities(self) -> dict[Context, Any]:
@@ -58,7 +58,7 @@ class EmissionLaw:
         """Expected tokens per call, E[tau + 1]."""
         return sum(length * mass for length, mass in enumerate(self.accepted_length_pmf, start=1))
 
-    def extended(self) -> NDArray[Any]:
+    def extended(self) -> Numbers:
         """Return the law of the first L+1 tokens, shape (V,) * (L+1).
 
         Emissions are continued by the target; those of a verifier with state by its own next calls, since
@@ -67,7 +67,7 @@ class EmissionLaw:
         return self._text.reshape((self.instance.vocab_size,) * len(self.masses))
 
     @cached_property
-    def _text(self) -> NDArray[Any]:
+    def _text(self) -> Numbers:
         if self.decode is not None:
             return self.decode()
         law = self.masses[0]
@@ -76,7 +76,7 @@ class EmissionLaw:
         return law
 
     @cached_property
-    def _expected(self) -> NDArray[Any]:
+    def _expected(self) -> Numbers:
         return self.instance.target.joint(len(self.masses))
 
     @cached_property
@@ -127,7 +127,7 @@ def emission_law(
     if isinstance(verifier, StatefulVerifier):
         tokens = numbers.draft_length + 1
 
-        def decode() -> NDArray[Any]:
+        def decode() -> Numbers:
             return decoded_law(verifier, numbers, tokens, exact=exact, array=array, dtype=dtype).law
 
     return EmissionLaw(numbers, tuple(chosen.finish(mass) for mass in masses), decode)
@@ -135,10 +135,10 @@ def emission_law(
 
 def _enumerated_masses(
     bound: AnyVerifier, table: DraftTable, numbers: Instance, chosen: Arithmetic
-) -> list[NDArray[Any]]:
+) -> list[Numbers]:
     """Return the mass of each emission of n tokens, flat [V^n], n = 1..L+1, over all drafts of the table."""
 
-    def run(rows: NDArray[np.int64], decisions: ScriptedDecisions) -> Verdict:
+    def run(rows: Integers, decisions: ScriptedDecisions) -> Verdict:
         state = fresh_state(bound, len(rows))
         verdict, _ = call_verifier(bound, table.drafts(rows), decisions, state)
         return verdict
@@ -147,17 +147,10 @@ def _enumerated_masses(
     for branches in enumerate_branches(
         run, table.law.probability, max_rows=table.batch_rows, arithmetic=chosen
     ):
-        _add(masses, branches.result, branches.weight, numbers, chosen)
+        tau, emitted = checked_emissions(branches.result, numbers, chosen)
+        index = np.zeros(len(tau), dtype=np.int64)
+        for position, mass in enumerate(masses):
+            index = index * numbers.vocab_size + np.maximum(emitted[:, position], 0)
+            here = tau == position
+            np.add.at(mass, index[here], branches.weight[here])
     return masses
-
-
-def _add(
-    masses: list[NDArray[Any]], verdict: Verdict, weight: NDArray[Any], instance: Instance, chosen: Arithmetic
-) -> None:
-    """Add the ``weight`` [R] of every branch to the mass of what it emitted."""
-    tau, emitted = checked_emissions(verdict, instance, chosen)
-    index = np.zeros(len(tau), dtype=np.int64)
-    for position, mass in enumerate(masses):
-        index = index * instance.vocab_size + np.maximum(emitted[:, position], 0)
-        here = tau == position
-        np.add.at(mass, index[here], weight[here])

@@ -1,9 +1,7 @@
 """The enumerating decision source: run code under test on every outcome of its random decisions.
 
-A script holds the outcomes of the decisions made so far, for a whole batch of branches. The code runs until
-it asks for a decision beyond the script; there each branch is replicated once per outcome of positive
-probability, and the code runs again. So a code with n decisions in sequence runs n + 1 times, always on
-whole batches, and no second implementation of it is involved.
+It follows scripts, for whole batches of branches (docs/theory.md, "Enumeration"): no second implementation
+of the code is involved.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.arithmetic import NUMPY, Arithmetic
 from spec_oracle.exact.errors import TooManyBranchesError
@@ -32,7 +30,7 @@ class DecisionError(SpecOracleError):
 class _Undecided(Exception):  # noqa: N818  # a signal, not an error
     """Raised inside the code under test at the first decision that the script does not cover."""
 
-    def __init__(self, chances: NDArray[Any]) -> None:
+    def __init__(self, chances: Numbers) -> None:
         """``chances`` [rows, decisions, outcomes] of the decisions that were asked for in one call."""
         self.chances = chances
 
@@ -44,7 +42,7 @@ class OpenToken:
     ``chances`` [rows, outcomes] is its law.
     """
 
-    def __init__(self, chances: NDArray[Any]) -> None:
+    def __init__(self, chances: Numbers) -> None:
         self.chances = chances
 
     def _take(self, *_: Any, **__: Any) -> NoReturn:
@@ -74,13 +72,7 @@ class ScriptedDecisions:
     answer a row beyond the script is answered with an `OpenToken`, which is then ``open``.
     """
 
-    def __init__(
-        self,
-        script: list["_Answer"],
-        chosen: Arithmetic,
-        *,
-        leave_open: bool = False,
-    ) -> None:
+    def __init__(self, script: list["_Answer"], chosen: Arithmetic, *, leave_open: bool = False) -> None:
         self._script = script
         self._position = 0
         self._chosen = chosen
@@ -102,17 +94,13 @@ class ScriptedDecisions:
         _refuse(weight < 0, self._position, "a weight is negative")
         total = weight.sum(axis=-1, keepdims=True)
         _refuse(total <= 0, self._position, "all weights are zero")
-        if (
-            self._leave_open
-            and self.open is None
-            and weight.ndim == 2
-            and self._position == len(self._script)
-        ):
+        is_first = self._leave_open and self.open is None
+        if is_first and weight.ndim == 2 and self._position == len(self._script):
             self.open = OpenToken(weight / total)
             return self.open
         return self._chosen.from_numpy(self._next(weight / total, weight.shape[:-1]))
 
-    def _next(self, chances: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    def _next(self, chances: Numbers, shape: tuple[int, ...]) -> Integers:
         if self.open is not None:  # what is asked later may depend on it
             raise _Undecided(self.open.chances[:, None])
         asked = chances.reshape(shape[0], -1, chances.shape[-1])
@@ -132,13 +120,13 @@ class ScriptedDecisions:
 class _Answer:
     """The ``outcomes`` int [rows, decisions] of one call, and the chances [rows, decisions] they had."""
 
-    outcomes: NDArray[np.int64]
-    chances: NDArray[np.float64]
+    outcomes: Integers
+    chances: Floats
 
     def of_rows(self, rows: Any) -> "_Answer":
         return _Answer(self.outcomes[rows], self.chances[rows])
 
-    def require_same(self, asked: NDArray[Any], position: int) -> None:
+    def require_same(self, asked: Numbers, position: int) -> None:
         """Raise `DecisionError` unless the code asks what it asked before, in the same place."""
         same = asked.shape[:2] == self.outcomes.shape
         if same:
@@ -151,11 +139,10 @@ class _Answer:
             )
 
 
-def _refuse(bad: NDArray[np.bool_], decision: int, what: str) -> None:
+def _refuse(bad: Booleans, decision: int, what: str) -> None:
     bad = np.asarray(bad, dtype=bool)
     if bad.any():
-        index = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise DecisionError(f"decision {decision}: {what} at index {index}")
+        raise DecisionError(f"decision {decision}: {what} at index {tuple(np.argwhere(bad)[0].tolist())}")
 
 
 class Represented(NamedTuple):
@@ -172,36 +159,34 @@ class Branches(Generic[T]):
     ``represented`` [R], None where all outcomes are run; a weight is that of all outcomes represented.
     """
 
-    rows: NDArray[np.int64]
-    weight: NDArray[Any]
+    rows: Integers
+    weight: Numbers
     result: T
     represented: tuple[Represented | None, ...]
 
 
 @dataclass(frozen=True)
 class _Unfinished:
-    rows: NDArray[np.int64]
-    weight: NDArray[Any]
+    rows: Integers
+    weight: Numbers
     script: list[_Answer]
     represented: tuple[Represented | None, ...]
 
-    def of_rows(self, rows: slice) -> "_Unfinished":
-        script = [answer.of_rows(rows) for answer in self.script]
-        return _Unfinished(self.rows[rows], self.weight[rows], script, self.represented[rows])
-
     def pieces(self, size: int) -> Iterator["_Unfinished"]:
         for start in range(0, len(self.rows), size):
-            yield self.of_rows(slice(start, start + size))
+            rows = slice(start, start + size)
+            script = [answer.of_rows(rows) for answer in self.script]
+            yield _Unfinished(self.rows[rows], self.weight[rows], script, self.represented[rows])
 
 
 def enumerate_branches(
-    run: Callable[[NDArray[np.int64], ScriptedDecisions], T],
-    probability: NDArray[Any],
+    run: Callable[[Integers, ScriptedDecisions], T],
+    probability: Numbers,
     *,
     max_rows: int,
     arithmetic: Arithmetic = NUMPY,
     leave_open: bool = False,
-    looked_at: NDArray[np.int64] | None = None,
+    looked_at: Integers | None = None,
 ) -> Iterator[Branches[T]]:
     """Run ``run(rows, decisions)`` on every outcome of its decisions.
 
@@ -242,7 +227,7 @@ def enumerate_branches(
         )
 
 
-def _expand(branch: _Unfinished, chances: NDArray[Any], looked_at: NDArray[np.int64] | None) -> _Unfinished:
+def _expand(branch: _Unfinished, chances: Numbers, looked_at: Integers | None) -> _Unfinished:
     """Replicate each row once per joint outcome of positive probability of the decisions asked for."""
     if len(chances) != len(branch.rows):
         raise DecisionError(
@@ -266,9 +251,7 @@ def _expand(branch: _Unfinished, chances: NDArray[Any], looked_at: NDArray[np.in
     return _continued(branch, source, weight, _Answer(outcomes, taken))
 
 
-def _continued(
-    branch: _Unfinished, source: NDArray[np.int64], weight: NDArray[Any], answer: _Answer
-) -> _Unfinished:
+def _continued(branch: _Unfinished, source: Integers, weight: Numbers, answer: _Answer) -> _Unfinished:
     """Return the rows ``source`` of a branch after one more answer, each with its ``weight``."""
     script = [*(earlier.of_rows(source) for earlier in branch.script), answer]
     known: tuple[Represented | None, ...] = (None,) * len(source)
@@ -280,7 +263,7 @@ def _continued(
     return _Unfinished(branch.rows[source], weight, script, known)
 
 
-def _expand_few(branch: _Unfinished, chances: NDArray[Any], looked_at: NDArray[np.int64]) -> _Unfinished:
+def _expand_few(branch: _Unfinished, chances: Numbers, looked_at: Integers) -> _Unfinished:
     """Replicate each row once per outcome that is to be run; chances [R, outcomes] of one decision."""
     run, weights = chances > 0, chances.copy()
     known: dict[tuple[int, int], Represented] = {}

@@ -3,8 +3,8 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Numbers
 from spec_oracle.toy import Context
 
 
@@ -16,8 +16,8 @@ class Gap(NamedTuple):
     actual: Any
 
 
-def largest_gap(expected: NDArray[Any], actual: NDArray[Any], shape: tuple[int, ...]) -> Gap:
+def largest_gap(expected: Numbers, actual: Numbers, shape: tuple[int, ...]) -> Gap:
     """Return the sequence with the largest absolute gap; both laws flat over ``shape``."""
     index = int(np.argmax(abs(actual - expected)))
-    sequence = tuple(int(i) for i in np.unravel_index(index, shape))
+    sequence = tuple(map(int, np.unravel_index(index, shape)))
     return Gap(sequence, expected[index], actual[index])

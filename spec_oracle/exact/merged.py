@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Integers, Numbers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.arithmetic import Arithmetic
 from spec_oracle.exact.call import BATCH_BYTES, checked_emissions, no_mass
@@ -22,7 +22,7 @@ from verifiers import Drafts, Traits, Verifier
 
 def walked_masses(
     verifier: Verifier, traits: Traits, instance: Instance, chosen: Arithmetic
-) -> list[NDArray[Any]]:
+) -> list[Numbers]:
     """Return the mass of each emission of n tokens, flat [V^n], n = 1..L+1, for a verifier that walks.
 
     All nodes of a depth are run at once; the state of a walk is its node and how many paths pass there.
@@ -51,11 +51,11 @@ def walked_masses(
 def _steps(  # noqa: PLR0917
     verifier: Verifier,
     traits: Traits,
-    level: tuple[NDArray[Any], NDArray[Any]],
-    mass: NDArray[Any],
+    level: tuple[Numbers, Numbers],
+    mass: Numbers,
     num_paths: int,
     chosen: Arithmetic,
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[Any]]]:
+) -> Iterator[tuple[Integers, Integers, Integers, Numbers]]:
     """Run the verifier on drafts of one token at every node that ``num_paths`` paths pass.
 
     ``level`` holds the target's and the draft's rows [N, V] of the nodes, ``mass`` [N] is that of being
@@ -73,7 +73,7 @@ def _steps(  # noqa: PLR0917
     bonus[:, 0] += 1
     both = np.stack([target, bonus], axis=1)
 
-    def run(rows: NDArray[np.int64], decisions: ScriptedDecisions) -> Any:
+    def run(rows: Integers, decisions: ScriptedDecisions) -> Any:
         each = np.broadcast_to(node_of[rows][:, None], (len(rows), num_paths))
         drafts = Drafts(
             chosen.from_numpy(tokens[rows]),

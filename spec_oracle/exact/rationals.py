@@ -4,7 +4,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from spec_oracle.arrays import Numbers
 
 try:
     from gmpy2 import mpq as _rational
@@ -21,13 +22,11 @@ _to_internal = np.frompyfunc(_rational, 1, 1)
 _to_fraction = np.frompyfunc(to_fraction, 1, 1)
 
 
-def to_internal(values: NDArray[Any]) -> NDArray[Any]:
+def to_internal(values: Numbers) -> Numbers:
     """Return an object array of the fastest rational type that is installed."""
-    result: NDArray[Any] = np.asarray(_to_internal(values), dtype=object)
-    return result
+    return np.asarray(_to_internal(values), dtype=object)
 
 
-def to_fractions(values: NDArray[Any]) -> NDArray[Any]:
+def to_fractions(values: Numbers) -> Numbers:
     """Return an object array of `Fraction`."""
-    result: NDArray[Any] = np.asarray(_to_fraction(values), dtype=object)
-    return result
+    return np.asarray(_to_fraction(values), dtype=object)

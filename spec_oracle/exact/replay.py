@@ -4,34 +4,28 @@ What such code returns is constant on regions of the cube of its uniforms, and f
 mostly boxes: each comparison has one uniform on one side. A box whose corners and centre get the same label
 is taken as constant. Any other box is cut where the label changes along one of its edges (found by
 bisection), so box-shaped regions are found to the last digits, and oblique ones are approached from both
-sides.
-
-Two errors remain, and both are reported. Boxes that were never settled have a volume, `unresolved`. A
-region that touches no corner and no centre could hide in a settled box; so settled boxes are probed at
-independent random points, and cut again where a probe disagrees, until a whole round agrees. A region of
-volume v escapes a round of n probes with probability (1 - v)^n, which gives `unseen` at confidence 1 -
-alpha.
+sides. Settled boxes are probed at independent random points, and cut again where a probe disagrees, until a
+whole round agrees. The two errors that remain are reported (docs/theory.md, "Enumeration").
 """
 
 import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Booleans, Floats, Integers
 from spec_oracle.errors import InvalidInputError
 
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
 Label: TypeAlias = tuple[int, ...]
 
 LARGEST_UNIFORM = 1 - 2.0**-24
 """The largest float32 below one; a float64 nearer to one might be rounded to one by the code."""
 
 _MAX_DIMENSIONS = 8
+_TOLERANCE = 1e-7
 _BISECTIONS = 34
 _TRIM = 1e-6
 _CELLS_PER_STEP = 4096
@@ -43,15 +37,13 @@ class ReplayedLaw:
     """Probability by label, with bounds on the error.
 
     ``unresolved``: volume of the cube that was not assigned to regions with certainty; rigorous except for
-    what `unseen` covers. ``unseen``: with confidence 1 - ``alpha`` the regions that no probe met have no
+    what `unseen` covers. ``unseen``: with confidence 1 - alpha the regions that no probe met have no
     more volume.
     """
 
     probabilities: dict[Label, float]
     unresolved: float
     unseen: float
-    alpha: float
-    evaluations: int
 
     @property
     def error_bound(self) -> float:
@@ -59,8 +51,7 @@ class ReplayedLaw:
         return self.unresolved + self.unseen
 
 
-@dataclass
-class _Cells:
+class _Cells(NamedTuple):
     """Boxes: corners [N, d], label (-1: mixed), a point inside [N, d].
 
     ``trimmed``: made by a cut right beside a face.
@@ -70,12 +61,10 @@ class _Cells:
     high: Floats
     label: Integers
     probe: Floats
-    trimmed: NDArray[np.bool_]
+    trimmed: Booleans
 
-    def __getitem__(self, where: Any) -> "_Cells":
-        return _Cells(
-            self.low[where], self.high[where], self.label[where], self.probe[where], self.trimmed[where]
-        )
+    def at(self, where: Any) -> "_Cells":
+        return _Cells(*(part[where] for part in self))
 
     @property
     def volume(self) -> Floats:
@@ -87,7 +76,6 @@ def replayed_law(
     function: Callable[[Floats], Any],
     dimensions: int,
     *,
-    tolerance: float = 1e-7,
     num_probes: int = 200_000,
     alpha: float = 1e-6,
     seed: int = 0,
@@ -96,7 +84,7 @@ def replayed_law(
     """Return the law of ``function(uniforms)`` for independent uniforms on [0, 1).
 
     ``function`` maps float64 [N, dimensions] to integer labels [N] or [N, k], row by row and without state; N
-    varies. Refinement ends when the mixed boxes have volume ``tolerance`` together, or after about
+    varies. Refinement ends when the mixed boxes have volume `_TOLERANCE` together, or after about
     ``max_evaluations`` rows. Raises `InvalidInputError` for dimensions outside 1..8.
     """
     if not 1 <= dimensions <= _MAX_DIMENSIONS:
@@ -106,7 +94,7 @@ def replayed_law(
     mixed, settled = _sorted_out(subject, _grid(dimensions))
     rounds, unseen = 0, 1.0
     while subject.evaluations < max_evaluations:
-        mixed, settled = _refined(subject, mixed, settled, tolerance, max_evaluations)
+        mixed, settled = _refined(subject, mixed, settled, max_evaluations)
         rounds += 1
         if not len(settled.low):
             break
@@ -115,34 +103,32 @@ def replayed_law(
             # Rounds are a sequence of tests: the k-th one may spend alpha / (k (k + 1)).
             unseen = -math.log(alpha / (rounds * (rounds + 1))) / num_probes
             break
-        mixed, settled = _joined(mixed, settled[suspicious]), settled[~suspicious]
-    return _law(subject, settled, unseen, alpha)
+        mixed, settled = _joined(mixed, settled.at(suspicious)), settled.at(~suspicious)
+    # What is mixed, or lost in gaps, is shared out in proportion.
+    weights = np.bincount(settled.label, weights=settled.volume)
+    assigned = float(weights.sum())
+    shares = zip(subject.labels, weights.tolist(), strict=False)
+    probabilities = {label: weight / assigned for label, weight in shares if weight > 0}
+    return ReplayedLaw(probabilities, max(1 - assigned, 0.0), min(unseen, 1.0))
 
 
 class _Subject:
-    """The code under test with its labels numbered in order of appearance."""
+    """The code under test with its ``labels`` numbered in order of appearance."""
 
     def __init__(self, function: Callable[[Floats], Any]) -> None:
         self._function = function
-        self._numbers: dict[Label, int] = {}
+        self.labels: dict[Label, int] = {}
         self.evaluations = 0
-
-    @property
-    def labels(self) -> list[Label]:
-        return list(self._numbers)
 
     def __call__(self, points: Floats) -> Integers:
         """Return the label number of each point: [..., d] gives [...]."""
         flat = points.reshape(-1, points.shape[-1])
         answers = np.asarray(self._function(flat)).reshape(len(flat), -1)
         self.evaluations += len(flat)
-        _, first, inverse = np.unique(
-            _codes(answers.astype(np.int64)), return_index=True, return_inverse=True
-        )
-        numbers = [
-            self._numbers.setdefault(tuple(row), len(self._numbers))
-            for row in answers[first].astype(int).tolist()
-        ]
+        codes = _codes(answers.astype(np.int64))
+        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        rows = answers[first].astype(int).tolist()
+        numbers = [self.labels.setdefault(tuple(row), len(self.labels)) for row in rows]
         return np.array(numbers, dtype=np.int64)[inverse.reshape(points.shape[:-1])]
 
 
@@ -165,7 +151,7 @@ def _grid(dimensions: int) -> _Cells:
     return _fresh(low, high, np.zeros(len(low), dtype=bool))
 
 
-def _fresh(low: Floats, high: Floats, trimmed: NDArray[np.bool_]) -> _Cells:
+def _fresh(low: Floats, high: Floats, trimmed: Booleans) -> _Cells:
     return _Cells(low, high, np.full(len(low), -1), (low + high) / 2, trimmed)
 
 
@@ -181,27 +167,22 @@ def _sorted_out(subject: _Subject, cells: _Cells) -> tuple[_Cells, _Cells]:
     points = np.concatenate([_corners(cells), cells.probe[:, None]], axis=1)
     labels = subject(points)
     settled = (labels == labels[:, :1]).all(axis=1)
-    cells.label = np.where(settled, labels[:, 0], -1)
-    return cells[~settled], cells[settled]
+    cells = cells._replace(label=np.where(settled, labels[:, 0], -1))
+    return cells.at(~settled), cells.at(settled)
 
 
 def _joined(first: _Cells, second: _Cells) -> _Cells:
-    return _Cells(
-        np.concatenate([first.low, second.low]),
-        np.concatenate([first.high, second.high]),
-        np.concatenate([first.label, second.label]),
-        np.concatenate([first.probe, second.probe]),
-        np.concatenate([first.trimmed, second.trimmed]),
-    )
+    pairs: Any = zip(first, second, strict=True)
+    return _Cells(*map(np.concatenate, pairs))
 
 
 def _refined(
-    subject: _Subject, mixed: _Cells, settled: _Cells, tolerance: float, max_evaluations: int
+    subject: _Subject, mixed: _Cells, settled: _Cells, max_evaluations: int
 ) -> tuple[_Cells, _Cells]:
     """Cut mixed cells, the largest first, until little is mixed or the evaluations are spent."""
-    while mixed.volume.sum() > tolerance and subject.evaluations < max_evaluations:
+    while mixed.volume.sum() > _TOLERANCE and subject.evaluations < max_evaluations:
         order = np.argsort(-mixed.volume)
-        chosen, rest = mixed[order[:_CELLS_PER_STEP]], mixed[order[_CELLS_PER_STEP:]]
+        chosen, rest = mixed.at(order[:_CELLS_PER_STEP]), mixed.at(order[_CELLS_PER_STEP:])
         still_mixed, newly_settled = _sorted_out(subject, _cut(subject, chosen))
         mixed, settled = _joined(rest, still_mixed), _joined(settled, newly_settled)
     return mixed, settled
@@ -226,7 +207,7 @@ def _cut(subject: _Subject, cells: _Cells) -> _Cells:
     right_low[rows, axis] = np.where(halved, middle, above)
     low, high = np.concatenate([cells.low, right_low]), np.concatenate([left_high, cells.high])
     children = _fresh(low, high, np.tile(trimmed & ~halved, 2))
-    return children[(high > low).all(axis=1)]
+    return children.at((high > low).all(axis=1))
 
 
 def _breakpoint(
@@ -255,13 +236,8 @@ def _changing_edge(cells: _Cells, labels: Integers) -> tuple[Floats, Integers]:
     """
     dimensions = cells.low.shape[1]
     corner = np.arange(2**dimensions)
-    changes = np.stack(
-        [
-            (labels != labels[:, corner ^ (1 << k)]) & ((corner >> k) & 1 == 0)[None]
-            for k in range(dimensions)
-        ],
-        axis=1,
-    )  # [N, d, 2^d]
+    along = [(labels != labels[:, corner ^ (1 << k)]) & (corner >> k & 1 == 0) for k in range(dimensions)]
+    changes = np.stack(along, axis=1)  # [N, d, 2^d]
     counts = changes.sum(axis=2)
     axis = np.where(counts.max(axis=1) > 0, counts.argmax(axis=1), (cells.high - cells.low).argmax(axis=1))
     rows = np.arange(len(labels))
@@ -271,7 +247,7 @@ def _changing_edge(cells: _Cells, labels: Integers) -> tuple[Floats, Integers]:
     return start, axis
 
 
-def _probe(subject: _Subject, cells: _Cells, count: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _probe(subject: _Subject, cells: _Cells, count: int, rng: np.random.Generator) -> Booleans:
     """Probe settled cells at points uniform on their union; return which cells a probe contradicts."""
     volume = cells.volume
     index = rng.choice(len(volume), size=count, p=volume / volume.sum())
@@ -281,15 +257,3 @@ def _probe(subject: _Subject, cells: _Cells, count: int, rng: np.random.Generato
     contradicted[index[wrong]] = True
     cells.probe[index[wrong]] = points[wrong]
     return contradicted
-
-
-def _law(subject: _Subject, settled: _Cells, unseen: float, alpha: float) -> ReplayedLaw:
-    """Add up volumes; what is mixed, or lost in gaps, is shared out in proportion."""
-    weights = np.bincount(settled.label, weights=settled.volume, minlength=len(subject.labels))
-    assigned = float(weights.sum())
-    probabilities = {
-        label: float(weight) / assigned
-        for label, weight in zip(subject.labels, weights, strict=True)
-        if weight > 0
-    }
-    return ReplayedLaw(probabilities, max(1 - assigned, 0.0), min(unseen, 1.0), alpha, subject.evaluations)

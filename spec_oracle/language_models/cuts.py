@@ -20,13 +20,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from spec_oracle.arrays import Integers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.language_models import CachedModel, LanguageModel, Truncation, load_language_model
 from spec_oracle.toy.instance import Instance
 from spec_oracle.toy.model import Context, ToyModel
+from spec_oracle.validation import require_whole
 
 Tensor = Any
 
@@ -42,7 +41,7 @@ class LanguageModelTree:
     """
 
     instance: Instance
-    tokens: tuple[NDArray[np.int64], ...]
+    tokens: tuple[Integers, ...]
 
     def original(self, sequence: Sequence[int]) -> Context:
         """Return the language models' tokens of a sequence of at most L+1 numbers."""
@@ -78,8 +77,7 @@ def language_model_tree(
     """
     if shortlist not in SHORTLISTS:
         raise InvalidInputError(f"shortlist: expected one of {', '.join(SHORTLISTS)}, got {shortlist!r}")
-    if depth < 1:
-        raise InvalidInputError(f"depth: expected at least 1, got {depth}")
+    require_whole(depth, "depth")
     if not prompt:
         raise InvalidInputError("prompt: expected at least one token, got none")
     cut = Truncation(temperature=temperature, top_k=top_k)
@@ -100,13 +98,8 @@ def language_model_tree(
             target_texts.extend(names)
         if level < depth - 1:
             draft_texts.extend(names)
-    instance = Instance(
-        ToyModel.from_levels(targets, name="target"),
-        ToyModel.from_levels(drafts, name="draft"),
-        depth,
-        num_paths,
-    )
-    return LanguageModelTree(instance, tuple(tokens))
+    models = ToyModel.from_levels(targets, name="target"), ToyModel.from_levels(drafts, name="draft")
+    return LanguageModelTree(Instance(*models, depth, num_paths), tuple(tokens))
 
 
 def _rows(target: Tensor, draft: Tensor, cut: Truncation, shortlist: str) -> tuple[Tensor, Tensor, Tensor]:

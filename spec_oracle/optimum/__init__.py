@@ -1,6 +1,5 @@
 """The best that any lossless verifier can reach, in rationals, with certificates and their checker."""
 
-from spec_oracle.optimum.acceptance import optimal_acceptance
 from spec_oracle.optimum.certificates import (
     AcceptanceCertificate,
     Optimum,
@@ -9,10 +8,14 @@ from spec_oracle.optimum.certificates import (
     TransportCertificate,
 )
 from spec_oracle.optimum.check import CertificateError, check_certificate
-from spec_oracle.optimum.checked import checked_optima
-from spec_oracle.optimum.multi_path import block_transport_optimum, multi_path_optimum
+from spec_oracle.optimum.optima import (
+    block_transport_optimum,
+    checked_optima,
+    multi_path_optimum,
+    optimal_acceptance,
+    single_path_optimum,
+)
 from spec_oracle.optimum.proven_bound import ROUNDING, ProvenBound, proven_bound
-from spec_oracle.optimum.single_path import single_path_optimum
 
 __all__ = [
     "ROUNDING",

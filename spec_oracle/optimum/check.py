@@ -40,9 +40,8 @@ def check_certificate(instance: Instance, certificate: SinglePathCertificate | C
     elif isinstance(certificate, SelectionCertificate):
         _check_selection(instance.exact, certificate)
     else:
-        _check_transport(
-            instance.exact, require_instance_of(certificate, "certificate", TransportCertificate)
-        )
+        require_instance_of(certificate, "certificate", TransportCertificate)
+        _check_transport(instance.exact, certificate)
     return certificate.bound - certificate.value
 
 
@@ -195,15 +194,11 @@ def _stop_masses(target: Mapping[Context, Any], budgets: Mapping[Context, Any]) 
 
 
 def _gain(target: Mapping[Context, Any], certificate: Certificate) -> Any:
-    """Return what potentials mu leave to the budgets: the bound less the mean of the largest mu on a tree.
+    """Return what potentials leave to the budgets: the bound less the mean of the largest mu on a tree.
 
-    Stop masses e stop on the tree, so sum_v mu(v) e(v) is at most that mean; any mu will do. With e(v) = p(v)
-    c(v) - sum over children of p c,
-
-        sum_v p(v) c(v) = sum_v mu(v) e(v) + sum_v g(v) c(v),   g(v) = p(v) (1 - mu(v) + mu(parent of v))
-
-    (the root has no parent term). The largest sum of g c over feasible budgets follows from the leaves of the
-    order of ceilings upward: c(v) equals its ceiling's budget where that pays, and is 0 where it does not.
+    Why any mu will do: docs/theory.md, "Budgets and the optimum". The largest sum of g c over feasible
+    budgets follows from the leaves of the order of ceilings upward: c(v) is its ceiling's where that pays,
+    else 0.
     """
     mu = certificate.potentials
     gain = {v: mass * (1 - mu[v] + (mu[v[:-1]] if v else 0)) for v, mass in target.items()}
@@ -226,9 +221,8 @@ def _check_bound(proven: Any, bound: Fraction) -> None:
 
 def _check_keys(field: str, actual: Mapping[Any, Any], expected: Collection[Any]) -> None:
     for key in set(expected) ^ actual.keys():
-        raise CertificateError(
-            f"{field}: {key} is {'missing' if key in expected else 'not of this instance'}"
-        )
+        what = "missing" if key in expected else "not of this instance"
+        raise CertificateError(f"{field}: {key} is {what}")
 
 
 def _demand(holds: bool, field: str, index: Any, value: Any, expected: str) -> None:  # noqa: FBT001

@@ -12,10 +12,10 @@ served, the deeper they cut. A set that has had slack for some rounds is dropped
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
+from spec_oracle.arrays import Booleans, Floats, Integers
 from spec_oracle.optimum.flow_program import FloatOptimum, matrix
 from spec_oracle.optimum.paths import IndependentPaths
 
@@ -33,11 +33,11 @@ SLACK = 3e-10
 
 
 def concave_optimum(
-    target: NDArray[np.float64], ceiling: NDArray[np.int64], paths: IndependentPaths, gap: float
+    target: Floats, ceiling: Integers, paths: IndependentPaths, gap: float
 ) -> FloatOptimum | None:
     """Return the optimum that HiGHS finds, None if it finds none; ``paths`` in floats.
 
-    Arguments as in `drafts.float_optimum`. Its budgets can be served; its sets have multipliers.
+    Arguments as in `cutting_planes.float_optimum`. Its budgets can be served; its sets have multipliers.
     """
     program = _Program(target, ceiling, paths)
     served = paths.budgets_under(paths.leaves, target, ceiling)
@@ -57,9 +57,7 @@ def concave_optimum(
 class _Program:
     """The program with the sets found so far: closed ones, which their topmost nodes M name."""
 
-    def __init__(
-        self, target: NDArray[np.float64], ceiling: NDArray[np.int64], paths: IndependentPaths
-    ) -> None:
+    def __init__(self, target: Floats, ceiling: Integers, paths: IndependentPaths) -> None:
         self._target, self._paths, self._parent = target, paths, paths.prefixes.parent
         nodes, below = len(target), np.arange(1, len(target))
         falling = matrix(nodes, nodes, (below, below, 1.0), (below, ceiling[1:], -1.0))
@@ -99,10 +97,10 @@ class _Program:
             self._idle = np.where(result.ineqlin.residual[first:] > SLACK, self._idle + 1, 0)
         return bool(result.success)
 
-    def add_sets(self, ratios: list[NDArray[np.float64]]) -> bool:
+    def add_sets(self, ratios: list[Floats]) -> bool:
         """Add level sets of laws of s/q = ``ratios`` that hold too much; False if there is no new one."""
         known = {inside.tobytes() for inside in self._inside}
-        new: dict[bytes, NDArray[np.bool_]] = {}
+        new: dict[bytes, Booleans] = {}
         for levels in map(self._paths.levels, ratios):
             ends = np.flatnonzero(levels.ends & (levels.wanted > levels.allowed + SLACK))
             few = np.linspace(0, len(ends), min(len(ends), SETS_A_PLACE), endpoint=False, dtype=np.int64)
@@ -111,6 +109,6 @@ class _Program:
         self._new = np.array(fresh, dtype=bool).reshape(-1, len(self.budgets))
         return bool(fresh)
 
-    def optimum(self, served: NDArray[np.float64]) -> FloatOptimum:
+    def optimum(self, served: Floats) -> FloatOptimum:
         """Return the budgets that can be ``served``; potentials and tight sets are the last solution's."""
         return FloatOptimum(served, self._potentials, self._inside[self._idle == 0])

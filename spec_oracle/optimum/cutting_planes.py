@@ -18,14 +18,54 @@ many budgets of that value the exact one next to the float one is nearly always 
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spec_oracle.optimum.drafts import Drafts, float_optimum
+from spec_oracle.arrays import Booleans, Integers, Numbers
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.optimum.concave_program import concave_optimum
 from spec_oracle.optimum.dual_simplex import CoveringProgram
-from spec_oracle.optimum.flow_program import FloatOptimum
+from spec_oracle.optimum.flow_program import FloatOptimum, flow_optimum
+from spec_oracle.optimum.paths import IndependentPaths
+from spec_oracle.optimum.trees import DraftTrees, PrefixTree, draft_trees
+from spec_oracle.toy import Instance
+from spec_oracle.validation import require_instance_of
+from verifiers import Drafting
+
+Drafts: TypeAlias = IndependentPaths | DraftTrees
+"""What a law of drafting allows: independent paths by their law alone, other laws tree by tree."""
+
+MAX_CONTEXTS = 5_000
+"""Contexts of up to L tokens that a program may have."""
+
+AGREEMENT = 1e-10
+"""How near budgets that can be served come to the bound, in tokens, unless less is asked for."""
+
+
+def drafts_of(instance: Instance, drafting: Drafting) -> Drafts:
+    """Return what ``drafting`` allows on ``instance``; raises `InvalidInputError` for one too large."""
+    require_instance_of(drafting, "drafting", Drafting)
+    prefixes = PrefixTree(instance.vocab_size, instance.draft_length)
+    if prefixes.starts[-1] > MAX_CONTEXTS:
+        raise InvalidInputError(f"instance: {prefixes.starts[-1]} contexts, more than {MAX_CONTEXTS}")
+    if drafting is Drafting.INDEPENDENT:
+        return IndependentPaths(prefixes, prefixes.joint(instance.draft), instance.num_paths)
+    return draft_trees(instance, drafting)
+
+
+def float_optimum(
+    target: Numbers, ceiling: Integers, drafts: Drafts, gap: float = AGREEMENT
+) -> FloatOptimum | None:
+    """Return the optimum that HiGHS finds, None if it finds none.
+
+    Arguments as in `best_budgets`, rationals or floats. Over independent paths the search ends
+    where the optimum is known to ``gap`` tokens.
+    """
+    mass = target.astype(np.float64)
+    if isinstance(drafts, IndependentPaths):
+        return concave_optimum(mass, ceiling, drafts.floats, gap)
+    return flow_optimum(mass, ceiling, drafts)
 
 
 @dataclass(frozen=True)
@@ -35,12 +75,12 @@ class BestBudgets:
     ``served`` is the law [V^L] of the selected path, or the stop masses [n_t] of each enumerated tree.
     """
 
-    budgets: NDArray[Any]
-    potentials: NDArray[Any]
+    budgets: Numbers
+    potentials: Numbers
     served: Any
 
 
-def best_budgets(target: NDArray[Any], ceiling: NDArray[np.int64], drafts: Drafts) -> BestBudgets:
+def best_budgets(target: Numbers, ceiling: Integers, drafts: Drafts) -> BestBudgets:
     """Maximise sum_v p(v) c(v) over 0 <= c(v) <= c(ceiling[v]), c(root) = 1, that ``drafts`` can serve.
 
     ``target`` [N] is p in exact rationals, of nodes numbered so that parents and ceilings, int [N], come
@@ -65,7 +105,7 @@ class _BudgetProgram:
     """The program in the drops d, with its rows named by their node sets."""
 
     def __init__(
-        self, target: NDArray[Any], ceiling: NDArray[np.int64], drafts: Drafts, guess: FloatOptimum | None
+        self, target: Numbers, ceiling: Integers, drafts: Drafts, guess: FloatOptimum | None
     ) -> None:
         self._target, self._ceiling, self._drafts = target, ceiling, drafts
         # A node that the target never reaches has no drop.
@@ -74,7 +114,7 @@ class _BudgetProgram:
         self._program = CoveringProgram(self._beneath(target))
         self._sets = drafts.prefixes.subtrees[:0]
 
-    def add_sets(self, sets: NDArray[np.bool_]) -> None:
+    def add_sets(self, sets: Booleans) -> None:
         """Demand e(U) <= H(U) of every U in ``sets``, bool [n, N].
 
         e(U) = sum_v s(v) p(v) c(v) with s(v) = [v in U] - [parent of v in U]; at d = 0 every c is 1.
@@ -86,7 +126,7 @@ class _BudgetProgram:
             signed = (chosen.astype(int) - above) * self._target
             self._program.add(self._beneath(signed), signed.sum() - self._drafts.mass_touching(chosen))
 
-    def solve(self) -> NDArray[Any]:
+    def solve(self) -> Numbers:
         """Return the best budgets [N] under the rows so far; of several such those next to the guess."""
         self._program.solve()
         drops = None if self._guess is None else self._program.solution_near(self._guess)
@@ -99,14 +139,13 @@ class _BudgetProgram:
             budgets[node] += budgets[above] - 1
         return budgets
 
-    def _beneath(self, masses: NDArray[Any]) -> NDArray[Any]:
+    def _beneath(self, masses: Numbers) -> Numbers:
         """Return, for each drop, the sum of ``masses`` [N] over all nodes that it lowers."""
         totals = masses.copy()
         for node in range(len(totals) - 1, 0, -1):
             totals[self._ceiling[node]] += totals[node]
         return totals[self._active]
 
-    def potentials(self) -> NDArray[Any]:
+    def potentials(self) -> Numbers:
         """Return mu [N] from the multipliers of the rows."""
-        potentials: NDArray[Any] = self._program.multipliers @ self._sets.astype(np.int64)
-        return potentials
+        return self._program.multipliers @ self._sets.astype(np.int64)

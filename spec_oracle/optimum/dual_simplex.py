@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Booleans, Floats, Numbers
 from spec_oracle.exact.rationals import to_internal
 
 ROUNDING = 1e-9
@@ -23,11 +23,11 @@ class CoveringProgram:
     entering and leaving) excludes cycles.
     """
 
-    def __init__(self, cost: NDArray[Any]) -> None:
+    def __init__(self, cost: Numbers) -> None:
         self._size = len(cost)
         self._zero = cost.sum() * 0
         self._dictionary = np.append(cost, self._zero)[None, :]
-        self._rows: list[tuple[NDArray[Any], Any]] = []
+        self._rows: list[tuple[Numbers, Any]] = []
         self._basic: list[int] = []
         self._nonbasic = list(range(self._size))
 
@@ -37,16 +37,16 @@ class CoveringProgram:
         return len(self._rows)
 
     @property
-    def solution(self) -> NDArray[Any]:
+    def solution(self) -> Numbers:
         """The current x, [n]; optimal after `solve`."""
         return self._values(self._basic, self._dictionary[:-1, -1], 0, self._size)
 
     @property
-    def multipliers(self) -> NDArray[Any]:
+    def multipliers(self) -> Numbers:
         """The dual multiplier of each row, nonnegative: the objective's coefficient of its slack."""
         return self._values(self._nonbasic, self._dictionary[-1, :-1], self._size, self.num_rows)
 
-    def _values(self, names: list[int], values: NDArray[Any], first: int, count: int) -> NDArray[Any]:
+    def _values(self, names: list[int], values: Numbers, first: int, count: int) -> Numbers:
         """Return variables first..first+count-1, given the ``values`` of ``names``; the others are 0."""
         spread = np.full(count, self._zero)
         for name, value in zip(names, values, strict=True):
@@ -54,7 +54,7 @@ class CoveringProgram:
                 spread[name - first] = value
         return spread
 
-    def add(self, coefficients: NDArray[Any], bound: Any) -> None:
+    def add(self, coefficients: Numbers, bound: Any) -> None:
         """Demand ``coefficients`` . x >= ``bound`` too; ``coefficients`` [n]."""
         row = np.full(self._size + 1, self._zero)
         row[-1] = -bound
@@ -82,7 +82,7 @@ class CoveringProgram:
             )
             self._pivot(leaving, entering)
 
-    def solution_near(self, guess: NDArray[np.float64]) -> NDArray[Any] | None:
+    def solution_near(self, guess: Floats) -> Numbers | None:
         """Return an optimal x next to ``guess`` [n], an optimal x in floats; None where none is found.
 
         Call after `solve`. Nonbasic variables that cost nothing may take any value without loss: they take
@@ -96,12 +96,12 @@ class CoveringProgram:
         self._make_nonbasic(values == 0)
         free = self._dictionary[-1, :-1] == 0
         chosen = to_internal(np.where(free, values[self._nonbasic], 0.0))
-        basics: NDArray[Any] = self._dictionary[:-1, :-1] @ chosen + self._dictionary[:-1, -1]
+        basics: Numbers = self._dictionary[:-1, :-1] @ chosen + self._dictionary[:-1, -1]
         if (basics < 0).any():
             return None
         return self._values([*self._basic, *self._nonbasic], np.append(basics, chosen), 0, self._size)
 
-    def _make_nonbasic(self, zero: NDArray[np.bool_]) -> None:
+    def _make_nonbasic(self, zero: Booleans) -> None:
         """Exchange basic variables marked ``zero`` for nonbasic ones that are not and that cost nothing."""
         for row, name in enumerate(self._basic):
             if zero[name]:

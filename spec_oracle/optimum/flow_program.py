@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
+from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
 from spec_oracle.optimum.trees import DraftTrees
 
 SAME_LEVEL = 1e-9
@@ -18,14 +18,12 @@ SAME_LEVEL = 1e-9
 class FloatOptimum:
     """``budgets`` [N], optimal to rounding, dual ``potentials`` [N], tight ``sets``, bool [n, N]."""
 
-    budgets: NDArray[np.float64]
-    potentials: NDArray[np.float64]
-    sets: NDArray[np.bool_]
+    budgets: Floats
+    potentials: Floats
+    sets: Booleans
 
 
-def flow_optimum(
-    target: NDArray[np.float64], ceiling: NDArray[np.int64], trees: DraftTrees
-) -> FloatOptimum | None:
+def flow_optimum(target: Floats, ceiling: Integers, trees: DraftTrees) -> FloatOptimum | None:
     """Return the optimum that HiGHS finds, None if it finds none.
 
     Arguments as in `cutting_planes.best_budgets`. With variables c(v) and f(tree, node),
@@ -45,13 +43,8 @@ def flow_optimum(
     width = nodes + len(arc)
     spent = matrix(len(trees.nodes), width, (tree, arc, 1.0))
     falling = matrix(nodes, width, (below, below, 1.0), (below, ceiling[1:], -1.0))
-    unserved = matrix(
-        nodes,
-        width,
-        (np.arange(nodes), np.arange(nodes), target),
-        (parent[1:], below, -target[1:]),
-        (node, arc, -1.0),
-    )
+    wanted = (np.arange(nodes), np.arange(nodes), target), (parent[1:], below, -target[1:])
+    unserved = matrix(nodes, width, *wanted, (node, arc, -1.0))
     result = linprog(
         np.concatenate([-target, np.zeros(len(arc))]),
         A_ub=sparse.vstack([unserved[1:], falling[1:], spent]),
@@ -62,16 +55,12 @@ def flow_optimum(
     if not result.success:
         return None
     potentials = np.append(0, -result.ineqlin.marginals[: nodes - 1])
-    return FloatOptimum(result.x[:nodes], potentials, _upper_sets(potentials))
-
-
-def _upper_sets(potentials: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return the sets {v: mu(v) >= level} but that of the lowest level, which has all nodes."""
     levels = np.sort(potentials)
-    return potentials >= levels[1:][np.diff(levels) > SAME_LEVEL, None]
+    upper = potentials >= levels[1:][np.diff(levels) > SAME_LEVEL, None]  # the lowest level has all nodes
+    return FloatOptimum(result.x[:nodes], potentials, upper)
 
 
-def matrix(height: int, width: int, *entries: tuple[NDArray[Any], NDArray[Any], Any]) -> Any:
+def matrix(height: int, width: int, *entries: tuple[Numbers, Numbers, Any]) -> Any:
     """Return the sparse matrix with these (rows, columns, values); a value may be one for all."""
     parts = [np.broadcast_arrays(*entry) for entry in entries]
     rows, columns, values = (np.concatenate(part) for part in zip(*parts, strict=True))

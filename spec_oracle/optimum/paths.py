@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
 from spec_oracle.optimum.trees import PrefixTree
 
 SAME_RATIO = 1e-12
@@ -29,11 +29,11 @@ class IndependentPaths:
     """
 
     prefixes: PrefixTree
-    draft: NDArray[Any]
+    draft: Numbers
     num_paths: int
 
     @property
-    def leaves(self) -> NDArray[Any]:
+    def leaves(self) -> Numbers:
         """Draft probability of each whole path, [V^L]."""
         return self.draft[self.prefixes.starts[-2] :]
 
@@ -48,14 +48,14 @@ class IndependentPaths:
         """The same in floats."""
         return replace(self, draft=self.draft.astype(np.float64))
 
-    def mass_touching(self, chosen: NDArray[np.bool_]) -> Any:
+    def mass_touching(self, chosen: Booleans) -> Any:
         """Return the probability that one of the paths passes one of the ``chosen`` bool [N] nodes."""
         under = chosen.copy()
         for node, above in enumerate(self.prefixes.parent):
             under[node] |= under[above]
         return self.hit(self.leaves[under[self.prefixes.starts[-2] :]].sum())
 
-    def expected_highest(self, potentials: NDArray[np.float64]) -> float:
+    def expected_highest(self, potentials: Floats) -> float:
         """Return the mean of the largest of ``potentials`` [N] on the draft tree, in floats."""
         highest = potentials.copy()
         for node, above in enumerate(self.prefixes.parent):
@@ -64,14 +64,14 @@ class IndependentPaths:
         order = np.argsort(-of_path)
         return float(of_path[order] @ np.diff(self.hit(np.cumsum(self.leaves[order])), prepend=0.0))
 
-    def even_ratios(self, reached: NDArray[Any]) -> NDArray[Any]:
+    def even_ratios(self, reached: Numbers) -> Numbers:
         """Return s/q [V^L] of the most even law s that passes every node v with at least ``reached[v]``.
 
         From the leaves up, what a node still misses is poured over the paths through it where s/q is lowest.
         If any law with those lower bounds has (capacity), then this one has: its level sets {s/q >= t} hold
         just what disjoint nodes want, and for a given s the fullest sets are level sets.
         """
-        ratio: NDArray[Any] = np.zeros_like(self.leaves)
+        ratio: Numbers = np.zeros_like(self.leaves)
         for length in range(self.prefixes.depth, -1, -1):
             first, last = self.prefixes.starts[length : length + 2]
             ground = ratio.reshape(last - first, -1)
@@ -88,13 +88,13 @@ class IndependentPaths:
             ratio = np.where(ground < poured, poured, ground).reshape(-1)
         return ratio
 
-    def levels(self, ratio: NDArray[Any]) -> "Levels":
+    def levels(self, ratio: Numbers) -> "Levels":
         """Return the level sets of s/q, given as ``ratio`` [V^L]."""
         order = np.argsort(-ratio, kind="stable")
         mass = np.cumsum(self.leaves[order])
         return Levels(order, np.cumsum((ratio * self.leaves)[order]), self.hit(mass), _last(ratio[order]))
 
-    def within_capacity(self, ratio: NDArray[Any]) -> NDArray[Any]:
+    def within_capacity(self, ratio: Numbers) -> Numbers:
         """Return a law [V^L] with (capacity) next to s = ``ratio`` times q: s itself where it has it.
 
         Along the falling order of s/q both the sums of s and H are concave in the sums of q; so is the
@@ -103,11 +103,11 @@ class IndependentPaths:
         levels = self.levels(ratio)
         sums = np.minimum(levels.wanted, levels.allowed)
         sums[-1] = levels.allowed[-1]
-        law: NDArray[Any] = np.empty_like(sums)
+        law: Numbers = np.empty_like(sums)
         law[levels.order] = np.diff(sums, prepend=sums[:1] * 0)
         return law
 
-    def serve(self, reached: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    def serve(self, reached: Numbers) -> tuple[Booleans, Numbers]:
         """Return node sets, bool [n, N], that want too much and, where n = 0, the law [V^L] that serves all.
 
         ``reached`` [N] as in `DraftTrees.serve`. A set holds with each node all below it.
@@ -121,7 +121,7 @@ class IndependentPaths:
             [self.prefixes.subtrees[unreached], self.closed(levels, np.flatnonzero(overfull))]
         ), law
 
-    def closed(self, levels: "Levels", ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def closed(self, levels: "Levels", ends: Integers) -> Booleans:
         """Return, bool [m, N], for each of the ``ends`` [m] the nodes all of whose paths come no later."""
         place = np.argsort(levels.order)
         inside = [place <= ends[:, None]]
@@ -130,16 +130,14 @@ class IndependentPaths:
             inside.append(np.asarray(below.all(axis=-1)))
         return np.concatenate(inside[::-1], axis=1)
 
-    def passed(self, law: NDArray[Any]) -> NDArray[Any]:
+    def passed(self, law: Numbers) -> Numbers:
         """Return, for each node [N], the mass of the paths through it under a ``law`` [V^L] of the path."""
         levels = [law]
         for _ in range(self.prefixes.depth):
             levels.append(levels[-1].reshape(-1, self.prefixes.vocab_size).sum(axis=1))
         return np.concatenate(levels[::-1])
 
-    def budgets_under(
-        self, law: NDArray[Any], target: NDArray[Any], ceiling: NDArray[np.int64]
-    ) -> NDArray[Any]:
+    def budgets_under(self, law: Numbers, target: Numbers, ceiling: Integers) -> Numbers:
         """Return the largest c(v) [N] with c(v) <= c(ceiling of v) and p(v) c(v) <= s(v), s the ``law``."""
         most = np.divide(self.passed(law), target, out=np.ones_like(target), where=target > 0)
         budgets = np.ones_like(target)
@@ -155,13 +153,13 @@ class Levels:
     ``ends`` bool [n] marks the last path of each level but the lowest, whose sets hold every path.
     """
 
-    order: NDArray[np.int64]
-    wanted: NDArray[Any]
-    allowed: NDArray[Any]
-    ends: NDArray[np.bool_]
+    order: Integers
+    wanted: Numbers
+    allowed: Numbers
+    ends: Booleans
 
 
-def _last(falling: NDArray[Any]) -> NDArray[np.bool_]:
+def _last(falling: Numbers) -> Booleans:
     """Mark where ``falling`` [n] falls at the next position; never the end."""
     rounding = 0 if falling.dtype == object else SAME_RATIO
     falls = falling[1:] < falling[:-1] * (1 - rounding)

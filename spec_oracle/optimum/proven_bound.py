@@ -9,10 +9,10 @@ sizes that fit here.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.optimum.drafts import AGREEMENT, Drafts, drafts_of, float_optimum
+from spec_oracle.optimum.cutting_planes import AGREEMENT, Drafts, drafts_of, float_optimum
 from spec_oracle.toy import Instance
 from spec_oracle.validation import require_instance_of
 from verifiers import Drafting
@@ -55,21 +55,14 @@ def proven_bound(
     best = float_optimum(target, ceiling, drafts, gap)
     if best is None:
         raise SpecOracleError("optimum: HiGHS found no solution of a program that has one")
-    return ProvenBound(
-        potential_bound(target, ceiling, drafts, best.potentials), float(target @ best.budgets)
-    )
+    bound = potential_bound(target, ceiling, drafts, best.potentials)
+    return ProvenBound(bound, float(target @ best.budgets))
 
 
-def potential_bound(
-    target: NDArray[np.float64], ceiling: NDArray[np.int64], drafts: Drafts, potentials: NDArray[np.float64]
-) -> float:
-    """Return the bound that ``potentials`` [N] prove; arguments as in `cutting_planes.best_budgets`.
+def potential_bound(target: Floats, ceiling: Integers, drafts: Drafts, potentials: Floats) -> float:
+    """Return the bound that ``potentials`` [N] prove (docs/theory.md, "Budgets and the optimum").
 
-    With e(v) the stop masses, sum_v mu(v) e(v) is at most the mean of the largest mu on the draft tree, and
-
-        sum_v p(v) c(v) = sum_v mu(v) e(v) + sum_v g(v) c(v),   g(v) = p(v) (1 - mu(v) + mu(parent of v)),
-
-    whose last sum is largest with c(v) at its ceiling's budget where all that is below it pays, else 0.
+    Arguments as in `cutting_planes.best_budgets`.
     """
     gain = target * (1 - potentials + potentials[drafts.prefixes.parent])
     gain[0] -= target[0] * potentials[0]  # the root has no parent term

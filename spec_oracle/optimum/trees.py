@@ -7,8 +7,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
 from spec_oracle.exact.drafting import draft_law
 from spec_oracle.exact.rationals import to_fractions, to_internal
 from spec_oracle.toy import Context, Instance, ToyModel
@@ -24,7 +24,7 @@ class PrefixTree:
     depth: int
 
     @cached_property
-    def starts(self) -> NDArray[np.int64]:
+    def starts(self) -> Integers:
         """Number of the first node of each length, int [depth + 2]; the last entry is the number of nodes."""
         return np.cumsum([0, *(self.vocab_size**length for length in range(self.depth + 1))])
 
@@ -35,7 +35,7 @@ class PrefixTree:
         return tuple(node for length in range(self.depth + 1) for node in product(tokens, repeat=length))
 
     @cached_property
-    def parent(self) -> NDArray[np.int64]:
+    def parent(self) -> Integers:
         """The parent of each node, int [N]; the root is its own."""
         levels = [
             self.starts[length - 1] + np.arange(self.vocab_size**length) // self.vocab_size
@@ -44,24 +44,24 @@ class PrefixTree:
         return np.concatenate([[0], *levels])
 
     @property
-    def subtrees(self) -> NDArray[np.bool_]:
+    def subtrees(self) -> Booleans:
         """For each node, bool [N, N], which nodes are it or below it."""
         below = np.eye(len(self.contexts), dtype=bool)
         for node, above in reversed(list(enumerate(self.parent))):
             below[above] |= below[node]
         return below
 
-    def stop_masses(self, reached: NDArray[Any]) -> NDArray[Any]:
+    def stop_masses(self, reached: Numbers) -> Numbers:
         """Return e(v) = w(v) - sum over children of w, given the masses w [N] that go beyond the nodes."""
         stop = reached.copy()
         np.subtract.at(stop, self.parent[1:], reached[1:])
         return stop
 
-    def table(self, values: NDArray[Any]) -> dict[Context, Fraction]:
+    def table(self, values: Numbers) -> dict[Context, Fraction]:
         """Return rational ``values`` [N] by context."""
         return dict(zip(self.contexts, to_fractions(values), strict=True))
 
-    def joint(self, model: ToyModel) -> NDArray[Any]:
+    def joint(self, model: ToyModel) -> Numbers:
         """Return the joint probability of each node, [N], in fast rationals (see `exact.rationals`)."""
         return to_internal(np.concatenate([model.joint(length) for length in range(self.depth + 1)]))
 
@@ -75,28 +75,28 @@ class DraftTrees:
     """
 
     paths: tuple[tuple[Context, ...], ...]
-    nodes: tuple[NDArray[np.int64], ...]
-    probability: NDArray[Any]
+    nodes: tuple[Integers, ...]
+    probability: Numbers
     prefixes: PrefixTree
 
     @cached_property
-    def _touches(self) -> NDArray[np.bool_]:
+    def _touches(self) -> Booleans:
         touches = np.zeros((len(self.nodes), len(self.prefixes.parent)), dtype=bool)
         for tree, nodes in zip(touches, self.nodes, strict=True):
             tree[nodes] = True
         return touches
 
-    def mass_touching(self, chosen: NDArray[np.bool_]) -> Any:
+    def mass_touching(self, chosen: Booleans) -> Any:
         """Return the mass of the trees with at least one of the ``chosen`` bool [N] nodes on them."""
         return self.probability[self._touches[:, chosen].any(axis=1)].sum()
 
-    def expected_highest(self, potentials: NDArray[np.float64]) -> float:
+    def expected_highest(self, potentials: Floats) -> float:
         """Return the mean of the largest of ``potentials`` [N] on the draft tree, in floats."""
         starts = np.cumsum([0, *(len(nodes) for nodes in self.nodes[:-1])])
         highest = np.maximum.reduceat(potentials[np.concatenate(self.nodes)], starts)
         return float(self.probability.astype(np.float64) @ highest)
 
-    def serve(self, reached: NDArray[Any]) -> tuple[NDArray[np.bool_], list[NDArray[Any]]]:
+    def serve(self, reached: Numbers) -> tuple[Booleans, list[Numbers]]:
         """Return node sets, bool [n, N], that want too much and, where n = 0, each tree's stop masses [n_t].
 
         ``reached`` [N] are exact masses that are to go beyond each node, stop masses nonnegative.
@@ -112,33 +112,23 @@ class DraftTrees:
 def draft_trees(instance: Instance, drafting: Drafting) -> DraftTrees:
     """Enumerate the draft trees of an exact ``instance`` under ``drafting``."""
     length, vocab = instance.draft_length, instance.vocab_size
-    law = draft_law(
-        [to_internal(instance.draft.rows(d)) for d in range(length)], instance.num_paths, drafting
-    )
+    levels = [to_internal(instance.draft.rows(d)) for d in range(length)]
+    law = draft_law(levels, instance.num_paths, drafting)
     leaves, tree = np.unique(_as_sets(law.contexts[:, :, -1]), axis=0, return_inverse=True)
     probability = np.full(len(leaves), law.probability[0] * 0)
     np.add.at(probability, tree.reshape(-1), law.probability)
     prefixes = PrefixTree(vocab, length)
     distinct = [np.unique(row) for row in leaves]
+    whole, widths = prefixes.contexts[prefixes.starts[length] :], vocab ** np.arange(length, -1, -1)
     return DraftTrees(
-        paths=tuple(
-            tuple(prefixes.contexts[prefixes.starts[length] + leaf] for leaf in row) for row in distinct
-        ),
-        nodes=tuple(
-            np.concatenate(
-                [
-                    start + np.unique(row // vocab ** (length - d))
-                    for d, start in enumerate(prefixes.starts[:-1])
-                ]
-            )
-            for row in distinct
-        ),
+        paths=tuple(tuple(whole[leaf] for leaf in row) for row in distinct),
+        nodes=tuple(np.unique(prefixes.starts[:-1] + row[:, None] // widths) for row in distinct),
         probability=probability,
         prefixes=prefixes,
     )
 
 
-def _as_sets(leaves: NDArray[np.int64]) -> NDArray[np.int64]:
+def _as_sets(leaves: Integers) -> Integers:
     """Bring rows [T, K] that hold the same set to the same form: sorted, repeats replaced by the smallest."""
     ordered = np.sort(leaves, axis=1)
     repeated = np.zeros(ordered.shape, dtype=bool)

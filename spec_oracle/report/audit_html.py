@@ -24,15 +24,10 @@ SIGNS = {
     SubjectVerdict.LOSSLESS: "✓",
     SubjectVerdict.LOSSY: "✗",
     SubjectVerdict.INCONCLUSIVE: "?",
+    SubjectVerdict.BROKEN: "✗",
     SubjectVerdict.DECLARED_LOSSY: "!",
 }
-COVERED = {
-    Cover.PROVEN: "✓",
-    Cover.SAMPLED: "≈",
-    Cover.WRONG: "✗",
-    Cover.NOT_TRACED: "?",
-    Cover.UNTRIED: "–",
-}
+COVERED = {Cover.PROVEN: "✓", Cover.SAMPLED: "≈", Cover.WRONG: "✗", Cover.NOT_TRACED: "?", Cover.UNTRIED: "–"}
 _ROWS = 60
 """Rows of a tree that a reader still follows."""
 
@@ -119,7 +114,7 @@ def _levels(instance: Instance, found: Sequence[Any]) -> list[Mapping[tuple[int,
     gaps = abs(actual - expected).astype(float)
     levels: list[Mapping[tuple[int, ...], _Node]] = []
     for _ in range(depth + 1):
-        nodes = {at: _Node(at, expected[at], actual[at], gaps[at]) for at in np.ndindex(gaps.shape)}
+        nodes = {at: _Node(at, expected[at], actual[at], float(gaps[at])) for at in np.ndindex(gaps.shape)}
         levels.insert(0, nodes)
         if gaps.ndim:
             expected, actual, gaps = (np.asarray(array.sum(axis=-1)) for array in (expected, actual, gaps))

@@ -23,14 +23,19 @@ follow the law, and if not, which outcome is to blame?
 
 from spec_oracle.statistics.cells import Cells, pooled_cells, support_cells
 from spec_oracle.statistics.e_process import EProcess, log_e_value
-from spec_oracle.statistics.error_budget import DEFAULT_ALPHA, split
 from spec_oracle.statistics.goodness_of_fit import (
     GoodnessOfFit,
     goodness_of_fit_by_e_process,
     goodness_of_fit_by_g,
 )
 from spec_oracle.statistics.homogeneity import Homogeneity, homogeneity, homogeneity_p_value
-from spec_oracle.statistics.offending_cells import OffendingCell, clopper_pearson, offending_cells
+from spec_oracle.statistics.intervals import (
+    OffendingCell,
+    TotalVariationInterval,
+    clopper_pearson,
+    offending_cells,
+    total_variation_interval,
+)
 from spec_oracle.statistics.power import (
     DEFAULT_MISS,
     draws_needed_by_g,
@@ -39,7 +44,7 @@ from spec_oracle.statistics.power import (
     smallest_detectable_tv_by_homogeneity,
     smallest_detectable_tv_by_joint_e_process,
 )
-from spec_oracle.statistics.total_variation import TotalVariationInterval, total_variation_interval
+from spec_oracle.statistics.validation import DEFAULT_ALPHA, split
 
 __all__ = [
     "DEFAULT_ALPHA",

@@ -10,7 +10,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from spec_oracle.statistics.validation import FloatArray, IntArray, require_draws, require_law
+from spec_oracle.arrays import Floats, Integers
+from spec_oracle.statistics.validation import require_draws, require_law
 from spec_oracle.validation import require_positive
 
 MIN_EXPECTED = 50.0
@@ -28,8 +29,8 @@ class Cells:
     [C], the mass of each cell, positive, total one.
     """
 
-    cell_of: IntArray
-    probabilities: FloatArray
+    cell_of: Integers
+    probabilities: Floats
 
     def __len__(self) -> int:
         return self.probabilities.size
@@ -45,21 +46,21 @@ class Cells:
         members = np.bincount(self.cell_of[self.cell_of >= 0], minlength=len(self))
         return float(self.probabilities[members > 1].sum())
 
-    def tally(self, counts: IntArray) -> IntArray:
+    def tally(self, counts: Integers) -> Integers:
         """Draws in each cell, int [C], from counts int [V]; draws off the support are left out."""
         drawn = np.zeros(len(self), dtype=np.int64)
         inside = self.cell_of >= 0
         np.add.at(drawn, self.cell_of[inside], counts[inside])
         return drawn
 
-    def largest_distance(self, law: FloatArray, slack: npt.ArrayLike) -> float:
+    def largest_distance(self, law: Floats, slack: npt.ArrayLike) -> float:
         """Largest chi-square distance, over cells, of laws p' [V] with |log p'_i / p_i| <= ``slack`` [V]."""
         error = np.zeros(len(self))
         inside = self.cell_of >= 0
         np.add.at(error, self.cell_of[inside], (law * np.expm1(slack))[inside])
         return float((error**2 / self.probabilities).sum())
 
-    def off_support(self, counts: IntArray) -> tuple[int, ...]:
+    def off_support(self, counts: Integers) -> tuple[int, ...]:
         """Outcomes of probability zero that were drawn; any one of them proves the law wrong."""
         return tuple(int(i) for i in np.flatnonzero((self.cell_of < 0) & (counts > 0)))
 

@@ -1,14 +1,10 @@
 """The Dirichlet-multinomial e-process: evidence against a law that may be looked at after every draw.
 
 An e-process is non-negative, starts at 1, and has expected value 1 at every stopping time when the law is
-right. Ville's inequality then bounds by alpha the chance that it *ever* reaches 1 / alpha: a run may stop as
-soon as it does, or go on for as long as one likes, at no cost in error rate.
-
-Ours is the likelihood ratio of a Dirichlet mixture of laws against the law under test (Lindon & Malek,
-NeurIPS 2022, arXiv 2011.03567). The Dirichlet is centred on the law p itself, with parameters a p; how
-concentrated it should be depends on the size of the defect that is looked for, so we average over a ladder of
-concentrations, one for each size in `DEFECT_SIZES`. Averages, and products over independent samples, of
-e-processes are e-processes.
+right: the chance that it *ever* reaches 1 / alpha is at most alpha (Ville), so a run may stop as soon as it
+does. Ours is the likelihood ratio of a Dirichlet mixture of laws against the law under test (Lindon & Malek,
+NeurIPS 2022, arXiv 2011.03567), averaged over a ladder of concentrations, one for each size in
+`DEFECT_SIZES` (docs/theory.md, "Statistics").
 """
 
 import math
@@ -19,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.statistics.validation import FloatArray, IntArray, require_counts, require_law
+from spec_oracle.statistics.validation import require_counts, require_law
 from spec_oracle.validation import is_whole
 
 DEFECT_SIZES = tuple(2.0**-k for k in range(1, 11))
@@ -30,7 +27,7 @@ draws needed is flat around the best concentration, and each further size costs 
 STIRLING_FROM = 20.0
 
 
-def concentrations(num_cells: int) -> FloatArray:
+def concentrations(num_cells: int) -> Floats:
     """Return the Dirichlet concentrations a, [J], one for each of `DEFECT_SIZES`, for a law over C cells.
 
     Under Dirichlet(a p) cell i has variance p_i (1 - p_i) / (a + 1), so the expected chi-square distance
@@ -44,7 +41,7 @@ def concentrations(num_cells: int) -> FloatArray:
 
 def log_e_values_by_size(
     counts: npt.ArrayLike, probabilities: npt.ArrayLike, slack: npt.ArrayLike = 0.0
-) -> FloatArray:
+) -> Floats:
     """Return the log e-value of each prior of the ladder, [..., J], for counts int [..., V] under a law [V].
 
     The draws, in their order, have probability prod_i (a p_i)(a p_i + 1)...(a p_i + n_i - 1) over
@@ -69,9 +66,7 @@ def log_e_values_by_size(
     return np.asarray(np.where(proven_wrong[..., None], np.inf, log_e), dtype=np.float64)
 
 
-def log_e_value(
-    counts: npt.ArrayLike, probabilities: npt.ArrayLike, slack: npt.ArrayLike = 0.0
-) -> FloatArray:
+def log_e_value(counts: npt.ArrayLike, probabilities: npt.ArrayLike, slack: npt.ArrayLike = 0.0) -> Floats:
     """Return the log e-value, [...], of counts int [..., V] against a law [V]: the ladder's average.
 
     ``slack`` as of `log_e_values_by_size`.
@@ -99,9 +94,9 @@ class EProcess:
     (2000, True)
     """
 
-    laws: tuple[FloatArray, ...]
-    counts: tuple[IntArray, ...]
-    log_e_by_size: FloatArray
+    laws: tuple[Floats, ...]
+    counts: tuple[Integers, ...]
+    log_e_by_size: Floats
     largest_log_e: float
 
     @classmethod
@@ -130,7 +125,7 @@ class EProcess:
         return replace(after, largest_log_e=max(self.largest_log_e, after.log_e))
 
     @property
-    def log_e_by_sample(self) -> FloatArray:
+    def log_e_by_sample(self) -> Floats:
         """Log e-value of each sample alone, [I], nats."""
         return _average(self.log_e_by_size)
 
@@ -152,7 +147,7 @@ class EProcess:
         return int(sum(counts.sum() for counts in self.counts))
 
 
-def _log_rising_ratio(n: IntArray, x: FloatArray) -> FloatArray:
+def _log_rising_ratio(n: Integers, x: Floats) -> Floats:
     """Return log of x (x + 1)...(x + n - 1) / x^n elementwise, for n >= 0 and x > 0, arrays that broadcast.
 
     This is lgamma(n + x) - lgamma(x) - n log x, which cancels badly for large x; there Stirling's series
@@ -160,23 +155,19 @@ def _log_rising_ratio(n: IntArray, x: FloatArray) -> FloatArray:
     exact to rounding, and the difference of its leading terms is (n + x - 1/2) log(1 + n/x) - n.
     """
     large = np.maximum(x, STIRLING_FROM)
-    by_series = (
-        (n + large - 0.5) * np.log1p(n / large)
-        - n
-        + _stirling_tail(np.add(n, large, dtype=np.float64))
-        - _stirling_tail(large)
-    )
+    tails = _stirling_tail(np.add(n, large, dtype=np.float64)) - _stirling_tail(large)
+    by_series = (n + large - 0.5) * np.log1p(n / large) - n + tails
     small = np.minimum(x, STIRLING_FROM)
     by_definition = gammaln(n + small) - gammaln(small) - n * np.log(small)
     return np.asarray(np.where(x >= STIRLING_FROM, by_series, by_definition), dtype=np.float64)
 
 
-def _stirling_tail(x: FloatArray) -> FloatArray:
+def _stirling_tail(x: Floats) -> Floats:
     """1/(12 x) - 1/(360 x^3) + 1/(1260 x^5) - 1/(1680 x^7); the next term is below 2e-15 from x = 20 on."""
     y = 1 / x**2
     return (1 / 12 - y * (1 / 360 - y * (1 / 1260 - y / 1680))) / x
 
 
-def _average(log_e: FloatArray) -> FloatArray:
+def _average(log_e: Floats) -> Floats:
     """Log of the mean over the last axis of exponentials."""
     return np.asarray(np.logaddexp.reduce(log_e, axis=-1) - math.log(log_e.shape[-1]), dtype=np.float64)

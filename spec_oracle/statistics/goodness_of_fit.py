@@ -5,16 +5,10 @@ p-value a test states what it could have found: the smallest detectable total va
 rate ``alpha`` and chance of a ``miss``. A draw of probability zero ends any test: p-value 0, statistic
 infinite, the outcomes named. Bad counts, laws and rates raise `InvalidInputError`.
 
-==========  =============================  ==========================================================
-test        p-value                        when to use it
-==========  =============================  ==========================================================
-G           limit law, cells pooled        the number of draws is fixed beforehand; the fewest draws
-e-process   bound for any stopping time    looked at while drawing; several samples at once; unpooled
-==========  =============================  ==========================================================
-
-The limit law of G holds far out. With 50 expected draws in the rarest cell (the least that pooling allows)
-the true rate of a nominal 1e-9 is at most twice that, even with two cells; for Pearson's chi-square it is up
-to 20 times with two lopsided cells.
+G needs the fewest draws, a number fixed beforehand, and pools cells; the e-process may be looked at while
+drawing, takes several samples at once and pools nothing. The limit law of G holds far out. With 50 expected
+draws in the rarest cell (the least that pooling allows) the true rate of a nominal 1e-9 is at most twice
+that, even with two cells; for Pearson's chi-square it is up to 20 times with two lopsided cells.
 """
 
 import math
@@ -23,6 +17,7 @@ from dataclasses import dataclass
 import numpy.typing as npt
 from scipy.special import xlogy
 
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics.cells import pooled_cells, support_cells
 from spec_oracle.statistics.e_process import EProcess
@@ -32,7 +27,7 @@ from spec_oracle.statistics.power import (
     smallest_detectable_tv_by_g,
     smallest_detectable_tv_by_joint_e_process,
 )
-from spec_oracle.statistics.validation import FloatArray, IntArray, require_law, require_rate, require_sample
+from spec_oracle.statistics.validation import require_law, require_rate, require_sample
 
 
 @dataclass(frozen=True)
@@ -93,13 +88,10 @@ def goodness_of_fit_by_g(
     tv = smallest_detectable_tv_by_g(draws, law, alpha=alpha, miss=miss, slack=slack)
     cells = pooled_cells(law, draws)
     off_support = cells.off_support(drawn)
-    statistic, p_value = (
-        (math.inf, 0.0)
-        if off_support
-        else _williams_g(
-            cells.tally(drawn), cells.probabilities, allowed=draws * cells.largest_distance(law, slack)
-        )
-    )
+    statistic, p_value = math.inf, 0.0
+    if not off_support:
+        allowed = draws * cells.largest_distance(law, slack)
+        statistic, p_value = _williams_g(cells.tally(drawn), cells.probabilities, allowed=allowed)
     return GoodnessOfFit(
         test="G",
         statistic=statistic,
@@ -125,6 +117,8 @@ def goodness_of_fit_by_e_process(
     if process.draws == 0:
         raise InvalidInputError("process: expected at least one draw, got 0")
     cells = [support_cells(law) for law in process.laws]
+    draws = [int(counts.sum()) for counts in process.counts]
+    tv = smallest_detectable_tv_by_joint_e_process(draws, process.laws, alpha=alpha, miss=miss)
     return GoodnessOfFit(
         test="e-process",
         statistic=process.largest_log_e,
@@ -133,18 +127,12 @@ def goodness_of_fit_by_e_process(
         alpha=alpha,
         miss=miss,
         draws=process.draws,
-        smallest_detectable_tv=smallest_detectable_tv_by_joint_e_process(
-            [int(counts.sum()) for counts in process.counts], process.laws, alpha=alpha, miss=miss
-        ),
-        off_support=tuple(
-            (sample, outcome)
-            for sample, (c, counts) in enumerate(zip(cells, process.counts, strict=True))
-            for outcome in c.off_support(counts)
-        ),
+        smallest_detectable_tv=tv,
+        off_support=tuple((i, out) for i, c in enumerate(cells) for out in c.off_support(process.counts[i])),
     )
 
 
-def _williams_g(counts: IntArray, law: FloatArray, *, allowed: float) -> tuple[float, float]:
+def _williams_g(counts: Integers, law: Floats, *, allowed: float) -> tuple[float, float]:
     """G over its mean, to first order, relative to chi-square's: 1 + (sum 1/p_i - 1) / (6 n (C - 1))."""
     freedom = law.size - 1
     if freedom == 0:  # nothing left to test but the support

@@ -6,10 +6,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import chi2_contingency
 
+from spec_oracle.arrays import Integers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics.cells import MIN_EXPECTED
 from spec_oracle.statistics.power import DEFAULT_MISS, smallest_detectable_tv_by_homogeneity
-from spec_oracle.statistics.validation import IntArray, require_counts, require_rate
+from spec_oracle.statistics.validation import require_counts, require_rate
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def homogeneity_p_value(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     return homogeneity(first, second, alpha=0.5).p_value
 
 
-def _pooled(first: npt.ArrayLike, second: npt.ArrayLike) -> IntArray:
+def _pooled(first: npt.ArrayLike, second: npt.ArrayLike) -> Integers:
     """Return the table of pooled cells, int [2, C]."""
     size = np.size(first)
     rows = require_counts(first, size, "first"), require_counts(second, size, "second")
@@ -69,7 +70,7 @@ def _pooled(first: npt.ArrayLike, second: npt.ArrayLike) -> IntArray:
     table = np.stack(rows)
     total = table.sum(axis=0)
     needed = MIN_EXPECTED * table.sum() / max(int(table.sum(axis=1).min()), 1)
-    cells: list[npt.NDArray[np.int64]] = []
+    cells: list[Integers] = []
     pool = np.zeros(2, dtype=np.int64)
     for outcome in np.argsort(total, kind="stable"):
         pool = pool + table[:, outcome]

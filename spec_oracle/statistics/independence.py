@@ -1,18 +1,9 @@
 """Independence of repeated draws of one unknown law: exact tests, and what they detect.
 
 N calls of C requests each, all alike, bring outcomes x[n, c]. If requests ignore each other they are
-independent draws of one law. Two facts need no more than that, no law and no limit theorem:
-
-* *Fair signs.* For outcomes in any order, s = sign(x - y) of two draws of one law is +1 as often as -1. Signs
-  of disjoint pairs are independent, and products along the edges of a forest of independent fair signs are
-  independent fair signs again (leave by leave each product takes in a new sign). All pairs of places at one
-  distance form disjoint paths, so how many of m signs that are not 0 agree with the sign at that distance is
-  exactly Binomial(m, 1/2); one FFT counts them for all distances. Likewise the sum of a row of signs is that
-  of as many fair coins: more even rows are stratified or antithetic, less even ones share their numbers.
-* *Coincidences.* Two independent draws are equal with the probability k = sum p^2. Disjoint pairs bound k
-  from above (Clopper and Pearson), and the equal ones among other disjoint pairs are Binomial(m, k).
-
-Sharing all random numbers with probability c makes two equal requests equal with probability c + (1 - c) k.
+independent draws of one law, and no more is needed, no law and no limit theorem: their *fair signs*, products
+of these at every distance, and *coincidences* are binomial (docs/theory.md, "Statistics"). Sharing all random
+numbers with probability c makes two equal requests equal with probability c + (1 - c) k.
 
 >>> rng = np.random.default_rng(0)
 >>> x, y = rng.integers(10, size=(2, 50, 200))
@@ -33,37 +24,36 @@ from scipy.fft import irfft2, next_fast_len, rfft2
 from scipy.special import betainc, betainccinv, gammaln, logsumexp
 from scipy.stats import binom
 
+from spec_oracle.arrays import Floats, Integers
 from spec_oracle.statistics.power import DEFAULT_MISS
-from spec_oracle.statistics.validation import FloatArray, IntArray
 
 VARIANCE_RATIOS = tuple(2.0**k for k in (-8, -6, -4, -3, -2, -1, -0.5, 0.5, 1, 2, 3, 4, 6, 8))
 """Variances of counts, over the right one, that `log_evenness` bets on, in equal parts."""
 
 
-def fair_signs(first: IntArray, second: IntArray) -> NDArray[np.int8]:
+def fair_signs(first: Integers, second: Integers) -> NDArray[np.int8]:
     """Return sign(first - second), elementwise."""
     return np.asarray(np.sign(first - second), dtype=np.int8)
 
 
-def lagged_products(signs: NDArray[np.int8], later_from: int = 0) -> tuple[IntArray, IntArray]:
+def lagged_products(signs: NDArray[np.int8], later_from: int = 0) -> tuple[Integers, Integers]:
     """Return sums of products of signs [..., N, C] at every distance, and how many products are not 0.
 
     Both int [..., N, D], D >= 2 C: entry (n, c) belongs to pairs of places n rows and c columns apart, c - D
     columns where c >= C. The later place of a pair lies in columns from ``later_from`` on.
     """
     shape = [next_fast_len(2 * size) for size in signs.shape[-2:]]
-    sums, edges = (_correlated(values, later_from, shape) for values in (signs, np.abs(signs)))
-    return sums, edges
+    rows, columns = signs.shape[-2:]
+
+    def correlated(values: NDArray[np.int8]) -> Integers:
+        later = np.where(np.arange(columns) < later_from, 0, values)
+        spectrum = np.conj(rfft2(values, shape)) * rfft2(later, shape)
+        return np.asarray(np.rint(irfft2(spectrum, shape)[..., :rows, :]), dtype=np.int64)
+
+    return correlated(signs), correlated(np.abs(signs))
 
 
-def _correlated(values: NDArray[np.int8], later_from: int, shape: list[int]) -> IntArray:
-    rows, columns = values.shape[-2:]
-    later = np.where(np.arange(columns) < later_from, 0, values)
-    spectrum = np.conj(rfft2(values, shape)) * rfft2(later, shape)
-    return np.asarray(np.rint(irfft2(spectrum, shape)[..., :rows, :]), dtype=np.int64)
-
-
-def fair_coin_p_values(sums: IntArray, edges: IntArray) -> FloatArray:
+def fair_coin_p_values(sums: Integers, edges: Integers) -> Floats:
     """Return exact two-sided p-values for sums of ``edges`` fair signs; conservative, since discrete."""
     heads = (edges + np.abs(sums)) // 2
     p_values = np.ones(sums.shape)
@@ -72,7 +62,7 @@ def fair_coin_p_values(sums: IntArray, edges: IntArray) -> FloatArray:
     return np.minimum(p_values, 1.0)
 
 
-def coincidence_bound(outcomes: IntArray, alpha: float) -> float:
+def coincidence_bound(outcomes: Integers, alpha: float) -> float:
     """Return an upper bound of how often two independent outcomes are equal; it fails with rate ``alpha``.
 
     ``outcomes`` int [N, C]. The pairs that bound it are a column apart, in rows 2 n and 2 n + 1.
@@ -87,7 +77,7 @@ def _upper_bound(heads: int, coins: int, alpha: float) -> float:
     return float(betainccinv(heads + 1, coins - heads, alpha)) if heads < coins else 1.0
 
 
-def coincidences(outcomes: IntArray) -> IntArray:
+def coincidences(outcomes: Integers) -> Integers:
     """Return in how many rows every two columns of outcomes int [N, C] are equal, int [C, C], 0 for c, c."""
     values = np.unique(outcomes)
     indicators = (outcomes[:, None, :] == values[:, None]).reshape(-1, outcomes.shape[1]).astype(np.float32)
@@ -101,7 +91,7 @@ def coincidence_p_value(agreeing: int, pairs: int, bound: float) -> float:
     return float(betainc(agreeing, pairs - agreeing + 1, bound)) if agreeing > 0 else 1.0
 
 
-def log_evenness(first: IntArray, second: IntArray) -> tuple[float, bool]:
+def log_evenness(first: Integers, second: Integers) -> tuple[float, bool]:
     """Return a log e-value against independent columns, and whether rows are rather too even.
 
     ``first`` and ``second`` int [N, C]. For each threshold t the outcomes from t on are counted in row n of
@@ -124,14 +114,14 @@ def log_evenness(first: IntArray, second: IntArray) -> tuple[float, bool]:
     return total, bool(powers[log_e.max(axis=0).argmax()] > 1)
 
 
-def _log_fair(heads: IntArray, coins: Any) -> FloatArray:
+def _log_fair(heads: Integers, coins: Any) -> Floats:
     """Log of the chance of ``heads`` heads of ``coins`` fair coins."""
     ways = gammaln(coins + 1) - gammaln(heads + 1) - gammaln(coins - heads + 1)
     return np.asarray(ways - coins * math.log(2), dtype=np.float64)
 
 
 def coupling_found_by_coincidences(
-    pairs: int, outcomes: IntArray, *, alpha: float, miss: float = DEFAULT_MISS
+    pairs: int, outcomes: Integers, *, alpha: float, miss: float = DEFAULT_MISS
 ) -> float:
     """Return the smallest coupling c that shows in ``pairs`` pairs, infinite where none does.
 
@@ -146,7 +136,7 @@ def coupling_found_by_coincidences(
 
 
 def coupling_found_by_signs(
-    pairs: int, outcomes: IntArray, *, alpha: float, miss: float = DEFAULT_MISS
+    pairs: int, outcomes: Integers, *, alpha: float, miss: float = DEFAULT_MISS
 ) -> float:
     """Return the smallest coupling c, as above, that shows in products of ``pairs`` pairs of signs.
 
@@ -171,7 +161,7 @@ def coupling_found_by_signs(
     return _smallest(missed, miss)
 
 
-def _law(outcomes: IntArray) -> FloatArray:
+def _law(outcomes: Integers) -> Floats:
     counts = np.unique(outcomes, return_counts=True)[1]
     return np.asarray(counts / counts.sum(), dtype=np.float64)
 

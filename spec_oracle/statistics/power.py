@@ -11,38 +11,28 @@ favourable way*. The functions come in pairs, named after the test they speak of
 The second inverts the first by bisection, so the two agree for every pair of rates. Both raise
 `InvalidInputError` for bad laws, rates, numbers of draws and total variations.
 
-The least favourable defect
----------------------------
-Let the law p' differ from p by total variation d, and let S be the outcomes whose mass grew, by d in total.
-The chi-square distance sum (p'_i - p_i)^2 / p_i splits over S and its complement, and in each part the
-Cauchy-Schwarz inequality (sum |p'_i - p_i|)^2 <= sum (p'_i - p_i)^2 / p_i * sum p_i gives at least
-d^2 / p(S) and d^2 / (1 - p(S)). Together
-
-    sum (p'_i - p_i)^2 / p_i >= d^2 / (p(S) (1 - p(S))) >= 4 d^2,
-
-with equality when all of S grows by one factor, all of the rest shrinks by another, and p(S) = 1/2. If one
-outcome has mass h > 1/2, no set has mass between 1 - h and h, and the bound rises to d^2 / (h (1 - h)).
-Twice the KL divergence is at least 4 d^2 as well (Pinsker), and G and the e-process follow that distance.
-Mass e moved off the support takes at most e off d but adds n e to the log of 1 / miss; beyond a few dozen
-draws that is a bargain for the test. Where the law has a single outcome it is the only defect there is.
-
-G and the e-process's evidence have limit laws, and their power is the limit's: the non-central chi-square
-with n times the distance above.
+The least favourable defect of total variation d has the chi-square distance 4 d^2 (docs/theory.md,
+"Statistics"): all of a set of mass 1/2 grows by one factor, the rest shrinks by another. Mass e moved off the
+support takes at most e off d but adds n e to the log of 1 / miss; beyond a few dozen draws that is a bargain
+for the test. Where the law has a single outcome it is the only defect there is. G and the e-process's
+evidence have limit laws, and their power is the limit's: the non-central chi-square with n times that
+distance.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.stats import chi2, ncx2, norm
 
+from spec_oracle.arrays import Floats
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics.cells import Cells, pooled_cells, support_cells
 from spec_oracle.statistics.e_process import DEFECT_SIZES, concentrations
-from spec_oracle.statistics.validation import FloatArray, require_draws, require_law, require_rate
+from spec_oracle.statistics.validation import require_draws, require_law, require_rate
 from spec_oracle.validation import is_real
 
 DEFAULT_MISS = 1e-3
@@ -73,11 +63,7 @@ def smallest_detectable_tv_by_g(
 
 
 def smallest_detectable_tv_by_joint_e_process(
-    draws: Sequence[int],
-    laws: Sequence[npt.ArrayLike],
-    *,
-    alpha: float,
-    miss: float = DEFAULT_MISS,
+    draws: Sequence[int], laws: Sequence[npt.ArrayLike], *, alpha: float, miss: float = DEFAULT_MISS
 ) -> float:
     """Smallest TV that an e-process finds when *each* of I samples is off by that much.
 
@@ -98,9 +84,8 @@ def smallest_detectable_tv_by_joint_e_process(
     """
     _require_rates(alpha, miss)
     if len(draws) != len(laws):
-        raise InvalidInputError(
-            f"draws: expected one number for each of {len(laws)} distributions, got {len(draws)}"
-        )
+        what = f"one number for each of {len(laws)} distributions"
+        raise InvalidInputError(f"draws: expected {what}, got {len(draws)}")
     require_draws(sum(draws))
     drawn = [require_draws(n) for n in draws if n]
     cells = [support_cells(law) for n, law in zip(draws, laws, strict=True) if n]
@@ -139,9 +124,8 @@ def draws_needed_by_g(
     slack: npt.ArrayLike = 0.0,
 ) -> int:
     """Draws with which the G test finds every defect of total variation ``tv`` or more."""
-    return _draws_needed(
-        lambda n: smallest_detectable_tv_by_g(n, probabilities, alpha=alpha, miss=miss, slack=slack), tv
-    )
+    found = partial(smallest_detectable_tv_by_g, probabilities=probabilities, slack=slack)
+    return _draws_needed(partial(found, alpha=alpha, miss=miss), tv)
 
 
 def draws_needed_by_joint_e_process(
@@ -223,7 +207,7 @@ def _statistic_reaching(alpha: float, draws: Sequence[int], cells: Sequence[Cell
     return float(brentq(shortfall, lower, upper, rtol=1e-12))
 
 
-def _limit_of_log_e(draws: Sequence[int], cells: Sequence[Cells]) -> tuple[FloatArray, FloatArray]:
+def _limit_of_log_e(draws: Sequence[int], cells: Sequence[Cells]) -> tuple[Floats, Floats]:
     """Weight and price, [J] each: log e of a prior is weight * X^2 - price in the limit of many draws."""
     weights, prices = [], []
     for n, cell in zip(draws, cells, strict=True):

@@ -1,22 +1,27 @@
-"""Input checks shared by every statistical test: laws, counts, rates and numbers of draws."""
+"""Input checks shared by every statistical test: laws, counts, rates, numbers of draws; how a rate is split.
+
+There is one false-alarm rate for a whole run, split before anything is drawn (docs/theory.md, "Statistics").
+Parts depend neither on order, nor on which worker runs what, nor on what other tests found. Nothing is handed
+out twice: a retry has no rate.
+"""
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.validation import is_real
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+DEFAULT_ALPHA = 1e-6
+"""Chance that a run over correct subjects raises any false alarm."""
 
 MASS_TOLERANCE = 1e-6
 """How far a law's total may be from one: more than float32 rounding leaves, less than any test can see."""
 
 
-def require_law(probabilities: npt.ArrayLike, name: str = "probabilities") -> FloatArray:
+def require_law(probabilities: npt.ArrayLike, name: str = "probabilities") -> Floats:
     """Return a law as float64 [V], renormalised to total one.
 
     Raises `InvalidInputError` for anything but one axis of finite, non-negative numbers that sum to one
@@ -32,7 +37,7 @@ def require_law(probabilities: npt.ArrayLike, name: str = "probabilities") -> Fl
     return law / total
 
 
-def require_numbers(values: npt.ArrayLike, name: str) -> FloatArray:
+def require_numbers(values: npt.ArrayLike, name: str) -> Floats:
     """Return ``values`` as float64; raises `InvalidInputError` for anything but numbers."""
     try:
         return np.asarray(values, dtype=np.float64)
@@ -40,7 +45,7 @@ def require_numbers(values: npt.ArrayLike, name: str) -> FloatArray:
         raise InvalidInputError(f"{name}: expected numbers, got {values!r:.80}") from None
 
 
-def require_counts(counts: npt.ArrayLike, num_outcomes: int, name: str = "counts") -> IntArray:
+def require_counts(counts: npt.ArrayLike, num_outcomes: int, name: str = "counts") -> Integers:
     """Return counts as int64 [..., V] with V = ``num_outcomes``.
 
     Raises `InvalidInputError` for another last axis, for non-integers and for negative counts.
@@ -57,7 +62,7 @@ def require_counts(counts: npt.ArrayLike, num_outcomes: int, name: str = "counts
     return array.astype(np.int64)
 
 
-def require_sample(counts: npt.ArrayLike, num_outcomes: int, name: str = "counts") -> IntArray:
+def require_sample(counts: npt.ArrayLike, num_outcomes: int, name: str = "counts") -> Integers:
     """Return the counts of one sample as int64 [V]; as `require_counts`, and at least one draw."""
     array = require_counts(counts, num_outcomes, name)
     if array.ndim != 1:
@@ -74,6 +79,18 @@ def require_rate(rate: float, name: str) -> float:
     return float(rate)
 
 
+def split(alpha: float, tests: int) -> float:
+    """Return the rate of each of ``tests`` tests that share ``alpha``.
+
+    >>> split(1e-6, 4)
+    2.5e-07
+    """
+    require_rate(alpha, "alpha")
+    if tests < 1:
+        raise InvalidInputError(f"tests: expected at least 1, got {tests}")
+    return alpha / tests
+
+
 def require_draws(draws: int) -> int:
     """Return a number of draws; raises `InvalidInputError` unless it is a whole number of at least 1."""
     if not (is_real(draws) and math.isfinite(draws)) or draws != int(draws) or draws < 1:
@@ -81,9 +98,8 @@ def require_draws(draws: int) -> int:
     return int(draws)
 
 
-def _reject_where(bad: npt.NDArray[np.bool_], array: npt.NDArray[Any], name: str, expected: str) -> None:
+def _reject_where(bad: Booleans, array: Numbers, name: str, expected: str) -> None:
     """Raise `InvalidInputError` naming the first element of ``array`` where ``bad`` holds."""
     if bad.any():
-        index = tuple(int(i) for i in np.argwhere(bad)[0])
-        where = ", ".join(str(i) for i in index)
-        raise InvalidInputError(f"{name}[{where}]: {expected}, got {array[index]}")
+        index = tuple(np.argwhere(bad)[0].tolist())
+        raise InvalidInputError(f"{name}[{', '.join(map(str, index))}]: {expected}, got {array[index]}")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -79,10 +80,7 @@ class Plan:
         return cls(found.get("task", ""), {**found.get("axes", {}), **fixed})
 
     def __len__(self) -> int:
-        count = 1
-        for values in self.axes.values():
-            count *= len(values)
-        return count
+        return math.prod(map(len, self.axes.values()))
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells, the last axis fastest."""

@@ -26,12 +26,7 @@ Tell: TypeAlias = Callable[[str, int, int], None]
 
 @contextmanager
 def rows_for(
-    page: Path | None,
-    plan: Plan,
-    jobs: int,
-    progress: Tell = lambda *_: None,
-    *,
-    backend: str = "loky",
+    page: Path | None, plan: Plan, jobs: int, progress: Tell = lambda *_: None, *, backend: str = "loky"
 ) -> Iterator[list[dict[str, Any]]]:
     """Run a sweep for the ``page`` that is written with its rows; ``jobs`` and ``backend`` as for `run`.
 
@@ -105,7 +100,7 @@ def _finished(lines: Path, plan: Plan) -> int:
 
 
 def _compute(plan: Plan, cells: tuple[Cell, ...]) -> list[dict[str, Any]]:
-    return [plan.compute(cell) for cell in cells]
+    return list(map(plan.compute, cells))
 
 
 _Workers: TypeAlias = Callable[[Iterator[tuple[Cell, ...]], Plan], Iterator[list[dict[str, Any]]]]

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
@@ -12,8 +12,16 @@ from typing import Any
 import numpy as np
 
 from spec_oracle.errors import InvalidInputError, unknown
+from spec_oracle.toy.kinds import KINDS
 from spec_oracle.toy.model import Row, ToyModel, context_text
-from spec_oracle.validation import require_instance_of, require_whole
+from spec_oracle.toy.size import require_memory
+from spec_oracle.validation import (
+    require_instance_of,
+    require_one_of,
+    require_positive,
+    require_share,
+    require_whole,
+)
 
 _KEYS = {"vocab_size", "draft_length", "num_paths", "target", "draft"}
 
@@ -37,9 +45,8 @@ class Instance:
         require_whole(self.draft_length, "draft_length")
         require_whole(self.num_paths, "num_paths")
         if self.target.vocab_size != self.draft.vocab_size:
-            raise InvalidInputError(
-                f"draft: has {self.draft.vocab_size} tokens, the target {self.target.vocab_size}"
-            )
+            sizes = f"{self.draft.vocab_size} tokens, the target {self.target.vocab_size}"
+            raise InvalidInputError(f"draft: has {sizes}")
 
     def __repr__(self) -> str:
         """Show the instance file: what Hypothesis prints of a failing example can be audited."""
@@ -56,12 +63,12 @@ class Instance:
     @cached_property
     def exact(self) -> "Instance":
         """The same instance in rationals."""
-        return Instance(self.target.exact, self.draft.exact, self.draft_length, self.num_paths)
+        return replace(self, target=self.target.exact, draft=self.draft.exact)
 
     @cached_property
     def floats(self) -> "Instance":
         """The same instance in float64."""
-        return Instance(self.target.floats, self.draft.floats, self.draft_length, self.num_paths)
+        return replace(self, target=self.target.floats, draft=self.draft.floats)
 
     @cached_property
     def digest(self) -> str:
@@ -71,22 +78,16 @@ class Instance:
 
     def after(self, context: Sequence[int]) -> "Instance":
         """Return the instance of what follows ``context``."""
-        return Instance(
-            self.target.after(context), self.draft.after(context), self.draft_length, self.num_paths
-        )
+        return replace(self, target=self.target.after(context), draft=self.draft.after(context))
 
     def with_paths(self, num_paths: int) -> "Instance":
         """Return the same models with another number of draft paths."""
-        return Instance(self.target, self.draft, self.draft_length, num_paths)
+        return replace(self, num_paths=num_paths)
 
     def rounded(self, denominator: int) -> "Instance":
         """Return the instance with every probability a multiple of 1/denominator (largest remainders)."""
-        return Instance(
-            self.target.rounded(denominator),
-            self.draft.rounded(denominator),
-            self.draft_length,
-            self.num_paths,
-        )
+        target, draft = self.target.rounded(denominator), self.draft.rounded(denominator)
+        return replace(self, target=target, draft=draft)
 
     @classmethod
     def context_free(cls, target: Row, draft: Row, *, draft_length: int, num_paths: int = 1) -> "Instance":
@@ -110,23 +111,29 @@ class Instance:
         concentration: float = 1.0,
         agreement: float = 0.0,
     ) -> "Instance":
-        """Draw an instance of the given kind; see `spec_oracle.toy.kinds`.
+        """Draw an instance of the given kind (`spec_oracle.toy.kinds`), with other rows after every context.
+
+        ``concentration`` > 0 makes rows flat (large) or peaked (small). ``agreement`` in [0, 1] mixes the
+        target into the draft: 0 leaves them as drawn, 1 makes them equal. Raises `InvalidInputError` for
+        other values and for sizes that do not fit in memory.
 
         >>> Instance.random(3, 2, num_paths=2, kind="sparse", seed=1).vocab_size
         3
         """
-        from spec_oracle.toy.kinds import random_models
-
         require_whole(num_paths, "num_paths")
-        target, draft = random_models(
-            kind,
-            vocab_size,
+        rng = np.random.default_rng(require_whole(seed, "seed", 0))
+        require_one_of(kind, "kind", KINDS)
+        require_memory(require_whole(vocab_size, "vocab_size"), require_whole(draft_length, "draft_length"))
+        require_positive(concentration, "concentration")
+        require_share(agreement, "agreement")
+        levels = [KINDS[kind](vocab_size, vocab_size**d, rng, concentration) for d in range(draft_length + 1)]
+        mixed = [agreement * target + (1 - agreement) * draft for target, draft in levels[:-1]]
+        return cls(
+            ToyModel.from_levels([target for target, _ in levels], name="target"),
+            ToyModel.from_levels(mixed, name="draft"),
             draft_length,
-            np.random.default_rng(require_whole(seed, "seed", 0)),
-            concentration=concentration,
-            agreement=agreement,
+            num_paths,
         )
-        return cls(target, draft, draft_length, num_paths)
 
     @classmethod
     def from_json(cls, data: Any) -> "Instance":
@@ -141,20 +148,16 @@ class Instance:
                 raise InvalidInputError(f"instance: {unknown(key, sorted(_KEYS), 'key')}")
         draft_length = require_whole(data["draft_length"], "draft_length")
         num_paths = require_whole(data.get("num_paths", 1), "num_paths")
-        for key in ("target", "draft"):
+        models = []
+        for key, least in (("target", draft_length), ("draft", draft_length - 1)):
             if not isinstance(data[key], Mapping):
                 raise InvalidInputError(f"{key}: expected an object from contexts to rows")
-        target = ToyModel.from_conditionals(
-            data["target"], order=max(draft_length, _longest(data["target"])), name="target"
-        )
-        draft = ToyModel.from_conditionals(
-            data["draft"], order=max(draft_length - 1, _longest(data["draft"])), name="draft"
-        )
-        if data.get("vocab_size", target.vocab_size) != target.vocab_size:
-            raise InvalidInputError(
-                f"vocab_size: is {data['vocab_size']}, but the target's rows have {target.vocab_size} entries"
-            )
-        return cls(target, draft, draft_length, num_paths)
+            order = max([least, *(context.count(",") + 1 for context in data[key] if context)])
+            models.append(ToyModel.from_conditionals(data[key], order=order, name=key))
+        found = models[0].vocab_size
+        if (said := data.get("vocab_size", found)) != found:
+            raise InvalidInputError(f"vocab_size: is {said}, but the target's rows have {found} entries")
+        return cls(models[0], models[1], draft_length, num_paths)
 
     def to_json(self) -> dict[str, Any]:
         """Return the file's content; rationals become strings "a/b", floats stay numbers."""
@@ -189,16 +192,10 @@ class Instance:
         Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
 
 
-def _longest(rows: Mapping[str, Any]) -> int:
-    return max((key.count(",") + 1 for key in rows if key), default=0)
-
-
 def _rows_to_json(model: ToyModel) -> dict[str, list[Any]]:
     shape = (model.vocab_size,)
     return {
-        context_text(context): [
-            str(number) if isinstance(number, Fraction) else float(number) for number in row
-        ]
+        context_text(context): [str(one) if isinstance(one, Fraction) else float(one) for one in row]
         for length, level in enumerate(model.levels)
         for context, row in zip(np.ndindex(*shape * length), level, strict=True)
     }

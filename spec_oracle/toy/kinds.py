@@ -3,14 +3,11 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.toy.model import ToyModel
-from spec_oracle.toy.size import require_memory
-from spec_oracle.validation import require_one_of, require_positive, require_share, require_whole
 
-Rows = NDArray[np.float64]
+Rows = Floats
 Kind = Callable[[int, int, np.random.Generator, float], tuple[Rows, Rows]]
 
 
@@ -81,33 +78,3 @@ KINDS: dict[str, Kind] = {
     "equal": _equal,
     "sparse": _sparse,
 }
-
-
-def random_models(
-    kind: str,
-    vocab_size: int,
-    draft_length: int,
-    rng: np.random.Generator,
-    *,
-    concentration: float = 1.0,
-    agreement: float = 0.0,
-) -> tuple[ToyModel, ToyModel]:
-    """Draw a target and a draft with other rows after every context.
-
-    ``concentration`` > 0 makes rows flat (large) or peaked (small). ``agreement`` in [0, 1] mixes the target
-    into the draft: 0 leaves them as drawn, 1 makes them equal. Raises `InvalidInputError` for other values
-    and for sizes that do not fit in memory.
-    """
-    require_one_of(kind, "kind", KINDS)
-    require_memory(require_whole(vocab_size, "vocab_size"), require_whole(draft_length, "draft_length"))
-    require_positive(concentration, "concentration")
-    require_share(agreement, "agreement")
-    target_levels, draft_levels = [], []
-    for length in range(draft_length + 1):
-        target, draft = KINDS[kind](vocab_size, vocab_size**length, rng, concentration)
-        target_levels.append(target)
-        draft_levels.append(agreement * target + (1 - agreement) * draft)
-    return (
-        ToyModel.from_levels(target_levels, name="target"),
-        ToyModel.from_levels(draft_levels[:-1], name="draft"),
-    )

@@ -8,8 +8,8 @@ from numbers import Rational
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spec_oracle.arrays import Floats, Numbers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy.size import require_memory
 from spec_oracle.validation import is_whole, require_positive, require_whole
@@ -75,7 +75,7 @@ class ToyModel:
     """
 
     vocab_size: int
-    levels: tuple[NDArray[Any], ...]
+    levels: tuple[Numbers, ...]
 
     @property
     def order(self) -> int:
@@ -86,12 +86,6 @@ class ToyModel:
     def is_exact(self) -> bool:
         """Whether the probabilities are rationals."""
         return all(level.dtype == object for level in self.levels)
-
-    @property
-    def is_context_free(self) -> bool:
-        """Whether the row is the same after every context."""
-        rows = np.concatenate(self.levels)
-        return bool((rows == rows[0]).all())
 
     @cached_property
     def exact(self) -> "ToyModel":
@@ -154,7 +148,7 @@ class ToyModel:
         return cls(vocab, tuple(map(_level_array, levels)))
 
     @classmethod
-    def from_levels(cls, levels: Sequence[NDArray[np.float64]], *, name: str = "model") -> "ToyModel":
+    def from_levels(cls, levels: Sequence[Floats], *, name: str = "model") -> "ToyModel":
         """Build from float rows per context length, ``levels[d]`` [V^d, V]; rows are rescaled to sum one."""
         if not len(levels):
             raise InvalidInputError(f"{name}: expected the rows of at least one context length, got none")
@@ -162,16 +156,14 @@ class ToyModel:
         vocab = levels[0].shape[-1]
         for length, level in enumerate(levels):
             if level.shape != (vocab**length, vocab):
-                raise InvalidInputError(
-                    f"{name}, contexts of {length} tokens: expected shape {(vocab**length, vocab)}, "
-                    f"got {level.shape}"
-                )
+                expected = f"expected shape {(vocab**length, vocab)}, got {level.shape}"
+                raise InvalidInputError(f"{name}, contexts of {length} tokens: {expected}")
             totals = level.sum(axis=1)
             bad = ~(np.isfinite(level).all(axis=1) & (level >= 0).all(axis=1))
             bad |= ~(np.abs(totals - 1) <= SUM_TOLERANCE)
             if bad.any():
                 index = int(np.argmax(bad))
-                context = tuple(int(i) for i in np.unravel_index(index, (vocab,) * length)) if length else ()
+                context = tuple(map(int, np.unravel_index(index, (vocab,) * length))) if length else ()
                 checked_row(level[index].tolist(), vocab, f'{name}, context "{context_text(context)}"')
         return cls(vocab, tuple(level / level.sum(axis=1, keepdims=True) for level in levels))
 
@@ -199,9 +191,8 @@ class ToyModel:
         """Return the model with every probability a multiple of 1/denominator (largest remainders)."""
         require_whole(denominator, "denominator")
         require_memory(self.vocab_size, self.order, exact=True)
-        return ToyModel(
-            self.vocab_size, tuple(_rounded_rows(level, denominator) for level in self.floats.levels)
-        )
+        levels = tuple(_rounded_rows(level, denominator) for level in self.floats.levels)
+        return ToyModel(self.vocab_size, levels)
 
     def index(self, context: Sequence[int]) -> tuple[int, int]:
         """Return (d, i) such that ``levels[d][i]`` is the row of ``context``."""
@@ -217,10 +208,10 @@ class ToyModel:
             raise InvalidInputError(f"context: token {token!r} outside 0..{self.vocab_size - 1}")
         return int(token)
 
-    def conditional(self, context: Sequence[int]) -> NDArray[Any]:
+    def conditional(self, context: Sequence[int]) -> Numbers:
         """Return the next-token row after ``context``, [V]."""
         length, position = self.index(context)
-        row: NDArray[Any] = self.levels[length][position]
+        row: Numbers = self.levels[length][position]
         return row
 
     def probability(self, sequence: Sequence[int]) -> Any:
@@ -230,17 +221,14 @@ class ToyModel:
             mass = mass * self.conditional(sequence[:i])[self._token(token)]
         return mass
 
-    def rows(self, length: int) -> NDArray[Any]:
+    def rows(self, length: int) -> Numbers:
         """Return the rows of all contexts of ``length`` tokens, [V^length, V], beyond the order too."""
         if 0 <= length <= self.order:
             return self.levels[length]
         require_memory(self.vocab_size, require_whole(length, "length", 0), exact=self.is_exact)
-        repeated: NDArray[Any] = np.tile(
-            self.levels[self.order], (self.vocab_size ** (length - self.order), 1)
-        )
-        return repeated
+        return np.tile(self.levels[self.order], (self.vocab_size ** (length - self.order), 1))
 
-    def joint(self, length: int) -> NDArray[Any]:
+    def joint(self, length: int) -> Numbers:
         """Return the law of the first ``length`` tokens, flat [V^length] in lexicographic order."""
         require_whole(length, "length", 0)
         law = self.levels[0][:1, 0] * 0 + 1
@@ -261,7 +249,7 @@ class ToyModel:
         return ToyModel(self.vocab_size, tuple(levels))
 
 
-def _rounded_rows(rows: NDArray[np.float64], denominator: int) -> NDArray[Any]:
+def _rounded_rows(rows: Floats, denominator: int) -> Numbers:
     scaled = rows * denominator
     units = np.floor(scaled).astype(int)
     missing = denominator - units.sum(axis=1, keepdims=True)
@@ -270,7 +258,7 @@ def _rounded_rows(rows: NDArray[np.float64], denominator: int) -> NDArray[Any]:
     return np.asarray(exact(units), dtype=object)
 
 
-def _float_level(level: Any, where: str) -> NDArray[np.float64]:
+def _float_level(level: Any, where: str) -> Floats:
     try:
         rows = np.asarray(level, dtype=np.float64)
     except (TypeError, ValueError):
@@ -280,12 +268,12 @@ def _float_level(level: Any, where: str) -> NDArray[np.float64]:
     return rows
 
 
-def _level_array(rows: list[Any]) -> NDArray[Any]:
+def _level_array(rows: list[Any]) -> Numbers:
     exact = all(isinstance(number, Fraction) for row in rows for number in row)
     return np.array(rows, dtype=object if exact else np.float64)
 
 
-def _exact_level(level: NDArray[Any]) -> NDArray[Any]:
+def _exact_level(level: Numbers) -> Numbers:
     exact = np.empty(level.shape, dtype=object)
     for i, row in enumerate(level):
         numbers = [Fraction(float(value)) if not isinstance(value, Fraction) else value for value in row]

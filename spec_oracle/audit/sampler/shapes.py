@@ -4,12 +4,11 @@ At every shape of a covering design (`spec_oracle.audit.shapes`) the distributio
 traced exactly, and added up; code that cannot be traced is sampled at some of the shapes.
 """
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,6 +27,8 @@ from spec_oracle.contracts import ContractError
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import DraftTree
 from verifiers import Drafts
+
+Place: TypeAlias = tuple[Shape, DraftTree]
 
 
 def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
@@ -118,10 +119,6 @@ def _trial(subject: SamplerSubject, context: Context, shape: Shape, laws: Laws) 
 
 def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> CheckResult:
     """Sample uninstrumented code at some of the shapes that were traced, or else at some of the design."""
-    trees = [(one.shape, tree_of(one.shape, one.seed, subject.drafting)) for one in covered.shapes]
-    if not trees:
-        few = design(dtype=("float64",), num_paths=(subject.num_paths,))
-        trees = [(shape, tree_of(shape, context.seed, subject.drafting)) for shape in few]
     share = effort.SHAPES_SAMPLED_SHARE if covered.shapes and not covered.unlike else 1.0
     seconds = context.shape_seconds * share
     requests = min(pace(subject, context) * seconds, effort.SHAPES_MOST_REQUESTS)
@@ -130,12 +127,9 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
     most = effort.SHAPES_MOST_SAMPLED
     if covered.unlike:
         chosen = _spread(covered.unlike, most // 2)
-        requests = math.inf
     else:
-        few = int(min(max(requests // effort.SHAPES_REQUESTS, 1), most))
-        smallest = sorted(trees, key=_numbers)[: max(few - effort.SHAPES_LARGE, 1)]
-        larger = [tree for tree in trees if tree not in smallest]
-        chosen = [*smallest, *_spread(larger, effort.SHAPES_LARGE), *_spread(covered.not_traced, most)]
+        count = int(min(max(requests // effort.SHAPES_REQUESTS, 1), most))
+        chosen = _small_and_large(subject, context, covered, count) + _spread(covered.not_traced, most)
     rng = context.stream("sampler/shapes/samples")
     found = sampled_at(subject.code, chosen, rng, alpha=context.rate, requests=requests, seconds=seconds)
     if found.status is Status.PASSED:
@@ -143,13 +137,23 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
     return found
 
 
-def _numbers(pair: tuple[Shape, DraftTree]) -> int:
+def _small_and_large(subject: SamplerSubject, context: Context, covered: Covered, count: int) -> list[Place]:
+    """Return the smallest shapes that were traced, which make for the most samples, and large ones."""
+    listed = design(dtype=("float64",), num_paths=(subject.num_paths,))
+    others = [(shape, tree_of(shape, context.seed, subject.drafting)) for shape in listed]
+    traced = [(one.shape, tree_of(one.shape, one.seed, subject.drafting)) for one in covered.shapes]
+    smallest = sorted(traced or others, key=_numbers)[: max(count - effort.SHAPES_LARGE, 1)]
+    larger = [place for place in others if _numbers(place) > max(map(_numbers, smallest))]
+    return [*smallest, *_spread(larger, min(effort.SHAPES_LARGE, count - 1))]
+
+
+def _numbers(place: Place) -> int:
     """Return how many probabilities one request of a shape has."""
-    return pair[0].numbers // pair[0].batch
+    return place[0].numbers // place[0].batch
 
 
-def _spread(trees: Sequence[tuple[Shape, DraftTree]], count: int) -> list[tuple[Shape, DraftTree]]:
+def _spread(places: Sequence[Place], count: int) -> list[Place]:
     """Return at most ``count`` shapes, from the smallest to the largest."""
-    ordered = sorted(trees, key=_numbers)
-    places = np.linspace(0, len(ordered) - 1, min(count, len(ordered)))
-    return [ordered[round(place)] for place in places.tolist()]
+    ordered = sorted(places, key=_numbers)
+    steps = np.linspace(len(ordered) - 1, 0, min(count, len(ordered)))
+    return [ordered[round(step)] for step in steps.tolist()]

@@ -13,7 +13,7 @@ from spec_oracle.audit.draws import draft_table
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.interception import UnlikeError, Watch
-from spec_oracle.exact.interception.watched import asking, places_of
+from spec_oracle.exact.interception.watched import places_of
 from spec_oracle.toy import Instance
 from verifiers import Drafts
 
@@ -25,14 +25,12 @@ LawAfter: TypeAlias = Callable[..., ConditionalLaw]
 class Beside:
     """Ordinary calls of code beside traced ones: what ordinary ones do must have been traced.
 
-    ``traced`` are the steps of traced calls, ``ordinary`` those of ordinary ones, and ``missing`` those of
-    the latter that no traced call took so far.
+    ``traced`` are the steps of traced calls, ``missing`` those of ordinary ones that none of them took.
     """
 
     code: SamplerCode
     rng: np.random.Generator
     traced: set[int] = field(default_factory=set)
-    ordinary: set[int] = field(default_factory=set)
     missing: set[int] = field(default_factory=set)
     _watch: Watch = field(default_factory=Watch)
 
@@ -90,7 +88,6 @@ class Beside:
                 drafts, self.code.generator(int(self.rng.integers(2**31)))
             )
             ids.update(found.tokens[request, : found.lengths[request]].tolist())
-        self.ordinary |= watch.steps
         self.missing |= watch.steps - self.traced
         return ids
 
@@ -103,8 +100,6 @@ class Beside:
     def _require_alike(self) -> None:
         """Raise `UnlikeError` where ordinary calls took a step that no traced call took."""
         self._settle()
-        if where := asking(self.ordinary):
-            raise UnlikeError(f"the code asks whether its lines are watched ({where})")
         if self.missing:
             raise UnlikeError(
                 f"{places_of(self.missing)}: ordinary calls take another branch than traced ones"

@@ -106,17 +106,8 @@ def sampled_at(
     About ``requests`` are verified, in at least `effort.SHAPES_ROUNDS` rounds where ``seconds`` of processor
     time suffice: where requests have many numbers, few of them are in a round.
     """
-    cells = [TreeCells(tree) for _, tree in trees]
-    batches = [
-        max(
-            1,
-            min(
-                int(requests / len(trees) / effort.SHAPES_ROUNDS),
-                _MOST_NUMBERS * shape.batch // shape.numbers,
-            ),
-        )
-        for shape, _ in trees
-    ]
+    cells, most = [TreeCells(tree) for _, tree in trees], int(requests / len(trees) / effort.SHAPES_ROUNDS)
+    batches = [max(1, min(most, _MOST_NUMBERS * shape.batch // shape.numbers)) for shape, _ in trees]
 
     def drawn(number: int) -> NDArray[np.int64]:
         shape, tree = trees[number]
@@ -124,12 +115,8 @@ def sampled_at(
         chances = np.array(list(tree.likely.values()))
         chosen = rng.choice(len(tuples), size=batches[number], p=chances / chances.sum())
         several = [tree.drafts(paths) for paths in tuples]
-        drafts = Drafts(
-            *(
-                np.concatenate([getattr(one, name) for one in several])[chosen]
-                for name in ("tokens", "draft_probs", "target_probs")
-            )
-        )
+        names = ("tokens", "draft_probs", "target_probs")
+        drafts = Drafts(*(np.concatenate([getattr(one, name) for one in several])[chosen] for name in names))
         handed = replace(code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
         return cells[number].of(handed(drafts, handed.generator(int(rng.integers(2**31)))), rng)
 
@@ -140,6 +127,5 @@ def sampled_at(
                 break
             yield [drawn(number) for number in range(len(trees))]
 
-    return judge_rounds(
-        f"completions at {len(trees)} input shapes", [some.law for some in cells], rounds(), alpha=alpha
-    )
+    what = f"completions at {len(trees)} input shapes"
+    return judge_rounds(what, [some.law for some in cells], rounds(), alpha=alpha)

@@ -2,14 +2,22 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.comparisons import equal, less
+from spec_oracle.exact.interception.comparisons import (
+    FUNCTIONS,
+    elementwise,
+    equal,
+    is_scalar,
+    less,
+    resolved,
+    stuck,
+)
 from spec_oracle.exact.interception.draws import LARGEST_RANGE, Noise, categorical
-from spec_oracle.exact.interception.elementwise import FUNCTIONS, elementwise, is_scalar, resolved, stuck
 from spec_oracle.exact.interception.products import Product, product
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 
@@ -117,18 +125,14 @@ def _exp(value: Scalar) -> Scalar:
     return Noise(value.draw, maps.exp(value.chain)) if isinstance(value, Noise) else _exp(value)
 
 
-@elementwise(np.minimum)
-def _minimum(left: Scalar, right: Scalar) -> Scalar:
-    if _is_nan(left) or _is_nan(right):
+def _extreme(left: Scalar, right: Scalar, *, largest: bool) -> Scalar:
+    if any(not isinstance(value, Symbol) and math.isnan(value) for value in (left, right)):
         return math.nan
-    return right if less(right, left) else left
+    return right if (less(left, right) if largest else less(right, left)) else left
 
 
-@elementwise(np.maximum)
-def _maximum(left: Scalar, right: Scalar) -> Scalar:
-    if _is_nan(left) or _is_nan(right):
-        return math.nan
-    return right if less(left, right) else left
+_minimum: Final = elementwise(np.minimum)(partial(_extreme, largest=False))
+_maximum: Final = elementwise(np.maximum)(partial(_extreme, largest=True))
 
 
 @elementwise(np.trunc)
@@ -204,10 +208,6 @@ def _bitwise_and(left: Scalar, right: Scalar) -> Scalar:
     return np.bitwise_and(decided(left, "bitwise and"), decided(right, "bitwise and"))
 
 
-def _is_nan(value: Scalar) -> bool:
-    return not isinstance(value, Symbol) and math.isnan(value)
-
-
 elementwise(np.log1p)(lambda value: _log(_add(value, 1.0)))
 elementwise(np.expm1)(lambda value: _subtract(_exp(value), 1.0))
 elementwise(np.log2)(lambda value: _divide(_log(value), math.log(2)))
@@ -270,6 +270,8 @@ def _give_operators() -> None:
     }
     for name, method in methods.items():
         setattr(Symbol, f"__{name}__", method)
+    # numpy.round of a scalar asks for this method, with out=None.
+    Symbol.round = lambda symbol, decimals=0, **_: _rounded(symbol, decimals=decimals)  # type: ignore[attr-defined]
 
 
 _give_operators()

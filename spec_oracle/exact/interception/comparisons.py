@@ -1,18 +1,87 @@
-"""Comparisons of numbers and symbols alike; what is random is decided here, and by integer parts."""
+"""Functions that take numbers and symbols alike, and of these the comparisons, which decide what is random.
+
+Names are numpy's. Every function takes scalars. Where all of them are numbers, numpy computes. `algebra`
+enters its functions here, too.
+"""
 
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.draws import Noise
-from spec_oracle.exact.interception.elementwise import elementwise, resolved, stuck
 from spec_oracle.exact.interception.products import Product
+from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 from spec_oracle.exact.representatives import FEW
+
+Function = Callable[..., Scalar]
+FUNCTIONS: Final[dict[str, Function]] = {}
+"""Elementwise functions by numpy's name; each takes and returns scalars."""
+
+
+def elementwise(numeric: Any, name: str = "") -> Callable[[Function], Function]:
+    """Enter a function of symbols among `FUNCTIONS`; where all values are numbers, ``numeric`` computes."""
+
+    def enter(symbolic: Function) -> Function:
+        def function(*values: Scalar, **options: Any) -> Scalar:
+            if any(isinstance(value, Symbol) for value in values):
+                return _computed(symbolic(*values, **options), numeric, values, options)
+            with np.errstate(all="ignore"):
+                return numeric(*values, **options)
+
+        return FUNCTIONS.setdefault(name or numeric.__name__, function)
+
+    return enter
+
+
+_EXACT: Final = (np.dtype(np.float64), np.dtype(np.int64))
+"""Types of operands with which a float64 stays one."""
+
+
+def _computed(found: Scalar, numeric: Any, values: tuple[Scalar, ...], options: dict[str, Any]) -> Scalar:
+    """Return what was found; a noise made of another one knows by which operation it was computed."""
+    places = [place for place, value in enumerate(values) if isinstance(value, Symbol)]
+    made_of = values[places[0]]
+    if not isinstance(found, Noise) or not isinstance(made_of, Noise) or found is made_of:
+        return found
+    inner, place = made_of.computed, places[0]
+    is_double = all(getattr(value, "dtype", np.float64) in _EXACT for value in values)
+    if inner is None or len(places) > 1 or found.draw is not made_of.draw or not is_double:
+        found.computed = None
+    else:
+        found.computed = lambda uniform: numeric(
+            *values[:place], inner(uniform), *values[place + 1 :], **options
+        )
+    return found
+
+
+def is_scalar(value: object) -> bool:
+    """Whether ``value`` is a symbol, a number, or a 0-d array of any library."""
+    return isinstance(value, Symbol | int | float) or getattr(value, "shape", None) == ()
+
+
+def stuck(operation: str, reason: str) -> NoReturn:
+    """Raise `CannotTraceError`."""
+    current_run().cannot_trace(operation, reason)
+
+
+def resolved(operation: str, *values: Scalar) -> list[Scalar]:
+    """Return numbers and noises: pending integers are decided, untraceable values raise."""
+    return [
+        value
+        if isinstance(value, Noise)
+        else value.settled(operation)
+        if isinstance(value, Symbol)
+        else value.item()
+        if hasattr(value, "item")
+        else value
+        for value in values
+    ]
+
 
 COMPARISONS: Final = frozenset(
     {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "isinf", "isfinite"}

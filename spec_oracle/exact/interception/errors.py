@@ -34,20 +34,18 @@ class UnrepeatableError(NotTracedError):
     """Equal decisions led the foreign code elsewhere: it keeps state, or has randomness out of reach."""
 
 
-def foreign_frame() -> FrameType | None:
-    """Return the innermost stack frame that is neither ours nor a library's."""
+def here() -> tuple[str, FrameType | None]:
+    """Return ``file:line: source`` of the innermost frame that is neither ours nor a library's, and it.
+
+    The file without what is of this machine: from the package on, or from the working directory.
+    """
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  (the documented way to walk one's own stack)
     while frame is not None and not is_foreign(frame.f_code.co_filename):
         frame = frame.f_back
-    return frame
-
-
-def location_of(frame: FrameType | None) -> str:
-    """Return ``file:line: source`` of a frame."""
     if frame is None:
-        return "unknown line"
+        return "unknown line", None
     name, line = frame.f_code.co_filename, frame.f_lineno
-    return f"{short(Path(name))}:{line}: {linecache.getline(name, line).strip()}"
+    return f"{short(Path(name))}:{line}: {linecache.getline(name, line).strip()}", frame
 
 
 def short(path: Path) -> Path:

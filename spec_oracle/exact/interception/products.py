@@ -1,10 +1,9 @@
 """Products of uniforms, u_1 u_2 ... u_k, compared with numbers.
 
-T_k = -log(u_1 ... u_k) is the time of the k-th event of a Poisson process of rate one, and the product is
-below b iff fewer than k events happened until -log b. So any set of comparisons of u_1, u_1 u_2, u_1 u_2
-u_3, ... with numbers fixes lower and upper limits of the process's counts at some times, and its
-probability is a walk over these times with independent Poisson increments. The law is exact; the factors
-are used up by their product.
+A product is below b iff fewer than k events of a Poisson process of rate one happened until -log b
+(docs/theory.md, "Enumeration"). So comparisons of u_1, u_1 u_2, u_1 u_2 u_3, ... with numbers fix lower and
+upper limits of its counts at some times: a walk over these times with independent Poisson increments. The
+law is exact; the factors are used up by their product.
 """
 
 import math
@@ -63,20 +62,16 @@ class GrowingProduct:
         top = max([self.length, *(limit.low for limit in limits)])
         law, now = [1.0] + [0.0] * top, 0.0
         for time, low, high in limits:
-            law = [
-                chance if low <= count < high else 0.0 for count, chance in enumerate(_after(law, time - now))
-            ]
+            law = [chance if low <= n < high else 0.0 for n, chance in enumerate(_after(law, time - now))]
             now = time
         return math.fsum(law)
 
 
 def _after(law: list[float], duration: float) -> list[float]:
     """Return the law of the count after a further ``duration``; the last entry collects all larger counts."""
-    steps = [math.exp(-duration) * duration**k / math.factorial(k) for k in range(len(law) - 1)]
-    later = [
-        math.fsum(law[before] * steps[count - before] for before in range(count + 1))
-        for count in range(len(law) - 1)
-    ]
+    top = len(law) - 1
+    steps = [math.exp(-duration) * duration**k / math.factorial(k) for k in range(top)]
+    later = [math.fsum(law[n] * steps[count - n] for n in range(count + 1)) for count in range(top)]
     return [*later, max(math.fsum(law) - math.fsum(later), 0.0)]
 
 
@@ -98,17 +93,14 @@ def product(left: Noise | Product, right: Noise | Product) -> Product:
     """Return the product of a uniform, or of a product of uniforms, with a fresh uniform."""
     if isinstance(left, Noise) and isinstance(right, Product):
         left, right = right, left
+    refuse = partial(current_run().cannot_trace, "multiplication")
     if isinstance(right, Product) or right.chain != IDENTITY:
-        current_run().cannot_trace(
-            "multiplication", "the product of two random numbers that are not uniforms"
-        )
+        refuse("the product of two random numbers that are not uniforms")
     if isinstance(left, Noise):
         if left.chain != IDENTITY or left.draw.spent or left.draw.ask or left.draw is right.draw:
-            current_run().cannot_trace(
-                "multiplication", "the product of two random numbers, not both fresh uniforms"
-            )
+            refuse("the product of two random numbers, not both fresh uniforms")
         left = Product(GrowingProduct(left.draw), 1)
     if left.count != left.factors.length:
-        current_run().cannot_trace("multiplication", "one product of random numbers is multiplied twice")
+        refuse("one product of random numbers is multiplied twice")
     left.factors.extend(right.draw)
     return Product(left.factors, left.count + 1)

@@ -1,8 +1,7 @@
 """Races: the order of several noises, or the index of the largest or smallest.
 
-If E_1..E_n are independent standard exponentials, min E_i / w_i is attained by i with probability
-w_i / sum(w), and the places after the first are those of a race between the others. So do argmax w_i / E_i,
-argmax log w_i - log E_i (Gumbel noise) and any common monotone image of those. Each place is one decision.
+Exponential noise, Gumbel noise and any common monotone image of those have a known winner (docs/theory.md,
+"Enumeration"), and the places after the first are those of a race between the others. Each is one decision.
 After the first, the noises are no longer independent, so they are *spent*: whatever but the next places is
 asked of them raises. That covers engines which share one vector of exponentials between the rows of
 several positions: their winners are pending integers, the code emits at most one of them, and the first that
@@ -67,8 +66,8 @@ class _Order:
     @property
     def is_closed(self) -> bool:
         """Whether the first place has a law that is known here."""
-        noises = [self._scores[index] for index in self._possible_winners()]
-        chains = [noise.chain for noise in noises if isinstance(noise, Noise)]
+        scores = (self._scores[index] for index in self._possible_winners())
+        chains = [score.chain for score in scores if isinstance(score, Noise)]
         return not chains or _race_weights(chains, largest=self._largest) is not None
 
     def place(self, number: int) -> int:
@@ -113,11 +112,9 @@ class _Order:
         bounds = {}
         for index in rest:
             score = self._scores[index]
-            if isinstance(score, Noise):
-                low, high = sorted(sign * end for end in score.bounds)
-                bounds[index] = (low, high)
-            elif index == best:
-                bounds[index] = (sign * score, sign * score)
+            if isinstance(score, Noise) or index == best:
+                ends = score.bounds if isinstance(score, Noise) else (score, score)
+                bounds[index] = sorted(sign * end for end in ends)
         return [
             index
             for index, (_, high) in bounds.items()

@@ -16,19 +16,15 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
-from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.errors import TooManyBranchesError
 from spec_oracle.exact.interception.decisions import Decision, normalised
-from spec_oracle.exact.interception.errors import (
-    CannotTraceError,
-    UnrepeatableError,
-    foreign_frame,
-    location_of,
-)
+from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError, here
 from spec_oracle.exact.representatives import OPEN, Alike, Indices, Law, Stand, chosen
 
 T = TypeVar("T")
@@ -65,6 +61,7 @@ thread_number: ContextVar[int] = ContextVar("number of the thread", default=0)
 """Which of the threads that the run started is running, in the order in which they were started."""
 
 
+@dataclass(eq=False)
 class Run:
     """The decisions of one run, and what its random numbers have come to.
 
@@ -72,48 +69,39 @@ class Run:
     allows for one open token.
     """
 
-    def __init__(
-        self,
-        script: Sequence[Decision],
-        deadline: float = math.inf,
-        looked_at: Collection[int] | None = None,
-        *,
-        leave_open: bool = False,
-    ) -> None:
-        self._script = script
-        self._deadline = deadline
-        self._looked_at = looked_at
-        self._leave_open = leave_open
-        self.has_returned = False
-        """Whether the foreign code has, so that what is decided now can have no influence on it."""
-        self.open: Stand | None = None
-        """The token that is not decided."""
-        self.must_decide = False
-        """Whether another token would have to be left open, too."""
-        self.steps = 0
-        """How many draws and comparisons there were."""
-        self._helper: threading.Thread | None = None
-        self.decisions: list[Decision] = []
-        self.weight = 1.0
-        """Probability of the decisions taken so far."""
-        self.is_cut = False
-        self.is_over = False
-        self.failure: SpecOracleError | None = None
-        self.threads = 0
-        """How many threads the foreign code has started."""
-        self.boxed: dict[tuple[Any, int], Any] = {}
-        """Symbols that lie in tensors, by type of low precision (else None) and the number in the element."""
-        self.shown: dict[int, tuple[bool, Any]] = {}
-        """Tensors whose memory numpy knows, by its address, and whether numpy has a copy with symbols."""
-        self.races: dict[Any, Any] = {}
-        """The outcome of each race, so that the same race run twice has one winner."""
+    script: Sequence[Decision]
+    deadline: float = math.inf
+    looked_at: Collection[int] | None = None
+    leave_open: bool = False
+    has_returned = False
+    """Whether the foreign code has, so that what is decided now can have no influence on it."""
+    open: Stand | None = None
+    """The token that is not decided."""
+    must_decide = False
+    """Whether another token would have to be left open, too."""
+    steps = 0
+    """How many draws and comparisons there were."""
+    helper: threading.Thread | None = None
+    decisions: list[Decision] = field(default_factory=list)
+    weight = 1.0
+    """Probability of the decisions taken so far."""
+    is_cut = is_over = False
+    failure: SpecOracleError | None = None
+    threads = 0
+    """How many threads the foreign code has started."""
+    boxed: dict[tuple[Any, int], Any] = field(default_factory=dict)
+    """Symbols that lie in tensors, by type of low precision (else None) and the number in the element."""
+    shown: dict[int, tuple[bool, Any]] = field(default_factory=dict)
+    """Tensors whose memory numpy knows, by its address, and whether numpy has a copy with symbols."""
+    races: dict[Any, Any] = field(default_factory=dict)
+    """The outcome of each race, so that the same race run twice has one winner."""
 
     def step(self) -> None:
         """Count a draw or a comparison; ends the run if it is over, or takes too many steps or too long."""
         self.steps += 1
         if self.steps > _MOST_STEPS:
             self._failed(TooManyBranchesError(f"more than {_MOST_STEPS} random numbers used in one run"))
-        elif time.process_time() > self._deadline:
+        elif time.process_time() > self.deadline:
             self._failed(TooManyBranchesError("not all outcomes could be run in time (max_seconds)"))
         self._require_going()
 
@@ -136,14 +124,14 @@ class Run:
             return only if values is None else int(values[only])
         self._require_one_helper()
         number = len(self.decisions)
-        if number >= len(self._script) and self.has_returned and self._leave_open:
+        if number >= len(self.script) and self.has_returned and self.leave_open:
             return self._left_open(Stand(OPEN, np.arange(len(law)) if values is None else values, law))
         taken = [decision.value for decision in self.decisions if decision.stand is not None]
-        tried, alike = chosen(law, None if in_full else self._looked_at, values=values, taken=taken)
+        tried, alike = chosen(law, None if in_full else self.looked_at, values=values, taken=taken)
         decision = Decision(law, tried, alike, int(tried[0]), thread_number.get(), values)
-        if number < len(self._script):
-            decision = decision._replace(outcome=self._script[number].outcome)
-            if not decision.is_as(self._script[number]):
+        if number < len(self.script):
+            decision = decision._replace(outcome=self.script[number].outcome)
+            if not decision.is_as(self.script[number]):
                 self.unrepeatable("probabilities changed between runs with equal random numbers")
         self.decisions.append(decision)
         self.weight *= decision.chance
@@ -175,21 +163,21 @@ class Run:
         """Refuse decisions of several threads that the foreign code started: which comes first is chance."""
         if thread_number.get():
             thread = threading.current_thread()
-            if self._helper not in (None, thread) and self._helper.is_alive():
+            if self.helper not in (None, thread) and self.helper.is_alive():
                 self.cannot_trace("threads", "several threads draw random numbers at the same time")
-            self._helper = thread
+            self.helper = thread
 
     def cannot_trace(self, operation: str, reason: str) -> NoReturn:
         """Raise `CannotTraceError`; the run stays failed even if the foreign code swallows the exception."""
         self._require_going()
-        frame = foreign_frame()
-        error = CannotTraceError(operation, reason, location_of(frame))
+        location, frame = here()
+        error = CannotTraceError(operation, reason, location)
         error.frame = frame
         raise self._failed(error)
 
     def unrepeatable(self, reason: str) -> NoReturn:
         """Raise `UnrepeatableError`; the run stays failed."""
-        raise self._failed(UnrepeatableError(f"{reason}, at {location_of(foreign_frame())}"))
+        raise self._failed(UnrepeatableError(f"{reason}, at {here()[0]}"))
 
     def _failed(self, error: SpecOracleError) -> SpecOracleError:
         self.failure = self.failure or error
@@ -199,12 +187,11 @@ class Run:
 active_run: ContextVar[Run | None] = ContextVar("active run", default=None)
 
 
+_random: Final = random.Random(0)  # noqa: S311  (no secret)
+
+
 class Afterwards(Run):
     """What decides for symbols that foreign code has kept beyond their run: they are drawn."""
-
-    def __init__(self) -> None:
-        super().__init__([])
-        self._random = random.Random(0)  # noqa: S311  (no secret)
 
     def step(self) -> None:
         """Count nothing."""
@@ -214,19 +201,19 @@ class Afterwards(Run):
     ) -> int:
         """Draw an outcome."""
         del in_full
-        (outcome,) = self._random.choices(range(len(weights)), normalised(weights).tolist())
+        (outcome,) = _random.choices(range(len(weights)), normalised(weights).tolist())
         return outcome if values is None else int(values[outcome])
 
     def between(self, low: float, high: float) -> float:
         """Draw a number."""
-        return self._random.uniform(low, high)
+        return _random.uniform(low, high)
 
     def cannot_trace(self, operation: str, reason: str) -> NoReturn:
         """Raise TypeError: it is an error of the foreign code now."""
         raise TypeError(f"{operation}: {reason}")
 
 
-_AFTERWARDS = Afterwards()
+_AFTERWARDS = Afterwards([])
 
 
 def current_run() -> Run:
@@ -287,9 +274,8 @@ def walk(
             run = Run(script, deadline, looked_at)
             result = _traced(function, run)
         if len(run.decisions) < len(script):
-            raise UnrepeatableError(
-                f"runs with equal random numbers made {len(script)} and {len(run.decisions)} random decisions"
-            )
+            made = f"{len(script)} and {len(run.decisions)} random decisions"
+            raise UnrepeatableError(f"runs with equal random numbers made {made}")
         if run.is_cut:
             cut.append(run.weight)
         else:

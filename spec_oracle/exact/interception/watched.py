@@ -23,7 +23,7 @@ import itertools
 import sys
 import sysconfig
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
@@ -39,9 +39,6 @@ _LIBRARIES: Final = ("array_api_compat", "numba", "triton", "jax", "jaxlib", "sp
 """Besides those of `is_foreign`: they choose by the type of an array what to do with it."""
 
 _OURS: Final = str(Path(__file__).parents[2] / "contracts")
-
-_ASKING: Final = ("gettrace", "getprofile", "f_trace")
-"""Names by which code asks whether its lines are watched."""
 
 _SHIFT: Final = 21
 _LINE: Final = 1 << 2 * _SHIFT
@@ -80,10 +77,13 @@ class Watch:
         self._is_watched = is_watched or _is_under_test
         self._known: dict[int, int | None] = {}
         self._before: Any = None
+        self._gettrace = sys.gettrace
 
     def __enter__(self) -> Self:
         """Begin."""
-        self._before = sys.gettrace()
+        self._before, self._gettrace = sys.gettrace(), sys.gettrace
+        # Code that asks is not to know.
+        sys.gettrace = lambda: self._before
         threading.settrace(self._entered)
         sys.settrace(self._entered)
         return self
@@ -92,6 +92,7 @@ class Watch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End; what watched before goes on."""
+        sys.gettrace = self._gettrace
         sys.settrace(self._before)
         threading.settrace(self._before)
 
@@ -146,15 +147,6 @@ def places_of(steps: Iterable[int]) -> str:
         f"{', ...' * (len(some) > 4)} of {short(Path(name))}"
         for name, some in sorted(lines.items())
     )
-
-
-def asking(steps: Collection[int]) -> str:
-    """Return where code that ran asks whether its lines are watched, "" where it does not."""
-    for number in sorted({step >> _CODE for step in steps}):
-        code = _codes[number]
-        if any(name in _ASKING for name in code.co_names):
-            return f"{short(Path(code.co_filename))}:{code.co_firstlineno}"
-    return ""
 
 
 def _line_of(code: CodeType, offset: int) -> int:

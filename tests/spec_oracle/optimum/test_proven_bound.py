@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spec_oracle.optimum import ROUNDING, block_transport_optimum, multi_path_optimum, proven_bound
-from spec_oracle.optimum.drafts import drafts_of
+from spec_oracle.optimum.cutting_planes import drafts_of
 from spec_oracle.optimum.proven_bound import potential_bound
 from spec_oracle.toy import Instance
 from verifiers import Drafting

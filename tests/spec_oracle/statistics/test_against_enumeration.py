@@ -17,7 +17,7 @@ from spec_oracle.statistics.e_process import (
     log_e_value,
     log_e_values_by_size,
 )
-from spec_oracle.statistics.total_variation import total_variation_radius
+from spec_oracle.statistics.intervals import total_variation_radius
 
 SMALL = [
     (12, [0.5, 0.5]),

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binomtest
 
 from spec_oracle.statistics import offending_cells
-from spec_oracle.statistics.offending_cells import _holm
+from spec_oracle.statistics.intervals import _holm
 
 
 def test_holm_by_hand():

@@ -15,7 +15,7 @@ import numpy as np
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.algebra import FUNCTIONS, divided, truncate
 from spec_oracle.exact.interception.comparisons import COMPARISONS, compared_with_many, place_of
-from spec_oracle.exact.interception.draws import Noise
+from spec_oracle.exact.interception.draws import Noise, low_precision, single
 from spec_oracle.exact.interception.races import places
 from spec_oracle.exact.interception.run import active_run, current_run
 from spec_oracle.exact.interception.symbols import Symbol
@@ -106,9 +106,7 @@ class NoiseArray(_ArrayBase):  # type: ignore[misc]
         result = self
         for ufunc, limit in ((np.maximum, min), (np.minimum, max)):
             if limit is not None:
-                result = apply_ufunc(
-                    ufunc, "__call__", (result, limit), {} if out is None else {"out": (out,)}
-                )
+                result = ufunc(result, limit, out=out)
         return result
 
     def round(self, decimals: int = 0, out: Any = None) -> Any:
@@ -157,17 +155,17 @@ def converted(array: Any, dtype: np.dtype[Any]) -> Any:
         return objects.astype(bool)
     if dtype == np.float16:
         objects = np.asarray(np.frompyfunc(_half, 1, 1)(objects), dtype=object)
-    elif dtype not in (np.float32, np.float64):
+    elif dtype == np.float32:
+        objects = np.asarray(np.frompyfunc(single, 1, 1)(objects), dtype=object)
+    elif dtype != np.float64:
         current_run().cannot_trace(f"conversion to {dtype}", "such an array cannot hold a random number")
     return passing_for(objects, dtype)
 
 
 def _half(value: Any) -> Any:
-    return (
-        Noise(value.draw, maps.rounded(value.chain, maps.HALF))
-        if isinstance(value, Noise)
-        else np.float16(value)
-    )
+    if isinstance(value, Noise):
+        return low_precision(value, maps.HALF)
+    return np.float16(value)
 
 
 def drawn(shape: Any, make: Any, dtype: Any = np.float64, out: Any = None) -> Any:
@@ -200,11 +198,10 @@ def apply_ufunc(ufunc: Any, method: str, inputs: Any, options: Any) -> Any:
         current_run().cannot_trace(name, "arithmetic on random numbers in float16")
     objects = [_objects(value, kind) for value, kind in zip(inputs, types, strict=True)]
     kept = {key: value for key, value in options.items() if key not in ("dtype", "casting", "subok")}
-    many = (
-        compared_with_many(ufunc.__name__, *objects) if len(objects) == 2 and not (kept or outputs) else None
-    )
-    if many is not None:
-        return many
+    if len(objects) == 2 and not (kept or outputs):
+        many = compared_with_many(ufunc.__name__, *objects)
+        if many is not None:
+            return many
     if outputs:
         kept["out"] = tuple(output.view(np.ndarray) for output in outputs)
     with np.errstate(all="ignore"):

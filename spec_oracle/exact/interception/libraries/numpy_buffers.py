@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any, Final
+from unittest import mock
 
 import numpy as np
 
@@ -20,15 +21,10 @@ from spec_oracle.exact.interception.libraries.numpy_arrays import (
     has_symbols,
     passing_for,
 )
-from spec_oracle.exact.interception.patching import patched
 from spec_oracle.exact.interception.symbols import Symbol
 
 _ALLOCATE: Final = ("zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like")
 _CONVERT: Final = ("array", "asarray", "asanyarray", "ascontiguousarray", "copy")
-
-
-def _is_of_objects(values: Any) -> bool:
-    return isinstance(values, np.ndarray) and values.dtype.hasobject
 
 
 @contextmanager
@@ -48,8 +44,8 @@ def traced_arrays() -> Iterator[None]:
     originals = SimpleNamespace(**vars(np))
     with ExitStack() as stack:
         for module in compiled:
-            stack.enter_context(patched(module, {"np": originals}))
-        stack.enter_context(patched(np, replacements))
+            stack.enter_context(mock.patch.object(module, "np", originals))
+        stack.enter_context(mock.patch.multiple(np, **replacements))
         yield
 
 
@@ -70,7 +66,8 @@ def _converting(real: Any) -> Any:
             if dtype is not None and np.dtype(dtype) != values.dtype:
                 return converted(values, np.dtype(dtype))
             return values if "as" in real.__name__ else values.copy()
-        if isinstance(values, list | tuple | Symbol) or _is_of_objects(values):
+        of_objects = isinstance(values, np.ndarray) and values.dtype.hasobject
+        if of_objects or isinstance(values, list | tuple | Symbol):
             objects = real(values)
             if objects.dtype == object and has_symbols(objects):
                 return converted(objects, np.dtype(dtype or np.float64))

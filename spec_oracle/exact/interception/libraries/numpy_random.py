@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.draws import Noise, Traced, categorical, distinct, integer, source
 from spec_oracle.exact.interception.libraries.numpy_arrays import drawn
-from spec_oracle.exact.interception.patching import patched
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Scalar
 
@@ -126,11 +126,8 @@ class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
         """Put the elements in random order, in place."""
-        x[:] = (
-            self.permutation(x, axis)
-            if isinstance(x, np.ndarray)
-            else [x[i] for i in _order(np.ones(len(x)))]
-        )
+        order = _order(np.ones(np.shape(x)[axis] if isinstance(x, np.ndarray) else len(x)))
+        x[:] = np.take(x, order, axis=axis) if isinstance(x, np.ndarray) else [x[i] for i in order]
 
 
 class _TracedBits:
@@ -201,19 +198,16 @@ for _name in dir(_GeneratorBase):
 def drawn_by_numpy(seed: int = 0) -> Iterator[None]:
     """Let the functions of ``numpy.random`` draw from the source in use."""
     stand_in = EnumeratedRandomState(seed)
-    functions = {
+    functions: dict[str, Any] = {
         name: getattr(stand_in, name)
         if name in vars(EnumeratedRandomState) or name in _LISTED
         else source().other(f"numpy.random.{name}", getattr(np.random, name))
         for name in np.random.__all__
         if name[0].islower() and name != "get_state"
     }
-    classes = {
-        "default_rng": lambda *_, **__: EnumeratedGenerator(seed),
-        "RandomState": lambda *_, **__: EnumeratedRandomState(seed),
-        "Generator": _Generator,
-    }
-    with patched(np.random, functions | classes):
+    functions["default_rng"] = lambda *_, **__: EnumeratedGenerator(seed)
+    functions["RandomState"] = lambda *_, **__: EnumeratedRandomState(seed)
+    with mock.patch.multiple(np.random, Generator=_Generator, **functions):
         yield
 
 

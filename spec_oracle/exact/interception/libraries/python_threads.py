@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
+from unittest import mock
 
 from spec_oracle.errors import SpecOracleError
-from spec_oracle.exact.interception.patching import patched
 from spec_oracle.exact.interception.run import RunOverError, active_run, thread_number
 
 
@@ -27,7 +27,7 @@ def traced_threads(surroundings: Callable[[], AbstractContextManager[None]]) -> 
         thread.run = partial(copy_context().run, body)  # type: ignore[method-assign]
         really_start(thread)
 
-    with patched(threading.Thread, {"start": start}):
+    with mock.patch.object(threading.Thread, "start", start):
         yield
 
 

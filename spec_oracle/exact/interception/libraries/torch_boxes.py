@@ -17,7 +17,7 @@ import torch
 from torch.utils._mode_utils import no_dispatch
 
 from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.draws import Noise
+from spec_oracle.exact.interception.draws import Noise, low_precision, single
 from spec_oracle.exact.interception.run import active_run, current_run
 from spec_oracle.exact.interception.symbols import Pending, Symbol
 
@@ -31,9 +31,7 @@ _LOW_BASE = {torch.float16: 0xFE00, torch.bfloat16: 0xFFC0}  # sign, exponent, q
 _INTEGER_BASE = -0x5A500000
 _KEPT = "a tensor holds a random number of an earlier run"
 
-_handles: Iterator[int] = (
-    itertools.count()
-)  # one series for all runs, so that a box that outlives its run is noticed
+_handles: Iterator[int] = itertools.count()  # one series, so that a box that outlives its run is noticed
 
 
 def tensors_in(*values: Any) -> list[Any]:
@@ -145,12 +143,12 @@ _BOXING: Final = frozenset((*FLOATS, *INTEGERS, *LOW))
 
 def _box(symbol: Symbol, dtype: Any) -> int:
     run = current_run()
-    if dtype in LOW and isinstance(symbol, Noise):
-        symbol = Noise(symbol.draw, maps.rounded(symbol.chain, LOW[dtype]))
-    is_integer = isinstance(symbol, Pending) or (isinstance(symbol, Noise) and maps.is_integral(symbol.chain))
-    if not (
-        dtype in FLOATS or (dtype in INTEGERS and is_integer) or (dtype in LOW and isinstance(symbol, Noise))
-    ):
+    has_room = dtype in FLOATS or (dtype in INTEGERS and isinstance(symbol, Pending))
+    if isinstance(symbol, Noise):
+        has_room |= dtype in LOW or (dtype in INTEGERS and maps.is_integral(symbol.chain))
+        symbol = low_precision(symbol, LOW[dtype]) if dtype in LOW else symbol
+        symbol = single(symbol) if dtype == torch.float32 else symbol
+    if not has_room:
         run.cannot_trace(f"conversion to {dtype}", "such a tensor cannot hold a traced random number")
     if dtype in LOW:
         handle: int = 1 + sum(key[0] == dtype for key in run.boxed)

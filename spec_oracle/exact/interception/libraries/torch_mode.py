@@ -16,11 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from spec_oracle.exact.interception.libraries.numpy_arrays import (
-    NoiseArray,
-    passing_for,
-    plain_objects,
-)
+from spec_oracle.exact.interception.libraries.numpy_arrays import NoiseArray, passing_for, plain_objects
 from spec_oracle.exact.interception.libraries.torch_boxes import (
     FLOATS,
     address,
@@ -32,7 +28,6 @@ from spec_oracle.exact.interception.libraries.torch_boxes import (
 )
 from spec_oracle.exact.interception.libraries.torch_operators import on_boxes
 from spec_oracle.exact.interception.libraries.torch_random import draw
-from spec_oracle.exact.interception.patching import patched
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Symbol
 
@@ -101,10 +96,8 @@ def _require_unshown(func: Any, args: Any, kwargs: Any, *, boxed: bool) -> None:
         if written and isinstance(value, torch.Tensor):
             frozen, _ = current_run().shown.get(address(value), (None, None))
             if frozen or (frozen is not None and (boxed or _is_random(func))):
-                current_run().cannot_trace(
-                    f"torch.{func.overloadpacket.__name__}",
-                    "random numbers in memory that numpy shares",
-                )
+                name = f"torch.{func.overloadpacket.__name__}"
+                current_run().cannot_trace(name, "random numbers in memory that numpy shares")
 
 
 class _Random(_Quick):
@@ -136,12 +129,9 @@ def _array(tensor: Any, *_: Any, **__: Any) -> Any:
 
 def _text(tensor: Any, *arguments: Any, **_: Any) -> str:
     """Return a text with the symbols of a tensor."""
-    return format(_element(tensor), *arguments) if tensor.ndim == 0 else f"tensor({_list(tensor)})"
-
-
-def _list(tensor: Any) -> Any:
-    """Return (nested lists of) the elements."""
-    return objects_in(tensor).tolist()
+    return (
+        format(_element(tensor), *arguments) if tensor.ndim == 0 else f"tensor({objects_in(tensor).tolist()})"
+    )
 
 
 def _hard_gumbel(logits: Any, tau: float = 1, hard: Any = None, eps: Any = 0, dim: int = -1) -> Any:
@@ -158,7 +148,7 @@ _WAYS_OUT: Final[dict[Any, Callable[..., Any]]] = {
     torch.Tensor.__float__: lambda tensor: float(_element(tensor)),
     torch.Tensor.__bool__: lambda tensor: bool(_element(tensor)),
     torch.Tensor.__index__: lambda tensor: operator.index(_element(tensor)),
-    torch.Tensor.tolist: _list,
+    torch.Tensor.tolist: lambda tensor: objects_in(tensor).tolist(),
     torch.Tensor.numpy: _array,
     torch.Tensor.__array__: _array,
     torch.Tensor.__repr__: _text,
@@ -173,9 +163,7 @@ _READERS: Final = frozenset(
 """Functions that let others read the memory: boxed integers are decided first, boxed noise is refused."""
 
 _INDEXING: Final = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__})
-
 _MAKERS: Final = frozenset({torch.tensor, torch.as_tensor, torch.asarray})
-
 
 _PLAIN: Final = frozenset(
     getattr(owner, name)
@@ -196,9 +184,7 @@ _PLAIN: Final = frozenset(
 )
 """Functions that draw nothing and leave nothing unwritten: on numbers alone they are not traced."""
 
-_NUMBERS: Final = frozenset(
-    {bool, int, float, str, slice, type(None), type(...), torch.dtype, torch.device, torch.Size}
-)
+_NUMBERS: Final = {bool, int, float, str, slice, type(None), type(...), torch.dtype, torch.device, torch.Size}
 
 
 def _are_numbers(*values: Any) -> bool:
@@ -237,11 +223,9 @@ class _Functions(TorchFunctionMode):  # type: ignore[misc]
             args = (args[0], _place(args[1]), *args[2:])
         if func in _READERS:
             settle(args[0], f"torch.Tensor.{func.__name__}")
-        for value in (*args, *kwargs.values()):
-            if isinstance(value, Symbol):
-                args = tuple(_boxed(v) if isinstance(v, Symbol) else v for v in args)
-                kwargs = {k: _boxed(v) if isinstance(v, Symbol) else v for k, v in kwargs.items()}
-                break
+        if any(isinstance(value, Symbol) for value in (*args, *kwargs.values())):
+            args = tuple(_boxed(v) if isinstance(v, Symbol) else v for v in args)
+            kwargs = {k: _boxed(v) if isinstance(v, Symbol) else v for k, v in kwargs.items()}
         result = func(*args, **kwargs)
         if isinstance(result, np.ndarray) and args[0].dtype in FLOATS:
             _show(args[0])
@@ -288,23 +272,17 @@ def _boxed(data: Any, dtype: Any = None) -> Any:
     return tensor
 
 
-def _from_numpy(array: Any) -> Any:
-    return _made(_really_from_numpy, array)
-
-
-_really_from_numpy: Final = torch.from_numpy
-
-
-def _ignored(*_: Any) -> Any:
-    """Stand in for seeds."""
-    return torch.default_generator
+STAND_INS: Final[dict[str, Any]] = {
+    "from_numpy": functools.partial(_made, torch.from_numpy),
+    "manual_seed": lambda *_: torch.default_generator,
+}
+"""What stands in for functions of torch as long as code is traced."""
 
 
 @contextmanager
 def enumerated_torch() -> Iterator[None]:
     """Enumerate torch's randomness, global or from generators, while the context is open: one run."""
-    names = {"from_numpy": _from_numpy, "manual_seed": _ignored}
-    with patched(torch, names), _Functions(), _Operators():
+    with _Functions(), _Operators():
         yield
 
 

@@ -24,6 +24,7 @@ from spec_oracle.exact.interception.libraries.torch_boxes import (
     symbols_at,
     tensors_in,
 )
+from spec_oracle.exact.interception.libraries.torch_mode import STAND_INS
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Pending, Symbol
 
@@ -41,7 +42,7 @@ _clean: Any = WeakIdKeyDictionary()
 
 @contextmanager
 def untraced_modules() -> Iterator[None]:
-    """Leave modules alone that have to do with random numbers in no way, while the context is open."""
+    """Leave modules alone that have nothing to do with random numbers; put `STAND_INS` into torch."""
     depth = 0
 
     def call(module: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -49,7 +50,11 @@ def untraced_modules() -> Iterator[None]:
         if depth:
             return _call(module, *arguments, **keywords)
         with torch._C.DisableTorchFunction():  # noqa: SLF001  # our own looks are not to be traced
-            is_ordinary = _is_quiet(module) and _is_clean(_decided(arguments, keywords), set())
+            is_ordinary = (
+                _quiet.get(module, False)
+                and all(_is_clean_module(part, set()) for part in module.modules())
+                and _is_clean(_decided(arguments, keywords), set())
+            )
         if not is_ordinary:
             return _traced(module, arguments, keywords)
         depth += 1
@@ -59,7 +64,7 @@ def untraced_modules() -> Iterator[None]:
         finally:
             depth -= 1
 
-    with mock.patch.object(torch.nn.Module, "__call__", call):
+    with mock.patch.multiple(torch, **STAND_INS), mock.patch.object(torch.nn.Module, "__call__", call):
         yield
 
 
@@ -90,11 +95,6 @@ def _traced(module: Any, arguments: Any, keywords: Any) -> Any:
     # To read a token that it is given takes a step, and is no draw; from then on it gets them decided.
     _quiet[module] = run.steps - steps == len(open_) and all(symbol.is_decided for symbol in open_)
     return result
-
-
-def _is_quiet(module: Any) -> bool:
-    """Whether the module drew nothing, and holds no box."""
-    return _quiet.get(module, False) and all(_is_clean_module(part, set()) for part in module.modules())
 
 
 def _is_clean_module(module: Any, seen: set[int]) -> bool:

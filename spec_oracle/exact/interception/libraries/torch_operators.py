@@ -6,6 +6,7 @@ them. *Elementwise* ones run as they are too, and then the elements that depend 
 are decided first, and boxed noise raises `CannotTraceError`: nothing ever computes on a box by mistake.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -33,20 +34,9 @@ _MOVES: Final = _CONVERSIONS | frozenset(
     """.split()  # noqa: SIM905  (a list of forty strings is harder to read)
 )
 
-_PUTS: Final = frozenset({"index_put", "index_put_", "_index_put_impl_"})
-
-_INDEX_ARGUMENT: Final = {
-    "index": 1,
-    "gather": 2,
-    "index_select": 2,
-    "index_put": 1,
-    "index_put_": 1,
-    "_index_put_impl_": 1,
-    "scatter": 2,
-    "scatter_": 2,
-    "index_fill_": 2,
-    "index_copy_": 2,
-}
+_PUTS: Final = ("index_put", "index_put_", "_index_put_impl_")
+_BY_INDEX: Final = ("gather", "index_select", "scatter", "scatter_", "index_fill_", "index_copy_")
+_INDEX_ARGUMENT: Final = dict.fromkeys(("index", *_PUTS), 1) | dict.fromkeys(_BY_INDEX, 2)
 """Position of the argument that says where, not what."""
 
 
@@ -127,10 +117,9 @@ def on_boxes(func: Any, args: Any, kwargs: Any) -> Any:
 
 def _reads_bits(func: Any, name: str, args: Any, kwargs: Any) -> bool:
     """Whether this variant of a moving operator computes on its elements after all."""
-    accumulates = (
-        bool(kwargs.get("accumulate")) or "reduce" in kwargs or (name in _PUTS and True in args[3:4])
-    )
-    return accumulates or func._overloadname == "dtype" or (name == "where" and len(args) == 1)  # noqa: SLF001
+    if kwargs.get("accumulate") or "reduce" in kwargs or (name in _PUTS and True in args[3:4]):
+        return True
+    return func._overloadname == "dtype" or (name == "where" and len(args) == 1)  # noqa: SLF001
 
 
 def _settle_all(operation: str, *values: Any) -> None:
@@ -166,27 +155,17 @@ def _destination(name: str, args: Any, kwargs: Any) -> Any:
     if name == "_to_copy":
         return kwargs.get("dtype") or args[0].dtype
     if name in ("cat", "stack"):
-        dtypes = [tensor.dtype for tensor in args[0]]
-        result = dtypes[0]
-        for dtype in dtypes[1:]:
-            result = torch.promote_types(result, dtype)
-        return result
+        return functools.reduce(torch.promote_types, (tensor.dtype for tensor in args[0]))
     if name == "where":
         return torch.result_type(*args[1:])
     return args[0].dtype
 
 
-def _is_not_zero(value: Scalar) -> Scalar:
-    return value != 0
-
-
-def _as_it_is(value: Scalar) -> Scalar:
-    return value
-
-
 def _convert(func: Any, origin: Any, target: Any, args: Any, kwargs: Any) -> Any:
     """Convert to a type with other boxes, or none: to integers, noise is truncated."""
-    convert = truncate if target in INTEGERS else _is_not_zero if target == torch.bool else _as_it_is
+    convert = truncate if target in INTEGERS else FUNCTIONS["positive"]
+    if target == torch.bool:
+        convert = functools.partial(FUNCTIONS["not_equal"], 0)
     where, values = boxes.boxed_positions(origin), boxes.objects_in(origin)
     result = func(*args, **kwargs)
     if where is not None:

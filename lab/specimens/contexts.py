@@ -31,15 +31,6 @@ def after_tokens(context: Contexts, tokens: Contexts, vocab_size: int) -> Contex
     return context
 
 
-def cut_to_depth(context: Contexts, vocab_size: int, depth: int) -> Contexts:
-    """Return every context cut to its first ``depth`` tokens."""
-    too_deep = context >= first_of_depth(vocab_size, depth + 1)
-    while too_deep.any():
-        context = np.where(too_deep, (context - 1) // vocab_size, context)
-        too_deep = context >= first_of_depth(vocab_size, depth + 1)
-    return context
-
-
 @lru_cache(maxsize=64)
 def rows_by_context(model: ToyModel, depth: int) -> NDArray[np.float64]:
     """Return the rows of all contexts of up to ``depth`` tokens by number, [N, V], not writeable."""

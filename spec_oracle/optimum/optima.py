@@ -1,0 +1,176 @@
+"""The best block efficiency with one draft path and over K, without and with carry-over, and of one step."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from spec_oracle.arrays import Numbers
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact.rationals import to_fraction, to_fractions
+from spec_oracle.optimum.certificates import (
+    AcceptanceCertificate,
+    Certificate,
+    Optimum,
+    SelectionCertificate,
+    SinglePathCertificate,
+    TransportCertificate,
+)
+from spec_oracle.optimum.check import check_certificate
+from spec_oracle.optimum.cutting_planes import best_budgets, drafts_of
+from spec_oracle.optimum.paths import IndependentPaths
+from spec_oracle.optimum.trees import PrefixTree
+from spec_oracle.toy import Instance, ToyModel
+from spec_oracle.toy.model import Row
+from spec_oracle.validation import require_instance_of, require_whole
+from verifiers import Drafting
+
+
+def single_path_optimum(instance: Instance, *, exact: bool = False) -> Optimum[SinglePathCertificate]:
+    """Return the largest block efficiency, in tokens, of any lossless verifier that looks at one path.
+
+    c(v) = min(c(parent), q(v)/p(v)) with joint probabilities p, q (docs/theory.md, "Budgets and the
+    optimum"; attained by block verification, Sun et al., arXiv 2403.10444). A context that the target never
+    reaches keeps its parent's budget. ``exact`` makes ``value`` a `Fraction`; the certificate always is in
+    rationals, the gap 0. Raises `InvalidInputError` for what is no instance, and for one beyond memory, as
+    the other optima do.
+
+    >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
+    >>> single_path_optimum(toy, exact=True).value
+    Fraction(20, 9)
+    """
+    numbers = require_instance_of(instance, "instance", Instance).exact
+    prefixes = PrefixTree(numbers.vocab_size, numbers.draft_length)
+    target, draft = prefixes.joint(numbers.target), prefixes.joint(numbers.draft)
+    budgets = np.full_like(target, target[0])
+    bottleneck = np.zeros_like(prefixes.parent)
+    for node, above in enumerate(prefixes.parent):
+        if draft[node] < budgets[above] * target[node]:
+            budgets[node], bottleneck[node] = draft[node] / target[node], node
+        else:
+            budgets[node], bottleneck[node] = budgets[above], bottleneck[above]
+    value = to_fraction(target @ budgets)
+    certificate = SinglePathCertificate(
+        value=value,
+        bound=value,
+        budgets=prefixes.table(budgets),
+        bottlenecks={v: prefixes.contexts[u] for v, u in zip(prefixes.contexts, bottleneck, strict=True)},
+    )
+    return Optimum(value if exact else float(value), certificate.bound - certificate.value, certificate)
+
+
+def multi_path_optimum(
+    instance: Instance, *, drafting: Drafting = Drafting.INDEPENDENT, exact: bool = False
+) -> Optimum[Certificate]:
+    """Return the largest block efficiency, in tokens, of any lossless verifier of ``instance``.
+
+    Budgets fall along every path, c(vx) <= c(v) (Thomas & Pal, arXiv 2602.16961, theorem 3.3), and what is
+    accepted must have been drafted. For independent paths that is a program over laws of one selected path:
+    V^L numbers, whatever K is (docs/theory.md, "Budgets and the optimum"). For other laws of ``drafting`` all
+    draft trees are enumerated. Either is solved in rationals, so the gap is 0; ``exact`` only says whether
+    ``value`` is a float or a `Fraction`. Raises `InvalidInputError` for instances with too many contexts or
+    draft trees.
+
+    >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=1, num_paths=2)
+    >>> multi_path_optimum(toy, exact=True).value
+    Fraction(17, 9)
+    """
+    return _optimum(instance, drafting, carry_over=False, exact=exact)
+
+
+def block_transport_optimum(
+    instance: Instance, *, drafting: Drafting = Drafting.INDEPENDENT, exact: bool = False
+) -> Optimum[Certificate]:
+    """Return the largest block efficiency, in tokens, of a verifier that may carry over a modified target.
+
+    A verifier that may modify the target of the rest of the block has budgets c(v) <= 1 that need not fall
+    along a path (docs/theory.md, "Carry-over"); all else as in `multi_path_optimum`.
+    """
+    return _optimum(instance, drafting, carry_over=True, exact=exact)
+
+
+def _optimum(
+    instance: Instance, drafting: Drafting, *, carry_over: bool, exact: bool
+) -> Optimum[Certificate]:
+    numbers = require_instance_of(instance, "instance", Instance).exact
+    drafts = drafts_of(numbers, drafting)
+    prefixes = drafts.prefixes
+    target = prefixes.joint(numbers.target)
+    ceiling = np.zeros_like(prefixes.parent) if carry_over else prefixes.parent
+    best = best_budgets(target, ceiling, drafts)
+    # By strong duality the potentials prove just this value; the checker finds out for itself.
+    value = to_fraction(target @ best.budgets)
+    potentials = prefixes.table(best.potentials)
+    certificate: Certificate
+    if isinstance(drafts, IndependentPaths):
+        # Served masses may exceed those asked for where these are of no value; no stop mass is negative then.
+        budgets = prefixes.table(drafts.budgets_under(best.served, target, ceiling))
+        paths = prefixes.contexts[prefixes.starts[-2] :]
+        law = dict(zip(paths, to_fractions(best.served), strict=True))
+        certificate = SelectionCertificate(carry_over, value, value, budgets, potentials, law)
+    else:
+        stops = {
+            paths: {prefixes.contexts[node]: mass for node, mass in zip(nodes, masses, strict=True) if mass}
+            for paths, nodes, masses in zip(drafts.paths, drafts.nodes, best.served, strict=True)
+        }
+        budgets = prefixes.table(best.budgets)
+        certificate = TransportCertificate(carry_over, value, value, budgets, potentials, drafting, stops)
+    return Optimum(value if exact else float(value), certificate.bound - certificate.value, certificate)
+
+
+def checked_optima(instance: Instance, *, exact: bool = False) -> dict[str, Optimum[Any]]:
+    """Return the optima by name, for independent paths; raises `CertificateError` if a certificate fails."""
+    found: dict[str, Optimum[Any]] = {
+        "single_path": single_path_optimum(instance, exact=exact),
+        "multi_path": multi_path_optimum(instance, exact=exact),
+        "block_transport": block_transport_optimum(instance, exact=exact),
+    }
+    for optimum in found.values():
+        check_certificate(instance, optimum.certificate)
+    return found
+
+
+def optimal_acceptance(
+    target_row: Row, draft_row: Row, num_drafts: int, *, exact: bool = False
+) -> Optimum[AcceptanceCertificate]:
+    """Return the largest probability with which a rule of output law p outputs one of n i.i.d. drafts from q.
+
+    ``target_row`` and ``draft_row`` [V] are probabilities; ``num_drafts`` is n >= 1. The value is
+
+        alpha* = min over S of 1 - p(S) + 1 - (1 - q(S))^n,
+
+    every S an upper bound and the best one attained (Hu et al., arXiv 2502.18779; Thomas & Pal, 2511.15898).
+    The minimiser is a prefix of the tokens sorted by p/q, highest first: the bound is concave in q(S), and
+    of all sets those prefixes have the largest p(S) for their q(S). O(V log V). Floats by default,
+    `Fraction` with ``exact=True``. Raises `InvalidInputError` for rows that are not probabilities or differ
+    in length, and for ``num_drafts`` < 1.
+
+    >>> best = optimal_acceptance(["1/3", "2/3"], ["2/3", "1/3"], 2, exact=True)
+    >>> best.value, best.certificate.subset
+    (Fraction(8, 9), (1,))
+    """
+    require_whole(num_drafts, "num_drafts")
+    models = (
+        ToyModel.context_free(target_row, name="target_row"),
+        ToyModel.context_free(draft_row, name="draft_row"),
+    )
+    target, draft = ((model.exact if exact else model.floats).rows(0)[0] for model in models)
+    if len(target) != len(draft):
+        raise InvalidInputError(f"draft_row: has {len(draft)} entries, target_row {len(target)}")
+    order = np.argsort(-_target_share(target, draft), kind="stable")
+    start = target[:1] * 0
+    in_target = np.concatenate([start, np.cumsum(target[order])])
+    in_draft = np.concatenate([start, np.cumsum(draft[order])])
+    bounds = 1 - in_target + 1 - (1 - in_draft) ** num_drafts
+    best = int(np.argmin(bounds))
+    subset = tuple(sorted(int(token) for token in order[:best]))
+    value = bounds[best] if exact else float(bounds[best])
+    return Optimum(value, Fraction(0), AcceptanceCertificate(subset))
+
+
+def _target_share(target: Numbers, draft: Numbers) -> Numbers:
+    """Return p/(p + q) [V], which orders tokens as p/q does; 0 where both vanish."""
+    total = target + draft
+    positive = total > 0
+    share: Numbers = np.where(positive, target, target * 0) / np.where(positive, total, total * 0 + 1)
+    return share
