@@ -59,7 +59,7 @@ def _whole_batch(is_ordinary: Ordinary, factor: float) -> SamplerFunction:
     return verify
 
 
-wrong = partial(specimen, "S12", "shapes", prefix="watched-")
+wrong = partial(specimen, "S10", "shapes", prefix="watched-")
 right = partial(specimen, "control", rule="token", prefix="watched-")
 wrong_uniform = partial(wrong, function=partial(_by_uniform, factor=EAGER))
 right_uniform = partial(right, function=partial(_by_uniform, factor=1.0))
