@@ -73,6 +73,10 @@ class Context:
         """Return the random stream of a name; see `spec_oracle.audit.streams`."""
         return streams.stream(self.seed, name, *numbers)
 
+    def after_claims(self) -> "Context":
+        """Return the context of samples that decide once it is settled what of the traced is claimed."""
+        return replace(self, rate=(1 - effort.CLAIM_PART) * self.rate)
+
     def at_rate(self, rate: float) -> "Context":
         """Return the context of a part of a check."""
         return replace(self, rate=rate)

@@ -36,7 +36,7 @@ def calls(subject: EngineSubject, context: Context) -> CheckResult:
         return first_that_works(
             [
                 partial(traced_longer, cases, subject.facts, at_rate, seconds),
-                partial(sampled_longer, cases, at_rate),
+                partial(sampled_longer, cases, at_rate.after_claims()),
             ]
         )
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.laws import Asked, traced
 from spec_oracle.audit.engine.subject import Case
-from spec_oracle.audit.engine.traced import traced
 from spec_oracle.contracts import ContractError, raising
 from spec_oracle.contracts.engine import EngineCode, Session
 from spec_oracle.contracts.sampler import seed_all
@@ -52,12 +52,13 @@ def traced_steps(case: Case) -> StepLaw:
 
     Two checks ask for it in a row.
     """
-    found = traced(
+    asked = Asked(
         case.code,
-        lambda engine: _listed(_calls(engine.start(list(case.prompt), _most_tokens(case.code)))),
+        lambda engine, _: _listed(_calls(engine.start(list(case.prompt), _most_tokens(case.code)))),
         lambda calls: _of_requests(calls)[0],
-        effort.ENGINE_RUNS,
     )
+    found = traced(asked, effort.ENGINE_RUNS)
+    found.require_decisions(case.code.law(case.prompt, 1))
     return StepLaw(case, dict(found.law))
 
 
