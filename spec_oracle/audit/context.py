@@ -14,6 +14,7 @@ from spec_oracle.audit.results import (
     How,
     NoEvidenceError,
     Status,
+    failed,
     inconclusive,
 )
 from spec_oracle.contracts import ContractError, SubjectRaisedError
@@ -73,13 +74,9 @@ class Context:
         """Return the random stream of a name; see `spec_oracle.audit.streams`."""
         return streams.stream(self.seed, name, *numbers)
 
-    def after_claims(self) -> "Context":
-        """Return the context of samples that decide once it is settled what of the traced is claimed."""
-        return replace(self, rate=(1 - effort.CLAIM_PART) * self.rate)
-
-    def at_rate(self, rate: float) -> "Context":
-        """Return the context of a part of a check."""
-        return replace(self, rate=rate)
+    def after_claims(self, rate: float | None = None) -> "Context":
+        """Return the context of samples that decide once plain ones had their part of ``rate`` for claims."""
+        return replace(self, rate=(1 - effort.CLAIM_PART) * (self.rate if rate is None else rate))
 
 
 def run_guarded(part: Callable[[], CheckResult]) -> CheckResult:
@@ -87,7 +84,7 @@ def run_guarded(part: Callable[[], CheckResult]) -> CheckResult:
     try:
         return part()
     except ContractError as error:
-        return CheckResult("", Status.FAILED, str(error), how=How.SAMPLED)
+        return failed(str(error), how=How.SAMPLED)
     except SubjectRaisedError as error:
         return inconclusive(str(error))
 
@@ -111,12 +108,11 @@ def first_failure(alpha: float, *parts: Callable[[float], CheckResult]) -> Check
 
 def first_that_works(ways: Sequence[Callable[[], CheckResult]]) -> CheckResult:
     """Try the ways to answer a check in order, best first; notes say why those before did not work."""
-    notes: tuple[str, ...] = ()
+    notes: list[str] = []
     for way in ways:
         try:
             found = run_guarded(way)
-        except NoEvidenceError as error:
-            notes = (*notes, str(error))
-        else:
             return replace(found, notes=(*notes, *found.notes))
+        except NoEvidenceError as error:
+            notes.append(str(error))
     return inconclusive("; ".join(notes))

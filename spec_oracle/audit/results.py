@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -61,36 +62,23 @@ class Cover(StrEnum):
 
 
 class Law(Protocol):
-    """What is known of a subject's law on one instance."""
+    """What is known of a subject's law on one instance.
+
+    Its distance from the target, tokens per call, P(tau = 0..L), the text with the largest gap, and the law
+    of the first L+1 tokens, shape (V,) * (L+1).
+    """
 
     @property
-    def instance(self) -> Instance:
-        """The instance."""
-        ...
-
+    def instance(self) -> Instance: ...  # noqa: D102
     @property
-    def total_variation(self) -> Any:
-        """Distance from the target."""
-        ...
-
+    def total_variation(self) -> Any: ...  # noqa: D102
     @property
-    def block_efficiency(self) -> Any:
-        """Tokens per call."""
-        ...
-
+    def block_efficiency(self) -> Any: ...  # noqa: D102
     @property
-    def accepted_length_pmf(self) -> Sequence[Any]:
-        """P(tau = 0), ..., P(tau = L)."""
-        ...
-
+    def accepted_length_pmf(self) -> Sequence[Any]: ...  # noqa: D102
     @property
-    def largest_gap(self) -> Gap:
-        """The text with the largest gap."""
-        ...
-
-    def extended(self) -> NDArray[Any]:
-        """Return the law of the first L+1 tokens, shape (V,) * (L+1)."""
-        ...
+    def largest_gap(self) -> Gap: ...  # noqa: D102
+    def extended(self) -> NDArray[Any]: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -191,21 +179,8 @@ class TooSlowError(SpecOracleError):
     """The budget does not suffice for a check; the message says what it takes."""
 
 
-def passed(detail: str, **fields: Any) -> CheckResult:
-    """Return the result of a check, or of a part of one, that found nothing."""
-    return CheckResult("", Status.PASSED, detail, **fields)
-
-
-def failed(detail: str, **fields: Any) -> CheckResult:
-    """Return the result of a check, or of a part of one, that found a defect."""
-    return CheckResult("", Status.FAILED, detail, **fields)
-
-
-def inconclusive(detail: str, **fields: Any) -> CheckResult:
-    """Return the result of a check, or of a part of one, that could not tell."""
-    return CheckResult("", Status.INCONCLUSIVE, detail, **fields)
-
-
-def not_asked(reason: str) -> CheckResult:
-    """Return the result of a check that has nothing to ask of the subject."""
-    return CheckResult("", Status.NOT_APPLICABLE, reason)
+passed = partial(CheckResult, "", Status.PASSED)
+failed = partial(CheckResult, "", Status.FAILED)
+inconclusive = partial(CheckResult, "", Status.INCONCLUSIVE)
+not_asked = partial(CheckResult, "", Status.NOT_APPLICABLE)
+"""Results of a check, or of a part of one: each is called with the detail, and fields by name."""

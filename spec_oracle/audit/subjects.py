@@ -21,6 +21,7 @@ from spec_oracle.audit.server.subject import ServerSubject
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import SamplerCode, raising, takes_uniforms
 from spec_oracle.contracts.engine import EngineCode, is_engine
+from spec_oracle.contracts.sampler import parameters_of
 from spec_oracle.errors import InvalidInputError, unknown
 from verifiers import Drafting, drafting_of, traits_of
 
@@ -81,7 +82,8 @@ def listed() -> Iterator[Listed]:
     for name in verifiers.names():
         rule = verifiers.get(name)
         paths = "1 path" if traits_of(rule).single_path else _PATHS[drafting_of(rule)]
-        yield Listed("rules", name, paths, str(sys.modules[type(rule).__module__].__doc__).partition("\n")[0])
+        about = str(sys.modules[f"verifiers.rules.{name}"].__doc__).partition("\n")[0]
+        yield Listed("rules", name, paths, about)
     missing = []
     for name in registry.names():
         known = registry.known(name)
@@ -206,12 +208,7 @@ def _always(rule: str, draft_length: int) -> str:
 
 def _takes_nothing(thing: Any) -> bool:
     """Whether it is a function that is called without arguments."""
-    if not inspect.isroutine(thing):
-        return False
-    try:
-        return not inspect.signature(thing).parameters
-    except (TypeError, ValueError):
-        return False
+    return inspect.isroutine(thing) and not parameters_of(thing, ("anything",))
 
 
 def _look_in_working_directory() -> None:

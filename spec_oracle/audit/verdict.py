@@ -1,29 +1,22 @@
-"""What the checks of a subject come to: its verdict, and the report on it."""
+"""What the checks of a subject come to: its verdict, its figures, and the report on it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from functools import lru_cache
+from typing import Any
 
+import verifiers
 from spec_oracle.audit.counterexample import counterexample
 from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.figures import figures_of
 from spec_oracle.audit.options import AuditOptions
-from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
+from spec_oracle.audit.reports import Evidence, InstanceFigures, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, Findings, How, Status
 from spec_oracle.audit.table import CHECKS
-
-
-class Audited(Protocol):
-    """What a report says of a subject itself: name, kind, what it declares, how many paths it is given."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def kind(self) -> str: ...  # noqa: D102
-    @property
-    def facts(self) -> Facts: ...  # noqa: D102
-    @property
-    def num_paths(self) -> int: ...  # noqa: D102
+from spec_oracle.audit.verifier.subject import VerifierSubject
+from spec_oracle.exact import emission_law
+from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
+from spec_oracle.toy import Instance
+from verifiers import Drafting, StatefulVerifier
 
 
 def against_law(checks: Iterable[CheckResult]) -> list[CheckResult]:
@@ -52,7 +45,7 @@ def with_record(check: CheckResult, facts: Facts) -> CheckResult:
 
 
 def report_on(
-    subject: Audited, options: AuditOptions, alpha: float, found_by: Sequence[CheckResult]
+    subject: Any, options: AuditOptions, alpha: float, found_by: Sequence[CheckResult]
 ) -> SubjectReport:
     """Return the report on a subject: what the checks found, and the verdict that they come to."""
     facts = subject.facts
@@ -89,3 +82,34 @@ def evidence_of(joint: CheckResult) -> Evidence:
     if joint.how is None:
         return Evidence.NONE
     return Evidence.REPLAYED if joint.how is How.REPLAYED else Evidence.STATISTICAL
+
+
+def figures_of(subject: Any, found: Findings) -> tuple[InstanceFigures, ...]:
+    """Return the figures of every instance whose law was found."""
+    carries = isinstance(subject, VerifierSubject) and isinstance(subject.verifier, StatefulVerifier)
+    best = block_transport_optimum if carries else multi_path_optimum
+    drafting = getattr(subject, "drafting", Drafting.INDEPENDENT)
+    rule_at = subject.facts.rule_at
+    return tuple(
+        InstanceFigures(
+            name,
+            (instance := found.instances[name]).digest,
+            float(law.block_efficiency),
+            _optimum(instance, best, drafting),
+            tuple(map(float, law.accepted_length_pmf)),
+            _of_rule(instance, rule_at(instance.draft_length)) if rule_at else (),
+        )
+        for name, law in found.laws.items()
+    )
+
+
+@lru_cache(maxsize=256)
+def _optimum(instance: Instance, best: Callable[..., Any], drafting: Drafting) -> float:
+    """Return the most tokens per call on one instance; subjects of one audit share it."""
+    return float(best(instance, drafting=drafting).value)
+
+
+@lru_cache(maxsize=256)
+def _of_rule(instance: Instance, rule: str) -> tuple[float, ...]:
+    """Return the law of the accepted length of a rule."""
+    return tuple(map(float, emission_law(verifiers.get(rule), instance).accepted_length_pmf))

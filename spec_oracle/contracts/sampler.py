@@ -24,18 +24,16 @@ SamplerFunction: TypeAlias = Callable[..., tuple[Any, Any]]
 
 
 class KeyedSampler(Protocol):
-    """A sampler whose noise is a hash of (request seed, absolute position), and that can be given both."""
+    """A sampler whose noise is a hash of (request seed, absolute position), and that can be given both.
+
+    ``block``: it verifies blocks, rather than token by token; ``reads_draft``: it reads the draft's rows, and
+    does not take the draft for certain.
+    """
 
     @property
-    def block(self) -> bool:
-        """Whether it verifies blocks, rather than token by token."""
-        ...
-
+    def block(self) -> bool: ...  # noqa: D102
     @property
-    def reads_draft(self) -> bool:
-        """Whether it reads the draft's rows, or takes the draft for certain."""
-        ...
-
+    def reads_draft(self) -> bool: ...  # noqa: D102
     def __call__(self, tokens: Any, draft: Any, target: Any, generator: Any) -> tuple[Any, Any]:
         """Verify requests that begin here, each with a fresh seed."""
         ...
@@ -49,10 +47,7 @@ class RacedSampler(Protocol):
     """A sampler that accepts by uniforms, samples the next token by a race, and can be given both."""
 
     @property
-    def reads_draft(self) -> bool:
-        """Whether it reads the draft's rows, or takes the draft for certain."""
-        ...
-
+    def reads_draft(self) -> bool: ...  # noqa: D102
     def with_noise(self, tokens: Any, draft: Any, target: Any, coins: Any, times: Any) -> tuple[Any, Any]:
         """Verify with accept uniforms [B, L] and standard exponential noise [B, V]."""
         ...
@@ -229,11 +224,15 @@ def as_sampler(verifier: AnyVerifier) -> SamplerFunction:
 
 def takes_uniforms(function: Callable[..., Any]) -> bool:
     """Whether a function declares, by the name of its fourth parameter, that it takes uniforms."""
+    return parameters_of(function)[3:4] == ("uniforms",)
+
+
+def parameters_of(function: Callable[..., Any], otherwise: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the names of a function's parameters; ``otherwise`` for code that tells none, if compiled."""
     try:
-        parameters = list(inspect.signature(function).parameters)
-    except (TypeError, ValueError):  # code without a signature, such as compiled functions
-        return False
-    return parameters[3:4] == ["uniforms"]
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return otherwise
 
 
 def drawing_uniforms(function: SamplerFunction) -> SamplerFunction:
@@ -288,10 +287,13 @@ def _integers(name: str, value: Any) -> NDArray[np.int64]:
 
 
 def _described(value: Any) -> str:
-    text = repr(value)
-    return (
-        "None" if value is None else f"{type(value).__name__} {text[:77] + '...' if len(text) > 80 else text}"
-    )
+    return "None" if value is None else f"{type(value).__name__} {short(value)}"
+
+
+def short(value: Any) -> str:
+    """Return an object on one line of at most 80 characters."""
+    shown = repr(value)
+    return f"{shown[:77]}..." if len(shown) > 80 else shown
 
 
 def _require(what: str, wrong: NDArray[np.bool_], values: NDArray[Any]) -> None:

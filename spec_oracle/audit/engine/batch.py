@@ -21,7 +21,7 @@ from spec_oracle.audit.engine.sampled import outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
-from spec_oracle.audit.sampler.dependence import Design, independent
+from spec_oracle.audit.sampler.dependence import BATCHES, independent
 from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.contracts.sampler import seed_all
@@ -29,11 +29,6 @@ from spec_oracle.exact.completions import Ids, product
 
 TOKENS = 2
 SMALL_VOCABULARY = 3
-SERIES = (
-    *(Design((2,), 601), Design((16,), 151), Design((33,), 79)),
-    *(Design((128,), 37), Design((130,), 37), Design((1030,), 19)),
-)
-"""Half as many batches as are made, at each size: primes, so that no usual period hides in their halves."""
 
 
 def batch(subject: EngineSubject, context: Context) -> CheckResult:
@@ -44,20 +39,15 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
         return not_asked("needs the optional method generate_batch(); see docs/audit-your-engine.md")
 
     def together(rate: float) -> CheckResult:
-        at_rate = context.at_rate(rate)
-        return first_that_works(
-            [
-                partial(_traced, pairs, subject.facts, at_rate),
-                partial(_sampled, pairs, at_rate.after_claims()),
-            ]
-        )
+        traced_pairs = partial(_traced, pairs, subject.facts, replace(context, rate=rate))
+        return first_that_works([traced_pairs, partial(_sampled, pairs, context.after_claims(rate))])
 
     parts: list[Callable[[float], CheckResult]] = []
     for case in many:
         parts += [
             partial(_same_in_any_batch, case),
             partial(_independent_beside_seeded, case, context),
-            partial(independent, equal_batches(case, context), SERIES),
+            partial(independent, equal_batches(case, context), BATCHES),
         ]
     if pairs:
         parts += [partial(larger_batches, pairs, context), together]
@@ -107,12 +97,9 @@ def _sampled(cases: Sequence[Case], context: Context) -> CheckResult:
             drawn.append(first.outcome(one) * len(second.law) + second.outcome(other))
         return np.array(drawn)
 
-    def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        for _ in range(effort.ENGINE_ROUNDS):
-            yield [pairs(number) for number in range(len(cases))]
-
+    rounds = ([pairs(number) for number in range(len(cases))] for _ in range(effort.ENGINE_ROUNDS))
     laws = [np.outer(first.law, second.law).reshape(-1) for first, second in kinds]
-    return judge_rounds("completions generated together", laws, rounds(), alpha=context.rate)
+    return judge_rounds("completions generated together", laws, rounds, alpha=context.rate)
 
 
 def _prompts(case: Case, cases: Sequence[Case]) -> list[Ids]:
@@ -148,14 +135,11 @@ def _independent_beside_seeded(case: Case, context: Context, rate: float) -> Che
     """Pair neighbouring requests without seed, in batches where every third request has one."""
     rng = context.stream("engine/batch/seeded")
     kind = outcomes(case.code, case.prompt, TOKENS, rng)
-    size = effort.ENGINE_MANY // 2
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
         for _ in range(effort.ENGINE_ROUNDS):
-            seeds = [
-                int(seed) if number % 3 == 0 else None
-                for number, seed in enumerate(rng.integers(2**31, size=size))
-            ]
+            fresh = rng.integers(2**31, size=effort.ENGINE_MANY // 2).tolist()
+            seeds = [None if number % 3 else seed for number, seed in enumerate(fresh)]
             drawn = case.code.completions(case.prompt, TOKENS, seeds)
             first, second = drawn[1::3], drawn[2::3]
             yield [kind.pairs(first[: len(second)], second)]

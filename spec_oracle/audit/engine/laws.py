@@ -110,12 +110,10 @@ def traced(asked: Asked, most_runs: int) -> TracedLaw:
             if asked.code.unused is None or asked.fresh:
                 raise
         return replace(_traced(replace(asked, fresh=True), most_runs), keeps_state=True)
-    except SubjectRaisedError as error:
-        raise NoEvidenceError(
-            f"could not trace the random numbers: with traced ones it {error}; sampled instead"
-        ) from None
-    except NotTracedError as error:
-        raise NoEvidenceError(f"could not trace the random numbers: {error}; sampled instead") from None
+    except (SubjectRaisedError, NotTracedError) as error:
+        raised = "with traced ones it " * isinstance(error, SubjectRaisedError)
+        why = f"could not trace the random numbers: {raised}{error}; sampled instead"
+        raise NoEvidenceError(why) from None
 
 
 def _traced(asked: Asked, most_runs: int) -> TracedLaw:

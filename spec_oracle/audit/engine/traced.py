@@ -24,12 +24,8 @@ def traced_first_tokens(cases: Sequence[Case], facts: Facts, context: Context, s
     without instruments. Where only seeded requests cannot be traced, they are sampled. Raises
     `NoEvidenceError` where a law would not be exact, or samples contradict it.
     """
-    tracer, found, seen = (
-        Tracer(context.budget, effort.ENGINE_TRACING * seconds),
-        list[Compared](),
-        Speculation(),
-    )
-    most = context.tokens or effort.ENGINE_LEAST_TOKENS
+    tracer = Tracer(context.budget, effort.ENGINE_TRACING * seconds)
+    found, seen, most = list[Compared](), Speculation(), context.tokens or effort.ENGINE_LEAST_TOKENS
     for tokens in range(1, most + 1):
         if tokens > effort.ENGINE_FIRST_TOKENS and not seen.missing:
             break

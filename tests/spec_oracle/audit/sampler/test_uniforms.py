@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import verifiers
-from lab.specimens.foreign.uniforms import shifted_token_kernel, token_kernel
+from lab.specimens.foreign.uniforms import token_by_uniforms
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.facts import Facts
@@ -26,6 +26,15 @@ INSTANCES = {name: panel(3, 1, 1, 0)[name] for name in ("good-draft", "reversed"
 LONGER = panel(3, 2, 1, 0)["good-draft"]
 OPTIONS = AuditOptions(instances=INSTANCES, shrink=False)
 NO_TIME = 1e-3  # seconds: nothing can be integrated, and some rows can be compared
+
+
+def token_kernel(draft_tokens, draft_probs, target_probs, uniforms):
+    return token_by_uniforms(draft_tokens, draft_probs, target_probs, uniforms)
+
+
+def shifted_token_kernel(draft_tokens, draft_probs, target_probs, uniforms):
+    """Accept a little too often: every threshold is 5e-4 too high."""
+    return token_by_uniforms(draft_tokens, draft_probs, target_probs, uniforms, shift=5e-4)
 
 
 def greedy_by_uniforms(draft_tokens, draft_probs, target_probs, uniforms):
