@@ -227,12 +227,12 @@ def takes_uniforms(function: Callable[..., Any]) -> bool:
     return parameters_of(function)[3:4] == ("uniforms",)
 
 
-def parameters_of(function: Callable[..., Any], otherwise: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return the names of a function's parameters; ``otherwise`` for code that tells none, if compiled."""
+def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of a function's parameters; none of compiled code, which tells none."""
     try:
         return tuple(inspect.signature(function).parameters)
     except (TypeError, ValueError):
-        return otherwise
+        return ()
 
 
 def drawing_uniforms(function: SamplerFunction) -> SamplerFunction:
