@@ -10,6 +10,7 @@ import random
 import secrets
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -303,6 +304,11 @@ def seeded_requests_hash_their_seed() -> TableEngine:
     return TableEngine(source=from_hash)
 
 
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    process.communicate()
+
+
 class Elsewhere:
     """Draws in a process of its own; it is not copied with an engine."""
 
@@ -317,6 +323,7 @@ class Elsewhere:
             code = "import os, sys\nwhile sys.stdin.read(1):\n    sys.stdout.buffer.write(os.urandom(7))\n"
             command, pipe = [sys.executable, "-u", "-c", code], subprocess.PIPE
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe)  # noqa: S603  # ours
+            weakref.finalize(self, _end, self._process)
         return self._drawn
 
     def _drawn(self) -> float:

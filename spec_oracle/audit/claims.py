@@ -50,7 +50,7 @@ def borne_out(
             return True
         if evidence <= -bound:
             raise NoEvidenceError(
-                f"{drawn:,} plain samples contradict the distribution that was traced; sampled instead"
+                f"{drawn:,} uninstrumented samples contradict the traced distribution; sampled instead"
             )
         left = (seconds - sample.seconds) * size / max(sample.seconds - before, 1e-9)
         if left < 1 or drawn + left < draws_needed(claimed, sample.law, rate):

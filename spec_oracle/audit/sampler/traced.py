@@ -14,6 +14,7 @@ from spec_oracle.audit.draws import confirmed_by_samples, draft_table
 from spec_oracle.audit.laws import LawsAfter, judge_laws
 from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult, NoEvidenceError
+from spec_oracle.audit.sampler.claimed import confirmed_claim, require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments
@@ -39,7 +40,7 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
     """Trace the sampler's random numbers on every instance, then compare with uninstrumented samples.
 
     Raises `NoEvidenceError` where the law would not be exact, where the code raises while it is traced, and
-    where samples contradict what was found.
+    where samples contradict what was found. A defect is confirmed at its own size before it is one.
     """
     code, facts, end = subject.code, subject.facts, time.process_time() + context.budget
     instances, failure = instances_for(context, subject.num_paths), ""
@@ -58,8 +59,15 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
     found = judge_laws(laws, instances, facts, anywhere, how="traced", failure=failure, after=after)
     if not laws:
         return found
-    seconds = effort.CONFIRMING_SHARE * context.budget
-    return replace(found, scope=(*found.scope, confirmed_by_samples(code, laws, rate, context.seed, seconds)))
+    if not failure and found.findings and (worst := found.findings.worst):
+        require_decisions([*known.values()], [*laws.values()])
+        line = confirmed_claim(
+            subject, laws[worst], context, rate, partial(traced_law, code, instances[worst])
+        )
+    else:
+        seconds = effort.CONFIRMING_SHARE * context.budget
+        line = confirmed_by_samples(code, laws, rate, context.seed, seconds)
+    return replace(found, scope=(*found.scope, line))
 
 
 def traced_law(
