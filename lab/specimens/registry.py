@@ -11,7 +11,7 @@ from lab.specimens.specimen import REGISTERED, Specimen
 _FAMILIES = {
     1: (
         *("chain", "foreign.controls", "foreign.defects", "foreign.torch_batches", "foreign.shapes"),
-        *("inputs", "batching", "drafting", "randomness", "positions", "controls", "coupling"),
+        *("inputs", "batching", "drafting", "randomness", "positions", "controls", "coupling", "grids"),
         "engine_paths",
         "cached_defects",
     ),

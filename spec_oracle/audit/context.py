@@ -14,7 +14,7 @@ from spec_oracle.audit.results import (
     How,
     NoEvidenceError,
     Status,
-    failed,
+    breach,
     inconclusive,
 )
 from spec_oracle.contracts import ContractError, SubjectRaisedError
@@ -84,7 +84,7 @@ def run_guarded(part: Callable[[], CheckResult]) -> CheckResult:
     try:
         return part()
     except ContractError as error:
-        return failed(str(error), how=How.SAMPLED)
+        return breach(error, how=How.SAMPLED)
     except SubjectRaisedError as error:
         return inconclusive(str(error))
 

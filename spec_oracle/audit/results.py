@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.contracts import Emissions
+from spec_oracle.contracts import ContractError, Emissions, ImpossibleOutputError
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance
@@ -132,7 +132,9 @@ class CheckResult:
     proves; ``draws`` counts sampled requests; ``total_variation`` is the largest that was proven, or its
     lower confidence bound, None where a check measures none. ``known`` is the reason or the page of a failure
     on record, empty for others. ``scope`` and ``notes`` are lines for the reader; ``coverage`` by axis and
-    value is that of `shapes`. ``shown`` is a completion that shows the defect of an engine or a server.
+    value is that of `shapes`. ``breaks_contract`` if
+    what failed is no output at all, so that it has no distribution. ``shown`` is a completion that shows the
+    defect of an engine or a server.
     ``seconds`` is what the check took. ``findings`` stay in the process of the audit.
     """
 
@@ -146,6 +148,7 @@ class CheckResult:
     how: How | None = None
     scope: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    breaks_contract: bool = False
     coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
     shown: Any = None
     seconds: float = field(default=0.0, compare=False)
@@ -184,3 +187,9 @@ failed = partial(CheckResult, "", Status.FAILED)
 inconclusive = partial(CheckResult, "", Status.INCONCLUSIVE)
 not_asked = partial(CheckResult, "", Status.NOT_APPLICABLE)
 """Results of a check, or of a part of one: each is called with the detail, and fields by name."""
+
+
+def breach(error: ContractError, **fields: Any) -> CheckResult:
+    """Return the result of a check, or of a part of one, in which the contract was not kept."""
+    is_output = isinstance(error, ImpossibleOutputError)
+    return failed(str(error), breaks_contract=not is_output, **fields)

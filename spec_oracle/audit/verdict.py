@@ -21,7 +21,7 @@ from verifiers import Drafting, StatefulVerifier
 
 def against_law(checks: Iterable[CheckResult]) -> list[CheckResult]:
     """Return the failures that prove the output to be distributed otherwise than the target."""
-    failures = (check for check in checks if check.status is Status.FAILED)
+    failures = (check for check in checks if check.status is Status.FAILED and not check.breaks_contract)
     return [check for check in failures if CHECKS[check.name].against_law]
 
 
@@ -31,11 +31,27 @@ PROVISO = (
 )
 
 
+def breaches(checks: Iterable[CheckResult]) -> list[CheckResult]:
+    """Return the failures where there was no output to judge, but those on record."""
+    return [check for check in checks if check.breaks_contract and not check.known]
+
+
 def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
-    """Return the verdict: never lossless where a check found the distribution wrong, whatever its name."""
+    """Return the verdict: never lossless where a check found the distribution wrong, whatever its name.
+
+    What breaks the contract is told apart from a wrong distribution. `broken`, if a first call on ordinary
+    input does (see `spec_oracle.audit.first_call`), whatever it returns or raises: the wrapper does not fit.
+    Where ordinary calls keep the contract: `broken`, if at some sizes or after some drafts what is returned
+    is no output at all (a wrong shape, nothing, no padding), unless another check proves the distribution
+    wrong. `lossy`, if it is an output with an impossible value (an id outside the vocabulary, more tokens
+    accepted than drafted): an output with probability 0 under the target is sampled, so that the distribution
+    is wrong.
+    """
     if wrong := against_law(checks):
         is_declared = facts.declared_lossy or facts.expected.issuperset(check.name for check in wrong)
         return SubjectVerdict.DECLARED_LOSSY if is_declared else SubjectVerdict.LOSSY
+    if breaches(checks):
+        return SubjectVerdict.BROKEN
     # Another check that is open has its own line, but what was found of one call stands without it.
     is_law_kept = any(check.name == "joint" and check.status is Status.PASSED for check in checks)
     return SubjectVerdict.LOSSLESS if is_law_kept else SubjectVerdict.INCONCLUSIVE
@@ -44,7 +60,7 @@ def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
 def with_record(check: CheckResult, facts: Facts) -> CheckResult:
     """Mark a result that is on record: a known or declared failure, or one of what is said to fail."""
     record = facts.known.get(check.name, "")
-    if check.status is Status.FAILED and CHECKS[check.name].against_law:
+    if check.status is Status.FAILED and CHECKS[check.name].against_law and not check.breaks_contract:
         record = record or facts.declared_lossy
     ended = (Status.PASSED, Status.FAILED, Status.NOT_APPLICABLE)
     return replace(check, known=record) if check.status in ended else check

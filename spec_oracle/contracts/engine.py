@@ -39,7 +39,7 @@ from unittest import mock
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
+from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import short
 from spec_oracle.exact.completions import Ids, completion_law, equal_bins
 from spec_oracle.validation import is_whole
@@ -240,9 +240,13 @@ class EngineCode:
         completion = tuple(int(token) for token in returned)
         foreign = [token for token in completion if not 0 <= token < self.vocab_size]
         if foreign:
-            raise ContractError(f"{method} returned token {foreign[0]}; ids are 0..{self.vocab_size - 1}")
+            raise ImpossibleOutputError(
+                f"{method} returned token {foreign[0]}; ids are 0..{self.vocab_size - 1}"
+            )
         if len(completion) > tokens:
-            raise ContractError(f"{method} returned {len(completion)} tokens for max_new_tokens {tokens}")
+            raise ImpossibleOutputError(
+                f"{method} returned {len(completion)} tokens for max_new_tokens {tokens}"
+            )
         return completion
 
 

@@ -14,7 +14,7 @@ from spec_oracle.gate.tokens import Effect, TokensPerCall, tokens_compared
 _RANKED = {
     "verdict": (
         *(SubjectVerdict.LOSSLESS, SubjectVerdict.DECLARED_LOSSY),
-        *(SubjectVerdict.INCONCLUSIVE, SubjectVerdict.LOSSY),
+        *(SubjectVerdict.INCONCLUSIVE, SubjectVerdict.BROKEN, SubjectVerdict.LOSSY),
     ),
     "evidence": tuple(Evidence),
 }

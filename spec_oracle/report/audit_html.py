@@ -24,6 +24,7 @@ SIGNS = {
     SubjectVerdict.LOSSLESS: "✓",
     SubjectVerdict.LOSSY: "✗",
     SubjectVerdict.INCONCLUSIVE: "?",
+    SubjectVerdict.BROKEN: "✗",
     SubjectVerdict.DECLARED_LOSSY: "!",
 }
 COVERED = {Cover.PROVEN: "✓", Cover.SAMPLED: "≈", Cover.WRONG: "✗", Cover.NOT_TRACED: "?", Cover.UNTRIED: "–"}

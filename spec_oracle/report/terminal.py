@@ -13,7 +13,7 @@ _THEME = Theme({"good": "green", "bad": "bold red", "open": "yellow"})
 class _Verdicts(RegexHighlighter):
     highlights = (
         r"(?<![\w-])(?P<good>lossless|passed|✓)(?!\w)",
-        r"(?<![\w-])(?P<bad>lossy|failed|✗)(?!\w)",
+        r"(?<![\w-])(?P<bad>lossy|broken|failed|✗)(?!\w)",
         r"(?P<open>declared-lossy|inconclusive|not run|not tried)",
     )
 

@@ -22,7 +22,7 @@ from spec_oracle.audit.sampler.dependence import BATCHES, equal_calls, independe
 from spec_oracle.audit.sampler.pace import affordable, require_affordable
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import judge_rounds
-from spec_oracle.contracts import ContractError, Emissions, SamplerCode
+from spec_oracle.contracts import Emissions, ImpossibleOutputError, SamplerCode
 from spec_oracle.contracts.sampler import parameters_of
 from spec_oracle.statistics import homogeneity_p_value
 from spec_oracle.toy import Instance
@@ -170,14 +170,14 @@ def _require_allowed_lengths(emissions: Emissions, chosen: Mapping[str, NDArray[
     longer = emissions.lengths > chosen["draft_lengths"] + 1
     if longer.any():
         request = int(np.argmax(longer))
-        raise ContractError(
+        raise ImpossibleOutputError(
             f"num_accepted: {emissions.lengths[request] - 1} of request {request}, which has only "
             f"{chosen['draft_lengths'][request]} drafted tokens in a batch of mixed draft lengths"
         )
 
 
 def _require_greedy_texts(drafts: Drafts, emissions: Emissions, greedy: NDArray[np.bool_]) -> None:
-    """Raise `ContractError` for a greedy request whose token is not the likeliest of its row.
+    """Raise `ImpossibleOutputError` for a greedy request whose token is not the likeliest of its row.
 
     Rows are those along the drafts, so that the first other token of an emission must be its last.
     """
@@ -186,7 +186,7 @@ def _require_greedy_texts(drafts: Drafts, emissions: Emissions, greedy: NDArray[
     wrong = greedy[:, None] & (position < emissions.lengths[:, None]) & (emissions.tokens != likeliest)
     if wrong.any():
         request, where = (int(i) for i in np.argwhere(wrong)[0])
-        raise ContractError(
+        raise ImpossibleOutputError(
             f"in a batch with greedy requests, request {request} emitted token "
             f"{emissions.tokens[request, where]} at position {where}, where the target's most likely token "
             f"is {likeliest[request, where]}"
