@@ -84,7 +84,7 @@ def require_repeated(find: Callable[[], Any], is_same: Callable[[Any], bool], ti
         with entropy_seen() as drawn:
             found = find()
         if drawn:
-            raise NoEvidenceError("it draws from the operating system's entropy; sampled instead")
+            raise NoEvidenceError("the code takes random numbers of the operating system; sampled instead")
         if not is_same(found):
             raise NoEvidenceError("traced twice, it came to two distributions; sampled instead")
 
