@@ -90,6 +90,9 @@ BAD_INPUT_REQUESTS: Final = 64  # Requests of every batch with broken input.
 BAD_INPUT_LEAST_REQUESTS: Final = 16  # The same of slow code.
 BAD_INPUT_SHARE: Final = 0.1  # Share of the budget for `bad-input`, before it takes fewer requests.
 BAD_INPUT_EDGE_ROUNDS: Final = 8  # Calls whose random numbers are often exactly 0 or just under 1.
+# Seconds that a call on broken input may take, beside so many times what one on valid input takes.
+BAD_INPUT_SECONDS: Final = 3.0
+BAD_INPUT_SLOWER: Final = 20.0  # Times that it may take longer than a call on valid input.
 INPUTS_KEPT_REQUESTS: Final = 64  # Requests of the batch whose arguments are compared before and after.
 SCALE_ROUNDS: Final = 8  # Looks at samples at a large vocabulary.
 SCALE_MORE_ROUNDS: Final = 32  # Rounds of a second look, where the first is suspicious.

@@ -26,7 +26,11 @@ HEAD = ("subject", "verdict", "evidence", "TV", "detects TV", "tokens/call", "op
 
 _OUT_OF_DATE = "; it is on record ({}): remove it from expected-failures"
 _SHOWN_CONTEXTS = 13
-_SINCE = {"joint failed": "joint failed", "contract broken": "the code does not keep its contract"}
+_SINCE = {
+    "joint failed": "joint failed",
+    "contract broken": "the code does not keep its contract",
+    "a call did not end": "a call did not end",
+}
 
 
 def audit_to_text(report: AuditReport, *, verbose: bool = False) -> str:

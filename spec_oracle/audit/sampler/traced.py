@@ -18,7 +18,14 @@ from spec_oracle.audit.sampler.claimed import confirmed_claim, require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.calling import raising
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SamplerCode, SubjectRaisedError
-from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments, require_finished
+from spec_oracle.contracts.sampler import (
+    CALL_FACTOR,
+    CALL_SECONDS,
+    Handed,
+    checked_emissions,
+    contract_arguments,
+    require_finished,
+)
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.conditional import ConditionalLaw, Outcome, law_of
 from spec_oracle.exact.interception import (
@@ -140,7 +147,8 @@ def law_after(
         require_finished(returned)
         return returned
 
-    with raising():
+    # Processor time is what tracing may take; a call that waits for ever uses none.
+    with raising(CALL_SECONDS + CALL_FACTOR * max_seconds):
         branches = enumerate_calls(
             call,
             max_branches=max_branches,
