@@ -1,5 +1,6 @@
 """From a name, or an object, to the subject that it is."""
 
+import copy
 import importlib
 import importlib.util
 import inspect
@@ -196,7 +197,19 @@ def of_engines(name: str, made: Mapping[str, Any], facts: Facts = NOTHING_DECLAR
         raise InvalidInputError(f"rule: {rule!r} of {name!r}; known ones are {', '.join(verifiers.names())}")
     if len(rules) == 1 and facts.rule_at is None:
         facts = replace(facts, rule_at=partial(_always, rules.pop()))
-    return EngineSubject(name, {some: EngineCode(engine) for some, engine in made.items()}, facts)
+    with raising():
+        each = {some: one for label, engine in made.items() for some, one in _by_length(label, engine)}
+    return EngineSubject(name, {some: EngineCode(engine) for some, engine in each.items()}, facts)
+
+
+def _by_length(name: str, engine: Any) -> Iterator[tuple[str, Any]]:
+    """Yield an engine, and a copy of it with each other draft length that it has, after its first prompt."""
+    yield name, engine
+    for length in getattr(engine, "draft_lengths", None) or ():
+        if length != engine.draft_length:
+            other = copy.deepcopy(engine)
+            other.draft_length, other.prompts = length, (getattr(engine, "prompts", None) or [[0]])[:1]
+            yield f"{name} with drafts of {length}".strip(), other
 
 
 def _always(rule: str, draft_length: int) -> str:

@@ -56,7 +56,8 @@ def _is_plainly_lossless(subject: SubjectReport) -> bool:
 def subject_text(subject: SubjectReport, *, verbose: bool = False) -> str:
     """Return the counterexample, where there is one, a line a check, and what the subject printed."""
     rule = f"; rule {rule_of(subject)}" if subject.rule else ""
-    lines = [f"{subject.subject}: {subject.verdict.value}{rule}"]
+    proviso = f", {subject.proviso}" if subject.proviso else ""
+    lines = [f"{subject.subject}: {subject.verdict.value}{proviso}{rule}"]
     if subject.error:
         return "\n".join([*lines, f"  could not be audited: {subject.error}"])
     if subject.counterexample is not None:
