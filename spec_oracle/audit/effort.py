@@ -52,10 +52,6 @@ PAIRED_BREAKPOINTS: Final = 40  # Rows whose breakpoints are sought on each main
 
 PACE_REQUESTS: Final = 16  # Requests of a call that measures how fast a sampler is.
 SHAPES_SAMPLED_SHARE: Final = 0.15  # Share of the time of `shapes` for samples, where code can be traced.
-# Ordinary calls after each draft whose branches are compared with those of traced calls.
-WATCHED_CALLS: Final = 4
-WATCHED_SECONDS: Final = 0.05  # Seconds of these after one draft, from the second one on.
-WATCHED_BATCH: Final = 8  # Requests of a batch up to which the traced calls of the same shape are watched.
 SHAPES_SMALL_SHARE: Final = 0.15  # Share for sizes at which all drafts are tried.
 SHAPES_ONE_SHARE: Final = 0.1  # Share that one shape may take, if that is more than the next.
 SHAPES_SECONDS: Final = 6.0  # Seconds that one shape may take in any case.
@@ -65,7 +61,6 @@ SHAPES_REQUESTS: Final = 2_000  # Samples at one shape, at least, as long as the
 SHAPES_MOST_REQUESTS: Final = 60_000  # Samples at all shapes.
 # Shapes that are sampled: those of the fewest numbers, which make for the most samples.
 SHAPES_MOST_SAMPLED: Final = 12
-SHAPES_LARGE: Final = 4  # Of these, shapes up to the largest.
 SHAPES_ROUNDS: Final = 4  # Looks at the samples of `shapes`.
 LENGTH_ROUNDS: Final = 5  # Looks at the samples of `length`.
 LENGTH_REQUESTS: Final = 1_000  # Samples of a round on each instance.

@@ -7,7 +7,6 @@ traced exactly, and added up; code that cannot be traced is sampled at some of t
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +17,7 @@ from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError
 from spec_oracle.audit.sampler.pace import pace, too_slow
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.traced import law_after
-from spec_oracle.audit.sampler.watched import Beside
+from spec_oracle.audit.sampler.watched import alike
 from spec_oracle.audit.shapes.axes import AXES, Shape, design
 from spec_oracle.audit.shapes.covered import Covered, Laws
 from spec_oracle.audit.shapes.sampled import sampled_at
@@ -48,26 +47,21 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
 
 def _laws(subject: SamplerSubject, context: Context, covered: Covered, seconds: float) -> Laws:
     """Return what traces the code at a shape, and compares the branches that ordinary calls take there."""
-    anywhere: set[int] = set()
 
     def laws(shape: Shape, drafts: Sequence[Drafts]) -> Sequence[ConditionalLaw]:
         code = replace(subject.code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
         # The first shape says whether the code can be traced at all: it may take its time.
         least = effort.SHAPES_SECONDS if covered.shapes else effort.SHAPES_FIRST_SECONDS
         limit = time.process_time() + max(least, effort.SHAPES_ONE_SHARE * seconds)
-        # Where every run is long, a branch that was traced at another shape will do.
-        known = anywhere.copy() if shape.batch > effort.WATCHED_BATCH else set()
-        beside = Beside(code, context.stream("sampler/shapes/watched"), known)
-        found = [
-            beside.law_after(
-                among_others(one, shape, context.stream("sampler/shapes/other requests")),
-                shape.request,
-                partial(law_after, max_seconds=max(limit - time.process_time(), 0.0)),
-            )
-            for one in drafts
+
+        def in_time(*arguments: Any, **options: Any) -> ConditionalLaw:
+            return law_after(*arguments, max_seconds=max(limit - time.process_time(), 0.0), **options)
+
+        rng = context.stream("sampler/shapes/watched")
+        batches = [
+            among_others(one, shape, context.stream("sampler/shapes/other requests")) for one in drafts
         ]
-        anywhere.update(beside.traced)
-        return found
+        return alike(code, batches, shape.request, rng, in_time)
 
     return laws
 

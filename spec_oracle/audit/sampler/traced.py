@@ -2,8 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Collection
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -18,7 +17,7 @@ from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult, NoEvidenceError
 from spec_oracle.audit.sampler.claimed import confirmed_claim, require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampler.watched import Beside
+from spec_oracle.audit.sampler.watched import require_alike
 from spec_oracle.calling import raising
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import (
@@ -45,9 +44,6 @@ from verifiers import Drafts
 Known: TypeAlias = dict[bytes, ConditionalLaw]
 """Laws of what is emitted after one draft, by the bytes of the arrays that the sampler is given."""
 
-Watched: TypeAlias = Callable[[], AbstractContextManager[Any]]
-"""Returns the context of one run."""
-
 
 def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResult:
     """Trace the sampler's random numbers on every instance, then compare with uninstrumented samples.
@@ -59,16 +55,11 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
     instances, failure, is_output = instances_for(context, subject.num_paths), "", True
     known: Known = {}
     laws: dict[str, EmissionLaw] = {}
-    beside = Beside(code, context.stream("sampler/joint/watched"))
     try:
         for name, instance in instances.items():
-            # Before any ordinary call, since code may keep numbers for its next one.
-            watched = nullcontext if laws else beside.watched
-            laws[name] = traced_law(code, instance, known, end=end, watched=watched)
-        for name, instance in instances.items():  # noqa: B007  # the name goes into the reason
-            beside.compare(instance, law_after)
+            laws[name] = traced_law(code, instance, known, end=end)
     except ContractError as error:
-        failure = f"instance {name!r}: {error}"
+        failure = f"instance {[*instances][len(laws)]!r}: {error}"
         is_output = isinstance(error, ImpossibleOutputError)
     except (NotTracedError, SubjectRaisedError) as error:
         raise NoEvidenceError(f"could not trace the random numbers, sampled instead: {error}") from None
@@ -86,6 +77,7 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
             subject, laws[worst], context, rate, partial(traced_law, code, instances[worst])
         )
     else:
+        require_alike(code, instances["flat"], context.stream("sampler/joint/watched"), law_after)
         seconds = effort.CONFIRMING_SHARE * context.budget
         line = confirmed_by_samples(code, laws, rate, context.seed, seconds)
     return replace(found, scope=(*found.scope, line))
@@ -98,7 +90,6 @@ def traced_law(
     *,
     end: float = math.inf,
     exact: bool = False,
-    watched: Watched = nullcontext,
 ) -> EmissionLaw:
     """Return the exact emission law of a sampler on ``instance``, in float64.
 
@@ -112,20 +103,14 @@ def traced_law(
     floats = instance.floats
     vocab, probability = floats.vocab_size, draft_table(floats).law.probability
     masses = [np.zeros(vocab**length) for length in range(1, floats.draft_length + 2)]
-    for row, law in laws_after(code, floats, {} if known is None else known, end, watched).items():
+    for row, law in laws_after(code, floats, {} if known is None else known, end).items():
         for prefix, mass in law.leaves.items():
             index = np.ravel_multi_index(prefix, (vocab,) * len(prefix)) if prefix else 0
             masses[len(prefix)].reshape(-1, vocab)[index] += mass * probability[row]
     return EmissionLaw(floats, tuple(masses))
 
 
-def laws_after(
-    code: SamplerCode,
-    instance: Instance,
-    known: Known,
-    end: float = math.inf,
-    watched: Watched = nullcontext,
-) -> LawsAfter:
+def laws_after(code: SamplerCode, instance: Instance, known: Known, end: float = math.inf) -> LawsAfter:
     """Return the law after each possible draft; errors as above."""
     table = draft_table(instance)
     found = {}
@@ -136,7 +121,7 @@ def laws_after(
             for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)
         )
         if key not in known:
-            known[key] = law_after(code, drafts, max_seconds=end - time.process_time(), watched=watched)
+            known[key] = law_after(code, drafts, max_seconds=end - time.process_time())
         found[row] = known[key]
     return found
 
@@ -150,22 +135,19 @@ def law_after(
     max_seconds: float = math.inf,
     in_full: bool = False,
     looked_at: Collection[int] = (),
-    watched: Watched = nullcontext,
 ) -> ConditionalLaw:
     """Return the exact law of the emission of one request of a batch, given the drafts of all.
 
     The code sees fresh copies of its inputs in every branch. Where it draws one of many tokens and looks at
     it, few are run, and the others `assumed` to come out as these; those ``looked_at`` are run in any case,
-    ``in_full`` all. Every run is inside a context that ``watched`` returns. Errors as
-    `enumerate_calls`, `ContractError` for what is no emission, `SubjectRaisedError` when the code raises
-    while its random numbers are traced.
+    ``in_full`` all. Errors as `enumerate_calls`, `ContractError` for what is no emission,
+    `SubjectRaisedError` when the code raises while its random numbers are traced.
     """
     inputs = [Handed(code, array) for array in contract_arguments(drafts)]
 
     def call() -> Any:
         tokens, draft, target = (given.fresh() for given in inputs)
-        with watched():
-            returned = code.function(tokens, draft, target, _generator(code))
+        returned = code.function(tokens, draft, target, _generator(code))
         require_finished(returned)
         return returned
 
@@ -185,13 +167,7 @@ def law_after(
             if most > effort.FULL_VOCABULARY:
                 raise TooManyBranchesError(f"{error} ({most:,} tokens)") from None
             return law_after(
-                code,
-                drafts,
-                request,
-                max_branches=max_branches,
-                max_seconds=max_seconds,
-                in_full=True,
-                watched=watched,
+                code, drafts, request, max_branches=max_branches, max_seconds=max_seconds, in_full=True
             )
 
 

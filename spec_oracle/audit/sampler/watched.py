@@ -1,106 +1,136 @@
-"""Whether samplers run the same branches when they are traced: ordinary calls beside traced ones."""
+"""Whether code under test takes the same branches when its random numbers are traced, and when not.
 
-import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+Code may see that it is traced: the random numbers are symbols, no floats, in arrays of another class.
+``try: fast(u) except TypeError: slow(u)`` runs ``slow`` then, and what is found says nothing of ``fast``. So
+it is recorded which line of the user's code ran right after which, and which instruction within a line.
+Ordinary calls may take no step that no traced call with equal arguments took.
+
+What is decided without a branch is not seen, nor what compiled code and other threads do.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.draws import draft_table
+from spec_oracle.audit.results import NoEvidenceError
+from spec_oracle.audit.shapes.covered import UnlikeError
 from spec_oracle.contracts import SamplerCode
+from spec_oracle.contracts.sampler import Emissions, SamplerFunction
 from spec_oracle.exact.conditional import ConditionalLaw
-from spec_oracle.exact.interception import UnlikeError, Watch
-from spec_oracle.exact.interception.watched import places_of
+from spec_oracle.exact.errors import NotTracedError
+from spec_oracle.places import is_users, short_path
 from spec_oracle.toy import Instance
 from verifiers import Drafts
 
 LawAfter: TypeAlias = Callable[..., ConditionalLaw]
 """Traces code after drafts: `spec_oracle.audit.sampler.traced.law_after`."""
 
+Step: TypeAlias = tuple[str, int, int, int]
+"""A file, a line, and the instructions of it that ran one after the other; or `_LINES` and the next line."""
 
-@dataclass
-class Beside:
-    """Ordinary calls of code beside traced ones: what ordinary ones do must have been traced.
+_LINES: Final = -2
+_PASSES: Final = 100
+"""So often in a call the instructions of a line are recorded; after that, as in long loops, the lines are."""
 
-    ``traced`` are the steps of traced calls, ``missing`` those of ordinary ones that none of them took.
+
+def alike(
+    code: SamplerCode, several: Iterable[Drafts], request: int, rng: np.random.Generator, law_after: LawAfter
+) -> list[ConditionalLaw]:
+    """Return the exact law of a request's emission after each of several drafts.
+
+    Where an ordinary call branches by a sampled id of which few were run, those that it emitted are run.
+    Raises `UnlikeError` where ordinary calls take a step that traced ones do not, besides what ``law_after``
+    raises.
+    """
+    missing: set[Step] = set()
+
+    def ordinary(drafts: Drafts, function: SamplerFunction) -> Emissions:
+        return replace(code, function=function)(drafts, code.generator(int(rng.integers(2**31))))
+
+    def traced(*arguments: Any) -> Any:
+        function = recording(code.function, missing.difference_update) if missing else code.function
+        return function(*arguments)
+
+    after = partial(law_after, replace(code, function=traced), request=request)
+    laws = []
+    for drafts in several:
+        if not laws:
+            ordinary(drafts, code.function)  # What is done once, and kept, is done.
+        ids = ordinary(drafts, recording(code.function, missing.update)).tokens[request].tolist()
+        laws.append(after(drafts))
+        if missing and laws[-1].assumed:
+            laws[-1] = after(drafts, looked_at=ids)
+    if missing:
+        raise UnlikeError(f"ordinary calls take another branch than traced ones: {_places(missing)}")
+    return laws
+
+
+def require_alike(
+    code: SamplerCode, instance: Instance, rng: np.random.Generator, law_after: LawAfter
+) -> None:
+    """Raise `NoEvidenceError` where ordinary calls on a toy instance branch otherwise than traced ones."""
+    table = draft_table(instance)
+    rows = np.flatnonzero(table.law.probability)[:, None]
+    try:
+        alike(code, (table.drafts(row) for row in rows), 0, rng, law_after)
+    except NotTracedError as error:
+        raise NoEvidenceError(f"could not trace what ordinary calls do, sampled instead: {error}") from None
+
+
+def recording(function: SamplerFunction, record: Callable[[set[Step]], None]) -> SamplerFunction:
+    """Return a function that tells what users' code does in each call of it, in this thread.
+
+    Code that asks whether it is watched is not to know.
     """
 
-    code: SamplerCode
-    rng: np.random.Generator
-    traced: set[int] = field(default_factory=set)
-    missing: set[int] = field(default_factory=set)
-    _watch: Watch = field(default_factory=Watch)
+    def call(*arguments: Any) -> Any:
+        steps: set[Step] = set()
+        before, gettrace = sys.gettrace(), sys.gettrace
+        sys.gettrace = lambda: before
+        sys.settrace(partial(_entered, steps))
+        try:
+            return function(*arguments)
+        finally:
+            sys.settrace(before)
+            sys.gettrace = gettrace
+            record(steps)
 
-    def law_after(self, drafts: Drafts, request: int, law_after: LawAfter) -> ConditionalLaw:
-        """Return the exact law of the emission of one request.
+    return call
 
-        Where ordinary calls branch by a sampled id of which few were run, those that they emitted are run.
-        Raises `UnlikeError` besides what ``law_after`` raises.
-        """
-        ids = self._called(drafts, request, effort.WATCHED_CALLS)
-        law = law_after(self.code, drafts, request, watched=self._while_missing)
-        self._settle()
-        if self.missing and law.assumed:
-            law = law_after(self.code, drafts, request, looked_at=ids, watched=self._while_missing)
-        self._require_alike()
-        return law
 
-    def compare(self, instance: Instance, law_after: LawAfter) -> None:
-        """Call the code in the ordinary way after each draft of an instance that was traced already.
+def _entered(steps: set[Step], frame: FrameType, _: str, __: Any) -> Any:
+    """Record the steps of a function of a user that is entered: what `sys.settrace` calls."""
+    name = frame.f_code.co_filename
+    if not is_users(name):
+        return None
+    line, place, passes = 0, -1, Counter[Step]()
 
-        Raises `UnlikeError` where it takes another step.
-        """
-        table = draft_table(instance)
-        for row in np.flatnonzero(table.law.probability).tolist():
-            drafts = table.drafts(np.array([row]))
-            ids = self._called(drafts, 0, 1)
-            self._settle()
-            if self.missing:
-                law_after(self.code, drafts, looked_at=ids, watched=self._while_missing)
-            self._require_alike()
+    def went(_: FrameType, event: str, __: Any) -> Any:
+        nonlocal line, place
+        if event == "line":
+            step = name, line, _LINES, frame.f_lineno
+            steps.add(step)
+            passes[step] += 1
+            frame.f_trace_opcodes = passes[step] < _PASSES
+            line, place = frame.f_lineno, -1
+        elif event == "opcode":
+            steps.add((name, line, place, frame.f_lasti))
+            place = frame.f_lasti
+        return went
 
-    def watched(self) -> AbstractContextManager[Any]:
-        """Return the context of a traced run that is watched."""
-        return self._watch
+    return went
 
-    def _while_missing(self) -> AbstractContextManager[Any]:
-        """Return the context of a traced run: it is watched as long as something is missing."""
-        self._settle()
-        return self._watch if self.missing else nullcontext()
 
-    def _called(self, drafts: Drafts, request: int, calls: int) -> set[int]:
-        """Call the code in the ordinary way, and return the ids that the request got."""
-        ids: set[int] = set()
-        watch, function = Watch(), self.code.function
-
-        def watched(*arguments: Any) -> Any:
-            with watch:
-                return function(*arguments)
-
-        end = time.process_time() + effort.WATCHED_SECONDS
-        for number in range(calls):
-            if number and time.process_time() > end:
-                break
-            found = replace(self.code, function=watched)(
-                drafts, self.code.generator(int(self.rng.integers(2**31)))
-            )
-            ids.update(found.tokens[request, : found.lengths[request]].tolist())
-        self.missing |= watch.steps - self.traced
-        return ids
-
-    def _settle(self) -> None:
-        if self._watch.steps:
-            self.traced |= self._watch.steps
-            self.missing -= self._watch.steps
-            self._watch.steps.clear()
-
-    def _require_alike(self) -> None:
-        """Raise `UnlikeError` where ordinary calls took a step that no traced call took."""
-        self._settle()
-        if self.missing:
-            raise UnlikeError(
-                f"{places_of(self.missing)}: ordinary calls take another branch than traced ones"
-            )
+def _places(steps: set[Step]) -> str:
+    """Return the lines at which steps begin, as "file:line"; those that begin a call have none."""
+    places = sorted({(name, line or following) for name, line, _, following in steps})
+    listed = [f"{short_path(Path(name))}:{line}" for name, line in places[:3]]
+    return ", ".join([*listed, *["..."] * (len(places) > 3)])

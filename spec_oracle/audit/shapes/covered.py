@@ -17,7 +17,6 @@ from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import Account, DraftTree
 from spec_oracle.exact.errors import NotTracedError
-from spec_oracle.exact.interception import UnlikeError
 from verifiers import Drafts
 
 Laws: TypeAlias = Callable[[Shape, Sequence[Drafts]], Sequence[ConditionalLaw]]
@@ -28,6 +27,11 @@ ENGINES: Final = "float32"
 
 SMALL: Final = ((2, 5), (4, 2), (5, 2), (8, 2), (33, 1))
 """Sizes V, L at which all drafts are tried."""
+
+
+class UnlikeError(NotTracedError):
+    """Ordinary calls take branches that no traced one takes: what was traced says nothing of these."""
+
 
 _NOT_TRACED = (NotTracedError, SubjectRaisedError)
 

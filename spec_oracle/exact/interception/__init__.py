@@ -11,7 +11,6 @@ from spec_oracle.exact.interception.calls import enumerate_calls, outcomes
 from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
 from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator
 from spec_oracle.exact.interception.run import Branch
-from spec_oracle.exact.interception.watched import UnlikeError, Watch
 
 __all__ = [
     "Branch",
@@ -19,9 +18,7 @@ __all__ = [
     "EnumeratedGenerator",
     "NotTracedError",
     "TooManyBranchesError",
-    "UnlikeError",
     "UnrepeatableError",
-    "Watch",
     "enumerate_calls",
     "outcomes",
 ]

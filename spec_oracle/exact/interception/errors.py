@@ -45,14 +45,12 @@ def here() -> tuple[str, FrameType | None]:
     if frame is None:
         return "unknown line", None
     name, line = frame.f_code.co_filename, frame.f_lineno
-    return f"{short(Path(name))}:{line}: {linecache.getline(name, line).strip()}", frame
-
-
-def short(path: Path) -> Path:
-    """Return a path without what is of this machine: from the package on, or from the working directory."""
+    path = Path(name)
     if "site-packages" in path.parts:
-        return Path(*path.parts[path.parts.index("site-packages") + 1 :])
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        path = Path(*path.parts[path.parts.index("site-packages") + 1 :])
+    elif path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    return f"{path}:{line}: {linecache.getline(name, line).strip()}", frame
 
 
 @lru_cache(maxsize=4096)

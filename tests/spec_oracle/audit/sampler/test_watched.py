@@ -8,15 +8,16 @@ import pytest
 from lab.specimens.foreign.rows import by_accept
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.results import How, Status
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.results import How, NoEvidenceError, Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.traced import law_after
-from spec_oracle.audit.sampler.watched import Beside
+from spec_oracle.audit.sampler.watched import alike, require_alike
 from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.shapes.covered import UnlikeError
 from spec_oracle.audit.shapes.trees import tree_of
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode
-from spec_oracle.exact.interception import UnlikeError
 from verifiers import Drafting
 
 WATCHED = {name: found for name, found in specimens().items() if name.startswith("watched-")}
@@ -25,8 +26,8 @@ RIGHT = ["token-rule", "exponential-race", "gumbel-race", "inverse-cdf", "block-
 
 def laws_at(specimen, vocab_size):
     tree = tree_of(Shape(vocab_size, 3), 0, Drafting.INDEPENDENT)
-    beside = Beside(SamplerCode(specimen.function, specimen.array), np.random.default_rng(0))
-    return [beside.law_after(tree.drafts(paths), 0, law_after) for paths in tree.likely]
+    code = SamplerCode(specimen.function, specimen.array)
+    return alike(code, map(tree.drafts, tree.likely), 0, np.random.default_rng(0), law_after)
 
 
 @pytest.mark.parametrize("name", [name for name in WATCHED if "traced-lines" not in name])
@@ -48,7 +49,7 @@ def test_code_that_does_not_care_takes_the_same_branches(name, vocab_size):
 
 
 def test_the_lines_are_named():
-    with pytest.raises(UnlikeError, match=r"line.* of lab/specimens/watched.py: ordinary calls take another"):
+    with pytest.raises(UnlikeError, match=r"another branch than traced ones: lab/specimens/watched.py:\d+"):
         laws_at(WATCHED["watched-exact-type-of-a-uniform"], 64)
 
 
@@ -59,10 +60,11 @@ def _by_type(x, q, p, i, rng, *, factor):
     return bool(u < ratio)
 
 
-@pytest.mark.parametrize(("factor", "status"), [(1.0, Status.PASSED), (1.3, Status.FAILED)])
-def test_one_call_is_sampled_then(factor, status):
-    code = SamplerCode(by_accept(partial(_by_type, factor=factor)))
-    found = CHECKS["joint"].outcome(SamplerSubject("mine", code), Context(budget=30.0))
-    assert found.status is status
+def test_one_call_is_sampled_then():
+    right, wrong = (SamplerCode(by_accept(partial(_by_type, factor=factor))) for factor in (1.0, 1.3))
+    with pytest.raises(NoEvidenceError, match="ordinary calls take another branch than traced ones"):
+        require_alike(right, panel(3, 2, 1, 0)["flat"], np.random.default_rng(0), law_after)
+    found = CHECKS["joint"].outcome(SamplerSubject("mine", wrong), Context(budget=30.0))
+    assert found.status is Status.FAILED
     assert found.how is How.SAMPLED
     assert "ordinary calls take another branch than traced ones" in found.notes[0]
