@@ -18,6 +18,7 @@ from spec_oracle.audit.results import CheckResult, NoEvidenceError
 from spec_oracle.audit.sampler.claimed import confirmed_claim, require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.watched import require_alike
+from spec_oracle.audit.streams import stream
 from spec_oracle.calling import raising
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import (
@@ -77,7 +78,9 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
             subject, laws[worst], context, rate, partial(traced_law, code, instances[worst])
         )
     else:
-        require_alike(code, instances["flat"], context.stream("sampler/joint/watched"), law_after)
+        require_alike(
+            code, next(iter(instances.values())), stream(context.seed, "sampler/joint/watched"), law_after
+        )
         seconds = effort.CONFIRMING_SHARE * context.budget
         line = confirmed_by_samples(code, laws, rate, context.seed, seconds)
     return replace(found, scope=(*found.scope, line))
