@@ -17,7 +17,7 @@ from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError
 from spec_oracle.audit.sampler.pace import pace, too_slow
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.traced import law_after
-from spec_oracle.audit.sampler.watched import alike
+from spec_oracle.audit.sampler.watched import Watched
 from spec_oracle.audit.shapes.axes import AXES, Shape, design
 from spec_oracle.audit.shapes.covered import Covered, Laws
 from spec_oracle.audit.shapes.sampled import sampled_at
@@ -47,21 +47,16 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
 
 def _laws(subject: SamplerSubject, context: Context, covered: Covered, seconds: float) -> Laws:
     """Return what traces the code at a shape, and compares the branches that ordinary calls take there."""
+    watched = Watched(law_after, context.stream("sampler/shapes/watched"))
 
     def laws(shape: Shape, drafts: Sequence[Drafts]) -> Sequence[ConditionalLaw]:
         code = replace(subject.code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
         # The first shape says whether the code can be traced at all: it may take its time.
         least = effort.SHAPES_SECONDS if covered.shapes else effort.SHAPES_FIRST_SECONDS
         limit = time.process_time() + max(least, effort.SHAPES_ONE_SHARE * seconds)
-
-        def in_time(*arguments: Any, **options: Any) -> ConditionalLaw:
-            return law_after(*arguments, max_seconds=max(limit - time.process_time(), 0.0), **options)
-
-        rng = context.stream("sampler/shapes/watched")
-        batches = [
-            among_others(one, shape, context.stream("sampler/shapes/other requests")) for one in drafts
-        ]
-        return alike(code, batches, shape.request, rng, in_time)
+        others = "sampler/shapes/other requests"
+        batches = (among_others(one, shape, context.stream(others)) for one in drafts)
+        return watched.laws_after(code, batches, shape.request, limit)
 
     return laws
 

@@ -8,10 +8,12 @@ Ordinary calls may take no step that no traced call with equal arguments took.
 What is decided without a branch is not seen, nor what compiled code and other threads do.
 """
 
+import math
 import sys
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -37,40 +39,56 @@ Step: TypeAlias = tuple[str, int, int, int]
 """A file, a line, and the instructions of it that ran one after the other; or `_LINES` and the next line."""
 
 _LINES: Final = -2
-_PASSES: Final = 100
+_PASSES: Final = 16
 """So often in a call the instructions of a line are recorded; after that, as in long loops, the lines are."""
 
 
-def alike(
-    code: SamplerCode, several: Iterable[Drafts], request: int, rng: np.random.Generator, law_after: LawAfter
-) -> list[ConditionalLaw]:
-    """Return the exact law of a request's emission after each of several drafts.
+@dataclass
+class Watched:
+    """A sampler's ordinary calls beside traced ones: the steps that traced ones are ``known`` to take."""
 
-    Where an ordinary call branches by a sampled id of which few were run, those that it emitted are run.
-    Raises `UnlikeError` where ordinary calls take a step that traced ones do not, besides what ``law_after``
-    raises.
-    """
-    missing: set[Step] = set()
+    law_after: LawAfter
+    rng: np.random.Generator
+    known: set[Step] = field(default_factory=set)
 
-    def ordinary(drafts: Drafts, function: SamplerFunction) -> Emissions:
-        return replace(code, function=function)(drafts, code.generator(int(rng.integers(2**31))))
+    def laws_after(
+        self, code: SamplerCode, several: Iterable[Drafts], request: int = 0, end: float = math.inf
+    ) -> list[ConditionalLaw]:
+        """Return the exact law of a request's emission after each of several drafts, up to a processor time.
 
-    def traced(*arguments: Any) -> Any:
-        function = recording(code.function, missing.difference_update) if missing else code.function
-        return function(*arguments)
+        Where an ordinary call branches by a sampled id of which few were run, those that it emitted are run.
+        Raises `UnlikeError` where ordinary calls take a step that no traced call took, here or at another
+        shape, besides what ``law_after`` raises.
+        """
+        missing: set[Step] = set()
 
-    after = partial(law_after, replace(code, function=traced), request=request)
-    laws = []
-    for drafts in several:
-        if not laws:
-            ordinary(drafts, code.function)  # What is done once, and kept, is done.
-        ids = ordinary(drafts, recording(code.function, missing.update)).tokens[request].tolist()
-        laws.append(after(drafts))
-        if missing and laws[-1].assumed:
-            laws[-1] = after(drafts, looked_at=ids)
-    if missing:
-        raise UnlikeError(f"ordinary calls take another branch than traced ones: {_places(missing)}")
-    return laws
+        def ordinary(drafts: Drafts, function: SamplerFunction) -> Emissions:
+            return replace(code, function=function)(drafts, code.generator(int(self.rng.integers(2**31))))
+
+        def traced(*arguments: Any) -> Any:
+            function = recording(code.function, self.known.update) if missing else code.function
+            returned = function(*arguments)
+            missing.difference_update(self.known)
+            return returned
+
+        def after(drafts: Drafts, looked_at: Collection[int] = ()) -> ConditionalLaw:
+            seconds = max(end - time.process_time(), 0.0)
+            watched = replace(code, function=traced)
+            return self.law_after(watched, drafts, request, max_seconds=seconds, looked_at=looked_at)
+
+        laws = []
+        for drafts in several:
+            if not laws:
+                ordinary(drafts, code.function)  # What is done once, and kept, is done.
+            ids = ordinary(drafts, recording(code.function, missing.update)).tokens[request].tolist()
+            missing -= self.known
+            laws.append(after(drafts))
+            if missing and laws[-1].assumed:
+                laws[-1] = after(drafts, ids)
+        if missing:
+            places = _places(missing)
+            raise UnlikeError(f"ordinary calls take another branch than traced ones: {places}")
+        return laws
 
 
 def require_alike(
@@ -80,7 +98,7 @@ def require_alike(
     table = draft_table(instance)
     rows = np.flatnonzero(table.law.probability)[:, None]
     try:
-        alike(code, (table.drafts(row) for row in rows), 0, rng, law_after)
+        Watched(law_after, rng).laws_after(code, map(table.drafts, rows))
     except NotTracedError as error:
         raise NoEvidenceError(f"could not trace what ordinary calls do, sampled instead: {error}") from None
 

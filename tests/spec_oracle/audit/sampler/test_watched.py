@@ -12,7 +12,7 @@ from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import How, NoEvidenceError, Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.traced import law_after
-from spec_oracle.audit.sampler.watched import alike, require_alike
+from spec_oracle.audit.sampler.watched import Watched, require_alike
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.covered import UnlikeError
 from spec_oracle.audit.shapes.trees import tree_of
@@ -27,7 +27,7 @@ RIGHT = ["token-rule", "exponential-race", "gumbel-race", "inverse-cdf", "block-
 def laws_at(specimen, vocab_size):
     tree = tree_of(Shape(vocab_size, 3), 0, Drafting.INDEPENDENT)
     code = SamplerCode(specimen.function, specimen.array)
-    return alike(code, map(tree.drafts, tree.likely), 0, np.random.default_rng(0), law_after)
+    return Watched(law_after, np.random.default_rng(0)).laws_after(code, map(tree.drafts, tree.likely))
 
 
 @pytest.mark.parametrize("name", [name for name in WATCHED if "traced-lines" not in name])
