@@ -61,6 +61,7 @@ SHAPES_REQUESTS: Final = 2_000  # Samples at one shape, at least, as long as the
 SHAPES_MOST_REQUESTS: Final = 60_000  # Samples at all shapes.
 # Shapes that are sampled: those of the fewest numbers, which make for the most samples.
 SHAPES_MOST_SAMPLED: Final = 12
+SHAPES_LARGE: Final = 4  # Of these, shapes up to the largest.
 SHAPES_ROUNDS: Final = 4  # Looks at the samples of `shapes`.
 LENGTH_ROUNDS: Final = 5  # Looks at the samples of `length`.
 LENGTH_REQUESTS: Final = 1_000  # Samples of a round on each instance.

@@ -107,33 +107,37 @@ def _trial(subject: SamplerSubject, context: Context, shape: Shape, laws: Laws) 
 
 
 def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> CheckResult:
-    """Sample uninstrumented code at some of the shapes that were traced, or else at some of the design."""
+    """Sample uninstrumented code at some of the shapes that were traced, or else at some of the design.
+
+    Where ordinary calls branch otherwise than traced ones, only samples say what they come to.
+    """
+    trees = [(one.shape, tree_of(one.shape, one.seed, subject.drafting)) for one in covered.shapes]
+    if not trees:
+        listed = design(
+            dtype=("float64",), num_paths=(subject.num_paths,), vocab_size=AXES["vocab_size"][:20]
+        )
+        trees = [(shape, tree_of(shape, context.seed, subject.drafting)) for shape in listed]
     share = effort.SHAPES_SAMPLED_SHARE if covered.shapes and not covered.unlike else 1.0
     seconds = context.shape_seconds * share
     requests = min(pace(subject, context) * seconds, effort.SHAPES_MOST_REQUESTS)
     if not covered.shapes and requests < effort.SHAPES_REQUESTS:
         raise TooSlowError(too_slow(subject, context, effort.SHAPES_REQUESTS))
     most = effort.SHAPES_MOST_SAMPLED
-    if covered.unlike:
-        chosen = _spread(covered.unlike, most // 2)
+    trees, not_traced, unlike = (
+        sorted(((shape, tree) for shape, tree in listed if shape.dtype in context.dtypes), key=_numbers)
+        for listed in (trees, covered.not_traced, covered.unlike)
+    )
+    if unlike:
+        chosen = _spread(unlike, most // 2)
     else:
         count = int(min(max(requests // effort.SHAPES_REQUESTS, 1), most))
-        chosen = _small_and_large(subject, context, covered, count) + _spread(covered.not_traced, most)
+        few = max(count - effort.SHAPES_LARGE, 1)
+        chosen = trees[:few] + _spread(trees[few:], count - few) + _spread(not_traced, most)
     rng = context.stream("sampler/shapes/samples")
     found = sampled_at(subject.code, chosen, rng, alpha=context.rate, requests=requests, seconds=seconds)
     if found.status is Status.PASSED:
         covered.sampled = [shape for shape, _ in chosen]
     return found
-
-
-def _small_and_large(subject: SamplerSubject, context: Context, covered: Covered, count: int) -> list[Place]:
-    """Return the smallest shapes that were traced, which make for the most samples, and large ones."""
-    listed = design(dtype=("float64",), num_paths=(subject.num_paths,))
-    others = [(shape, tree_of(shape, context.seed, subject.drafting)) for shape in listed]
-    traced = [(one.shape, tree_of(one.shape, one.seed, subject.drafting)) for one in covered.shapes]
-    smallest = sorted(traced or others, key=_numbers)[: max(count - effort.SHAPES_LARGE, 1)]
-    larger = [place for place in others if _numbers(place) > max(map(_numbers, smallest))]
-    return [*smallest, *_spread(larger, min(effort.SHAPES_LARGE, count - 1))]
 
 
 def _numbers(place: Place) -> int:
@@ -142,7 +146,6 @@ def _numbers(place: Place) -> int:
 
 
 def _spread(places: Sequence[Place], count: int) -> list[Place]:
-    """Return at most ``count`` shapes, from the smallest to the largest."""
-    ordered = sorted(places, key=_numbers)
-    steps = np.linspace(len(ordered) - 1, 0, min(count, len(ordered)))
-    return [ordered[round(step)] for step in steps.tolist()]
+    """Return at most ``count`` shapes, the last ones and others evenly before them."""
+    steps = np.linspace(len(places) - 1, 0, min(count, len(places)))
+    return [places[round(step)] for step in steps.tolist()]

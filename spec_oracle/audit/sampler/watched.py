@@ -76,7 +76,7 @@ class Watched:
             watched = replace(code, function=traced)
             return self.law_after(watched, drafts, request, max_seconds=seconds, looked_at=looked_at)
 
-        laws = []
+        laws: list[ConditionalLaw] = []
         for drafts in several:
             if not laws:
                 ordinary(drafts, code.function)  # What is done once, and kept, is done.

@@ -99,12 +99,12 @@ def sampled_at(
     *,
     alpha: float,
     requests: float,
-    seconds: float = math.inf,
+    seconds: float = 0.0,
 ) -> CheckResult:
     """Judge texts sampled at shapes, in batches of independent requests, against the target's.
 
-    About ``requests`` are verified, in at least `effort.SHAPES_ROUNDS` rounds where ``seconds`` of processor
-    time suffice: where requests have many numbers, few of them are in a round.
+    About ``requests`` are verified. Where they have many numbers, few are in a round: there are
+    `effort.SHAPES_ROUNDS`, and more within ``seconds`` of processor time.
     """
     cells, most = [TreeCells(tree) for _, tree in trees], int(requests / len(trees) / effort.SHAPES_ROUNDS)
     batches = [max(1, min(most, _MOST_NUMBERS * shape.batch // shape.numbers)) for shape, _ in trees]
@@ -123,7 +123,7 @@ def sampled_at(
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
         end, needed = time.process_time() + seconds, max(requests / sum(batches), effort.SHAPES_ROUNDS)
         for number in range(math.ceil(needed)):
-            if number and time.process_time() > end:
+            if number >= effort.SHAPES_ROUNDS and time.process_time() > end:
                 break
             yield [drawn(number) for number in range(len(trees))]
 
