@@ -14,12 +14,12 @@ from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, Status, breach
 from spec_oracle.audit.streams import stream
-from spec_oracle.calling import CallEndedError
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.contracts.engine import EngineCode, NoLawError, copy_of
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.places import defined_at
+from spec_oracle.threads import CallEndedError
 
 BROKEN: Final = "contract broken"
 ENDLESS: Final = "a call did not end"

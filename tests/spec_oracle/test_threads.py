@@ -7,13 +7,13 @@ import warnings
 import numpy as np
 import pytest
 
-from spec_oracle import calling
+from spec_oracle import threads
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.table import CHECKS
-from spec_oracle.calling import CallEndedError, at_most, raising, watched
 from spec_oracle.contracts import SamplerCode, SubjectRaisedError
+from spec_oracle.threads import CallEndedError, at_most, raising, watched
 from tests.spec_oracle.audit import surroundings
 
 QUICK = AuditOptions(vocab_size=2, draft_length=1, budget=1.0, shrink=False, checks=())
@@ -55,7 +55,7 @@ def test_a_thread_that_dies_fails_the_call_that_goes_on_without_it():
 
 
 def test_a_call_that_waits_for_ever_is_ended_with_its_line(monkeypatch):
-    monkeypatch.setattr(calling, "WAITING_SECONDS", 1.0)
+    monkeypatch.setattr(threads, "WAITING_SECONDS", 1.0)
     found = report_on(surroundings.waits_for_a_thread_that_ended)
     assert found.verdict is SubjectVerdict.INCONCLUSIVE
     assert "waiting for 1 s without using the processor (at " in joint_of(found).detail
