@@ -81,7 +81,7 @@ def test_a_call_is_ended_after_its_seconds_and_not_before():
     with (
         watched(),
         at_most(0.5),
-        pytest.raises(CallEndedError, match=r"after 0\.5 s \(at .*test_calling\.py"),
+        pytest.raises(CallEndedError, match=r"after 0\.5 s \(at .*test_threads\.py"),
         raising(),
     ):
         loops()
@@ -117,7 +117,7 @@ def test_settings_are_back_in_force_in_the_next_call():
 def test_errors_name_the_line_of_the_user():
     with (
         pytest.raises(
-            SubjectRaisedError, match=r"raised ZeroDivisionError: .* \(at .*test_calling\.py:\d+\)"
+            SubjectRaisedError, match=r"raised ZeroDivisionError: .* \(at .*test_threads\.py:\d+\)"
         ),
         raising(),
     ):
