@@ -75,9 +75,9 @@ def run(options: Any) -> int:
     report, line = compared(report)
     if line:
         progress(line)
-    report, code = replace(report, command=options.command_line), report.exit_code
+    report = replace(report, command=options.command_line)
     write(formatted(report, options.format, verbose=options.verbose))
-    return code
+    return report.exit_code
 
 
 _SUBJECT = (
