@@ -55,6 +55,8 @@ class Cover(StrEnum):
 
     WRONG = "wrong"
     PROVEN = "proven"
+    REPRESENTED = "represented"
+    """As proven, but sampled ids that the code reads were run by representatives."""
     SAMPLED = "sampled"
     """Only sampled; found right at the rates of the check."""
     NOT_TRACED = "not-traced"

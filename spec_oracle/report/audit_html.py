@@ -27,7 +27,14 @@ SIGNS = {
     SubjectVerdict.BROKEN: "✗",
     SubjectVerdict.DECLARED_LOSSY: "!",
 }
-COVERED = {Cover.PROVEN: "✓", Cover.SAMPLED: "≈", Cover.WRONG: "✗", Cover.NOT_TRACED: "?", Cover.UNTRIED: "–"}
+COVERED = {
+    Cover.PROVEN: "✓",
+    Cover.REPRESENTED: "✓*",
+    Cover.SAMPLED: "≈",
+    Cover.WRONG: "✗",
+    Cover.NOT_TRACED: "?",
+    Cover.UNTRIED: "–",
+}
 _ROWS = 60
 """Rows of a tree that a reader still follows."""
 

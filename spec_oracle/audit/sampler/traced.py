@@ -19,7 +19,6 @@ from spec_oracle.audit.sampler.claimed import confirmed_claim, require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.watched import require_alike
 from spec_oracle.audit.streams import stream
-from spec_oracle.calling import raising
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import (
     CALL_FACTOR,
@@ -39,6 +38,7 @@ from spec_oracle.exact.interception import (
     enumerate_calls,
 )
 from spec_oracle.exact.representatives import OPEN, NotAlikeError
+from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
 from verifiers import Drafts
 
@@ -143,7 +143,7 @@ def law_after(
 
     The code sees fresh copies of its inputs in every branch. Where it draws one of many tokens and looks at
     it, few are run, and the others `assumed` to come out as these; those ``looked_at`` are run in any case,
-    ``in_full`` all. Errors as `enumerate_calls`, `ContractError` for what is no emission,
+    all of small shapes, and ``in_full``. Errors as `enumerate_calls`, `ContractError` for no emission,
     `SubjectRaisedError` when the code raises while its random numbers are traced.
     """
     inputs = [Handed(code, array) for array in contract_arguments(drafts)]
@@ -154,13 +154,14 @@ def law_after(
         require_finished(returned)
         return returned
 
+    everything = in_full or drafts.target_probs.size <= effort.EVERY_ID_NUMBERS
     # Processor time is what tracing may take; a call that waits for ever uses none.
     with raising(CALL_SECONDS + CALL_FACTOR * max_seconds):
         branches = enumerate_calls(
             call,
             max_branches=max_branches,
             max_seconds=max_seconds,
-            looked_at=None if in_full else {-1, *np.unique(drafts.tokens[request]).tolist(), *looked_at},
+            looked_at=None if everything else {-1, *np.unique(drafts.tokens[request]).tolist(), *looked_at},
             leave_open=not in_full,
         )
         try:

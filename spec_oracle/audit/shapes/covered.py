@@ -192,10 +192,12 @@ class Covered:
     @property
     def coverage(self) -> dict[str, dict[str, Cover]]:
         """What is known at each value of each axis; the worst, if that is a defect, else the best."""
+        right = [one for one in self.shapes if not one.is_lossy]
         known = {
             Cover.NOT_TRACED: [*self.refused, *(shape for shape, _ in self.not_traced)],
             Cover.SAMPLED: self.sampled,
-            Cover.PROVEN: [*(one.shape for one in self.shapes if not one.is_lossy), *self.small],
+            Cover.REPRESENTED: [one.shape for one in right if one.assumed],
+            Cover.PROVEN: [*(one.shape for one in right if not one.assumed), *self.small],
             Cover.WRONG: [*(one.shape for one in self.shapes if one.is_lossy), *self.small_wrong],
         }
         coverage = {}
