@@ -12,7 +12,7 @@ _FAMILIES = {
     1: (
         *("chain", "foreign.controls", "foreign.defects", "foreign.torch_batches", "foreign.shapes"),
         *("inputs", "batching", "drafting", "randomness", "positions", "controls", "coupling"),
-        "cached_defects",
+        *("cached_defects", "untried"),
     ),
     2: ("multipath", "foreign.paths", "foreign.shapes"),
 }

@@ -126,6 +126,11 @@ def sampled_at(
                 for name in ("tokens", "draft_probs", "target_probs")
             )
         )
+        for one, paths in enumerate(tuples):
+            if level := tree.level(paths):
+                depth, tokens = level
+                rows = np.flatnonzero(chosen == one)
+                drafts.tokens[rows, 0, depth] = rng.choice(tokens, len(rows))
         handed = replace(code, dtype=shape.dtype)
         return cells[number].of(handed(drafts, handed.generator(int(rng.integers(2**31)))), rng)
 
