@@ -123,7 +123,7 @@ rule reaches.</figcaption></figure>
 
 ## Algorithm
 
-::: {type(verifiers.get(name)).__module__}
+::: verifiers.rules.{name}
     options: {{show_source: true, show_root_heading: false, heading_level: 3}}
 """
 

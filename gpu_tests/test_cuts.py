@@ -24,10 +24,8 @@ def test_the_whole_tree_is_the_plain_law_of_the_text(shortlist, device):
     vocab, depth = 4, 2
     target, draft = tiny_model(1, vocab=vocab, device=device), tiny_model(2, vocab=vocab, device=device)
     tree = language_model_tree(target, draft, PROMPT, top_k=vocab, depth=depth, shortlist=shortlist)
-    plain_target, plain_draft = (
-        plain_text_law(target, PROMPT, depth + 1),
-        plain_text_law(draft, PROMPT, depth),
-    )
+    plain_target = plain_text_law(target, PROMPT, depth + 1)
+    plain_draft = plain_text_law(draft, PROMPT, depth)
     for text in np.ndindex(*(vocab,) * (depth + 1)):
         expected = plain_target[tree.original(text)]
         assert tree.instance.target.probability(text) == pytest.approx(expected, abs=1e-6)
@@ -92,21 +90,9 @@ def test_smollm2_is_lossless_and_the_loop_agrees_with_its_enumeration(device):
     assert all(law.total_variation < 1e-10 for law in laws.values())
     name = "greedy_multipath_block"
     generator = torch.Generator(device).manual_seed(1)
-    runs = [
-        decode(
-            verifiers.get(name),
-            target,
-            draft,
-            [prompt] * batch,
-            max_new_tokens=1,
-            draft_length=length,
-            num_paths=2,
-            truncation=Truncation(top_k=2),
-            generator=generator,
-            expectations=True,
-        )
-        for _ in range(batches)
-    ]
+    options = {"draft_length": length, "num_paths": 2, "generator": generator, "expectations": True}
+    options |= {"max_new_tokens": 1, "truncation": Truncation(top_k=2)}
+    runs = [decode(verifiers.get(name), target, draft, [prompt] * batch, **options) for _ in range(batches)]
     lengths = np.concatenate([run.accepted_lengths for run in runs])
     pmf = np.array(laws[name].accepted_length_pmf)
     assert_law(np.bincount(lengths, minlength=length + 1), pmf, alpha=1e-9, detect_tv=0.3)
@@ -120,18 +106,8 @@ def test_the_command_line_cuts_and_tabulates_smollm2(tmp_path, capsys):
     prompts, table = tmp_path / "prompts.txt", tmp_path / "table.json"
     prompts.write_text("Water boils at\n\nOnce upon a time\n")
     sizes = ["--top-k", "3", "--depth", "2"]
-    arguments = [
-        "efficiency",
-        "--prompts",
-        str(prompts),
-        *sizes,
-        "--verifier",
-        "block",
-        "--jobs",
-        "1",
-        "--format",
-        "json",
-    ]
+    arguments = ["efficiency", "--prompts", str(prompts), *sizes]
+    arguments += ["--verifier", "block", "--jobs", "1", "--format", "json"]
     assert main([*arguments, "--output", str(table), "--plot", str(tmp_path / "plot.svg")]) == 0
     rows = json.loads(table.read_text())
     assert len(rows) == 2

@@ -32,17 +32,8 @@ def test_text_of_several_calls_is_the_targets(name, device):
     requests, detect_tv = (40_000, 0.06) if device.startswith("cuda") else (4000, 0.17)
     target, draft = tiny_model(1, device=device), tiny_model(2, device=device)
     truncation = Truncation(top_k=3)
-    decoded = decode(
-        verifiers.get(name),
-        target,
-        draft,
-        [PROMPT] * requests,
-        max_new_tokens=4,
-        draft_length=2,
-        num_paths=2,
-        truncation=truncation,
-        generator=seeded(device),
-    )
+    options = {"draft_length": 2, "num_paths": 2, "truncation": truncation, "generator": seeded(device)}
+    decoded = decode(verifiers.get(name), target, draft, [PROMPT] * requests, max_new_tokens=4, **options)
     assert len(decoded.calls) > 1
     law = plain_text_law(target, PROMPT, 4, truncation).reshape(-1)
     counts = text_counts(decoded.texts, 5, 4).reshape(-1)
@@ -59,18 +50,9 @@ def test_tokens_per_call_agree_with_the_enumerated_figure(name, device):
     ).instance
     law = emission_law(verifier, instance)
     exact = float(law.block_efficiency)
-    decoded = decode(
-        verifier,
-        target,
-        draft,
-        [PROMPT] * requests,
-        max_new_tokens=1,
-        draft_length=length,
-        num_paths=2,
-        truncation=Truncation(top_k=2),
-        generator=seeded(device),
-        expectations=True,
-    )
+    options = {"draft_length": length, "num_paths": 2, "generator": seeded(device), "expectations": True}
+    options |= {"max_new_tokens": 1, "truncation": Truncation(top_k=2)}
+    decoded = decode(verifier, target, draft, [PROMPT] * requests, **options)
     margin = length * np.sqrt(np.log(2 / ALPHA) / (2 * requests))
     assert abs(decoded.block_efficiency - exact) < margin
     assert abs(decoded.conditional_block_efficiency - exact) < margin
@@ -82,29 +64,16 @@ def test_tokens_per_call_agree_with_the_enumerated_figure(name, device):
 
 def test_a_draft_equal_to_the_target_is_accepted_whole(device):
     target = tiny_model(1, device=device)
-    decoded = decode(
-        verifiers.get("block"),
-        target,
-        target,
-        [PROMPT] * 8,
-        max_new_tokens=9,
-        draft_length=3,
-        generator=seeded(device),
-    )
+    options = {"max_new_tokens": 9, "draft_length": 3, "generator": seeded(device)}
+    decoded = decode(verifiers.get("block"), target, target, [PROMPT] * 8, **options)
     assert decoded.block_efficiency > 3.9
 
 
 def test_prompts_of_other_lengths_do_not_change_a_text(device):
     models = [tiny_model(seed, device=device) for seed in (1, 2)]
+    options = {"max_new_tokens": 6, "draft_length": 3, "truncation": Truncation(top_k=1)}
     alone, batched = (
-        decode(
-            verifiers.get("token"),
-            *models,
-            prompts,
-            max_new_tokens=6,
-            draft_length=3,
-            truncation=Truncation(top_k=1),
-        )
+        decode(verifiers.get("token"), *models, prompts, **options)
         for prompts in ([PROMPT], [PROMPT, [0, 1, 2, 3, 4, 4, 1]])
     )
     assert alone.texts[0] == batched.texts[0]
@@ -112,15 +81,8 @@ def test_prompts_of_other_lengths_do_not_change_a_text(device):
 
 def test_a_stop_token_ends_the_text(device):
     models = [tiny_model(seed, device=device) for seed in (1, 2)]
-    decoded = decode(
-        verifiers.get("block"),
-        *models,
-        [PROMPT] * 50,
-        max_new_tokens=8,
-        draft_length=3,
-        stop_tokens=[1],
-        generator=seeded(device),
-    )
+    options = {"max_new_tokens": 8, "draft_length": 3, "stop_tokens": [1], "generator": seeded(device)}
+    decoded = decode(verifiers.get("block"), *models, [PROMPT] * 50, **options)
     for text in decoded.texts:
         assert 1 not in text[:-1]
         assert text[-1] == 1 or len(text) == 8

@@ -15,28 +15,15 @@ from spec_oracle.decoding import decode
 from spec_oracle.language_models import LanguageModel, Truncation, load_language_model
 from spec_oracle.language_models.loading import first_layers
 
-SIZES = {
-    "cpu": {
-        "vocab_size": 1009,
-        "hidden_size": 64,
-        "intermediate_size": 256,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-    },
-    "cuda": {
-        "vocab_size": 128_256,
-        "hidden_size": 2048,
-        "intermediate_size": 8192,
-        "num_hidden_layers": 16,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-    },
-}
+SIZES = {"cpu": (1009, 64, 256, 4, 4, 2), "cuda": (128_256, 2048, 8192, 16, 32, 8)}
+FIELDS = (
+    *("vocab_size", "hidden_size", "intermediate_size"),
+    *("num_hidden_layers", "num_attention_heads", "num_key_value_heads"),
+)
 
 
 def random_pair(device, dtype):
-    config = LlamaConfig(**SIZES[torch.device(device).type])
+    config = LlamaConfig(**dict(zip(FIELDS, SIZES[torch.device(device).type], strict=True)))
     with torch.device(device):
         torch.set_default_dtype(dtype)
         try:
@@ -60,17 +47,10 @@ def test_a_large_pair_decodes(name, request, device, dtype, record_property):
     if on_gpu:
         torch.cuda.reset_peak_memory_stats(device)
     started = time.perf_counter()
-    decoded = decode(
-        verifiers.get(name),
-        target,
-        draft,
-        [[1, 2, 3, 4]] * 4,
-        max_new_tokens=32,
-        draft_length=4,
-        num_paths=2,
-        truncation=Truncation(top_k=50),
-        generator=torch.Generator(device).manual_seed(1),
-    )
+    options = {"max_new_tokens": 32, "draft_length": 4, "num_paths": 2, "truncation": Truncation(top_k=50)}
+    generator = torch.Generator(device).manual_seed(1)
+    prompts = [[1, 2, 3, 4]] * 4
+    decoded = decode(verifiers.get(name), target, draft, prompts, generator=generator, **options)
     record_property("seconds", time.perf_counter() - started)
     if on_gpu:
         record_property("peak_bytes", torch.cuda.max_memory_allocated(device))

@@ -5,36 +5,36 @@ from verifiers.interface import AnyVerifier
 from verifiers.rules.balanced_multipath_block import BalancedMultipathBlockVerifier
 from verifiers.rules.block import BlockVerifier
 from verifiers.rules.block_transport import BlockTransportVerifier
-from verifiers.rules.canonical import CanonicalVerifier
-from verifiers.rules.global_resolution import GlobalResolutionVerifier
+from verifiers.rules.canonical import CANONICAL
+from verifiers.rules.global_resolution import GLOBAL_RESOLUTION
 from verifiers.rules.greedy_block import GreedyBlockVerifier
 from verifiers.rules.greedy_multipath_block import GreedyMultipathBlockVerifier
 from verifiers.rules.greedy_multipath_carry import GreedyMultipathCarryVerifier
-from verifiers.rules.k_seq import KSeqVerifier
+from verifiers.rules.k_seq import K_SEQ
 from verifiers.rules.lookahead_multipath_block import LookaheadMultipathBlockVerifier
-from verifiers.rules.naive import NaiveVerifier
-from verifiers.rules.nss import NssVerifier
-from verifiers.rules.recursive_rejection import RecursiveRejectionVerifier
-from verifiers.rules.recursive_rejection_distinct import RecursiveRejectionDistinctVerifier
+from verifiers.rules.naive import NAIVE
+from verifiers.rules.nss import NSS
+from verifiers.rules.recursive_rejection import RECURSIVE_REJECTION
+from verifiers.rules.recursive_rejection_distinct import RECURSIVE_REJECTION_DISTINCT
 from verifiers.rules.sample_and_match import SampleAndMatchVerifier
 from verifiers.rules.token import TokenVerifier
-from verifiers.rules.top_draft import TopDraftVerifier
+from verifiers.rules.top_draft import TOP_DRAFT
 from verifiers.rules.traversal import TraversalVerifier
 
 _REGISTRY: dict[str, AnyVerifier] = {
     "token": TokenVerifier(),
     "block": BlockVerifier(),
     "sample_and_match": SampleAndMatchVerifier(),
-    "nss": NssVerifier(),
-    "naive": NaiveVerifier(),
-    "recursive_rejection": RecursiveRejectionVerifier(),
-    "recursive_rejection_distinct": RecursiveRejectionDistinctVerifier(),
-    "k_seq": KSeqVerifier(),
-    "canonical": CanonicalVerifier(),
-    "top_draft": TopDraftVerifier(),
+    "nss": NSS,
+    "naive": NAIVE,
+    "recursive_rejection": RECURSIVE_REJECTION,
+    "recursive_rejection_distinct": RECURSIVE_REJECTION_DISTINCT,
+    "k_seq": K_SEQ,
+    "canonical": CANONICAL,
+    "top_draft": TOP_DRAFT,
     "traversal": TraversalVerifier(),
     "greedy_multipath_block": GreedyMultipathBlockVerifier(),
-    "global_resolution": GlobalResolutionVerifier(),
+    "global_resolution": GLOBAL_RESOLUTION,
     "balanced_multipath_block": BalancedMultipathBlockVerifier(),
     "lookahead_multipath_block": LookaheadMultipathBlockVerifier(),
     "greedy_block": GreedyBlockVerifier(),

@@ -3,11 +3,7 @@
 import numpy as np
 
 from lab.benchmarks.measure import table
-from spec_oracle.statistics import (
-    draws_needed_by_g,
-    draws_needed_by_joint_e_process,
-    log_e_value,
-)
+from spec_oracle.statistics import draws_needed_by_g, draws_needed_by_joint_e_process, log_e_value
 
 ALPHA = 1e-9
 LAW = np.full(16, 1 / 16)

@@ -1,11 +1,13 @@
 """Claims about verifiers of several paths: greedy multi-path block verification (GBV) and traversal."""
 
+from dataclasses import replace
+
 from lab.claims.families import Family, context_free, prefix_dependent
 from lab.claims.laws import law, optimum, specimen, tokens, total_variation
 from lab.claims.question import Figures, Question, Scope
 from spec_oracle.toy import Instance
 from verifiers import Traits
-from verifiers.rules.recursive_rejection_distinct import RecursiveRejectionDistinctVerifier
+from verifiers.rules.recursive_rejection_distinct import RECURSIVE_REJECTION_DISTINCT
 
 SOURCE = "arXiv 2602.16961"
 RULE = f"rule: {SOURCE}"
@@ -20,13 +22,8 @@ TREES = context_free(lengths=(1, 2), paths=(2,), denominators=range(1, 5)) + pre
 TIES = context_free(lengths=(1, 2), paths=(2,), denominators=range(1, 4))
 
 
-class _OnIndependentDrafts(RecursiveRejectionDistinctVerifier):
-    """Recursive rejection on the distinct tokens of independent drafts: the same trees as traversal."""
-
-    traits = Traits(walks=True)
-
-
-TOKEN_LEVEL = _OnIndependentDrafts()
+TOKEN_LEVEL = replace(RECURSIVE_REJECTION_DISTINCT, traits=Traits(walks=True))
+"""Recursive rejection on the distinct tokens of independent drafts: the same trees as traversal."""
 
 
 def _distinct_ratios(instance: Instance) -> bool:

@@ -29,10 +29,7 @@ def subset_rule(instance: Instance) -> Fraction:
 
 
 def _walks(instance: Instance) -> Figures:
-    return {
-        **{name: acceptance(name, instance) for name in WALKS},
-        "α*": subset_rule(instance),
-    }
+    return {**{name: acceptance(name, instance) for name in WALKS}, "α*": subset_rule(instance)}
 
 
 def _top_draft(instance: Instance) -> Figures:

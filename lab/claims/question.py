@@ -55,35 +55,24 @@ class Question:
 
 @dataclass(frozen=True)
 class Claim:
-    """A decided claim.
+    """A decided question.
 
     ``tried`` is the number of instances up to the verdict. ``instance`` and ``figures`` are the deciding
     instance and its numbers; None and {} where the verdict rests on all instances.
     """
 
-    statement: str
-    source: str
+    question: Question
     verdict: Ruling
     tried: int
-    family: str
     instance: Instance | None
     figures: Figures
 
 
 def decide(question: Question) -> Claim:
     """Try the instances in order until one decides, or all have been tried."""
-    decisive = question.scope is Scope.SOME
-    verdict, instance, figures = (
-        Ruling.UNDECIDED if decisive else Ruling.HOLDS,
-        None,
-        Figures(),
-    )
-    tried = 0
-    for candidate in question.family.instances():
-        tried += 1
+    decisive, tried = question.scope is Scope.SOME, 0
+    for tried, candidate in enumerate(question.family.instances(), start=1):  # used after it
         found = question.figures(candidate)
         if question.holds(found) is decisive:
-            verdict = Ruling.PROVED if decisive else Ruling.REFUTED
-            instance, figures = candidate, found
-            break
-    return Claim(question.statement, question.source, verdict, tried, question.family.name, instance, figures)
+            return Claim(question, Ruling.PROVED if decisive else Ruling.REFUTED, tried, candidate, found)
+    return Claim(question, Ruling.UNDECIDED if decisive else Ruling.HOLDS, tried, None, {})

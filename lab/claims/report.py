@@ -31,10 +31,13 @@ Block efficiencies are in tokens per call; GBV is greedy multi-path block verifi
 def to_markdown(groups: Groups) -> str:
     """Return one table a group, and the list of the families that were searched."""
     claims = [claim for decided in groups.values() for claim in decided]
-    label = {family: f"F{i}" for i, family in enumerate(dict.fromkeys(c.family for c in claims), start=1)}
+    label = {
+        family: f"F{i}"
+        for i, family in enumerate(dict.fromkeys(c.question.family.name for c in claims), start=1)
+    }
     parts = [PREAMBLE]
     for heading, decided in groups.items():
-        table = markdown_table(HEAD, [_cells(claim, label[claim.family]) for claim in decided])
+        table = markdown_table(HEAD, [_cells(claim, label[claim.question.family.name]) for claim in decided])
         parts.append(f"## {heading}\n\n{table}\n")
     families = "\n".join(f"* **{name}**: {family}" for family, name in label.items())
     parts.append(f"## Families of instances\n\n{families}\n")
@@ -43,8 +46,8 @@ def to_markdown(groups: Groups) -> str:
 
 def _cells(claim: Claim, family: str) -> tuple[str, ...]:
     return (
-        claim.statement,
-        claim.source,
+        claim.question.statement,
+        claim.question.source,
         _verdict(claim, family),
         "<br>".join(f"{name}: {value}" for name, value in claim.figures.items()),
         "" if claim.instance is None else instance_text(claim.instance),
@@ -74,11 +77,11 @@ def to_json(groups: Groups) -> list[dict[str, Any]]:
     return [
         {
             "group": heading,
-            "statement": claim.statement,
-            "source": claim.source,
+            "statement": claim.question.statement,
+            "source": claim.question.source,
             "verdict": claim.verdict.value,
             "instances_tried": claim.tried,
-            "family": claim.family,
+            "family": claim.question.family.name,
             "figures": {name: str(value) for name, value in claim.figures.items()},
             "instance": None if claim.instance is None else claim.instance.to_json(),
         }

@@ -36,10 +36,7 @@ QUESTIONS = (
         STEPS,
     ),
     _is_lossless(
-        "k-seq-rounded-down",
-        "2310.15141",
-        "K-SEQ is lossless with ρ rounded down to two decimals",
-        STEPS,
+        "k-seq-rounded-down", "2310.15141", "K-SEQ is lossless with ρ rounded down to two decimals", STEPS
     ),
     _is_lossless(
         "block-transport-forgetful",
@@ -55,9 +52,6 @@ QUESTIONS = (
         STEPS,
     ),
     _is_lossless(
-        "block-transport-ratios-wrong-residual",
-        "2604.25925",
-        "The same with residual p (1 − r^K)",
-        STEPS,
+        "block-transport-ratios-wrong-residual", "2604.25925", "The same with residual p (1 − r^K)", STEPS
     ),
 )

@@ -15,14 +15,6 @@ SAMPLING_MUST_FIND = 0.01
 
 
 @dataclass(frozen=True)
-class MatrixOptions:
-    """How to run: ``alpha`` for the whole matrix, and the seed of all checks."""
-
-    alpha: float = DEFAULT_ALPHA
-    seed: int = 0
-
-
-@dataclass(frozen=True)
 class MatrixRow:
     """What the checks said of one specimen, and the seconds that each took, by column."""
 
@@ -79,42 +71,43 @@ class MatrixRow:
 
 @dataclass(frozen=True)
 class KillMatrix:
-    """All rows of a run; ``command`` is the command line, where there was one."""
+    """All rows of a run at ``alpha`` for the whole; ``command`` is the command line, where there was one."""
 
     rows: tuple[MatrixRow, ...]
-    options: MatrixOptions
+    alpha: float
+    seed: int
     command: str = ""
+
+    @property
+    def faulty(self) -> tuple[MatrixRow, ...]:
+        """The rows of defects."""
+        return tuple(row for row in self.rows if not row.specimen.is_control)
+
+    @property
+    def controls(self) -> tuple[MatrixRow, ...]:
+        """The rows of lossless code."""
+        return tuple(row for row in self.rows if row.specimen.is_control)
 
     @property
     def survivors(self) -> tuple[MatrixRow, ...]:
         """Defects that no check found."""
-        return tuple(row for row in self.rows if not row.specimen.is_control and not row.killers)
+        return tuple(row for row in self.faulty if not row.killers)
 
     @property
     def killed_controls(self) -> tuple[MatrixRow, ...]:
         """Controls that a check failed."""
-        return tuple(row for row in self.rows if row.specimen.is_control and row.killers)
+        return tuple(row for row in self.controls if row.killers)
 
     @property
     def missed_by_sampling(self) -> tuple[MatrixRow, ...]:
         """Defects of `SAMPLING_MUST_FIND` or more that only the exact tier found."""
-        return tuple(
-            row
-            for row in self.rows
-            if not row.specimen.is_control
-            and row.specimen.kind != "verifier"
-            and (row.total_variation or 0.0) >= SAMPLING_MUST_FIND
-            and not row.sampling_killers
-        )
+        sampled = (row for row in self.faulty if row.specimen.kind != "verifier" and not row.sampling_killers)
+        return tuple(row for row in sampled if (row.total_variation or 0.0) >= SAMPLING_MUST_FIND)
 
     @property
     def missed_by_yardstick(self) -> tuple[MatrixRow, ...]:
         """Defects that the first-token test does not see."""
-        return tuple(
-            row
-            for row in self.rows
-            if not row.specimen.is_control and row.results[YARDSTICK].status is not Status.FAILED
-        )
+        return tuple(row for row in self.faulty if row.results[YARDSTICK].status is not Status.FAILED)
 
     @property
     def exit_code(self) -> int:
@@ -124,9 +117,10 @@ class KillMatrix:
 
 def kill_matrix(
     listed: Iterable[Specimen],
-    options: MatrixOptions | None = None,
     progress: Callable[[str, int, int], None] = lambda *_: None,
     *,
+    alpha: float = DEFAULT_ALPHA,
+    seed: int = 0,
     jobs: int = 1,
 ) -> KillMatrix:
     """Run every check on every specimen, at one false-alarm rate for the whole matrix.
@@ -135,24 +129,23 @@ def kill_matrix(
     """
     from joblib import Parallel, delayed
 
-    chosen, every = options or MatrixOptions(), list(listed)
-    alpha, rows = split(chosen.alpha, len(every)), []
-    run = Parallel(n_jobs=jobs, return_as="generator")
-    found = run(delayed(_checked)(one, chosen, alpha) for one in every)
+    every, rows = list(listed), []
+    share = split(alpha, len(every))
+    found = Parallel(n_jobs=jobs, return_as="generator")(delayed(_checked)(one, share, seed) for one in every)
     # Only what was found comes back from a process: the state of a specimen may be random numbers.
     for position, (specimen, (results, seconds)) in enumerate(zip(every, found, strict=True), start=1):
         row = MatrixRow(specimen, results, seconds)
         verdict = "stands" if not row.killers else f"killed by {', '.join(row.killers)}"
         progress(f"{specimen.name}: {verdict} ({row.seconds:.1f} s)", position, len(every))
         rows.append(row)
-    return KillMatrix(tuple(rows), chosen)
+    return KillMatrix(tuple(rows), alpha, seed)
 
 
 def _checked(
-    specimen: Specimen, options: MatrixOptions, alpha: float
+    specimen: Specimen, alpha: float, seed: int
 ) -> tuple[Mapping[str, CheckResult], Mapping[str, float]]:
     """Run every check on one specimen, at a rate of ``alpha`` for all of them; return results and seconds."""
-    columns = columns_of(specimen, alpha, options.seed)
+    columns = columns_of(specimen, alpha, seed)
     absent = Status.NOT_APPLICABLE, f"not a check of a {specimen.kind}"
     results, seconds = {column: CheckResult(column, *absent) for column in COLUMNS}, {}
     with one_torch_thread():

@@ -1,7 +1,7 @@
 """The kill matrix as text, JSON, Markdown and HTML."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,44 +28,25 @@ _LEGEND = (
 
 def summary(matrix: KillMatrix) -> str:
     """Return the lines that a reader wants first."""
-    faulty = [row for row in matrix.rows if not row.specimen.is_control]
-    controls = [row for row in matrix.rows if row.specimen.is_control]
-    return "\n".join(
-        [
-            f"{len(faulty)} faulty specimens of {_defects(faulty)}; survivors: {_names(matrix.survivors)}",
-            f"{len(controls)} lossless controls; killed: {_names(matrix.killed_controls)}",
-            f"the naive first-token test misses {len(matrix.missed_by_yardstick)} of {len(faulty)}",
-            f"sampling alone misses, of TV {SAMPLING_MUST_FIND} or more: {_names(matrix.missed_by_sampling)}",
-            f"expected killers that missed: {_missed(matrix)}",
-            _time(matrix),
-            f"alpha {matrix.options.alpha:g} for the whole matrix, seed {matrix.options.seed}",
-        ]
-    )
-
-
-def _defects(rows: Sequence[MatrixRow]) -> str:
-    ids = [row.specimen.catalogue_id for row in rows]
-    return (
-        f"{len({*ids} - {MUTANT})} defects of the catalogue and {ids.count(MUTANT)} mutants without a number"
-    )
+    faulty, rows = matrix.faulty, matrix.rows
+    ids = [row.specimen.catalogue_id for row in faulty]
+    slowest = max(rows, key=lambda row: row.sampling_seconds)
+    missed = [f"{row.specimen.name} ({', '.join(row.missed)})" for row in rows if row.missed]
+    return f"""\
+{len(faulty)} faulty specimens of {len({*ids} - {MUTANT})} defects of the catalogue and {ids.count(MUTANT)} \
+mutants without a number; survivors: {_names(matrix.survivors)}
+{len(matrix.controls)} lossless controls; killed: {_names(matrix.killed_controls)}
+the naive first-token test misses {len(matrix.missed_by_yardstick)} of {len(faulty)}
+sampling alone misses, of TV {SAMPLING_MUST_FIND} or more: {_names(matrix.missed_by_sampling)}
+expected killers that missed: {", ".join(missed) or "none"}
+{sum(row.seconds for row in rows):.0f} s of checks, \
+{sum(row.sampling_seconds for row in rows):.0f} s of them sampling; \
+longest: {slowest.sampling_seconds:.1f} s of sampling, for {slowest.specimen.name}
+alpha {matrix.alpha:g} for the whole matrix, seed {matrix.seed}"""
 
 
 def _names(rows: tuple[MatrixRow, ...]) -> str:
     return ", ".join(row.specimen.name for row in rows) or "none"
-
-
-def _missed(matrix: KillMatrix) -> str:
-    missed = [f"{row.specimen.name} ({', '.join(row.missed)})" for row in matrix.rows if row.missed]
-    return ", ".join(missed) or "none"
-
-
-def _time(matrix: KillMatrix) -> str:
-    slowest = max(matrix.rows, key=lambda row: row.sampling_seconds)
-    return (
-        f"{sum(row.seconds for row in matrix.rows):.0f} s of checks, "
-        f"{sum(row.sampling_seconds for row in matrix.rows):.0f} s of them sampling; "
-        f"longest: {slowest.sampling_seconds:.1f} s of sampling, for {slowest.specimen.name}"
-    )
 
 
 def to_text(matrix: KillMatrix) -> str:
@@ -75,25 +56,22 @@ def to_text(matrix: KillMatrix) -> str:
 
 
 def _cells(row: MatrixRow) -> tuple[str, ...]:
+    first = row.killers[0] if row.killers else "stands" if row.specimen.is_control else "SURVIVES"
     return (
         row.specimen.name,
         row.specimen.catalogue_id,
         *(MARKS[row.results[column].status] for column in COLUMNS),
         short(row.total_variation, 2),
         str(row.draws),
-        _first_killer(row),
+        first,
     )
-
-
-def _first_killer(row: MatrixRow) -> str:
-    return row.killers[0] if row.killers else "stands" if row.specimen.is_control else "SURVIVES"
 
 
 def to_json(matrix: KillMatrix) -> str:
     """Return the matrix as JSON text."""
     data: dict[str, Any] = {
-        **header(matrix.options.seed),
-        "alpha": matrix.options.alpha,
+        **header(matrix.seed),
+        "alpha": matrix.alpha,
         "exit_code": matrix.exit_code,
         "survivors": [row.specimen.name for row in matrix.survivors],
         "killed_controls": [row.specimen.name for row in matrix.killed_controls],
@@ -136,24 +114,18 @@ def _row(row: MatrixRow) -> dict[str, Any]:
 
 def to_markdown(matrix: KillMatrix) -> str:
     """Return the matrix as a page: command line and date, the summary, two tables, what shapes found."""
-    faulty = [row for row in matrix.rows if not row.specimen.is_control]
-    controls = [row for row in matrix.rows if row.specimen.is_control]
     parts = [
         "# Which check kills which specimen",
         f"Made on {datetime.now(UTC).date()} by `{matrix.command}`, spec-oracle {tool_version()}.",
         "\n".join(f"* {line}" for line in summary(matrix).splitlines()),
         _LEGEND,
         "## Faulty",
-        markdown_table(_HEAD, [_linked(row) for row in faulty]),
+        markdown_table(_HEAD, [_linked(row) for row in matrix.faulty]),
         "## Lossless controls",
-        markdown_table(_HEAD, [_linked(row) for row in controls]),
+        markdown_table(_HEAD, [_linked(row) for row in matrix.controls]),
     ]
-    found = [
-        (row.specimen.name, row.results["shapes"].detail)
-        for row in faulty
-        if "shapes" in row.specimen.killers
-    ]
-    if found:
+    by_shapes = [row for row in matrix.faulty if "shapes" in row.specimen.killers]
+    if found := [(row.specimen.name, row.results["shapes"].detail) for row in by_shapes]:
         parts += ["## Where `shapes` finds it", markdown_table(("specimen", "found"), found)]
     return "\n\n".join(parts) + "\n"
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from lab.kill_matrix.matrix import MatrixOptions, kill_matrix
+from lab.kill_matrix.matrix import kill_matrix
 from lab.kill_matrix.report import FORMATS
 from lab.specimens import catalogue_page
 from lab.specimens.registry import specimens
@@ -49,9 +49,7 @@ def _specimens(options: Any) -> int:
             raise InvalidInputError(f"specimen: {unknown(name, known)}")
     chosen = [known[name] for name in options.names or known]
     with showing_progress() as tell:
-        matrix = kill_matrix(
-            chosen, MatrixOptions(alpha=options.alpha, seed=options.seed), tell, jobs=options.jobs
-        )
+        matrix = kill_matrix(chosen, tell, alpha=options.alpha, seed=options.seed, jobs=options.jobs)
     emit(options, FORMATS[options.format](replace(matrix, command=options.command_line)))
     return matrix.exit_code
 

@@ -6,32 +6,30 @@ from typing import Any
 import numpy as np
 
 from lab.specimens.foreign.rows import Array, draw, residual, token_by_request
-from lab.specimens.specimen import itself, specimen
+from lab.specimens.specimen import itself, specimen, specimens_of
 from lab.specimens.toy_engine import Call, Ints, replacing, token_rule
 
 # Engines.
 
 
-@specimen("D17", "batch", rule="token", engine=replacing("verify"))
-def cached_q_not_reordered(call: Call) -> tuple[Ints, Ints]:
-    """Cached q rows stay in the old order of the batch."""
-    return token_rule(replace(call, draft=call.draft[::-1]))
+engines: dict[str, Any] = {"rule": "token", "engine": replacing("verify")}
+specimens_of("batch", **engines)(
+    cached_q_not_reordered=(
+        "D17: Cached q rows stay in the old order of the batch",
+        lambda call: token_rule(replace(call, draft=call.draft[::-1])),
+    ),
+    rows_of_previous_request=(
+        "D15: Target rows are those of the request before",
+        lambda call: token_rule(replace(call, target=np.roll(call.target, 1, axis=0))),
+    ),
+    capacity_of_two=(
+        "D20: From the third slot on, q is another request's",
+        lambda call: token_rule(replace(call, draft=call.draft[np.arange(len(call.tokens)) % 2])),
+    ),
+)
 
 
-@specimen("D15", "batch", rule="token", engine=replacing("verify"))
-def rows_of_previous_request(call: Call) -> tuple[Ints, Ints]:
-    """Target rows are those of the request before."""
-    return token_rule(replace(call, target=np.roll(call.target, 1, axis=0)))
-
-
-@specimen("D20", "batch", rule="token", engine=replacing("verify"))
-def capacity_of_two(call: Call) -> tuple[Ints, Ints]:
-    """From the third slot on, q is another request's."""
-    slot = np.arange(len(call.tokens)) % 2
-    return token_rule(replace(call, draft=call.draft[slot]))
-
-
-@specimen("E11", "batch", rule="token", engine=replacing("verify"))
+@specimen("E11", "batch", **engines)
 def results_in_another_order(call: Call) -> tuple[Ints, Ints]:
     """Emissions come back sorted by length."""
     emitted, accepted = token_rule(call)
@@ -39,7 +37,7 @@ def results_in_another_order(call: Call) -> tuple[Ints, Ints]:
     return emitted[order], accepted[order]
 
 
-@specimen("A15", "batch", rule="token", engine=replacing("verify"))
+@specimen("A15", "batch", **engines)
 def padded_slot_inverts_rows(call: Call) -> tuple[Ints, Ints]:
     """A batch of odd size gets a padded slot whose temperature of -1 turns all rows upside down."""
     if len(call.tokens) % 2 == 0:
@@ -55,13 +53,13 @@ def padded_slot_inverts_rows(call: Call) -> tuple[Ints, Ints]:
 def one_uniform_vector_for_the_batch(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """All requests decide by the same uniforms."""
     state = generator.bit_generator.state
-    tokens, accepted = np.full((len(x), x.shape[1] + 1), -1), np.zeros(len(x), dtype=int)
-    for b in range(len(x)):
+
+    def alone(*request: Array) -> tuple[Array, Array]:
         generator.bit_generator.state = state
-        tokens[b : b + 1], accepted[b : b + 1] = token_by_request(
-            x[b : b + 1], q[b : b + 1], p[b : b + 1], generator
-        )
-    return tokens, accepted
+        return token_by_request(*(rows[None] for rows in request), generator)
+
+    tokens, accepted = zip(*map(alone, x, q, p), strict=True)
+    return np.concatenate(tokens), np.concatenate(accepted)
 
 
 @specimen("C10", "batch", rule="token", function=itself)

@@ -53,20 +53,15 @@ class Options:
     """What is done to logits before a token is drawn, and where texts end."""
 
     temperature: float = 1.0
-    top_p: float = 1.0
     penalty: float = 0.0
     stop_token: int | None = None
 
     def row(self, logits: Tensor, text: Sequence[int]) -> Row:
-        """Return the law of the token after a text: penalised by frequency, tempered, cut to the nucleus."""
+        """Return the law of the token after a text: penalised by frequency, tempered."""
         import torch
 
         counts = torch.bincount(torch.tensor([*text]), minlength=VOCAB)
         row = torch.softmax((logits - self.penalty * counts) / self.temperature, dim=-1)
-        if self.top_p < 1:
-            ordered, order = row.sort(descending=True)
-            kept = ordered.cumsum(0) - ordered < self.top_p
-            row = torch.zeros_like(row).scatter(0, order, ordered * kept)
         return row / row.sum()
 
 
@@ -88,11 +83,6 @@ def passes(chance: Any) -> bool:
 # The correct parts.
 
 
-def two_at_most(generation: "Generation", left: int) -> int:
-    """Draft two tokens, or as many as are wanted besides the one that is always added."""
-    return min(2, left - 1)
-
-
 def sampled(row: Row, raw: Row) -> tuple[int, Row]:
     """Draw a draft from the processed row, and report that row."""
     return draw(row), row
@@ -112,21 +102,6 @@ def token_rule(drafts: list[int], q: list[Row], p: list[Row]) -> tuple[list[int]
     return [*drafts, draw(p[-1])], len(drafts)
 
 
-def as_told(count: int) -> int:
-    """Cut as many tokens out of a cache as do not belong to the text."""
-    return count
-
-
-def likely(chance: float) -> bool:
-    """Go on drafting whatever was drafted."""
-    return True
-
-
-def not_read(after: list[int], before: list[int], kept: int) -> list[int]:
-    """Return what the target has still to read of the text."""
-    return after[kept:]
-
-
 def trimmed(emitted: list[int], left: int, stop_token: int | None) -> list[int]:
     """Cut what follows a stop token or exceeds the budget."""
     if stop_token is not None and stop_token in emitted:
@@ -136,16 +111,23 @@ def trimmed(emitted: list[int], left: int, stop_token: int | None) -> list[int]:
 
 @dataclass(frozen=True)
 class Parts:
-    """What an engine is made of; the functions above are the right ones."""
+    """What an engine is made of, the right ones unless told otherwise."""
 
-    length: Callable[..., int] = two_at_most
+    length: Callable[["Generation", int], int] = lambda generation, left: min(2, left - 1)
+    """How many tokens to draft, given how many are still wanted, the one that is always added included."""
+
     propose: Callable[..., tuple[int, Row]] = sampled
     target_rows: Callable[..., list[Row]] = processed
     verify: Callable[..., tuple[list[int], int]] = token_rule
-    goes_on: Callable[..., bool] = likely
-    forgotten: Callable[..., int] = as_told
-    forgotten_by_draft: Callable[..., int] = as_told
-    unread: Callable[..., list[int]] = not_read
+    goes_on: Callable[[float], bool] = lambda chance: True
+    """Whether to go on drafting after a draft of that chance."""
+
+    forgotten: Callable[[int], int] = lambda count: count
+    """How many tokens to cut out of the target's cache, given how many do not belong to the text."""
+
+    unread: Callable[..., list[int]] = lambda after, before, kept: after[kept:]
+    """What the target has still to read of the text."""
+
     finish: Callable[..., list[int]] = trimmed
 
 
@@ -156,11 +138,9 @@ class Generation:
     engine: "CachedEngine"
     text: list[int]
     left: int
-    seed: int | None
     unread: list[int] = field(init=False)
     unread_by_draft: list[int] = field(init=False)
     is_over: bool = False
-    calls: int = 0
 
     def __post_init__(self) -> None:
         self.target, self.draft = map(Reader, self.engine.models)
@@ -178,7 +158,6 @@ class Generation:
         self.text += kept
         self.left -= len(kept)
         self.is_over = self.left <= 0 or (options.stop_token is not None and options.stop_token in kept[-1:])
-        self.calls += 1
         self.engine.drafted += len(drafts)
         self.engine.accepted += accepted
         return Step([drafts], [[row.tolist() for row in q]], [kept], [min(accepted, len(kept))])
@@ -204,7 +183,7 @@ class Generation:
         self.target.forget(parts.forgotten(self.target.length - shared))
         self.unread = parts.unread(after, self.text, shared)
         shared = min(self.draft.length, shared)
-        self.draft.forget(parts.forgotten_by_draft(self.draft.length - shared))
+        self.draft.forget(self.draft.length - shared)
         self.unread_by_draft = after[shared:]
 
 
@@ -241,7 +220,7 @@ class CachedEngine:
             import torch
 
             torch.manual_seed(seed)
-        return Generation(self, [*prompt], max_new_tokens, seed)
+        return Generation(self, [*prompt], max_new_tokens)
 
     def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from lab.specimens.specimen import specimen
+from lab.specimens.specimen import specimen, specimens_of
 from verifiers import DecisionSource, Drafts, State, StatefulVerifier, Traits, Verdict
 from verifiers.arrays import arange_like, minimum_one, namespace, pick
 from verifiers.parts.block_path import block_weights, stop_chances
@@ -219,7 +219,7 @@ def chances_above_zero(target: Array, draft: Array, tokens: Array) -> Array:
 
 @dataclass(frozen=True)
 class Forgetful:
-    """A rule with carry-over, each of whose calls is the first of its request."""
+    """Greedy block verification, each of whose calls is the first of its request."""
 
     rule: StatefulVerifier
     traits = Traits(single_path=True)
@@ -234,7 +234,6 @@ class Forgetful:
         return verdict, self.rule.initial_state(drafts.batch)
 
 
-@chain("mutant", "calls", verifier=lambda rule: Forgetful(rule()))
-def greedy_block_without_carry() -> StatefulVerifier:
-    """Drop what a call owes to the next one."""
-    return GreedyBlockVerifier()
+specimens_of("calls", verifier=Forgetful)(
+    chain_greedy_block_without_carry=("mutant: Drop what a call owes to the next one", GreedyBlockVerifier())
+)

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from lab.specimens.foreign.rows import Array, draw, loop, passes, per_request, residual
-from lab.specimens.specimen import specimen
+from lab.specimens.foreign.rows import Array, draw, passes, per_request, residual, token_rule
+from lab.specimens.specimen import specimen, specimens_of
 from lab.specimens.toy_engine import (
     Call,
     Floats,
@@ -53,10 +53,9 @@ def greedy_draft_and_match(instance: Instance) -> ToyEngine:
     return ToyEngine(instance, propose=greedy, verify=match_with_sampled_drafts, rule=None)
 
 
-@specimen("N4", engine=replacing("propose", rule=None))
-def greedy_draft_point_mass_rule(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
-    """A greedy drafter that reports a point mass."""
-    return greedy(rows, uniforms)
+specimens_of(engine=replacing("propose", rule=None))(
+    greedy_draft_point_mass_rule=("N4: A greedy drafter that reports a point mass", greedy)
+)
 
 
 @specimen("N5", engine=replacing("verify", propose=greedy, rule=None))
@@ -88,12 +87,11 @@ def rows_with_later_drafts_present(rows: Floats, contexts: Ints) -> Floats:
 @specimen("N10", function=per_request)
 def no_bonus(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """No bonus token."""
-    return loop(
-        x[:-1],
-        lambda i: passes(x, q, p, i, rng),
-        lambda i: draw(residual(p[i], q[i]), rng),
-        lambda: int(x[-1]) if passes(x, q, p, len(x) - 1, rng) else draw(residual(p[-2], q[-1]), rng),
-    )
+
+    def last() -> int:
+        return int(x[-1]) if passes(x, q, p, len(x) - 1, rng) else draw(residual(p[-2], q[-1]), rng)
+
+    return token_rule(x[:-1], q, p, rng, bonus=last)
 
 
 @specimen("N6", rule="sample_and_match", function=per_request)
@@ -106,6 +104,6 @@ def zeros_for_q(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
         struck[x[i]] = 0
         return struck if struck.sum() > 0 else p[i]
 
-    return loop(
-        x, lambda i: rng.random() < p[i, x[i]], lambda i: draw(others(i), rng), lambda: draw(p[-1], rng)
+    return token_rule(
+        x, q, p, rng, accept=lambda i: rng.random() < p[i, x[i]], correct=lambda i: draw(others(i), rng)
     )

@@ -6,14 +6,15 @@ request's law is right in all of them.
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from lab.specimens.foreign.rows import Array, token_by_request
 from lab.specimens.foreign.uniforms import token_by_uniforms
-from lab.specimens.specimen import specimen
-from lab.specimens.toy_engine import Floats, Ints, Use, keyed_noise, own_seeds, replacing
+from lab.specimens.specimen import specimen, specimens_of
+from lab.specimens.toy_engine import Ints, Use, keyed_noise, own_seeds, replacing
 from spec_oracle.contracts import SamplerFunction
 
 Uniforms: TypeAlias = Callable[[Any, tuple[int, int]], Array]
@@ -40,40 +41,26 @@ def shared(index: Callable[[Ints], Ints]) -> SamplerFunction:
 # Between requests.
 
 
-@specimen("C11", "batch", rule="token", function=shared)
-def shared_at_distance_2(b: Ints) -> Ints:
-    """Requests 2 apart share their numbers: groups of four keep two sets."""
-    return b - 2 * (b // 2 % 2)
-
-
-@specimen("C11", "batch", rule="token", function=shared)
-def shared_at_distance_32(b: Ints) -> Ints:
-    """Requests 32 apart share their numbers: the second warp of a block repeats the first."""
-    return b - 32 * (b // 32 % 2)
-
-
-@specimen("C11", "batch", rule="token", function=shared)
-def shared_at_distance_64(b: Ints) -> Ints:
-    """Requests 64 apart share their numbers."""
-    return b - 64 * (b // 64 % 2)
-
-
-@specimen("C11", "batch", rule="token", function=shared)
-def clamped_beyond_64(b: Ints) -> Ints:
-    """Requests beyond 64 all read the numbers of one."""
-    return np.minimum(b, 64)
-
-
-@specimen("C11", "batch", rule="token", function=shared)
-def wrapped_beyond_1024(b: Ints) -> Ints:
-    """Requests beyond 1,024 begin again with the numbers of the first."""
-    return b % 1024
-
-
-@specimen("C11", "batch", rule="token", function=shared)
-def last_of_33_repeats_the_first(b: Ints) -> Ints:
-    """A batch of 33, and no other, runs as 32 and 1: the last request reads the first one's numbers."""
-    return b % 32 if len(b) == 33 else b
+specimens_of("batch", rule="token", function=shared)(
+    shared_at_distance_2=(
+        "C11: Requests 2 apart share their numbers: groups of four keep two sets",
+        lambda b: b - 2 * (b // 2 % 2),
+    ),
+    shared_at_distance_32=(
+        "C11: Requests 32 apart share their numbers: the second warp of a block repeats the first",
+        lambda b: b - 32 * (b // 32 % 2),
+    ),
+    shared_at_distance_64=("C11: Requests 64 apart share their numbers", lambda b: b - 64 * (b // 64 % 2)),
+    clamped_beyond_64=("C11: Requests beyond 64 all read the numbers of one", lambda b: np.minimum(b, 64)),
+    wrapped_beyond_1024=(
+        "C11: Requests beyond 1,024 begin again with the numbers of the first",
+        lambda b: b % 1024,
+    ),
+    last_of_33_repeats_the_first=(
+        "C11: A batch of 33, and no other, runs as 32 and 1: the last request reads the first one's numbers",
+        lambda b: b % 32 if len(b) == 33 else b,
+    ),
+)
 
 
 @specimen("C13", "batch", rule="token", function=from_uniforms)
@@ -120,16 +107,16 @@ def _ring(laps: int) -> Uniforms:
     return draw
 
 
-@specimen("C12", "calls", rule="token", function=made)
-def shared_2_calls_apart() -> Uniforms:
-    """A call reads the numbers of the call before the last: two buffers, filled every second time."""
-    return _ring(2)
-
-
-@specimen("C12", "calls", rule="token", function=made)
-def shared_64_calls_apart() -> Uniforms:
-    """A call reads the numbers of the call 64 before: as many buffers, filled every second time."""
-    return _ring(64)
+specimens_of("calls", rule="token", function=made)(
+    shared_2_calls_apart=(
+        "C12: A call reads the numbers of the call before the last: two buffers, filled every second time",
+        partial(_ring, 2),
+    ),
+    shared_64_calls_apart=(
+        "C12: A call reads the numbers of the call 64 before: as many buffers, filled every second time",
+        partial(_ring, 64),
+    ),
+)
 
 
 @specimen("C12", "calls", rule="token", function=made)
@@ -161,12 +148,6 @@ def result_of_the_call_before_the_last() -> SamplerFunction:
         return result
 
     return verify
-
-
-@specimen("C12", "calls", rule="token", engine=replacing("noise"))
-def offset_wraps_after_3_calls(seeds: Ints, call: int, use: Use, shape: tuple[int, int]) -> Floats:
-    """The fourth call of a request repeats the noise of its first."""
-    return keyed_noise(seeds, call % 3, use, shape)
 
 
 # Right ones.

@@ -7,24 +7,14 @@ decoding. Only an engine, which drafts for itself, shows it.
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from lab.specimens import toy_engine as toy
 from lab.specimens.contexts import first_of_depth, rows_by_context
-from lab.specimens.specimen import specimen
-from lab.specimens.toy_engine import (
-    DEPTH,
-    Call,
-    Engines,
-    Floats,
-    Ints,
-    TargetRows,
-    ToyEngine,
-    on_toys,
-    race,
-    replacing,
-    token_rule,
-)
+from lab.specimens.specimen import specimen, specimens_of
+from lab.specimens.toy_engine import DEPTH, Floats, Ints, TargetRows, ToyEngine, race, replacing, token_rule
 from spec_oracle.toy import Instance, ToyModel
 
 Process = Callable[[Floats], Floats]
@@ -80,28 +70,32 @@ def penalised(rows: Floats, counts: Ints) -> Floats:
 # Faulty drafters.
 
 
-@specimen("D1", "draft-law", rule="token", engine=replacing("propose"))
-def top_2_draft_reports_raw_q(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
-    """Draws from the top two tokens, reports the raw row."""
-    return race(top_two(rows), uniforms), rows
-
-
-@specimen("D2", "draft-law", rule="token", engine=replacing("propose"))
-def greedy_draft_reports_soft_q(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
-    """Drafts the likeliest token, reports the soft row."""
-    return rows.argmax(axis=-1), rows
-
-
-@specimen("D1", "draft-law", rule="token", engine=replacing("propose"))
-def drafts_at_another_temperature(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
-    """Draws at T = 0.7, reports the row at T = 1."""
-    return race(tempered(rows, 0.7), uniforms), rows
-
-
-@specimen("D3", "joint", rule="token", engine=replacing("verify"))
-def q_of_another_position(call: Call) -> tuple[Ints, Ints]:
-    """Verifies each draft with the q row of the position before."""
-    return token_rule(replace(call, draft=np.roll(call.draft, 1, axis=1)))
+specimens_of("draft-law", rule="token", engine=replacing("propose"))(
+    top_2_draft_reports_raw_q=(
+        "D1: Draws from the top two tokens, reports the raw row",
+        lambda rows, uniforms: (race(top_two(rows), uniforms), rows),
+    ),
+    greedy_draft_reports_soft_q=(
+        "D2: Drafts the likeliest token, reports the soft row",
+        lambda rows, uniforms: (rows.argmax(axis=-1), rows),
+    ),
+    drafts_at_another_temperature=(
+        "D1: Draws at T = 0.7, reports the row at T = 1",
+        lambda rows, uniforms: (race(tempered(rows, 0.7), uniforms), rows),
+    ),
+    q_in_draft_vocabulary=(
+        "D13: Draft ids are mapped to target ids, the q row is not",
+        lambda rows, uniforms: (race(rows, uniforms), np.roll(rows, 1, axis=-1)),
+    ),
+    ids_of_smaller_vocabulary=(
+        "D14: The last token comes out as its neighbour",
+        lambda rows, uniforms: (np.minimum(race(rows, uniforms), rows.shape[1] - 2), rows),
+    ),
+    shard_local_ids=(
+        "G5: Positions within a shard are used as token ids",
+        lambda rows, uniforms: (race(rows, uniforms) % 2, rows),
+    ),
+)
 
 
 @specimen("D5", "draft-law", rule="token", engine=replacing("propose"))
@@ -118,68 +112,59 @@ def race_divides_q_in_place(rows: Floats, uniforms: Floats) -> tuple[Ints, Float
     return noisy.argmax(axis=-1), noisy
 
 
-@specimen("D11", "length", rule="token", engine=replacing("verify"))
-def q_never_passed(call: Call) -> tuple[Ints, Ints]:
-    """Probabilistic drafts are verified by the point-mass rule."""
-    return token_rule(replace(call, draft=np.eye(call.draft.shape[-1])[call.tokens]))
-
-
-@specimen("D13", "draft-law", rule="token", engine=replacing("propose"))
-def q_in_draft_vocabulary(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
-    """Draft ids are mapped to target ids, the q row is not."""
-    return race(rows, uniforms), np.roll(rows, 1, axis=-1)
-
-
-@specimen("D14", "draft-law", rule="token", engine=replacing("propose"))
-def ids_of_smaller_vocabulary(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
-    """The last token comes out as its neighbour."""
-    return np.minimum(race(rows, uniforms), rows.shape[1] - 2), rows
-
-
-@specimen("G5", "draft-law", rule="token", engine=replacing("propose"))
-def shard_local_ids(rows: Floats, uniforms: Floats) -> tuple[Ints, Floats]:
-    """Positions within a shard are used as token ids."""
-    return race(rows, uniforms) % 2, rows
+specimens_of("joint", rule="token", engine=replacing("verify"))(
+    q_of_another_position=(
+        "D3: Verifies each draft with the q row of the position before",
+        lambda call: token_rule(replace(call, draft=np.roll(call.draft, 1, axis=1))),
+    )
+)
+specimens_of("length", rule="token", engine=replacing("verify"))(
+    q_never_passed=(
+        "D11: Probabilistic drafts are verified by the point-mass rule",
+        lambda call: token_rule(replace(call, draft=np.eye(call.draft.shape[-1])[call.tokens])),
+    )
+)
 
 
 # Rows of verification that plain decoding would not use.
 
 
-def _declaring(plain: Process) -> Callable[[Process], Engines]:
+def _declaring(plain: Process) -> Callable[[Process], toy.Engines]:
     """Return what makes engines whose target-only decoding applies ``plain`` of another process."""
 
-    def lift(verified: Process) -> Engines:
+    def lift(verified: Process) -> toy.Engines:
         def build(instance: Instance) -> ToyEngine:
             table = verified(rows_by_context(instance.target, DEPTH))
             declared = with_target(instance, plain(rows_by_context(instance.target, DEPTH)))
             return ToyEngine(declared, target_rows=lambda _, contexts: np.asarray(table[contexts]))
 
-        return on_toys(build)
+        return toy.on_toys(build)
 
     return lift
 
 
-@specimen("D8", "joint", rule="token", engine=_declaring(tempered))
-def verifies_at_default_temperature(rows: Floats) -> Floats:
-    """Plain decoding at T = 0.5, verification at T = 1."""
-    return rows
-
-
-@specimen("D9", "joint", rule="token", engine=_declaring(top_p))
-def verifies_without_top_p(rows: Floats) -> Floats:
-    """The nucleus filter is not applied to rows of verification."""
-    return rows
-
-
-@specimen(
-    "D12", "joint", rule="token", engine=_declaring(lambda r: normalised(np.minimum(top_two(r), top_p(r))))
+joint = partial(specimens_of, "joint", rule="token")
+joint(engine=_declaring(tempered))(
+    verifies_at_default_temperature=(
+        "D8: Plain decoding at T = 0.5, verification at T = 1",
+        lambda rows: rows,
+    )
 )
-def filters_in_another_order(rows: Floats) -> Floats:
-    """Top-p after top-k has renormalised, instead of on the raw row."""
-    return top_p(top_two(rows))
+joint(engine=_declaring(top_p))(
+    verifies_without_top_p=(
+        "D9: The nucleus filter is not applied to rows of verification",
+        lambda rows: rows,
+    )
+)
+joint(engine=_declaring(lambda rows: normalised(np.minimum(top_two(rows), top_p(rows)))))(
+    filters_in_another_order=(
+        "D12: Top-p after top-k has renormalised, instead of on the raw row",
+        lambda rows: top_p(top_two(rows)),
+    )
+)
 
 
-@specimen("H1", "joint", rule="token", engine=on_toys)
+@specimen("H1", "joint", rule="token", engine=toy.on_toys)
 def filter_at_bonus_only(instance: Instance) -> ToyEngine:
     """Top-p reaches the bonus row only."""
     base = rows_by_context(instance.target, DEPTH)
@@ -190,7 +175,7 @@ def filter_at_bonus_only(instance: Instance) -> ToyEngine:
     return ToyEngine(with_target(instance, top_p(base)), target_rows=rows)
 
 
-def _penalising(faulty: Callable[[Floats, Ints], TargetRows]) -> Engines:
+def _penalising(faulty: Callable[[Floats, Ints], TargetRows]) -> toy.Engines:
     """Return engines whose plain decoding has a frequency penalty; ``faulty`` makes the rows verified."""
 
     def build(instance: Instance) -> ToyEngine:
@@ -198,13 +183,15 @@ def _penalising(faulty: Callable[[Floats, Ints], TargetRows]) -> Engines:
         declared = with_target(instance, penalised(base, counts))
         return ToyEngine(declared, target_rows=faulty(base, counts))
 
-    return on_toys(build)
+    return toy.on_toys(build)
 
 
-@specimen("H2", "joint", rule="token", engine=_penalising)
-def penalty_ignored(base: Floats, counts: Ints) -> TargetRows:
-    """Verification ignores the frequency penalty."""
-    return lambda _, contexts: np.asarray(base[contexts])
+joint(engine=_penalising)(
+    penalty_ignored=(
+        "H2: Verification ignores the frequency penalty",
+        lambda base, counts: lambda _, contexts: np.asarray(base[contexts]),
+    )
+)
 
 
 @specimen("H3", "joint", rule="token", engine=_penalising)

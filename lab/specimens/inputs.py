@@ -5,24 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from lab.specimens.foreign.rows import (
-    Array,
-    by_accept,
-    by_correction,
-    draw,
-    residual,
-    token_by_request,
-)
-from lab.specimens.specimen import itself, specimen
+from lab.specimens.foreign.rows import Array, by_accept, by_correction, draw, residual, token_by_request
+from lab.specimens.specimen import itself, specimen, specimens_of
 from spec_oracle.contracts import SamplerFunction
 
 # Extreme uniforms and broken rows.
 
 
-@specimen("A8", "bad-input", rule="token", function=by_accept)
-def zero_uniform_accepts(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
-    """Test u <= p/q, which accepts an impossible draft at u = 0."""
-    return bool(rng.random() * q[i, x[i]] <= p[i, x[i]])
+specimens_of("bad-input", rule="token", function=by_accept)(
+    zero_uniform_accepts=(
+        "A8: Test u <= p/q, which accepts an impossible draft at u = 0",
+        lambda x, q, p, i, rng: rng.random() * q[i, x[i]] <= p[i, x[i]],
+    )
+)
 
 
 @specimen("A9", "bad-input", rule="token", function=by_correction)
@@ -100,31 +95,31 @@ def stale_draft_buffer() -> SamplerFunction:
     return verify
 
 
-@specimen("C9", "calls", rule="token", function=itself)
-def generator_not_advanced(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
-    """Every call works on a copy of the generator."""
-    return token_by_request(x, q, p, copy.deepcopy(generator))
-
-
-@specimen("C4", "streams", rule="token", function=itself)
-def fixed_seed(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
-    """Every call starts from seed 0."""
-    return token_by_request(x, q, p, np.random.default_rng(0))
-
-
-@specimen("C6", "streams", rule="token", function=itself)
-def fresh_entropy(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
-    """Every call takes fresh entropy, whatever the seed."""
-    return token_by_request(x, q, p, np.random.default_rng())
-
+specimens_of("calls", rule="token", function=itself)(
+    generator_not_advanced=(
+        "C9: Every call works on a copy of the generator",
+        lambda x, q, p, generator: token_by_request(x, q, p, copy.deepcopy(generator)),
+    )
+)
+specimens_of("streams", rule="token", function=itself)(
+    fixed_seed=(
+        "C4: Every call starts from seed 0",
+        lambda x, q, p, generator: token_by_request(x, q, p, np.random.default_rng(0)),
+    ),
+    fresh_entropy=(
+        "C6: Every call takes fresh entropy, whatever the seed",
+        lambda x, q, p, generator: token_by_request(x, q, p, np.random.default_rng()),
+    ),
+)
 
 # Size.
 
-
-@specimen("B3", "scale", rule="token", function=by_correction)
-def floor_under_residual(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
-    """A floor of 1e-5 per token under the residual."""
-    return draw(np.maximum(p[i] - q[i], 1e-5), rng)
+specimens_of("scale", rule="token", function=by_correction)(
+    floor_under_residual=(
+        "B3: A floor of 1e-5 per token under the residual",
+        lambda x, q, p, i, rng: draw(np.maximum(p[i] - q[i], 1e-5), rng),
+    )
+)
 
 
 @specimen("B8", "scale", rule="token", function=by_correction)
@@ -151,7 +146,6 @@ def offsets_overflow(x: Array, q: Array, p: Array, generator: Any) -> tuple[Arra
     return token_by_request(x, wrapped, p, generator)
 
 
-@specimen("F4", "length", rule="block", function=itself)
-def block_option_ignored(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
-    """Declared block verification, token verification runs."""
-    return token_by_request(x, q, p, generator)
+specimens_of("length", rule="block", function=itself)(
+    block_option_ignored=("F4: Declared block verification, token verification runs", token_by_request)
+)

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
-from lab.specimens.specimen import specimen
-from verifiers import DecisionSource, Drafts, State, StatefulVerifier, Verdict
+from lab.specimens.specimen import itself, specimen, specimens_of
+from verifiers import DecisionSource, Drafts, State, StatefulVerifier, Traits, Verdict
 from verifiers.arrays import divide, minimum_one, namespace, pick, pick_each
 from verifiers.parts.block_path import verify_path
 from verifiers.parts.path_order import child_alpha, highest_path_row, keep_highest, ranks
+from verifiers.parts.powers import power
 from verifiers.parts.residual import first_success, residual
-from verifiers.parts.walk import ActiveDecisions, Node, OneStepRule, first_true, walk
+from verifiers.parts.walk import ActiveDecisions, Node, OneStepRule, WalkVerifier, first_true
 from verifiers.rules.block_transport import BlockTransportVerifier, Model, Position
 from verifiers.rules.k_seq import accept_scaled, smallest_rho
 
@@ -20,8 +21,6 @@ Order: TypeAlias = Callable[[Array, Array], Array]
 """(target row [B, V], draft row [B, V]) -> rank of each token, int [B, V], 0 for the highest."""
 Leftover: TypeAlias = Callable[[Array, Array, Array], Array]
 """(target row p [B, V], r = min(1, q/p) [B, V], drafts n int [B]) -> weights [B, V] of the correction."""
-
-multipath = partial(specimen, num_paths=2)
 
 
 @dataclass(frozen=True)
@@ -69,53 +68,46 @@ class OrderedPathVerifier:
         return xp.stack(rows, axis=1)
 
 
-def _in_one_order(order: Order) -> OrderedPathVerifier:
-    return OrderedPathVerifier(order, order)
-
-
-def _against_ranks(order: Order) -> OrderedPathVerifier:
-    return OrderedPathVerifier(order, ranks)
-
-
-@multipath("control", verifier=_in_one_order, rule="greedy_multipath_block")
-def greedy_multipath(target: Array, draft: Array) -> Array:
-    """Greedy multi-path block verification, put together of the same pieces."""
-    return ranks(target, draft)
-
-
-@multipath("control", verifier=_in_one_order)
-def greedy_multipath_larger_token_first(target: Array, draft: Array) -> Array:
-    """The larger token wins ties of p/q, in the selection and in the law."""
+def larger_token_first(target: Array, draft: Array) -> Array:
+    """Rank by p/q, the larger of two tokens of equal p/q first."""
     xp = namespace(draft)
     return xp.flip(ranks(xp.flip(target, axis=-1), xp.flip(draft, axis=-1)), axis=-1)
 
 
-@multipath("mutant", "joint", verifier=_against_ranks)
-def greedy_multipath_ties_differ(target: Array, draft: Array) -> Array:
-    """The larger token wins ties in the selection, the smaller one in the law."""
-    return greedy_multipath_larger_token_first(target, draft)
-
-
-@multipath("mutant", "joint", verifier=_against_ranks)
-def greedy_multipath_clipped(target: Array, draft: Array) -> Array:
-    """The selection ranks by min(1, p/q), in which all tokens with p >= q share rank 0."""
+def by_clipped_ratio(target: Array, draft: Array) -> Array:
+    """Rank by min(1, p/q)."""
     xp = namespace(draft)
     ratio = minimum_one(divide(target, draft, otherwise=0))
     return xp.sum(xp.astype(ratio[:, None, :] > ratio[:, :, None], xp.int64), axis=-1)
 
 
-@dataclass(frozen=True)
-class WalkVerifier:
-    """A walk down the draft tree with any one-step rule."""
+controls = partial(specimens_of, num_paths=2, verifier=itself)
+mutants = partial(specimens_of, "joint", num_paths=2)
+controls(rule="greedy_multipath_block")(
+    greedy_multipath=(
+        "control: Greedy multi-path block verification, put together of the same pieces",
+        OrderedPathVerifier(ranks, ranks),
+    )
+)
+controls()(
+    greedy_multipath_larger_token_first=(
+        "control: The larger token wins ties of p/q, in the selection and in the law",
+        OrderedPathVerifier(larger_token_first, larger_token_first),
+    )
+)
+mutants(verifier=itself)(
+    greedy_multipath_ties_differ=(
+        "mutant: The larger token wins ties in the selection, the smaller one in the law",
+        OrderedPathVerifier(larger_token_first, ranks),
+    ),
+    greedy_multipath_clipped=(
+        "mutant: The selection ranks by min(1, p/q), in which all tokens with p >= q share rank 0",
+        OrderedPathVerifier(by_clipped_ratio, ranks),
+    ),
+)
 
-    rule: OneStepRule
 
-    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
-        """Walk down the draft tree of every request."""
-        return walk(drafts, decisions, self.rule)
-
-
-@multipath("mutant", "joint", verifier=WalkVerifier)
+@specimen("mutant", "joint", num_paths=2, verifier=lambda rule: WalkVerifier(rule, Traits()))
 def k_seq_rounded_down(node: Node, decisions: DecisionSource) -> Array:
     """K-SEQ with rho rounded down to two decimals: below the smallest valid rho, so mass is overspent."""
     rho = smallest_rho(node.target, node.draft, node.num_drafts)
@@ -155,29 +147,19 @@ def transport_ratios(leftover: Leftover) -> OneStepRule:
     return rule
 
 
-def _by_leftover(leftover: Leftover) -> WalkVerifier:
-    return WalkVerifier(transport_ratios(leftover))
-
-
-@multipath("mutant", "joint", verifier=_by_leftover)
-def block_transport_ratios(target: Array, ratio: Array, num_drafts: Array) -> Array:
-    """The masses of block transport by one ratio per draft; p (1 - r)^n, what they leave, corrects."""
-    return target * _power(1 - ratio, num_drafts)
-
-
-@multipath("mutant", "joint", verifier=_by_leftover)
-def block_transport_ratios_wrong_residual(target: Array, ratio: Array, num_drafts: Array) -> Array:
-    """The same with p (1 - r^n), which mistakes "not every draft" for "no draft"."""
-    return target * (1 - _power(ratio, num_drafts))
-
-
-def _power(base: Array, exponent: Array) -> Array:
-    """Return base[b] ** exponent[b], from [B, V] and int [B], in any arithmetic."""
-    xp = namespace(base)
-    power = base * 0 + 1
-    for k in range(int(exponent.max())):
-        power = xp.where((exponent > k)[:, None], power * base, power)
-    return power
+mutants(verifier=lambda leftover: WalkVerifier(transport_ratios(leftover), Traits()))(
+    block_transport_ratios=(
+        (
+            "mutant: The masses of block transport by one ratio per draft; "
+            "p (1 - r)^n, what they leave, corrects"
+        ),
+        lambda target, ratio, num_drafts: target * power(1 - ratio, num_drafts[:, None]),
+    ),
+    block_transport_ratios_wrong_residual=(
+        'mutant: The same with p (1 - r^n), which mistakes "not every draft" for "no draft"',
+        lambda target, ratio, num_drafts: target * (1 - power(ratio, num_drafts[:, None])),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -194,12 +176,7 @@ class ForgetfulBlockTransport:
         """Return the state of ``batch`` fresh requests."""
         return self.rule.initial_state(batch)
 
-    def verify(
-        self,
-        drafts: Drafts,
-        decisions: DecisionSource,
-        state: State,
-    ) -> tuple[Verdict, State]:
+    def verify(self, drafts: Drafts, decisions: DecisionSource, state: State) -> tuple[Verdict, State]:
         """Verify a batch; of the next state only the contexts are kept, the debts are dropped."""
         verdict, (positions,) = self.rule.verify(drafts, decisions, state)
         for b, position in enumerate(positions):
@@ -207,7 +184,9 @@ class ForgetfulBlockTransport:
         return verdict, (positions,)
 
 
-@multipath("mutant", "joint", verifier=lambda rule: ForgetfulBlockTransport(rule()))
-def block_transport_forgetful() -> StatefulVerifier:
-    """Correct as block transport must, then forget the debt."""
-    return BlockTransportVerifier()
+mutants(verifier=itself)(
+    block_transport_forgetful=(
+        "mutant: Correct as block transport must, then forget the debt",
+        ForgetfulBlockTransport(),
+    )
+)

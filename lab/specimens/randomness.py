@@ -3,43 +3,56 @@
 The law of a single call is right in most of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from lab.specimens.specimen import specimen
-from lab.specimens.toy_engine import (
-    Call,
-    Floats,
-    Ints,
-    ToyEngine,
-    Use,
-    keyed_noise,
-    on_toys,
-    own_seeds,
-    replacing,
-    token_rule,
-)
+from lab.specimens import toy_engine as toy
+from lab.specimens.specimen import specimen, specimens_of
+from lab.specimens.toy_engine import Call, Ints, ToyEngine, Use, own_seeds, replacing, token_rule
 from spec_oracle.toy import Instance
 
 
-@specimen("C1", "joint", rule="token", engine=replacing("noise"))
-def one_key_for_all_noise(seeds: Ints, call: int, use: Use, shape: tuple[int, int]) -> Floats:
-    """Draft, accept and recovery noise are keyed by the same seed and position."""
-    return keyed_noise(seeds, call, Use.DRAFT, shape)
+def keyed_by(key: Callable[[Ints, int, Use], tuple[Ints, int, Use]]) -> toy.Engines:
+    """Return what makes engines whose noise has another key, given the right one: (seeds, call, use)."""
+    return replacing("noise")(lambda seeds, call, use, shape: toy.keyed_noise(*key(seeds, call, use), shape))
 
 
-@specimen("C1", "joint", rule="token", engine=replacing("noise"))
-def draft_noise_accepts(seeds: Ints, call: int, use: Use, shape: tuple[int, int]) -> Floats:
-    """The accept test reads the noise that drew the draft."""
-    return keyed_noise(seeds, call, Use.DRAFT if use is Use.ACCEPT else use, shape)
-
-
-@specimen("C2", "joint", rule="token", engine=replacing("noise"))
-def draft_noise_recovers(seeds: Ints, call: int, use: Use, shape: tuple[int, int]) -> Floats:
-    """Recovery reads the noise that drew the draft."""
-    return keyed_noise(seeds, call, Use.DRAFT if use is Use.CORRECT else use, shape)
+specimens_of("joint", rule="token", engine=keyed_by)(
+    one_key_for_all_noise=(
+        "C1: Draft, accept and recovery noise are keyed by the same seed and position",
+        lambda seeds, call, use: (seeds, call, Use.DRAFT),
+    ),
+    draft_noise_accepts=(
+        "C1: The accept test reads the noise that drew the draft",
+        lambda seeds, call, use: (seeds, call, Use.DRAFT if use is Use.ACCEPT else use),
+    ),
+    draft_noise_recovers=(
+        "C2: Recovery reads the noise that drew the draft",
+        lambda seeds, call, use: (seeds, call, Use.DRAFT if use is Use.CORRECT else use),
+    ),
+)
+specimens_of("calls", rule="token", engine=keyed_by)(
+    calls_replay=(
+        "C9: The random offset is not advanced between calls",
+        lambda seeds, call, use: (seeds, 0, use),
+    ),
+    accept_replays=(
+        "C9: The offset of the accept uniforms is not advanced between calls",
+        lambda seeds, call, use: (seeds, 0 if use is Use.ACCEPT else call, use),
+    ),
+    offset_wraps_after_3_calls=(
+        "C12: The fourth call of a request repeats the noise of its first",
+        lambda seeds, call, use: (seeds, call % 3, use),
+    ),
+)
+specimens_of("batch", rule="token", engine=keyed_by)(
+    seed_of_a_batch_mate=(
+        "C10: Accept uniforms are keyed by another request's seed",
+        lambda seeds, call, use: (np.roll(seeds, 1) if use is Use.ACCEPT else seeds, call, use),
+    )
+)
 
 
 @specimen("C4", "streams", rule="token", engine=replacing("seeding"))
@@ -48,54 +61,18 @@ def unseeded_requests_start_alike(requested: Sequence[int | None]) -> Ints:
     return np.array([1234 + i if seed is None else seed for i, seed in enumerate(requested)], dtype=np.int64)
 
 
-@specimen("C5", "batch", rule="token", engine=replacing("seeding"))
-def one_seed_for_the_batch(requested: Sequence[int | None]) -> Ints:
-    """The first request's seed serves the whole batch."""
-    return np.full(len(requested), own_seeds(requested)[0])
-
-
-@specimen("C6", "streams", rule="token", engine=on_toys)
-def accept_from_global_generator(instance: Instance) -> ToyEngine:
-    """Accept uniforms ignore the request's seed."""
-    clock = np.random.default_rng()
-
-    def noise(seeds: Ints, call: int, use: Use, shape: tuple[int, int]) -> Floats:
-        if use is Use.ACCEPT:
-            return clock.random((len(seeds), *shape))
-        return keyed_noise(seeds, call, use, shape)
-
-    return ToyEngine(instance, noise=noise)
-
-
-@specimen("D10", "streams", rule="token", engine=replacing("seeding"))
-def seeded_by_the_clock(requested: Sequence[int | None]) -> Ints:
-    """The request's seed is ignored."""
-    return own_seeds([None] * len(requested))
-
-
-@specimen("C7", "length", rule="token", engine=replacing("verify"))
-def ranks_disagree(call: Call) -> tuple[Ints, Ints]:
-    """Another rank with other uniforms reports the accepted length."""
-    emitted, _ = token_rule(call)
-    return emitted, token_rule(replace(call, accept=call.accept[:, ::-1]))[1]
-
-
-@specimen("C9", "calls", rule="token", engine=replacing("noise"))
-def calls_replay(seeds: Ints, call: int, use: Use, shape: tuple[int, int]) -> Floats:
-    """The random offset is not advanced between calls."""
-    return keyed_noise(seeds, 0, use, shape)
-
-
-@specimen("C9", "calls", rule="token", engine=replacing("noise"))
-def accept_replays(seeds: Ints, call: int, use: Use, shape: tuple[int, int]) -> Floats:
-    """The offset of the accept uniforms is not advanced between calls."""
-    return keyed_noise(seeds, 0 if use is Use.ACCEPT else call, use, shape)
-
-
-@specimen("C10", "batch", rule="token", engine=replacing("noise"))
-def seed_of_a_batch_mate(seeds: Ints, call: int, use: Use, shape: tuple[int, int]) -> Floats:
-    """Accept uniforms are keyed by another request's seed."""
-    return keyed_noise(np.roll(seeds, 1) if use is Use.ACCEPT else seeds, call, use, shape)
+specimens_of("batch", rule="token", engine=replacing("seeding"))(
+    one_seed_for_the_batch=(
+        "C5: The first request's seed serves the whole batch",
+        lambda requested: np.full(len(requested), own_seeds(requested)[0]),
+    )
+)
+specimens_of("streams", rule="token", engine=replacing("seeding"))(
+    seeded_by_the_clock=(
+        "D10: The request's seed is ignored",
+        lambda requested: own_seeds([None] * len(requested)),
+    )
+)
 
 
 @specimen("B12", "batch", rule="token", engine=replacing("seeding"))
@@ -104,3 +81,23 @@ def unseeded_noise_not_written(requested: Sequence[int | None]) -> Ints:
     seeds = own_seeds(requested)
     missing = np.array([seed is None for seed in requested])
     return seeds if missing.all() else np.where(missing, 0, seeds)
+
+
+@specimen("C6", "streams", rule="token", engine=toy.on_toys)
+def accept_from_global_generator(instance: Instance) -> ToyEngine:
+    """Accept uniforms ignore the request's seed."""
+    clock = np.random.default_rng()
+
+    def noise(seeds: Ints, call: int, use: Use, shape: tuple[int, int]) -> toy.Floats:
+        if use is Use.ACCEPT:
+            return clock.random((len(seeds), *shape))
+        return toy.keyed_noise(seeds, call, use, shape)
+
+    return ToyEngine(instance, noise=noise)
+
+
+@specimen("C7", "length", rule="token", engine=replacing("verify"))
+def ranks_disagree(call: Call) -> tuple[Ints, Ints]:
+    """Another rank with other uniforms reports the accepted length."""
+    emitted, _ = token_rule(call)
+    return emitted, token_rule(replace(call, accept=call.accept[:, ::-1]))[1]

@@ -99,45 +99,44 @@ REGISTERED: Final[dict[str, Specimen]] = {}
 """What `specimen` has registered so far, by name."""
 
 
-def specimen(
-    catalogue_id: str,
-    *killers: str,
-    verifier: Callable[[Any], AnyVerifier] | None = None,
-    function: Callable[[Any], SamplerFunction] | None = None,
-    engine: Callable[[Any], Callable[[], Mapping[str, Engine]]] | None = None,
-    array: str = "numpy",
-    rule: str | None = None,
-    num_paths: int = 1,
-    prefix: str = "",
-    dtypes: tuple[str, ...] = COUNTED,
-) -> Callable[[Part], Part]:
+def specimen(catalogue_id: str, *killers: str, prefix: str = "", **fields: Any) -> Callable[[Part], Part]:
     """Register the specimen made of the decorated part, which stays what it is.
 
-    One of ``verifier``, ``function`` and ``engine`` makes the subject of the part. The part's
-    name, after ``prefix`` and with dashes, names the specimen; other fields as in `Specimen`. Raises
-    `InvalidInputError` for a name that is there already.
+    ``fields`` are those of `Specimen`; the one of `KINDS` among them makes the subject of the part. The
+    part's name, after ``prefix`` and with dashes, names the specimen. Raises `InvalidInputError` for a name
+    that is there already.
     """
 
     def register(part: Part) -> Part:
-        made = Specimen(
-            prefix + part.__name__.replace("_", "-"),
-            catalogue_id,
-            (part.__doc__ or "").strip().partition("\n")[0].rstrip("."),
-            killers,
-            None if verifier is None else verifier(part),
-            None if function is None else function(part),
-            None if engine is None else engine(part),
-            array,
-            rule,
-            num_paths,
-            dtypes,
-        )
-        if made.name in REGISTERED:
-            raise InvalidInputError(f"specimen: {made.name!r} is there twice")
-        REGISTERED[made.name] = made
+        said = (part.__doc__ or "").strip().partition("\n")[0]
+        _register(prefix + part.__name__, catalogue_id, said.rstrip("."), part, killers, fields)
         return part
 
     return register
+
+
+def specimens_of(*killers: str, **fields: Any) -> Callable[..., None]:
+    """Return what registers parts of one expression as `specimen` does: ``name=("A1: what is wrong", part)``.
+
+    The number before the colon is that of the catalogue.
+    """
+
+    def register(**parts: tuple[str, Callable[..., Any]]) -> None:
+        for name, (said, part) in parts.items():
+            catalogue_id, _, defect = said.partition(": ")
+            _register(name, catalogue_id, defect, part, killers, fields)
+
+    return register
+
+
+def _register(  # noqa: PLR0917
+    name: str, catalogue_id: str, defect: str, part: Any, killers: tuple[str, ...], fields: dict[str, Any]
+) -> None:
+    made_of = {field: value(part) if field in KINDS else value for field, value in fields.items()}
+    made = Specimen(name.replace("_", "-"), catalogue_id, defect, killers, **made_of)
+    if made.name in REGISTERED:
+        raise InvalidInputError(f"specimen: {made.name!r} is there twice")
+    REGISTERED[made.name] = made
 
 
 def itself(part: Part) -> Part:

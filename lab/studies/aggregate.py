@@ -1,6 +1,6 @@
 """What a set of measured toys says: distributions of the shortfall, comparisons, losses."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,18 +57,14 @@ def summary(records: Sequence[Record], rule: str, rivals: Sequence[str], referen
 
 
 def mean_by_level(records: Sequence[Record], factor: str, rule: str) -> dict[str, float]:
-    """Return the mean shortfall of ``rule`` at each level of ``factor``, levels in order of appearance."""
+    """Return the mean shortfall of ``rule`` at each level of ``factor``; numbers ascend."""
     level_of = FACTORS[factor]
     values: dict[str, list[float]] = {}
     for record in records:
         if rule in record.shortfall:
             values.setdefault(level_of(record.toy), []).append(record.shortfall[rule])
-    return {level: float(np.mean(values[level])) for level in _in_order(values)}
-
-
-def _in_order(levels: dict[str, list[float]]) -> Iterator[str]:
-    """Yield numbers in ascending order, names in the order in which the grid has them."""
-    yield from sorted(levels) if all(level.isdigit() for level in levels) else levels
+    in_order = sorted(values) if all(level.isdigit() for level in values) else values
+    return {level: float(np.mean(values[level])) for level in in_order}
 
 
 @dataclass(frozen=True)

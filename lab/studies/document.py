@@ -51,7 +51,7 @@ def document(
 
 
 def _introduction(grid: Grid, records: Sequence[Record], larger: Sequence[Record]) -> str:
-    largest = max(largest_variation(record) for record in (*records, *larger))
+    largest = max(max(record.total_variation.values()) for record in (*records, *larger))
     return f"""# Multi-path rules against the K-path optimum
 
 Made by `python -m lab.studies.multipath --output docs/study-multipath.md --plots docs/`; do not edit.
@@ -65,11 +65,6 @@ lossless rule without carry-over reaches. Drafts are K independent paths. *Ours*
 total variation of any rule on any toy: {largest:.0e}."""
 
 
-def largest_variation(record: Record) -> float:
-    """Return the largest total variation of any rule on the toy."""
-    return max(record.total_variation.values())
-
-
 def percent(share: float, digits: int = 2) -> str:
     """Return a share in percent; what is zero to rounding without a sign."""
     return f"{100 * share:.{digits}f} %" if abs(share) > TIE else "0 %"
@@ -79,16 +74,9 @@ SUMMARY_HEAD = ("rule", "toys", "mean", "median", "9th decile", "worst", "best o
 
 
 def _summary_cells(row: Summary) -> tuple[str, ...]:
-    return (
-        f"`{row.rule}`",
-        str(row.toys),
-        percent(row.mean),
-        percent(row.median),
-        percent(row.ninth_decile),
-        percent(row.worst),
-        str(row.best),
-        f"{row.reference_mean / row.mean:.2f}" if row.mean > TIE else "-",
-    )
+    shares = map(percent, (row.mean, row.median, row.ninth_decile, row.worst))
+    over_mean = f"{row.reference_mean / row.mean:.2f}" if row.mean > TIE else "-"
+    return f"`{row.rule}`", str(row.toys), *shares, str(row.best), over_mean
 
 
 def summaries(records: Sequence[Record]) -> list[Summary]:
@@ -182,32 +170,23 @@ def factors_section(records: Sequence[Record]) -> str:
         for level in columns[0]:
             means = [column.get(level) for column in columns]
             least = min(mean for mean in means if mean is not None)
-            cells = ["-" if mean is None else _bold(percent(mean), mean <= least + TIE) for mean in means]
-            rows.append((level, *cells))
+            shown = ("-" if mean is None else percent(mean) for mean in means)
+            is_best = (mean is not None and mean <= least + TIE for mean in means)
+            bold = (f"**{text}**" if best else text for text, best in zip(shown, is_best, strict=True))
+            rows.append((level, *bold))
         tables.append(markdown_table((factor, *(f"`{rule}`" for rule in rules)), rows))
     return "\n\n".join(tables)
 
 
-def _bold(text: str, is_bold: bool) -> str:  # noqa: FBT001  # a property of the text, not a mode
-    return f"**{text}**" if is_bold else text
-
-
 def losses_section(records: Sequence[Record]) -> str:
     """Return on how many toys another rule is better, with the smallest instance of each, and why."""
-    found = losses(records, OURS, RULES[1:])
     rows = []
-    for lost in found:
-        smallest = lost.records[0]
-        rows.append(
-            (
-                f"`{lost.rival}`",
-                str(len(lost.records)),
-                percent(lost.largest.shortfall[OURS] - lost.largest.shortfall[lost.rival]),
-                _size(lost.largest),
-                f"{percent(smallest.shortfall[OURS], 3)} / {percent(smallest.shortfall[lost.rival], 3)}",
-                f"`{smallest.toy.source}`",
-            )
-        )
+    for lost in losses(records, OURS, RULES[1:]):
+        smallest, largest = lost.records[0], lost.largest
+        gap = percent(largest.shortfall[OURS] - largest.shortfall[lost.rival])
+        ours, theirs = (percent(smallest.shortfall[rule], 3) for rule in (OURS, lost.rival))
+        there = (gap, _size(largest), f"{ours} / {theirs}", f"`{smallest.toy.source}`")
+        rows.append((f"`{lost.rival}`", str(len(lost.records)), *there))
     head = ("better rule", "toys", "largest gap", "there", "smallest toy: ours / its shortfall", "made by")
     worst = max(records, key=lambda record: record.shortfall[OURS])
     fine = float(np.mean([record.fine for record in records]))
@@ -231,16 +210,11 @@ def _size(record: Record) -> str:
 def larger_section(larger: Sequence[Record]) -> str:
     """Return ours against the optimum where draft tuples cannot be enumerated."""
     rules = [rule for rule in RULES if any(rule in record.shortfall for record in larger)]
-    rows = [
-        (
-            *map(str, record.toy.size),
-            record.toy.quality,
-            record.toy.concentration,
-            f"{record.optimum:.4f}",
-            *(percent(record.shortfall[rule]) if rule in record.shortfall else "-" for rule in rules),
-        )
-        for record in larger
-    ]
+    rows = []
+    for record in larger:
+        toy, lost = record.toy, record.shortfall
+        shares = (percent(lost[rule]) if rule in lost else "-" for rule in rules)
+        rows.append((*map(str, toy.size), toy.quality, toy.concentration, f"{record.optimum:.4f}", *shares))
     head = ("V", "L", "K", "draft quality", "rows", "bound, tokens", *(f"`{rule}`" for rule in rules))
     worst = max(larger, key=lambda record: record.shortfall[OURS])
     return (
@@ -265,26 +239,11 @@ def carried_section(carried: Sequence[CarriedRecord]) -> str:
     rows = []
     for name, before, after in columns:
         gain = after / before - 1
-        rows.append(
-            (
-                name,
-                f"{before.mean():.4f}",
-                f"{after.mean():.4f}",
-                percent(gain.mean()),
-                percent(gain.min()),
-                percent(gain.max()),
-                f"{(gain > TIE).sum()} / {(gain < -TIE).sum()}",
-            )
-        )
-    head = (
-        "call",
-        f"`{BALANCED}`, tokens",
-        "carried, tokens",
-        "mean gain",
-        "least",
-        "most",
-        "toys better / worse",
-    )
+        gains = map(percent, (gain.mean(), gain.min(), gain.max()))
+        counts = f"{(gain > TIE).sum()} / {(gain < -TIE).sum()}"
+        rows.append((name, f"{before.mean():.4f}", f"{after.mean():.4f}", *gains, counts))
+    gains_head = ("mean gain", "least", "most", "toys better / worse")
+    head = ("call", f"`{BALANCED}`, tokens", "carried, tokens", *gains_head)
     shortfall = np.array([record.shortfall for record in carried])
     variation = max(record.total_variation for record in carried)
     return (

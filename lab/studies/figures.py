@@ -38,23 +38,17 @@ def draw_all(records: Sequence[Record], carried: Sequence[CarriedRecord], folder
     mpl.use("agg")
     from matplotlib import pyplot as plt
 
-    drawn = {
-        "distribution": _distribution(plt, records),
-        "factors": _factors(plt, records),
-        "carried": _carried(plt, carried),
-    }
-    for name, figure in drawn.items():
-        # no software version in the file: the same figures give the same bytes
-        figure.savefig(folder / f"study-multipath-{name}.png", metadata={"Software": None})
-        plt.close(figure)
+    with mpl.rc_context(STYLE):
+        drawn = {
+            "distribution": _distribution(plt, records),
+            "factors": _factors(plt, records),
+            "carried": _carried(plt, carried),
+        }
+        for name, figure in drawn.items():
+            # no software version in the file: the same figures give the same bytes
+            figure.savefig(folder / f"study-multipath-{name}.png", metadata={"Software": None})
+            plt.close(figure)
     return {name: f"study-multipath-{name}.png" for name in drawn}
-
-
-def figure_context() -> Any:
-    """Return the context in which plots have the study's style."""
-    import matplotlib as mpl
-
-    return mpl.rc_context(STYLE)
 
 
 def _distribution(plt: Any, records: Sequence[Record]) -> Any:
@@ -72,13 +66,8 @@ def _distribution(plt: Any, records: Sequence[Record]) -> Any:
         axes.barh(row, high - low, 0.5, left=low, color=colour, alpha=0.18)
         axes.plot([median, median], [row - 0.25, row + 0.25], color=colour, lw=1.5)
         axes.plot(values.mean(), row, "D", color=colour, ms=6, mec="white")
-        axes.annotate(
-            f"{values.mean():.1f} %",
-            (1.01, row),
-            xycoords=("axes fraction", "data"),
-            va="center",
-            color=colour,
-        )
+        place = {"xycoords": ("axes fraction", "data"), "va": "center"}
+        axes.annotate(f"{values.mean():.1f} %", (1.01, row), color=colour, **place)
     axes.set_yticks(range(len(rules)), rules)
     axes.get_yticklabels()[rules.index(OURS)].set(color=COLOURS[OURS], weight="bold")
     axes.set_xlim(left=-0.5)
@@ -100,15 +89,9 @@ def _factors(plt: Any, records: Sequence[Record]) -> Any:
     for panel, factor in zip(panels, FACTORS, strict=True):
         for rule, colour in COLOURS.items():
             means = mean_by_level(records, factor, rule)
-            panel.plot(
-                list(means),
-                [100 * mean for mean in means.values()],
-                "o-",
-                color=colour,
-                lw=2.6 if rule == OURS else 1.4,
-                ms=6 if rule == OURS else 4,
-                label=rule,
-            )
+            widths = {"lw": 2.6, "ms": 6} if rule == OURS else {"lw": 1.4, "ms": 4}
+            shares = [100 * mean for mean in means.values()]
+            panel.plot(list(means), shares, "o-", color=colour, label=rule, **widths)
         panel.set_title(factor)
         panel.margins(x=0.25)
         panel.grid(axis="y", color="#dddddd", lw=0.6)

@@ -16,15 +16,8 @@ OURS = "lookahead_multipath_block"
 BALANCED = "balanced_multipath_block"
 
 PUBLISHED = (
-    "global_resolution",
-    "canonical",
-    "k_seq",
-    "traversal",
-    "recursive_rejection",
-    "greedy_multipath_block",
-    "naive",
-    "block",
-    "nss",
+    *("global_resolution", "canonical", "k_seq", "traversal", "recursive_rejection"),
+    *("greedy_multipath_block", "naive", "block", "nss"),
 )
 
 RULES = (OURS, BALANCED, *PUBLISHED)

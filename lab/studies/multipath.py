@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from lab.studies.document import document
-from lab.studies.figures import draw_all, figure_context
+from lab.studies.figures import draw_all
 from lab.studies.measure import CarriedRecord, Record
 from lab.studies.toys import Grid, Toy, keys
 from spec_oracle.commands.options import add, jobs
@@ -52,8 +52,7 @@ def main() -> None:
     grid = Grid(max_tuples=arguments.max_tuples)
     with showing_progress() as tell, rows_for(arguments.output, plan(grid), arguments.jobs, tell) as rows:
         records, larger, carried = study(grid, rows)
-        with figure_context():
-            plots = draw_all(records, carried, arguments.plots)
+        plots = draw_all(records, carried, arguments.plots)
         text = document(grid, records, larger, carried, plots)
         arguments.output.write_text(text, encoding="utf-8")
     sys.stdout.write(text)

@@ -39,13 +39,8 @@ class Grid:
     seeds: int = 2
     few_beyond: int = 1024
     larger: tuple[tuple[int, int, int], ...] = (
-        (2, 4, 3),
-        (2, 5, 2),
-        (4, 4, 8),
-        (3, 5, 4),
-        (4, 5, 4),
-        (6, 3, 8),
-        (8, 3, 8),
+        *((2, 4, 3), (2, 5, 2), (4, 4, 8), (3, 5, 4), (4, 5, 4)),
+        *((6, 3, 8), (8, 3, 8)),
     )
 
 
@@ -66,15 +61,9 @@ class Toy:
     def at(cls, key: Key) -> "Toy":
         """Return the toy of a key."""
         vocab, length, paths, quality, concentration, seed = key
-        kind, agreement = QUALITIES[quality]
+        (kind, agreement), spread = QUALITIES[quality], CONCENTRATIONS[concentration]
         instance = Instance.random(
-            vocab,
-            length,
-            num_paths=paths,
-            seed=seed,
-            kind=kind,
-            concentration=CONCENTRATIONS[concentration],
-            agreement=agreement,
+            vocab, length, num_paths=paths, seed=seed, kind=kind, concentration=spread, agreement=agreement
         )
         return cls(instance.rounded(DENOMINATOR), quality, concentration, seed)
 

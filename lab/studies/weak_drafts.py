@@ -96,15 +96,9 @@ def lost(records: list[Record]) -> str:
     rows = []
     for each in losses(records, OURS, RIVALS):
         tried = sum(each.rival in record.shortfall for record in records)
-        there, gap = each.largest, each.largest.shortfall[OURS] - each.largest.shortfall[each.rival]
-        rows.append(
-            (
-                f"`{each.rival}`",
-                f"{len(each.records)} of {tried}",
-                percent(gap, 4),
-                f"K = {there.toy.size[2]}, `{there.toy.quality}`, {there.toy.concentration!r}",
-            )
-        )
+        toy, gap = each.largest.toy, each.largest.shortfall[OURS] - each.largest.shortfall[each.rival]
+        there = f"K = {toy.size[2]}, `{toy.quality}`, {toy.concentration!r}"
+        rows.append((f"`{each.rival}`", f"{len(each.records)} of {tried}", percent(gap, 4), there))
     return markdown_table(("better rule", "cuts", "largest gap", "there"), rows) if rows else "Nowhere."
 
 

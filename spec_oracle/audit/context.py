@@ -14,6 +14,7 @@ from spec_oracle.audit.results import (
     How,
     NoEvidenceError,
     Status,
+    breach,
     inconclusive,
 )
 from spec_oracle.contracts import ContractError, SubjectRaisedError
@@ -75,17 +76,13 @@ class Context:
         """Return the random stream of a name; see `spec_oracle.audit.streams`."""
         return streams.stream(self.seed, name, *numbers)
 
-    def at_rate(self, rate: float) -> "Context":
-        """Return the context of a part of a check."""
-        return replace(self, rate=rate)
-
 
 def run_guarded(part: Callable[[], CheckResult]) -> CheckResult:
     """Run a check or a part of one; a broken contract fails it, an exception of the code leaves it open."""
     try:
         return part()
     except ContractError as error:
-        return CheckResult("", Status.FAILED, str(error), how=How.SAMPLED)
+        return breach(error, how=How.SAMPLED)
     except SubjectRaisedError as error:
         return inconclusive(str(error))
 
@@ -109,12 +106,11 @@ def first_failure(alpha: float, *parts: Callable[[float], CheckResult]) -> Check
 
 def first_that_works(ways: Sequence[Callable[[], CheckResult]]) -> CheckResult:
     """Try the ways to answer a check in order, best first; notes say why those before did not work."""
-    notes: tuple[str, ...] = ()
+    notes: list[str] = []
     for way in ways:
         try:
             found = run_guarded(way)
-        except NoEvidenceError as error:
-            notes = (*notes, str(error))
-        else:
             return replace(found, notes=(*notes, *found.notes))
+        except NoEvidenceError as error:
+            notes.append(str(error))
     return inconclusive("; ".join(notes))

@@ -97,19 +97,23 @@ def _smallest(
 
 def _described(subject: str, instance: Instance, law: Law, options: AuditOptions) -> Counterexample:
     """Save the instance, unless that is not asked for, and say how to reproduce the gap."""
-    file, folder = None, options.counterexamples
+    file, not_saved, folder = None, "", options.counterexamples
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', subject)}.json"
-        instance.save(path)
-        file = str(path)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            instance.save(path)
+            file = str(path)
+        except OSError as error:
+            not_saved = f"{path}: {error.strerror or error}"
     reproduce = shlex.join(
         ["spec-oracle", "audit", subject, "--instance", file or "FILE", *options.to_reproduce()]
     )
     sequence, _, actual = law.largest_gap
     gap = Gap(sequence, instance.exact.target.probability(sequence), as_fraction(actual))
     masses = tuple(map(as_fraction, law.extended().reshape(-1)))
-    return Counterexample(instance, gap, as_fraction(law.total_variation), masses, file, reproduce)
+    total = as_fraction(law.total_variation)
+    return Counterexample(instance, gap, total, masses, file, reproduce, not_saved=not_saved)
 
 
 def _of_completion(subject: str, found: WrongCompletion, options: AuditOptions) -> Counterexample:

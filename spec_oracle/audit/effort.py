@@ -127,8 +127,6 @@ ENGINE_TURNS: Final = 3  # Looks of the screening beyond the first one of every 
 # Generations whose first two calls `draft-law` and `length` sample where they cannot trace them.
 ENGINE_STEPS: Final = 500
 ENGINE_STEPS_MANY: Final = 20_000  # The same for engines that decode many requests at once.
-# Half of the batches, of each series of sizes, whose independence `calls` judges.
-ENGINE_CHAINS: Final = 151
 # Tokens and number of the completions in which it looks for tokens that depend on each other.
 ENGINE_POSITIONS: Final = (8, 12_000)
 ENGINE_SEEDS: Final = 8  # Seeds whose completions must repeat.

@@ -1,7 +1,7 @@
 """How to audit, validated once."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from spec_oracle.audit.context import COUNTED, Context
@@ -95,20 +95,11 @@ class AuditOptions:
 
     def context(self, alpha: float) -> Context:
         """Return where the checks of one subject are run, at the rate ``alpha`` for all of them."""
+        names = {one.name for one in fields(Context)} & {one.name for one in fields(self)}
+        same = {name: getattr(self, name) for name in names - {"alpha", "dtypes"}}
+        only = {axis: tuple(given) for axis, name in NAMES.items() if (given := getattr(self, name))}
         return Context(
-            alpha=alpha,
-            seed=self.seed,
-            budget=self.budget,
-            vocab_size=self.vocab_size,
-            draft_length=self.draft_length,
-            instances=self.instances,
-            tokens=self.tokens,
-            prompts=self.prompts,
-            exact=self.exact,
-            array=self.array,
-            dtypes=tuple(self.dtypes) or COUNTED,
-            only={axis: tuple(given) for axis, name in NAMES.items() if (given := getattr(self, name))},
-            part=alpha / self.alpha,
+            alpha, dtypes=tuple(self.dtypes) or COUNTED, part=alpha / self.alpha, only=only, **same
         )
 
     def to_reproduce(self) -> list[str]:

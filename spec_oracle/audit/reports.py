@@ -18,6 +18,8 @@ class SubjectVerdict(StrEnum):
     LOSSLESS = "lossless"
     LOSSY = "lossy"
     INCONCLUSIVE = "inconclusive"
+    BROKEN = "broken"
+    """It does not keep its contract, so that there is no distribution to judge."""
     DECLARED_LOSSY = "declared-lossy"
 
 
@@ -37,7 +39,7 @@ class Counterexample:
     ``gap`` holds the sequence with the largest gap; ``actual`` the mass of every text of L+1 tokens as found,
     in lexicographic order; ``reproduce`` is a command line; ``file`` is where the instance was saved. An
     engine has no ``instance``: it generates another law of texts of at most ``tokens`` tokens after
-    ``prompt``.
+    ``prompt``. ``not_saved`` says which file could not be written, and why.
     """
 
     instance: Instance | None
@@ -48,6 +50,7 @@ class Counterexample:
     reproduce: str
     prompt: tuple[int, ...] = ()
     tokens: int | None = None
+    not_saved: str = ""
 
 
 @dataclass(frozen=True)
@@ -161,13 +164,13 @@ class AuditReport:
     def exit_code(self) -> int:
         """What a command that shows this report ends with; 0 is earned, see docs/json-schema.md.
 
-        1 if a subject is lossy; else 3 if a name led nowhere or we failed; else 2 if nothing was tested, a
-        verdict is missing, or a check is not settled; else 0.
+        1 if a subject is lossy; else 3 if one breaks its contract, a name led nowhere, or we failed; else 2
+        if nothing was tested, a verdict is missing, or a check is not settled; else 0.
         """
         verdicts = [subject.verdict for subject in self.subjects]
         if SubjectVerdict.LOSSY in verdicts:
             return 1
-        if any(subject.error for subject in self.subjects):
+        if SubjectVerdict.BROKEN in verdicts or any(subject.error for subject in self.subjects):
             return 3
         checks = [check for subject in self.subjects for check in subject.checks]
         open_ = SubjectVerdict.INCONCLUSIVE in verdicts or not all(check.is_settled for check in checks)

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.contracts import Emissions
+from spec_oracle.contracts import ContractError, Emissions, ImpossibleOutputError
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance
@@ -61,36 +62,23 @@ class Cover(StrEnum):
 
 
 class Law(Protocol):
-    """What is known of a subject's law on one instance."""
+    """What is known of a subject's law on one instance.
+
+    Its distance from the target, tokens per call, P(tau = 0..L), the text with the largest gap, and the law
+    of the first L+1 tokens, shape (V,) * (L+1).
+    """
 
     @property
-    def instance(self) -> Instance:
-        """The instance."""
-        ...
-
+    def instance(self) -> Instance: ...  # noqa: D102
     @property
-    def total_variation(self) -> Any:
-        """Distance from the target."""
-        ...
-
+    def total_variation(self) -> Any: ...  # noqa: D102
     @property
-    def block_efficiency(self) -> Any:
-        """Tokens per call."""
-        ...
-
+    def block_efficiency(self) -> Any: ...  # noqa: D102
     @property
-    def accepted_length_pmf(self) -> Sequence[Any]:
-        """P(tau = 0), ..., P(tau = L)."""
-        ...
-
+    def accepted_length_pmf(self) -> Sequence[Any]: ...  # noqa: D102
     @property
-    def largest_gap(self) -> Gap:
-        """The text with the largest gap."""
-        ...
-
-    def extended(self) -> NDArray[Any]:
-        """Return the law of the first L+1 tokens, shape (V,) * (L+1)."""
-        ...
+    def largest_gap(self) -> Gap: ...  # noqa: D102
+    def extended(self) -> NDArray[Any]: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -143,7 +131,9 @@ class CheckResult:
     proves; ``draws`` counts sampled requests; ``total_variation`` is the largest that was proven, or its
     lower confidence bound, None where a check measures none. ``known`` is the reason or the page of a failure
     on record, empty for others. ``scope`` and ``notes`` are lines for the reader; ``coverage`` by axis and
-    value is that of `shapes`. ``shown`` is a completion that shows the defect of an engine or a server.
+    value is that of `shapes`. ``breaks_contract`` if
+    what failed is no output at all, so that it has no distribution. ``shown`` is a completion that shows the
+    defect of an engine or a server.
     ``seconds`` is what the check took. ``findings`` stay in the process of the audit.
     """
 
@@ -157,6 +147,7 @@ class CheckResult:
     how: How | None = None
     scope: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    breaks_contract: bool = False
     coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
     shown: Any = None
     seconds: float = field(default=0.0, compare=False)
@@ -190,21 +181,14 @@ class TooSlowError(SpecOracleError):
     """The budget does not suffice for a check; the message says what it takes."""
 
 
-def passed(detail: str, **fields: Any) -> CheckResult:
-    """Return the result of a check, or of a part of one, that found nothing."""
-    return CheckResult("", Status.PASSED, detail, **fields)
+passed = partial(CheckResult, "", Status.PASSED)
+failed = partial(CheckResult, "", Status.FAILED)
+inconclusive = partial(CheckResult, "", Status.INCONCLUSIVE)
+not_asked = partial(CheckResult, "", Status.NOT_APPLICABLE)
+"""Results of a check, or of a part of one: each is called with the detail, and fields by name."""
 
 
-def failed(detail: str, **fields: Any) -> CheckResult:
-    """Return the result of a check, or of a part of one, that found a defect."""
-    return CheckResult("", Status.FAILED, detail, **fields)
-
-
-def inconclusive(detail: str, **fields: Any) -> CheckResult:
-    """Return the result of a check, or of a part of one, that could not tell."""
-    return CheckResult("", Status.INCONCLUSIVE, detail, **fields)
-
-
-def not_asked(reason: str) -> CheckResult:
-    """Return the result of a check that has nothing to ask of the subject."""
-    return CheckResult("", Status.NOT_APPLICABLE, reason)
+def breach(error: ContractError, **fields: Any) -> CheckResult:
+    """Return the result of a check, or of a part of one, in which the contract was not kept."""
+    is_output = isinstance(error, ImpossibleOutputError)
+    return failed(str(error), breaks_contract=not is_output, **fields)

@@ -3,15 +3,18 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from spec_oracle.audit.first_call import BROKEN, FirstCall
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.subjects import Subject, of_object, resolve_subject
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.verdict import report_on
+from spec_oracle.calling import watched
 from spec_oracle.statistics import split
 from spec_oracle.threads import one_torch_thread
 
@@ -59,10 +62,12 @@ def audit_subject(
     ``note`` is called with each result as it comes.
     """
     results: dict[str, CheckResult] = {}
+    first = FirstCall(subject, options.seed)
     context = replace(options.context(alpha), results=MappingProxyType(results))
     left_out = {name: options.reason_to_skip(name) for name in CHECKS}
-    with one_torch_thread():
+    with one_torch_thread(), watched():
         for name, check in CHECKS.items():
-            results[name] = check.result(subject, context, left_out[name])
+            left = BROKEN if first.fault else left_out[name]
+            results[name] = first.judged(partial(check.result, subject, context, left), name)
             note(results[name])
         return report_on(subject, options, alpha, tuple(results.values()))

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
+from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status, inconclusive
 from spec_oracle.statistics import (
     EProcess,
     GoodnessOfFit,
@@ -38,43 +38,31 @@ from spec_oracle.statistics import (
 
 
 class Sampled(Protocol):
-    """What can be sampled: counts [C] of outcomes that should follow a law [C]."""
+    """What can be sampled: ``counts`` [C] of outcomes so far that should follow a ``law`` [C].
+
+    ``slack`` is the largest |log p'_i / p_i|, [C] or a number, with which a law p' counts as right;
+    ``seconds`` the samples took of the code under test; ``draw`` adds some.
+    """
 
     @property
-    def law(self) -> npt.NDArray[np.float64]:
-        """The law that the outcomes should follow."""
-        ...
-
+    def law(self) -> npt.NDArray[np.float64]: ...  # noqa: D102
     @property
-    def slack(self) -> npt.ArrayLike:
-        """Largest |log p'_i / p_i|, [C] or a number, with which a law p' counts as right."""
-        ...
-
+    def slack(self) -> npt.ArrayLike: ...  # noqa: D102
     @property
-    def counts(self) -> npt.NDArray[np.int64]:
-        """How often each was sampled so far."""
-        ...
-
+    def counts(self) -> npt.NDArray[np.int64]: ...  # noqa: D102
     @property
-    def seconds(self) -> float:
-        """What the samples so far took of the code under test."""
-        ...
-
-    def draw(self, count: int) -> Any:
-        """Add that many samples."""
-        ...
+    def seconds(self) -> float: ...  # noqa: D102
+    def draw(self, count: int) -> Any: ...  # noqa: D102
 
 
 S = TypeVar("S", bound=Sampled)
 
 
 class Stream(Sampled, Protocol):
-    """A law that may be known better after more samples, which may end."""
+    """A law that may be known better after more samples; ``ended`` says why there are no more, else ""."""
 
     @property
-    def ended(self) -> str:
-        """Why no more can be sampled, "" where more can."""
-        ...
+    def ended(self) -> str: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -278,7 +266,7 @@ def judge_rounds(
 def judge_process(what: str, process: EProcess, alpha: float) -> CheckResult:
     """Return the result of an e-process as it stands; without a sample it is inconclusive."""
     if process.draws == 0:
-        return CheckResult("", Status.INCONCLUSIVE, f"{what}: nothing could be sampled", alpha)
+        return inconclusive(f"{what}: nothing could be sampled", alpha=alpha)
     fit = goodness_of_fit_by_e_process(process, alpha=alpha)
     bound = max(
         total_variation_interval(counts, law, alpha=alpha).lower

@@ -18,7 +18,7 @@ from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING
 from spec_oracle.audit.sampler.subject import Generator, Noise, SamplerSubject
 from spec_oracle.audit.server.subject import ServerSubject
 from spec_oracle.audit.verifier.subject import VerifierSubject
-from spec_oracle.contracts import SamplerCode, raising, takes_uniforms
+from spec_oracle.contracts import SamplerCode, raising, takes_four, takes_uniforms
 from spec_oracle.contracts.engine import EngineCode, is_engine
 from spec_oracle.errors import InvalidInputError, unknown
 from verifiers import Drafting, drafting_of, traits_of
@@ -80,7 +80,8 @@ def listed() -> Iterator[Listed]:
     for name in verifiers.names():
         rule = verifiers.get(name)
         paths = "1 path" if traits_of(rule).single_path else _PATHS[drafting_of(rule)]
-        yield Listed("rules", name, paths, str(sys.modules[type(rule).__module__].__doc__).partition("\n")[0])
+        about = str(sys.modules[f"verifiers.rules.{name}"].__doc__).partition("\n")[0]
+        yield Listed("rules", name, paths, about)
     missing = []
     for name in registry.names():
         known = registry.known(name)
@@ -109,7 +110,8 @@ def require_name(name: str) -> None:
 def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
     """Return the subject called ``name``: a built-in verifier, an engine, or ``package.module:object``.
 
-    The object may be a verifier (an object with ``verify``), an engine (one with ``next_token_probs`` and
+    The object may be a verifier (an object with ``verify``), a sampler (one whose ``verify`` takes four
+    arguments), an engine (one with ``next_token_probs`` and
     ``generate``), a class or a function without arguments that makes one of these, or a function of the
     sampler contract, which is given one path unless ``num_paths`` asks for more. Modules are looked for in
     the working directory too. Raises `InvalidInputError` for a name that leads nowhere, `EngineError` for an
@@ -160,7 +162,9 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
     if isinstance(thing, type) or _takes_nothing(thing):
         with raising():
             thing = thing()
-    if callable(getattr(thing, "verify", None)):
+    if callable(verify := getattr(thing, "verify", None)):
+        if takes_four(verify) and not hasattr(thing, "initial_state"):
+            return of_function(name, verify, array=array, num_paths=num_paths)
         return of_verifier(name, thing, array=array, num_paths=num_paths)
     if is_engine(thing):
         return of_engines(name, {"": thing})
@@ -168,11 +172,18 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
         raise InvalidInputError(f"subject: {name!r} has generate, but no next_token_probs to judge it by")
     if not callable(thing):
         raise InvalidInputError(f"subject: {name!r} is neither a verifier nor an engine nor callable")
-    if takes_uniforms(thing):
+    return of_function(name, thing, array=array, num_paths=num_paths)
+
+
+def of_function(
+    name: str, function: Any, *, array: str = "numpy", num_paths: int | None = None
+) -> SamplerSubject:
+    """Return the subject for a function of the sampler contract."""
+    if takes_uniforms(function):
         if num_paths not in (None, 1):
             raise InvalidInputError(f"num_paths: {name!r} takes uniforms: give it one path")
-        return SamplerSubject.of_uniforms(name, thing, array=array)
-    return SamplerSubject(name, SamplerCode(thing, array), num_paths=num_paths or 1)
+        return SamplerSubject.of_uniforms(name, function, array=array)
+    return SamplerSubject(name, SamplerCode(function, array), num_paths=num_paths or 1)
 
 
 def of_engines(name: str, made: Mapping[str, Any], facts: Facts = NOTHING_DECLARED) -> EngineSubject:
@@ -193,10 +204,8 @@ def _always(rule: str, draft_length: int) -> str:
 
 def _takes_nothing(thing: Any) -> bool:
     """Whether it is a function that is called without arguments."""
-    if not inspect.isroutine(thing):
-        return False
     try:
-        return not inspect.signature(thing).parameters
+        return inspect.isroutine(thing) and not inspect.signature(thing).parameters
     except (TypeError, ValueError):
         return False
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine import checks as engine
-from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError
+from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError, breach, inconclusive
 from spec_oracle.audit.sampler import checks as sampler
 from spec_oracle.audit.server import checks as server
 from spec_oracle.audit.verifier import checks as verifier
@@ -62,12 +62,12 @@ class Check:
         try:
             result = answer(subject, replace(context, rate=rate))
         except ContractError as error:
-            result = CheckResult("", Status.FAILED, str(error), rate, how=How.SAMPLED)
+            result = breach(error, alpha=rate, how=How.SAMPLED)
         except SubjectRaisedError as error:
-            result = CheckResult("", Status.INCONCLUSIVE, str(error), rate)
+            result = inconclusive(str(error), alpha=rate)
         except TooSlowError as error:
             result = CheckResult("", Status.NOT_RUN, str(error))
-        return replace(result, name=self.name)
+        return replace(result, name=self.name, breaks_contract=result.breaks_contract and self.against_law)
 
 
 def unless_lossy(answer: Answer) -> Answer:

@@ -1,42 +1,51 @@
-"""What the checks of a subject come to: its verdict, and the report on it."""
+"""What the checks of a subject come to: its verdict, its figures, and the report on it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from functools import lru_cache
+from typing import Any
 
+import verifiers
 from spec_oracle.audit.counterexample import counterexample
 from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.figures import figures_of
 from spec_oracle.audit.options import AuditOptions
-from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
+from spec_oracle.audit.reports import Evidence, InstanceFigures, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, Findings, How, Status
 from spec_oracle.audit.table import CHECKS
-
-
-class Audited(Protocol):
-    """What a report says of a subject itself: name, kind, what it declares, how many paths it is given."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def kind(self) -> str: ...  # noqa: D102
-    @property
-    def facts(self) -> Facts: ...  # noqa: D102
-    @property
-    def num_paths(self) -> int: ...  # noqa: D102
+from spec_oracle.audit.verifier.subject import VerifierSubject
+from spec_oracle.exact import emission_law
+from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
+from spec_oracle.toy import Instance
+from verifiers import Drafting, StatefulVerifier
 
 
 def against_law(checks: Iterable[CheckResult]) -> list[CheckResult]:
     """Return the failures that prove the output to be distributed otherwise than the target."""
-    failures = (check for check in checks if check.status is Status.FAILED)
+    failures = (check for check in checks if check.status is Status.FAILED and not check.breaks_contract)
     return [check for check in failures if CHECKS[check.name].against_law]
 
 
+def breaches(checks: Iterable[CheckResult]) -> list[CheckResult]:
+    """Return the failures where there was no output to judge, but those on record."""
+    return [check for check in checks if check.breaks_contract and not check.known]
+
+
 def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
-    """Return the verdict: never lossless where a check found the distribution wrong, whatever its name."""
+    """Return the verdict: never lossless where a check found the distribution wrong, whatever its name.
+
+    What breaks the contract is told apart from a wrong distribution. `broken`, if a first call on ordinary
+    input does (see `spec_oracle.audit.first_call`), whatever it returns or raises: the wrapper does not fit.
+    Where ordinary calls keep the contract: `broken`, if at some sizes or after some drafts what is returned
+    is no output at all (a wrong shape, nothing, no padding), unless another check proves the distribution
+    wrong. `lossy`, if it is an output with an impossible value (an id outside the vocabulary, more tokens
+    accepted than drafted): an output with probability 0 under the target is sampled, so that the distribution
+    is wrong.
+    """
     if wrong := against_law(checks):
         is_declared = facts.declared_lossy or facts.expected.issuperset(check.name for check in wrong)
         return SubjectVerdict.DECLARED_LOSSY if is_declared else SubjectVerdict.LOSSY
+    if breaches(checks):
+        return SubjectVerdict.BROKEN
     # Another check that is open has its own line, but what was found of one call stands without it.
     is_law_kept = any(check.name == "joint" and check.status is Status.PASSED for check in checks)
     return SubjectVerdict.LOSSLESS if is_law_kept else SubjectVerdict.INCONCLUSIVE
@@ -45,14 +54,14 @@ def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
 def with_record(check: CheckResult, facts: Facts) -> CheckResult:
     """Mark a result that is on record: a known or declared failure, or one of what is said to fail."""
     record = facts.known.get(check.name, "")
-    if check.status is Status.FAILED and CHECKS[check.name].against_law:
+    if check.status is Status.FAILED and CHECKS[check.name].against_law and not check.breaks_contract:
         record = record or facts.declared_lossy
     ended = (Status.PASSED, Status.FAILED, Status.NOT_APPLICABLE)
     return replace(check, known=record) if check.status in ended else check
 
 
 def report_on(
-    subject: Audited, options: AuditOptions, alpha: float, found_by: Sequence[CheckResult]
+    subject: Any, options: AuditOptions, alpha: float, found_by: Sequence[CheckResult]
 ) -> SubjectReport:
     """Return the report on a subject: what the checks found, and the verdict that they come to."""
     facts = subject.facts
@@ -89,3 +98,34 @@ def evidence_of(joint: CheckResult) -> Evidence:
     if joint.how is None:
         return Evidence.NONE
     return Evidence.REPLAYED if joint.how is How.REPLAYED else Evidence.STATISTICAL
+
+
+def figures_of(subject: Any, found: Findings) -> tuple[InstanceFigures, ...]:
+    """Return the figures of every instance whose law was found."""
+    carries = isinstance(subject, VerifierSubject) and isinstance(subject.verifier, StatefulVerifier)
+    best = block_transport_optimum if carries else multi_path_optimum
+    drafting = getattr(subject, "drafting", Drafting.INDEPENDENT)
+    rule_at = subject.facts.rule_at
+    return tuple(
+        InstanceFigures(
+            name,
+            (instance := found.instances[name]).digest,
+            float(law.block_efficiency),
+            _optimum(instance, best, drafting),
+            tuple(map(float, law.accepted_length_pmf)),
+            _of_rule(instance, rule_at(instance.draft_length)) if rule_at else (),
+        )
+        for name, law in found.laws.items()
+    )
+
+
+@lru_cache(maxsize=256)
+def _optimum(instance: Instance, best: Callable[..., Any], drafting: Drafting) -> float:
+    """Return the most tokens per call on one instance; subjects of one audit share it."""
+    return float(best(instance, drafting=drafting).value)
+
+
+@lru_cache(maxsize=256)
+def _of_rule(instance: Instance, rule: str) -> tuple[float, ...]:
+    """Return the law of the accepted length of a rule."""
+    return tuple(map(float, emission_law(verifiers.get(rule), instance).accepted_length_pmf))

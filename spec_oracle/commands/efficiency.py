@@ -99,10 +99,7 @@ EFFICIENCY = Command(
             flag("--no-optimum", "leave out the optimum, which takes longest"),
             jobs("prompts"),
         ],
-        "the report": [
-            *report_options("text", "json", "markdown"),
-            value("--plot", "FILE", _PLOT, Path),
-        ],
+        "the report": [*report_options("text", "json", "markdown"), value("--plot", "FILE", _PLOT, Path)],
     },
 )
 

@@ -65,20 +65,14 @@ INSTANCE = Command(
             run,
             "The two-token example of block verification (arXiv 2403.10444).",
             "spec-oracle instance example --num-paths 2",
-            options={
-                "sizes": [value("--num-paths", "K", "draft paths", positive, 1)],
-                "the file": _REPORT,
-            },
+            options={"sizes": [value("--num-paths", "K", "draft paths", positive, 1)], "the file": _REPORT},
             defaults={"made": _worked},
         ),
         "lm": Command(
             run,
             "The likeliest tokens of two language models after a prompt.",
             'spec-oracle instance lm --prompt "Once upon a time"',
-            options={
-                "two language models": [_PROMPT, *PAIR],
-                "the file": _REPORT,
-            },
+            options={"two language models": [_PROMPT, *PAIR], "the file": _REPORT},
             defaults={"made": _cut},
         ),
     },

@@ -7,9 +7,11 @@ The sampler contract:
 One path: shapes [B, L], [B, L, V], [B, L+1, V]; several: a K axis after B. ``tokens`` int [B, L+1], the
 accepted prefix and one more token, padded with -1; ``num_accepted`` int [B]. Arrays are numpy, or torch
 tensors; the generator is of the same library, and using the global one instead is allowed. A function whose
-fourth parameter is called ``uniforms`` gets numbers from [0, 1) in its place, [B, L+1].
+fourth parameter is called ``uniforms`` gets numbers from [0, 1) in its place, [B, L+1]. An object or a
+class whose ``verify`` takes four arguments is a sampler as well.
 """
 
+from spec_oracle.calling import raising
 from spec_oracle.contracts.sampler import (
     Emissions,
     SamplerCode,
@@ -19,13 +21,15 @@ from spec_oracle.contracts.sampler import (
     contract_arguments,
     drawing_uniforms,
     make_generator,
+    takes_four,
     takes_uniforms,
 )
-from spec_oracle.errors import ContractError, SubjectRaisedError, raising
+from spec_oracle.errors import ContractError, ImpossibleOutputError, SubjectRaisedError
 
 __all__ = [
     "ContractError",
     "Emissions",
+    "ImpossibleOutputError",
     "SamplerCode",
     "SamplerFunction",
     "SubjectRaisedError",
@@ -35,5 +39,6 @@ __all__ = [
     "drawing_uniforms",
     "make_generator",
     "raising",
+    "takes_four",
     "takes_uniforms",
 ]

@@ -28,7 +28,7 @@ import copy
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -38,7 +38,8 @@ from unittest import mock
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
+from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError, raising
+from spec_oracle.contracts.sampler import short
 from spec_oracle.exact.completions import Ids, completion_law, equal_bins
 from spec_oracle.validation import is_whole
 
@@ -110,11 +111,12 @@ class EngineCode:
     def vocab_size(self) -> int:
         """Number of tokens, V."""
         declared = getattr(self.engine, "vocab_size", None)
-        return int(declared) if declared is not None else self._length_of_a_row()
-
-    def _length_of_a_row(self) -> int:
         with raising():
-            return len(self.engine.next_token_probs(list(self.prompts[0])))
+            return (
+                len(self.engine.next_token_probs(list(self.prompts[0])))
+                if declared is None
+                else int(declared)
+            )
 
     @cached_property
     def prompts(self) -> tuple[Ids, ...]:
@@ -189,7 +191,7 @@ class EngineCode:
         if row.shape != (self.vocab_size,):
             raise NoLawError(f"{method}: shape {row.shape} after {context}, expected {(self.vocab_size,)}")
         if not (np.isfinite(row) & (row >= 0)).all() or abs(row.sum() - 1) > ROW_TOLERANCE:
-            raise NoLawError(f"{method}: {_short(row.tolist())} after {context} is no distribution")
+            raise NoLawError(f"{method}: {short(row.tolist())} after {context} is no distribution")
         law: NDArray[np.float64] = row / row.sum()
         return law
 
@@ -210,10 +212,8 @@ class EngineCode:
             with raising():
                 emitted.append(np.asarray(session.step().tokens, np.int64))
         rows = [tuple(row) for row in np.concatenate(emitted, axis=1).tolist()]
-        checked = {
-            row: self.checked([token for token in row if token != -1], tokens, "start_many")
-            for row in set(rows)
-        }
+        kept = {row: [token for token in row if token != -1] for row in rows}
+        checked = {row: self.checked(completion, tokens, "start_many") for row, completion in kept.items()}
         return [checked[row] for row in rows]
 
     def session(self, prompt: Ids, tokens: int, seeds: Sequence[int | None]) -> Session:
@@ -229,13 +229,17 @@ class EngineCode:
     def checked(self, returned: Any, tokens: int, method: str = "generate") -> Ids:
         """Return a completion of at most ``tokens`` tokens, if what was returned can be one."""
         if not all(is_whole(token) for token in returned):
-            raise ContractError(f"{method} must return whole token ids; it returned {_short(returned)}")
+            raise ContractError(f"{method} must return whole token ids; it returned {short(returned)}")
         completion = tuple(int(token) for token in returned)
         foreign = [token for token in completion if not 0 <= token < self.vocab_size]
         if foreign:
-            raise ContractError(f"{method} returned token {foreign[0]}; ids are 0..{self.vocab_size - 1}")
+            raise ImpossibleOutputError(
+                f"{method} returned token {foreign[0]}; ids are 0..{self.vocab_size - 1}"
+            )
         if len(completion) > tokens:
-            raise ContractError(f"{method} returned {len(completion)} tokens for max_new_tokens {tokens}")
+            raise ImpossibleOutputError(
+                f"{method} returned {len(completion)} tokens for max_new_tokens {tokens}"
+            )
         return completion
 
 
@@ -325,15 +329,10 @@ def copy_of(engine: Any) -> Any:
 
 def as_list(returned: Any) -> list[Any]:
     """Return the tokens of a completion as a list, whether they came as a list, an array, or a tensor."""
-    if returned is None or isinstance(returned, str | bytes | dict):
-        raise ContractError(f"generate must return a list of token ids; it returned {_short(returned)}")
     listed = returned.tolist() if hasattr(returned, "tolist") else returned
-    try:
+    if isinstance(listed, Iterable) and not isinstance(listed, str | bytes | dict):
         return list(listed)
-    except TypeError:
-        raise ContractError(
-            f"generate must return a list of token ids; it returned {_short(returned)}"
-        ) from None
+    raise ContractError(f"generate must return a list of token ids; it returned {short(returned)}")
 
 
 @contextmanager
@@ -345,8 +344,3 @@ def _shared_parameters() -> Iterator[None]:
     itself: Callable[[Any, Any], Any] = lambda parameter, memo: parameter  # noqa: E731, ARG005
     with mock.patch.object(sys.modules["torch"].nn.Parameter, "__deepcopy__", itself):
         yield
-
-
-def _short(value: Any) -> str:
-    shown = repr(value)
-    return f"{shown[:77]}..." if len(shown) > 80 else shown

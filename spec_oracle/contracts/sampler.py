@@ -1,22 +1,29 @@
 """Samplers: how they are called on numpy drafts, in their own array library, and what they may return."""
 
 import inspect
+import math
 import random
 import sys
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.errors import ContractError, InvalidInputError, raising
+from spec_oracle.calling import raising
+from spec_oracle.errors import ContractError, ImpossibleOutputError, InvalidInputError
+from spec_oracle.places import SOURCE
 from verifiers import AnyVerifier, Drafts, StatefulVerifier, numpy_decisions, torch_decisions
 
 LIBRARIES = ("numpy", "torch")
 LAYOUTS = ("contiguous", "sliced", "transposed")
 """How arrays may lie in memory: row by row, as a part of larger ones, or column by column."""
+CALL_SECONDS, CALL_FACTOR = 60.0, 100.0
+"""A call may take so many seconds, and so many times what the slowest one took for as many numbers."""
+
 NO_OPTIONS: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
 SamplerFunction: TypeAlias = Callable[..., tuple[Any, Any]]
@@ -24,18 +31,16 @@ SamplerFunction: TypeAlias = Callable[..., tuple[Any, Any]]
 
 
 class KeyedSampler(Protocol):
-    """A sampler whose noise is a hash of (request seed, absolute position), and that can be given both."""
+    """A sampler whose noise is a hash of (request seed, absolute position), and that can be given both.
+
+    ``block``: it verifies blocks, rather than token by token; ``reads_draft``: it reads the draft's rows, and
+    does not take the draft for certain.
+    """
 
     @property
-    def block(self) -> bool:
-        """Whether it verifies blocks, rather than token by token."""
-        ...
-
+    def block(self) -> bool: ...  # noqa: D102
     @property
-    def reads_draft(self) -> bool:
-        """Whether it reads the draft's rows, or takes the draft for certain."""
-        ...
-
+    def reads_draft(self) -> bool: ...  # noqa: D102
     def __call__(self, tokens: Any, draft: Any, target: Any, generator: Any) -> tuple[Any, Any]:
         """Verify requests that begin here, each with a fresh seed."""
         ...
@@ -49,10 +54,7 @@ class RacedSampler(Protocol):
     """A sampler that accepts by uniforms, samples the next token by a race, and can be given both."""
 
     @property
-    def reads_draft(self) -> bool:
-        """Whether it reads the draft's rows, or takes the draft for certain."""
-        ...
-
+    def reads_draft(self) -> bool: ...  # noqa: D102
     def with_noise(self, tokens: Any, draft: Any, target: Any, coins: Any, times: Any) -> tuple[Any, Any]:
         """Verify with accept uniforms [B, L] and standard exponential noise [B, V]."""
         ...
@@ -78,6 +80,8 @@ class SamplerCode:
     dtype: str = "float64"
     ids: str = "int64"
     layout: str = "contiguous"
+    slowest: list[float] = field(default_factory=list, compare=False, repr=False)
+    """Seconds per number of the target's rows, of the slowest call so far; also that of other forms."""
 
     def __call__(
         self, drafts: Drafts, randomness: Any, options: Mapping[str, NDArray[Any]] = NO_OPTIONS
@@ -95,8 +99,10 @@ class SamplerCode:
             for some in (randomness if isinstance(randomness, tuple) else (randomness,))
         ]
         keywords = {name: self.handed(values) for name, values in options.items()}
-        with raising():
+        started, numbers = time.monotonic(), drafts.target_probs.size
+        with raising(CALL_SECONDS + CALL_FACTOR * self.slowest[0] * numbers if self.slowest else math.inf):
             returned = self.function(tokens, draft, target, *given, **keywords)
+        self.slowest[:] = [max(*self.slowest, (time.monotonic() - started) / numbers, 0.0)]
         return checked_emissions(returned, drafts)
 
     def handed(self, array: NDArray[Any]) -> Any:
@@ -222,18 +228,37 @@ def as_sampler(verifier: AnyVerifier) -> SamplerFunction:
             tokens, draft_probs, target_probs = tokens[:, None], draft_probs[:, None], target_probs[:, None]
         decide = numpy_decisions if isinstance(tokens, np.ndarray) else torch_decisions
         verdict = verifier.verify(Drafts(tokens, draft_probs, target_probs), decide(generator))
+        if not hasattr(verdict, "emitted") or not hasattr(verdict, "num_accepted"):
+            must = "it must return a Verdict (num_accepted [B], path [B], next_token [B])"
+            raise ContractError(f"verify returned {_described(verdict)}; {must}")
         return verdict.emitted, verdict.num_accepted
 
+    vars(verify)[SOURCE] = verifier.verify
     return verify
 
 
 def takes_uniforms(function: Callable[..., Any]) -> bool:
     """Whether a function declares, by the name of its fourth parameter, that it takes uniforms."""
+    return parameters_of(function)[3:4] == ("uniforms",)
+
+
+def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of a function's parameters; none of compiled code, which tells none."""
     try:
-        parameters = list(inspect.signature(function).parameters)
-    except (TypeError, ValueError):  # code without a signature, such as compiled functions
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return ()
+
+
+def takes_four(function: Callable[..., Any]) -> bool:
+    """Whether a function takes four arguments by position, as samplers do; verifiers take two or three."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
         return False
-    return parameters[3:4] == ["uniforms"]
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    taken = [one for one in parameters if one.kind in positional]
+    return len(taken) >= 4 and all(one.default is one.empty for one in taken[:3])
 
 
 def drawing_uniforms(function: SamplerFunction) -> SamplerFunction:
@@ -247,32 +272,54 @@ def drawing_uniforms(function: SamplerFunction) -> SamplerFunction:
 
         return function(tokens, draft, target, torch.rand(shape, generator=generator, dtype=torch.float64))
 
+    vars(verify)[SOURCE] = function
     return verify
+
+
+_MUST = "it must return (tokens [B, L+1], num_accepted [B])"
 
 
 def checked_emissions(returned: Any, drafts: Drafts) -> Emissions:
     """Return what a sampler returned as emitted tokens, with form, lengths, ids and padding checked.
 
-    Raises `ContractError`, which says what was returned, and what must be.
+    Raises `ContractError`, which says what was returned, and what must be; `ImpossibleOutputError` where only
+    ids or lengths are out of range.
     """
+    require_finished(returned)
     if not isinstance(returned, tuple | list) or len(returned) != 2:
-        must = "it must return (tokens [B, L+1], num_accepted [B])"
-        raise ContractError(f"verify returned {_described(returned)}; {must}")
+        raise ContractError(f"verify returned {_described(returned)}; {_MUST}")
     tokens, accepted = (
         _integers(name, value) for name, value in zip(("tokens", "num_accepted"), returned, strict=True)
     )
     batch, width = drafts.batch, drafts.draft_length + 1
+    if (tokens.shape, accepted.shape) == ((batch,), (batch, width)):
+        raise ContractError(f"verify returned (num_accepted, tokens), in the wrong order; {_MUST}")
     if tokens.shape != (batch, width):
-        raise ContractError(f"tokens: shape {tokens.shape}, expected [B, L+1] = {(batch, width)}")
+        raise ContractError(_misshaped("tokens", tokens, "[B, L+1]", (batch, width)))
     if accepted.shape != (batch,):
-        raise ContractError(f"num_accepted: shape {accepted.shape}, expected [B] = {(batch,)}")
+        raise ContractError(_misshaped("num_accepted", accepted, "[B]", (batch,)))
     lengths = accepted + 1
     emitted = np.arange(width) < lengths[:, None]
     outside = emitted & ((tokens < 0) | (tokens >= drafts.vocab_size))
     _require(f"num_accepted must be from 0 to {width - 1}", (lengths < 1) | (lengths > width), accepted)
     _require(f"tokens must be ids from 0 to {drafts.vocab_size - 1}", outside, tokens)
-    _require("pad with -1 after the last emitted token", ~emitted & (tokens != -1), tokens)
+    padding = ~emitted & (tokens != -1)
+    if padding.any():
+        raise ContractError(f"pad with -1 after the last emitted token; {_found(padding, tokens)}")
     return Emissions(tokens, lengths)
+
+
+def require_finished(returned: Any) -> None:
+    """Raise `ContractError` where a sampler returned a coroutine in place of what it computes."""
+    if inspect.iscoroutine(returned):
+        returned.close()
+        raise ContractError(f"verify returned a coroutine, it is declared with `async def`; {_MUST}")
+
+
+def _misshaped(name: str, array: NDArray[Any], axes: str, shape: tuple[int, ...]) -> str:
+    if array.ndim == len(shape) and array.shape[0] == 1 < shape[0]:
+        return f"verify decided for 1 request, the batch has {shape[0]}: decide for all requests at once"
+    return f"{name}: shape {array.shape}, expected {axes} = {shape}"
 
 
 def _integers(name: str, value: Any) -> NDArray[np.int64]:
@@ -281,20 +328,34 @@ def _integers(name: str, value: Any) -> NDArray[np.int64]:
         array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
         whole: NDArray[np.int64] = array.astype(np.int64)
     except (TypeError, ValueError, OverflowError):
-        raise ContractError(f"{name}: expected an array of integers, got {_described(value)}") from None
+        ragged = isinstance(value, list | tuple) and len({np.shape(row) for row in value if _is_row(row)}) > 1
+        pad = "; pad every row with -1 to L+1 tokens" if ragged else ""
+        raise ContractError(f"{name}: expected an array of integers, got {_described(value)}{pad}") from None
     if not np.array_equal(whole, array):
         raise ContractError(f"{name}: expected whole numbers, got {_described(value)}")
     return whole
 
 
+def _is_row(value: Any) -> bool:
+    return isinstance(value, list | tuple | np.ndarray)
+
+
 def _described(value: Any) -> str:
-    text = repr(value)
-    return (
-        "None" if value is None else f"{type(value).__name__} {text[:77] + '...' if len(text) > 80 else text}"
-    )
+    return "None" if value is None else f"{type(value).__name__} {short(value)}"
+
+
+def short(value: Any) -> str:
+    """Return an object on one line of at most 80 characters."""
+    shown = " ".join(repr(value).split())
+    return f"{shown[:77]}..." if len(shown) > 80 else shown
 
 
 def _require(what: str, wrong: NDArray[np.bool_], values: NDArray[Any]) -> None:
     if wrong.any():
-        index = np.argwhere(wrong)[0].tolist()
-        raise ContractError(f"{what}; found {values[tuple(index)]} at {index}")
+        share = float(wrong.reshape(len(wrong), -1).any(axis=1).mean())
+        raise ImpossibleOutputError(f"{what}; {_found(wrong, values)}", share)
+
+
+def _found(wrong: NDArray[np.bool_], values: NDArray[Any]) -> str:
+    index = np.argwhere(wrong)[0].tolist()
+    return f"found {values[tuple(index)]} at {index}"

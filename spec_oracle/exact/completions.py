@@ -7,6 +7,7 @@ Every token of a completion has its row, given all that came before it.
 {(0, 0): 0.5625, (0, 1): 0.1875, (1,): 0.25}
 """
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,9 +50,8 @@ def product(laws: Sequence[Mapping[Ids, float]]) -> dict[tuple[Ids, ...], float]
     """Return the law of independent completions."""
     joint: dict[tuple[Ids, ...], float] = {(): 1.0}
     for law in laws:
-        joint = {
-            (*before, one): mass * chance for before, mass in joint.items() for one, chance in law.items()
-        }
+        pairs = itertools.product(joint.items(), law.items())
+        joint = {(*before, one): mass * chance for (before, mass), (one, chance) in pairs}
     return joint
 
 

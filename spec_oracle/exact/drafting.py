@@ -81,8 +81,7 @@ def num_tuples(levels: Sequence[Numbers], num_paths: int) -> int:
     reached = np.ones(1, dtype=bool)
     for level in levels:
         reached = (reached[:, None] & np.asarray(level > 0, dtype=bool)).reshape(-1)
-    paths = int(reached.sum())
-    return int(paths**num_paths)
+    return int(int(reached.sum()) ** num_paths)
 
 
 def _require_few(count: int, max_tuples: int, levels: Sequence[Numbers], num_paths: int) -> None:

@@ -147,17 +147,10 @@ def _enumerated_masses(
     for branches in enumerate_branches(
         run, table.law.probability, max_rows=table.batch_rows, arithmetic=chosen
     ):
-        _add(masses, branches.result, branches.weight, numbers, chosen)
+        tau, emitted = checked_emissions(branches.result, numbers, chosen)
+        index = np.zeros(len(tau), dtype=np.int64)
+        for position, mass in enumerate(masses):
+            index = index * numbers.vocab_size + np.maximum(emitted[:, position], 0)
+            here = tau == position
+            np.add.at(mass, index[here], branches.weight[here])
     return masses
-
-
-def _add(
-    masses: list[Numbers], verdict: Verdict, weight: Numbers, instance: Instance, chosen: Arithmetic
-) -> None:
-    """Add the ``weight`` [R] of every branch to the mass of what it emitted."""
-    tau, emitted = checked_emissions(verdict, instance, chosen)
-    index = np.zeros(len(tau), dtype=np.int64)
-    for position, mass in enumerate(masses):
-        index = index * instance.vocab_size + np.maximum(emitted[:, position], 0)
-        here = tau == position
-        np.add.at(mass, index[here], weight[here])

@@ -94,12 +94,8 @@ class ScriptedDecisions:
         _refuse(weight < 0, self._position, "a weight is negative")
         total = weight.sum(axis=-1, keepdims=True)
         _refuse(total <= 0, self._position, "all weights are zero")
-        if (
-            self._leave_open
-            and self.open is None
-            and weight.ndim == 2
-            and self._position == len(self._script)
-        ):
+        is_first = self._leave_open and self.open is None
+        if is_first and weight.ndim == 2 and self._position == len(self._script):
             self.open = OpenToken(weight / total)
             return self.open
         return self._chosen.from_numpy(self._next(weight / total, weight.shape[:-1]))
@@ -146,8 +142,7 @@ class _Answer:
 def _refuse(bad: Booleans, decision: int, what: str) -> None:
     bad = np.asarray(bad, dtype=bool)
     if bad.any():
-        index = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise DecisionError(f"decision {decision}: {what} at index {index}")
+        raise DecisionError(f"decision {decision}: {what} at index {tuple(np.argwhere(bad)[0].tolist())}")
 
 
 class Represented(NamedTuple):
@@ -177,13 +172,11 @@ class _Unfinished:
     script: list[_Answer]
     represented: tuple[Represented | None, ...]
 
-    def of_rows(self, rows: slice) -> "_Unfinished":
-        script = [answer.of_rows(rows) for answer in self.script]
-        return _Unfinished(self.rows[rows], self.weight[rows], script, self.represented[rows])
-
     def pieces(self, size: int) -> Iterator["_Unfinished"]:
         for start in range(0, len(self.rows), size):
-            yield self.of_rows(slice(start, start + size))
+            rows = slice(start, start + size)
+            script = [answer.of_rows(rows) for answer in self.script]
+            yield _Unfinished(self.rows[rows], self.weight[rows], script, self.represented[rows])
 
 
 def enumerate_branches(

@@ -19,5 +19,5 @@ class Gap(NamedTuple):
 def largest_gap(expected: Numbers, actual: Numbers, shape: tuple[int, ...]) -> Gap:
     """Return the sequence with the largest absolute gap; both laws flat over ``shape``."""
     index = int(np.argmax(abs(actual - expected)))
-    sequence = tuple(int(i) for i in np.unravel_index(index, shape))
+    sequence = tuple(map(int, np.unravel_index(index, shape)))
     return Gap(sequence, expected[index], actual[index])

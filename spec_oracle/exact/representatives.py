@@ -99,12 +99,9 @@ def require_alike(runs: Iterable[tuple[float, Collection[Alike], Any, int]]) -> 
         for decision, value in alike:
             laws[decision][value][before, None if last == value else last] += weight
     for by_value in laws.values():
-        first, *others = (
-            {what: mass / sum(law.values()) for what, mass in law.items()} for law in by_value.values()
-        )
-        if any(
-            abs(first.get(key, 0.0) - law.get(key, 0.0)) > _EQUAL
-            for law in others
-            for key in first.keys() | law.keys()
-        ):
-            raise NotAlikeError("sampled ids of which few were run lead to different results")
+        totals = ((law, sum(law.values())) for law in by_value.values())
+        first, *others = ({what: mass / total for what, mass in law.items()} for law, total in totals)
+        keys = set(first).union(*others)
+        for law in others:
+            if any(abs(first.get(key, 0.0) - law.get(key, 0.0)) > _EQUAL for key in keys):
+                raise NotAlikeError("sampled ids of which few were run lead to different results")

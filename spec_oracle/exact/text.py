@@ -1,8 +1,8 @@
 """The exact law of the text that several calls of a verifier decode, carried state included."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -91,8 +91,8 @@ def decoded_law(
         shortest = min(len(item.text) for item in pending)
         now = [item for item in pending if len(item.text) == shortest]
         pending = [item for item in pending if len(item.text) > shortest]
-        for text, items in _by_text(now):
-            for item in calls.continued(text, items):
+        for items in _grouped(now, lambda item: item.text):
+            for item in calls.continued(items):
                 whole = _cut(item.text, num_tokens, stop_token)
                 if whole is None:
                     pending.append(item)
@@ -115,9 +115,9 @@ def tokens_per_call(verifier: AnyVerifier, instance: Instance, num_calls: int) -
     means = []
     for _ in range(num_calls):
         emitted = [
-            (item, len(item.text) - len(text))
-            for text, items in _by_text(pending)
-            for item in calls.continued(text, items)
+            (item, len(item.text) - len(items[0].text))
+            for items in _grouped(pending, lambda item: item.text)
+            for item in calls.continued(items)
         ]
         means.append(float(sum(item.mass * length for item, length in emitted)))
         order = instance.target.order  # nothing before the last tokens matters to what follows
@@ -147,29 +147,22 @@ def _expected(instance: Instance, num_tokens: int, stop_token: int | None) -> Nu
     return law
 
 
-def _by_text(items: Sequence[_OpenText]) -> Iterator[tuple[Context, list[_OpenText]]]:
-    groups: dict[Context, list[_OpenText]] = defaultdict(list)
+def _grouped(items: Sequence[_OpenText], key: Callable[[_OpenText], _Key]) -> list[list[_OpenText]]:
+    """Return the items of each key, in the order in which the keys come first."""
+    groups: dict[_Key, list[_OpenText]] = defaultdict(list)
     for item in items:
-        groups[item.text].append(item)
-    yield from groups.items()
+        groups[key(item)].append(item)
+    return list(groups.values())
 
 
 def _merged(items: Sequence[_OpenText]) -> list[_OpenText]:
-    """Add up the masses of equal texts in equal states."""
-    groups: dict[_Key, list[_OpenText]] = defaultdict(list)
-    for item in items:
-        groups[item.text, *_state_key(item.state)].append(item)
-    return [
-        _OpenText(same[0].text, same[0].state, sum(item.mass for item in same)) for same in groups.values()
-    ]
+    """Add up the masses of equal texts in equal states; floats that differ by rounding only are one."""
 
+    def key(item: _OpenText) -> _Key:
+        numbers = [x for array in item.state for x in array.reshape(-1).tolist()]
+        return item.text, *(round(x, 12) if isinstance(x, float) else x for x in numbers)
 
-def _state_key(state: State) -> _Key:
-    """Return a hashable form of a one-request state; floats that differ by rounding only are one."""
-    return tuple(
-        tuple(round(x, 12) if isinstance(x, float) else x for x in array.reshape(-1).tolist())
-        for array in state
-    )
+    return [replace(same[0], mass=sum(item.mass for item in same)) for same in _grouped(items, key)]
 
 
 class _Calls:
@@ -187,11 +180,13 @@ class _Calls:
             self._tables[key] = DraftTable(after, drafting_of(self._verifier), self._chosen)
         return self._tables[key]
 
-    def continued(self, text: Context, items: list[_OpenText]) -> list[_OpenText]:
-        """Return every continuation of ``text`` by one call from each of the states in ``items``."""
+    def continued(self, items: list[_OpenText]) -> list[_OpenText]:
+        """Return every continuation by one call of ``items``, which have one text and any states."""
+        text = items[0].text
         table = self._table(text)
         tuples = len(table.law.probability)
-        states = _stacked([item.state for item in items])
+        # One-request states make one batch; all are fresh, or none is.
+        states = [np.concatenate(arrays) for arrays in zip(*(item.state for item in items), strict=True)]
 
         def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Verdict, State]:
             drafts: Drafts = table.drafts(rows % tuples)
@@ -211,8 +206,3 @@ class _Calls:
                 one = tuple(array[row : row + 1] for array in after)
                 continuations.append(_OpenText(text + tokens, one, mass))
         return _merged(continuations)
-
-
-def _stacked(states: Sequence[State]) -> list[Numbers]:
-    """Join one-request states into one batch; all are fresh, or none is."""
-    return [np.concatenate(arrays) for arrays in zip(*states, strict=True)]

@@ -14,7 +14,7 @@ from spec_oracle.gate.tokens import Effect, TokensPerCall, tokens_compared
 _RANKED = {
     "verdict": (
         *(SubjectVerdict.LOSSLESS, SubjectVerdict.DECLARED_LOSSY),
-        *(SubjectVerdict.INCONCLUSIVE, SubjectVerdict.LOSSY),
+        *(SubjectVerdict.INCONCLUSIVE, SubjectVerdict.BROKEN, SubjectVerdict.LOSSY),
     ),
     "evidence": tuple(Evidence),
 }
@@ -140,16 +140,7 @@ def _efficiency_changes(name: str, old: Mapping[str, Any], new: Mapping[str, Any
 
 
 def _tokens(subject: Mapping[str, Any]) -> TokensPerCall | None:
-    figures = [
-        InstanceFigures(
-            one["instance"],
-            one["digest"],
-            one["block_efficiency"],
-            one["optimum"],
-            tuple(one["accepted_length"]),
-        )
-        for one in subject["instances"]
-    ]
-    return TokensPerCall.of(
-        subject["verdict"], subject["evidence"], subject["smallest_detectable_tv"], figures
-    )
+    names = ("instance", "digest", "block_efficiency", "optimum", "accepted_length")
+    figures = [InstanceFigures(*(one[name] for name in names)) for one in subject["instances"]]
+    verdict, error = subject["verdict"], subject["smallest_detectable_tv"]
+    return TokensPerCall.of(verdict, subject["evidence"], error, figures)

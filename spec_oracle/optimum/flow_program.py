@@ -55,13 +55,9 @@ def flow_optimum(target: Floats, ceiling: Integers, trees: DraftTrees) -> FloatO
     if not result.success:
         return None
     potentials = np.append(0, -result.ineqlin.marginals[: nodes - 1])
-    return FloatOptimum(result.x[:nodes], potentials, _upper_sets(potentials))
-
-
-def _upper_sets(potentials: Floats) -> Booleans:
-    """Return the sets {v: mu(v) >= level} but that of the lowest level, which has all nodes."""
     levels = np.sort(potentials)
-    return potentials >= levels[1:][np.diff(levels) > SAME_LEVEL, None]
+    upper = potentials >= levels[1:][np.diff(levels) > SAME_LEVEL, None]  # the lowest level has all nodes
+    return FloatOptimum(result.x[:nodes], potentials, upper)
 
 
 def matrix(height: int, width: int, *entries: tuple[Numbers, Numbers, Any]) -> Any:

@@ -24,15 +24,10 @@ SIGNS = {
     SubjectVerdict.LOSSLESS: "✓",
     SubjectVerdict.LOSSY: "✗",
     SubjectVerdict.INCONCLUSIVE: "?",
+    SubjectVerdict.BROKEN: "✗",
     SubjectVerdict.DECLARED_LOSSY: "!",
 }
-COVERED = {
-    Cover.PROVEN: "✓",
-    Cover.SAMPLED: "≈",
-    Cover.WRONG: "✗",
-    Cover.NOT_TRACED: "?",
-    Cover.UNTRIED: "–",
-}
+COVERED = {Cover.PROVEN: "✓", Cover.SAMPLED: "≈", Cover.WRONG: "✗", Cover.NOT_TRACED: "?", Cover.UNTRIED: "–"}
 _ROWS = 60
 """Rows of a tree that a reader still follows."""
 

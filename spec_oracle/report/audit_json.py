@@ -85,5 +85,6 @@ def _counterexample(found: Counterexample | TextCounterexample | None) -> dict[s
         "actual": plain(found.gap.actual),
         "total_variation": plain(found.total_variation),
         "file": found.file,
+        "not_saved": found.not_saved or None,
         "reproduce": found.reproduce,
     }

@@ -26,6 +26,7 @@ HEAD = ("subject", "verdict", "evidence", "TV", "detects TV", "tokens/call", "op
 
 _OUT_OF_DATE = "; it is on record ({}): remove it from expected-failures"
 _SHOWN_CONTEXTS = 13
+_SINCE = {"joint failed": "joint failed", "contract broken": "the code does not keep its contract"}
 
 
 def audit_to_text(report: AuditReport, *, verbose: bool = False) -> str:
@@ -80,8 +81,8 @@ def check_lines(checks: Iterable[CheckResult], kind: str = "", *, verbose: bool 
         names, check = ", ".join(check.name for check in group), group[0]
         found, sign = clause(check, verbose=verbose), mark(check)
         how = "left out" if check.status is Status.SKIPPED else check.word.value
-        if reason == "joint failed":
-            lines.append(f"{sign} not run, since joint failed: {names}")
+        if reason in _SINCE:
+            lines.append(f"{sign} not run, since {_SINCE[reason]}: {names}")
         elif len(group) > 1:
             lines.append(f"{sign} {how}: {names} ({reason})")
         else:
@@ -203,7 +204,9 @@ def counterexample_text(found: Counterexample | TextCounterexample) -> str:
         head = "\n  ".join([f"smallest counterexample: {size}; total variation {total}", *_rows(found)])
         probability = f"probability {short(found.gap.expected)} expected, {short(found.gap.actual)} found"
         shown = f"tokens {_tokens(found.gap.sequence)}: {probability}"
-    return f"  {head}\n  {shown}\n  reproduce: {found.reproduce}"
+    lost = getattr(found, "not_saved", "")
+    saved = f"\n  not saved: {lost}" if lost else ""
+    return f"  {head}\n  {shown}\n  reproduce: {found.reproduce}{saved}"
 
 
 def _size(found: Counterexample) -> str:

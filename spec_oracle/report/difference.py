@@ -28,14 +28,9 @@ def _data(found: Difference) -> dict[str, Any]:
         "new": found.new,
         "exit_code": found.exit_code,
         "changes": [
-            {
-                "subject": change.subject,
-                "what": change.what,
-                "effect": change.effect.value,
-                "before": change.before or None,
-                "after": change.after or None,
-            }
-            for change in found.changes
+            {"subject": one.subject, "what": one.what, "effect": one.effect.value}
+            | {"before": one.before or None, "after": one.after or None}
+            for one in found.changes
         ],
     }
 

@@ -37,10 +37,7 @@ def _data(results: CheckedOptima) -> list[dict[str, Any]]:
             "optimum": name,
             "value": plain(optimum.value),
             "gap": plain(optimum.gap),
-            "budgets": {
-                context_text(context): plain(budget)
-                for context, budget in optimum.certificate.budgets.items()
-            },
+            "budgets": {context_text(at): plain(c) for at, c in optimum.certificate.budgets.items()},
         }
         for file, optima in results.items()
         for name, optimum in optima.items()

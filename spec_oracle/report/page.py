@@ -9,12 +9,7 @@ from spec_oracle.audit.results import UNTRIED, Status
 from spec_oracle.report.audit_junit import NO_XML
 from spec_oracle.report.table import percent, short
 
-DOTS = {
-    Status.PASSED: "●",
-    Status.FAILED: "✗",
-    Status.INCONCLUSIVE: "?",
-    **dict.fromkeys(UNTRIED, ""),
-}
+DOTS = {Status.PASSED: "●", Status.FAILED: "✗", Status.INCONCLUSIVE: "?", **dict.fromkeys(UNTRIED, "")}
 """The cells of a heat map of checks."""
 
 

@@ -39,9 +39,8 @@ def new_figure(**options: Any) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtraError(
-            "--plot: matplotlib is not installed; pip install 'spec-oracle[plot]'"
-        ) from None
+        why = "--plot: matplotlib is not installed; pip install 'spec-oracle[plot]'"
+        raise MissingExtraError(why) from None
     return Figure(facecolor="white", **options)
 
 
@@ -68,7 +67,7 @@ def save_sweeps(output: Path, title: str, found: Sweeps) -> None:
     heights = [max(1.9, LABEL_INCHES * (len(members) + 1) + 0.3) for members in rows]
     inches = (4.1 * len(columns) + 2.6, sum(heights) + 0.75 * len(rows) + 0.8)
     figure = new_figure(figsize=inches)
-    grid = figure.subplots(
+    grids = figure.subplots(
         len(rows), len(columns), sharey="row", squeeze=False, gridspec_kw={"height_ratios": heights}
     )
     figure.subplots_adjust(
@@ -82,7 +81,7 @@ def save_sweeps(output: Path, title: str, found: Sweeps) -> None:
     figure.text(
         0.62 / inches[0], 1 - 0.36 / inches[1], title, color=INK, fontsize=13, fontweight="bold", va="center"
     )
-    for panels, members, height in zip(grid, rows, heights, strict=True):
+    for panels, members, height in zip(grids, rows, heights, strict=True):
         for axes, (label, sweeps) in zip(panels, columns, strict=True):
             mine = [sweep for sweep in sweeps if sweep.verifier in members]
             _draw(axes, mine)
@@ -109,6 +108,13 @@ def _style(index: int) -> dict[str, Any]:
     return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
 
 
+def grid(axes: Any, axis: str) -> None:
+    """Draw light lines across one axis, and no ticks."""
+    axes.grid(axis=axis, color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=MUTED, length=0, labelsize=9)
+
+
 def _draw(axes: Any, sweeps: Sequence[Sweep]) -> None:
     """Draw the optimum as a thick line and the verifiers over it."""
     axes.plot(sweeps[0].at, sweeps[0].optimum, color=INK, linewidth=4, alpha=0.85, solid_capstyle="round")
@@ -116,12 +122,13 @@ def _draw(axes: Any, sweeps: Sequence[Sweep]) -> None:
         axes.plot(sweep.at, sweep.block_efficiency, linewidth=1.5, markersize=4.5, **_style(index))
     axes.set_xticks(sweeps[0].at)
     axes.margins(x=0.06, y=0.1)
-    axes.grid(axis="y", color=GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(colors=MUTED, length=0, labelsize=9)
+    grid(axes, "y")
     for side, spine in axes.spines.items():
         spine.set_visible(side == "bottom")
         spine.set_color(GRID)
+
+
+_LINE = {"arrowstyle": "-", "linewidth": 0.7, "alpha": 0.6, "relpos": (0, 0.5), "shrinkA": 1, "shrinkB": 5}
 
 
 def _label(axes: Any, sweeps: Sequence[Sweep], height: float) -> None:
@@ -146,15 +153,7 @@ def _label(axes: Any, sweeps: Sequence[Sweep], height: float) -> None:
             fontweight="bold" if name == "optimum" else "normal",
             va="center",
             annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": colour,
-                "linewidth": 0.7,
-                "alpha": 0.6,
-                "relpos": (0, 0.5),
-                "shrinkA": 1,
-                "shrinkB": 5,
-            },
+            arrowprops={**_LINE, "color": colour},
         )
 
 

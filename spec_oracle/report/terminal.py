@@ -1,6 +1,7 @@
 """Reports on a terminal: colours, and rows that are cut and not broken; elsewhere the text as it is."""
 
 import sys
+from typing import Any
 
 from rich.console import Console
 from rich.highlighter import RegexHighlighter
@@ -12,7 +13,7 @@ _THEME = Theme({"good": "green", "bad": "bold red", "open": "yellow"})
 class _Verdicts(RegexHighlighter):
     highlights = (
         r"(?<![\w-])(?P<good>lossless|passed|✓)(?!\w)",
-        r"(?<![\w-])(?P<bad>lossy|failed|✗)(?!\w)",
+        r"(?<![\w-])(?P<bad>lossy|broken|failed|✗)(?!\w)",
         r"(?P<open>declared-lossy|inconclusive|not run|not tried)",
     )
 
@@ -27,10 +28,5 @@ def show(text: str, console: Console | None = None) -> None:
         verdicts = _Verdicts()
         for number, part in enumerate(text.removesuffix("\n").split("\n\n")):
             is_table = part.partition("\n")[2].startswith("-")
-            shown.print(
-                "\n" * (number > 0),
-                verdicts(part),
-                no_wrap=is_table,
-                overflow="ellipsis" if is_table else None,
-                sep="",
-            )
+            cut: Any = {"no_wrap": is_table, "overflow": "ellipsis" if is_table else None}
+            shown.print("\n" * (number > 0), verdicts(part), sep="", **cut)

@@ -45,9 +45,8 @@ class Instance:
         require_whole(self.draft_length, "draft_length")
         require_whole(self.num_paths, "num_paths")
         if self.target.vocab_size != self.draft.vocab_size:
-            raise InvalidInputError(
-                f"draft: has {self.draft.vocab_size} tokens, the target {self.target.vocab_size}"
-            )
+            sizes = f"{self.draft.vocab_size} tokens, the target {self.target.vocab_size}"
+            raise InvalidInputError(f"draft: has {sizes}")
 
     def __repr__(self) -> str:
         """Show the instance file: what Hypothesis prints of a failing example can be audited."""
@@ -155,12 +154,10 @@ class Instance:
                 raise InvalidInputError(f"{key}: expected an object from contexts to rows")
             order = max([least, *(context.count(",") + 1 for context in data[key] if context)])
             models.append(ToyModel.from_conditionals(data[key], order=order, name=key))
-        target, draft = models
-        if data.get("vocab_size", target.vocab_size) != target.vocab_size:
-            raise InvalidInputError(
-                f"vocab_size: is {data['vocab_size']}, but the target's rows have {target.vocab_size} entries"
-            )
-        return cls(target, draft, draft_length, num_paths)
+        found = models[0].vocab_size
+        if (said := data.get("vocab_size", found)) != found:
+            raise InvalidInputError(f"vocab_size: is {said}, but the target's rows have {found} entries")
+        return cls(models[0], models[1], draft_length, num_paths)
 
     def to_json(self) -> dict[str, Any]:
         """Return the file's content; rationals become strings "a/b", floats stay numbers."""
@@ -198,9 +195,7 @@ class Instance:
 def _rows_to_json(model: ToyModel) -> dict[str, list[Any]]:
     shape = (model.vocab_size,)
     return {
-        context_text(context): [
-            str(number) if isinstance(number, Fraction) else float(number) for number in row
-        ]
+        context_text(context): [str(one) if isinstance(one, Fraction) else float(one) for one in row]
         for length, level in enumerate(model.levels)
         for context, row in zip(np.ndindex(*shape * length), level, strict=True)
     }

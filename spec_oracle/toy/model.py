@@ -156,16 +156,14 @@ class ToyModel:
         vocab = levels[0].shape[-1]
         for length, level in enumerate(levels):
             if level.shape != (vocab**length, vocab):
-                raise InvalidInputError(
-                    f"{name}, contexts of {length} tokens: expected shape {(vocab**length, vocab)}, "
-                    f"got {level.shape}"
-                )
+                expected = f"expected shape {(vocab**length, vocab)}, got {level.shape}"
+                raise InvalidInputError(f"{name}, contexts of {length} tokens: {expected}")
             totals = level.sum(axis=1)
             bad = ~(np.isfinite(level).all(axis=1) & (level >= 0).all(axis=1))
             bad |= ~(np.abs(totals - 1) <= SUM_TOLERANCE)
             if bad.any():
                 index = int(np.argmax(bad))
-                context = tuple(int(i) for i in np.unravel_index(index, (vocab,) * length)) if length else ()
+                context = tuple(map(int, np.unravel_index(index, (vocab,) * length))) if length else ()
                 checked_row(level[index].tolist(), vocab, f'{name}, context "{context_text(context)}"')
         return cls(vocab, tuple(level / level.sum(axis=1, keepdims=True) for level in levels))
 
@@ -193,9 +191,8 @@ class ToyModel:
         """Return the model with every probability a multiple of 1/denominator (largest remainders)."""
         require_whole(denominator, "denominator")
         require_memory(self.vocab_size, self.order, exact=True)
-        return ToyModel(
-            self.vocab_size, tuple(_rounded_rows(level, denominator) for level in self.floats.levels)
-        )
+        levels = tuple(_rounded_rows(level, denominator) for level in self.floats.levels)
+        return ToyModel(self.vocab_size, levels)
 
     def index(self, context: Sequence[int]) -> tuple[int, int]:
         """Return (d, i) such that ``levels[d][i]`` is the row of ``context``."""

@@ -11,7 +11,6 @@ Rows are drawn anew for every context, as multiples of 1/denominator. Examples s
 short drafts, small denominators and point masses.
 """
 
-from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -29,17 +28,12 @@ RELATIONS = ("independent", "equal", "disjoint", "reversed")
 """How a draft row relates to the target row of the same context."""
 
 
-def _from_cuts(cuts: Sequence[int], denominator: int) -> list[Fraction]:
-    edges = [0, *sorted(cuts), denominator]
-    return [Fraction(high - low, denominator) for low, high in pairwise(edges)]
-
-
 def rows(vocab_size: int, denominator: int) -> st.SearchStrategy[list[Fraction]]:
     """Rows of probabilities, multiples of 1/denominator, each one choice; shrinks to a point mass."""
 
     def row(number: int) -> list[Fraction]:
         cuts = [number // (denominator + 1) ** place % (denominator + 1) for place in range(vocab_size - 1)]
-        return _from_cuts(cuts, denominator)
+        return [Fraction(high - low, denominator) for low, high in pairwise([0, *sorted(cuts), denominator])]
 
     return st.integers(0, (denominator + 1) ** (vocab_size - 1) - 1).map(row)
 

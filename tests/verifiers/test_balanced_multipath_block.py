@@ -10,7 +10,7 @@ from spec_oracle.toy import Instance
 from tests.strategies import instances
 from tests.verifiers import balanced_reference as reference
 from verifiers.rules.balanced_multipath_block import BalancedMultipathBlockVerifier
-from verifiers.rules.global_resolution import GlobalResolutionVerifier
+from verifiers.rules.global_resolution import GLOBAL_RESOLUTION
 
 several_steps = instances(vocab_sizes=(2, 4), draft_lengths=(1, 3), num_paths=(1, 3), max_tuples=256)
 
@@ -31,7 +31,7 @@ def test_exactly_lossless_in_rationals(instance):
 @given(several_steps)
 def test_never_below_global_resolution(instance):
     block = emission_law(BalancedMultipathBlockVerifier(), instance, merged=False).block_efficiency
-    walk = emission_law(GlobalResolutionVerifier(), instance, merged=False).block_efficiency
+    walk = emission_law(GLOBAL_RESOLUTION, instance, merged=False).block_efficiency
     assert block >= walk - 1e-9
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from verifiers.arrays import Array, all_true, arange_like, divide, kept, namespace, ones, row_at, zeros
-from verifiers.interface import DecisionSource, Drafts, Verdict
+from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.residual import residual
 
 
@@ -123,3 +123,15 @@ def walk(drafts: Drafts, decisions: DecisionSource, rule: OneStepRule) -> Verdic
     row = row_at(drafts.target_probs, path, drafts.draft_length)
     bonus = ActiveDecisions(decisions, active).categorical(row)
     return Verdict(tau, path, xp.where(active, bonus, next_token), drafts.tokens)
+
+
+@dataclass(frozen=True)
+class WalkVerifier:
+    """A verifier that walks down the draft tree of every request with a one-step rule."""
+
+    rule: OneStepRule
+    traits: Traits
+
+    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
+        """Walk down the draft tree of every request."""
+        return walk(drafts, decisions, self.rule)

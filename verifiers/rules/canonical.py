@@ -14,10 +14,10 @@ from math import comb
 
 from verifiers.arrays import Array, arange_like, divide, filled, kept, namespace, ones, pick, pick_each, zeros
 from verifiers.errors import InvalidInputError
-from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
+from verifiers.interface import DecisionSource, Traits
 from verifiers.parts.multisets import multisets
 from verifiers.parts.repeated_rows import distinct_requests
-from verifiers.parts.walk import Node, accept_or_redraw, first_true, on_the_first_of_equals, walk
+from verifiers.parts.walk import Node, WalkVerifier, accept_or_redraw, first_true, on_the_first_of_equals
 
 MAX_MULTISETS = 200_000
 
@@ -73,11 +73,5 @@ def select_by_importance(node: Node, decisions: DecisionSource) -> Array:
     return accept_or_redraw(pick(node.tokens, choice), law[copy], node.target, decisions)
 
 
-class CanonicalVerifier:
-    """Canonical decomposition (Khisti et al., arXiv 2410.18234), with importance-weighted selection."""
-
-    traits = Traits(largest_vocab_size=1024, walks=True, any_order=True)
-
-    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
-        """Walk down the draft tree of every request."""
-        return walk(drafts, decisions, select_by_importance)
+CANONICAL = WalkVerifier(select_by_importance, Traits(largest_vocab_size=1024, walks=True, any_order=True))
+"""Canonical decomposition (Khisti et al., arXiv 2410.18234), with importance-weighted selection."""

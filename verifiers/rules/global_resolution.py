@@ -1,28 +1,23 @@
 """Global resolution: the one-step rule that accepts as often as any can, at every node of the draft tree."""
 
 from verifiers.arrays import Array, pick, working_rows
-from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
+from verifiers.interface import DecisionSource, Traits
 from verifiers.parts.balanced_selection import balanced_plan, chances_to_be_selected
-from verifiers.parts.walk import Node, accept_or_redraw, on_the_first_of_equals, walk
+from verifiers.parts.walk import Node, WalkVerifier, accept_or_redraw, on_the_first_of_equals
 
 
-class GlobalResolutionVerifier:
-    """Thomas & Pal (arXiv 2511.15898), by balanced selection and the token rule on the selected draft.
+def select_and_test(node: Node, decisions: DecisionSource) -> Array:
+    """Select a draft, then accept or redraw it against the law of the selection."""
+    plan = balanced_plan(node.target, node.draft, node.num_drafts)
+    chances = chances_to_be_selected(plan, node.tokens, node.present)
+    choice = decisions.categorical(on_the_first_of_equals(chances, node.tokens))
+    token = pick(node.tokens, choice)
+    return accept_or_redraw(token, plan.law, working_rows(node.target), decisions)
 
-    A node with n independent drafts accepts with probability alpha* (docs/theory.md, "Budgets and the
-    optimum"), less the plan's shortfall.
-    """
 
-    traits = Traits(walks=True, any_order=True)
+GLOBAL_RESOLUTION = WalkVerifier(select_and_test, Traits(walks=True, any_order=True))
+"""Thomas & Pal (arXiv 2511.15898), by balanced selection and the token rule on the selected draft.
 
-    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
-        """Walk down the draft tree of every request."""
-        return walk(drafts, decisions, self._select_and_test)
-
-    def _select_and_test(self, node: Node, decisions: DecisionSource) -> Array:
-        """Select a draft, then accept or redraw it against the law of the selection."""
-        plan = balanced_plan(node.target, node.draft, node.num_drafts)
-        chances = chances_to_be_selected(plan, node.tokens, node.present)
-        choice = decisions.categorical(on_the_first_of_equals(chances, node.tokens))
-        token = pick(node.tokens, choice)
-        return accept_or_redraw(token, plan.law, working_rows(node.target), decisions)
+A node with n independent drafts accepts with probability alpha* (docs/theory.md, "Budgets and the optimum"),
+less the plan's shortfall.
+"""

@@ -23,11 +23,11 @@ from verifiers.arrays import (
     working_rows,
     zeros,
 )
-from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
+from verifiers.interface import DecisionSource, Traits
 from verifiers.parts.powers import power
 from verifiers.parts.repeated_rows import distinct_requests
 from verifiers.parts.residual import first_success
-from verifiers.parts.walk import ActiveDecisions, Node, walk
+from verifiers.parts.walk import ActiveDecisions, Node, WalkVerifier
 
 _BISECTIONS, _BISECTIONS_OF_FLOAT32 = 50, 24
 
@@ -92,11 +92,5 @@ def accept_scaled(node: Node, rho: Array, decisions: DecisionSource) -> Array:
     return xp.where(none, redrawn, pick(node.tokens, xp.where(none, zeros(choice), choice)))
 
 
-class KSeqVerifier:
-    """SpecTr's K-SEQ (Sun et al., arXiv 2310.15141, algorithm 2), rho chosen at every node."""
-
-    traits = Traits(walks=True)
-
-    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
-        """Walk down the draft tree of every request."""
-        return walk(drafts, decisions, accept_first_of_sequence)
+K_SEQ = WalkVerifier(accept_first_of_sequence, Traits(walks=True))
+"""SpecTr's K-SEQ (Sun et al., arXiv 2310.15141, algorithm 2), rho chosen at every node."""

@@ -1,8 +1,8 @@
 """The token rule on the first draft of each node; other drafts count only if the redraw lands on them."""
 
 from verifiers.arrays import Array, pick
-from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
-from verifiers.parts.walk import Node, accept_or_redraw, first_true, walk
+from verifiers.interface import DecisionSource, Traits
+from verifiers.parts.walk import Node, WalkVerifier, accept_or_redraw, first_true
 
 
 def first_draft_or_residual(node: Node, decisions: DecisionSource) -> Array:
@@ -11,11 +11,5 @@ def first_draft_or_residual(node: Node, decisions: DecisionSource) -> Array:
     return accept_or_redraw(first, node.draft, node.target, decisions)
 
 
-class NaiveVerifier:
-    """Token rule on one draft per node, walking on wherever the emitted token was drafted."""
-
-    traits = Traits(walks=True)
-
-    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
-        """Walk down the draft tree of every request."""
-        return walk(drafts, decisions, first_draft_or_residual)
+NAIVE = WalkVerifier(first_draft_or_residual, Traits(walks=True))
+"""Token rule on one draft per node, walking on wherever the emitted token was drafted."""

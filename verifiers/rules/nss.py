@@ -1,8 +1,8 @@
 """Draw from the target and see whether the token was drafted: the baseline that ignores q."""
 
 from verifiers.arrays import Array
-from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
-from verifiers.parts.walk import Node, walk
+from verifiers.interface import DecisionSource, Traits
+from verifiers.parts.walk import Node, WalkVerifier
 
 
 def draw_target(node: Node, decisions: DecisionSource) -> Array:
@@ -10,11 +10,5 @@ def draw_target(node: Node, decisions: DecisionSource) -> Array:
     return decisions.categorical(node.target)
 
 
-class NssVerifier:
-    """Naive speculative sampling on trees: accepts with probability sum_x p (1 - (1 - q)^n) at a node."""
-
-    traits = Traits(walks=True, any_order=True)
-
-    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
-        """Walk down the draft tree of every request."""
-        return walk(drafts, decisions, draw_target)
+NSS = WalkVerifier(draw_target, Traits(walks=True, any_order=True))
+"""Naive speculative sampling on trees: accepts with probability sum_x p (1 - (1 - q)^n) at a node."""

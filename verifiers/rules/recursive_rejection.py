@@ -1,9 +1,9 @@
 """Recursive rejection over independent drafts: each in turn is tested against what is left of the target."""
 
 from verifiers.arrays import Array, all_true, divide, minimum_one, namespace, normalised, pick, zeros
-from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
+from verifiers.interface import DecisionSource, Traits
 from verifiers.parts.residual import residual
-from verifiers.parts.walk import ActiveDecisions, Node, walk
+from verifiers.parts.walk import ActiveDecisions, Node, WalkVerifier
 
 
 def reject_in_turn(node: Node, decisions: DecisionSource) -> Array:
@@ -25,11 +25,5 @@ def reject_in_turn(node: Node, decisions: DecisionSource) -> Array:
     return xp.where(done, token, redrawn)
 
 
-class RecursiveRejectionVerifier:
-    """SpecInfer's multi-step speculative sampling (Miao et al., arXiv 2305.09781, algorithm 2)."""
-
-    traits = Traits(walks=True)
-
-    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
-        """Walk down the draft tree of every request."""
-        return walk(drafts, decisions, reject_in_turn)
+RECURSIVE_REJECTION = WalkVerifier(reject_in_turn, Traits(walks=True))
+"""SpecInfer's multi-step speculative sampling (Miao et al., arXiv 2305.09781, algorithm 2)."""

@@ -12,9 +12,9 @@ from verifiers.arrays import (
     pick,
     zeros,
 )
-from verifiers.interface import DecisionSource, Drafting, Drafts, Traits, Verdict
+from verifiers.interface import DecisionSource, Drafting, Traits
 from verifiers.parts.residual import residual
-from verifiers.parts.walk import ActiveDecisions, Node, walk
+from verifiers.parts.walk import ActiveDecisions, Node, WalkVerifier
 
 
 def reject_distinct_in_turn(node: Node, decisions: DecisionSource) -> Array:
@@ -44,15 +44,11 @@ def reject_distinct_in_turn(node: Node, decisions: DecisionSource) -> Array:
     return xp.where(done, token, redrawn)
 
 
-class RecursiveRejectionDistinctVerifier:
-    """Rejection without replacement (arXiv 2402.14160; Sequoia, 2402.12374).
+RECURSIVE_REJECTION_DISTINCT = WalkVerifier(
+    reject_distinct_in_turn, Traits(drafting=Drafting.DISTINCT, walks=True)
+)
+"""Rejection without replacement (arXiv 2402.14160; Sequoia, 2402.12374).
 
-    Declares drafts drawn without replacement; lossless for independent ones too, because these, reduced to
-    distinct tokens in order of first appearance, are draws without replacement.
-    """
-
-    traits = Traits(drafting=Drafting.DISTINCT, walks=True)
-
-    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
-        """Walk down the draft tree of every request."""
-        return walk(drafts, decisions, reject_distinct_in_turn)
+Declares drafts drawn without replacement; lossless for independent ones too, because these, reduced to
+distinct tokens in order of first appearance, are draws without replacement.
+"""

@@ -2,48 +2,35 @@
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from lab.specimens.foreign.rows import (
-    Array,
-    after,
-    block_weights,
-    draw,
-    invert,
-    last_success,
-    loop,
-    passes,
-    per_request,
-    residual,
-    stop_chances,
-)
-from lab.specimens.specimen import specimen
+from lab.specimens.foreign import rows
+from lab.specimens.foreign.rows import Array, draw, invert, residual, token_rule
+from lab.specimens.specimen import specimen, specimens_of
 from spec_oracle.contracts import SamplerFunction
+
+control = partial(specimen, "control", rule="token", function=rows.per_request)
 
 
 def drawing(draw: Callable[[Array, Any], int]) -> SamplerFunction:
     """Return the token rule that draws tokens so, a function of (weights, rng)."""
 
     def rule(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
-        return loop(
-            x,
-            lambda i: passes(x, q, p, i, rng),
-            lambda i: draw(residual(p[i], q[i]), rng),
-            lambda: draw(p[-1], rng),
-        )
+        correct, bonus = (lambda i: draw(residual(p[i], q[i]), rng)), (lambda: draw(p[-1], rng))
+        return token_rule(x, q, p, rng, correct=correct, bonus=bonus)
 
-    return per_request(rule)
+    return rows.per_request(rule)
 
 
-@specimen("control", rule="token", function=drawing)
-def token_rule(weights: Array, rng: Any) -> int:
-    """Accept with min(1, p/q), correct from the residual."""
-    return draw(weights, rng)
+specimens_of(rule="token", function=rows.per_request)(
+    token_rule=("control: Accept with min(1, p/q), correct from the residual", token_rule)
+)
 
 
-@specimen("N9", rule="token", function=per_request)
+@specimen("N9", rule="token", function=rows.per_request)
 def recycled_uniform(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """One uniform for everything, rescaled to (0, 1) after each test."""
     u = rng.random()
@@ -57,14 +44,14 @@ def recycled_uniform(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     return [*x, invert(p[-1], u)]
 
 
-@specimen("control", rule="token", function=drawing)
+@control(function=drawing)
 def exponential_race(weights: Array, rng: Any) -> int:
     """Draw tokens as argmax of weights over exponential noise."""
     noise = rng.exponential(size=len(weights))
     return int(np.where(weights > 0, weights / noise, 0.0).argmax())  # noise may be 0
 
 
-@specimen("control", rule="token", function=drawing)
+@control(function=drawing)
 def gumbel_race(weights: Array, rng: Any) -> int:
     """Draw tokens as argmax of log weights plus Gumbel noise made from uniforms."""
     support = np.flatnonzero(weights)
@@ -72,19 +59,19 @@ def gumbel_race(weights: Array, rng: Any) -> int:
     return int(support[np.argmax(np.log(weights[support]) + noise)])
 
 
-@specimen("control", rule="token", function=per_request)
+@control()
 def inverse_cdf(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """All uniforms up front, tokens by inversion of the cumulative weights."""
     u = rng.random(len(x) + 1)
-    return loop(
-        x,
-        lambda i: u[i] < p[i, x[i]] / q[i, x[i]],
-        lambda i: invert(residual(p[i], q[i]), u[-1]),
-        lambda: invert(p[-1], u[-1]),
+    return token_rule(
+        *(x, q, p, rng),
+        accept=lambda i: u[i] < p[i, x[i]] / q[i, x[i]],
+        correct=lambda i: invert(residual(p[i], q[i]), u[-1]),
+        bonus=lambda: invert(p[-1], u[-1]),
     )
 
 
-@specimen("N2", rule="sample_and_match", function=per_request)
+@specimen("N2", rule="sample_and_match", function=rows.per_request)
 def sample_and_match(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Draw from the target at every position and stop at the first token that is not the draft's."""
     emitted: list[int] = []
@@ -95,55 +82,50 @@ def sample_and_match(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     return emitted
 
 
-@specimen("N8", rule="sample_and_match", function=per_request)
+@specimen("N8", rule="sample_and_match", function=rows.per_request)
 def point_mass(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Treat the draft as certain: accept with p(x), correct from p without x."""
     token = np.arange(p.shape[1])
-    return loop(
-        x,
-        lambda i: rng.random() < p[i, x[i]],
-        lambda i: draw(np.where(token == x[i], 0.0, p[i]), rng),
-        lambda: draw(p[-1], rng),
+    return token_rule(
+        *(x, q, p, rng),
+        accept=lambda i: rng.random() < p[i, x[i]],
+        correct=lambda i: draw(np.where(token == x[i], 0.0, p[i]), rng),
     )
 
 
-@specimen("control", rule="token", function=per_request)
+@control()
 def log_space(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Accept when log(1 - u) is below the log ratio."""
-    return loop(
-        x,
-        lambda i: p[i, x[i]] > 0 and np.log(1 - rng.random()) < np.log(p[i, x[i]]) - np.log(q[i, x[i]]),
-        lambda i: draw(residual(p[i], q[i]), rng),
-        lambda: draw(p[-1], rng),
-    )
+
+    def accept(i: int) -> bool:
+        own, drafted = p[i, x[i]], q[i, x[i]]
+        return bool(own > 0 and np.log(1 - rng.random()) < np.log(own) - np.log(drafted))
+
+    return token_rule(x, q, p, rng, accept=accept)
 
 
-@specimen("control", rule="token", function=per_request)
+@control()
 def python_random(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Randomness from Python's ``random``; tests 1 - u."""
     vocabulary = range(p.shape[1])
-    return loop(
-        x,
-        lambda i: bool(1 - random.random() < p[i, x[i]] / q[i, x[i]]),  # noqa: S311
-        lambda i: random.choices(vocabulary, residual(p[i], q[i]).tolist())[0],  # noqa: S311
-        lambda: random.choices(vocabulary, p[-1].tolist())[0],  # noqa: S311
+    return token_rule(
+        *(x, q, p, rng),
+        accept=lambda i: bool(1 - random.random() < p[i, x[i]] / q[i, x[i]]),  # noqa: S311
+        correct=lambda i: random.choices(vocabulary, residual(p[i], q[i]).tolist())[0],  # noqa: S311
+        bonus=lambda: random.choices(vocabulary, p[-1].tolist())[0],  # noqa: S311
     )
 
 
-@specimen("control", rule="token", function=per_request)
+@control()
 def legacy_numpy(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Randomness from the legacy functions of ``numpy.random``."""
-    return loop(
-        x,
-        lambda i: np.random.rand() < p[i, x[i]] / q[i, x[i]],  # noqa: NPY002
-        lambda i: draw(residual(p[i], q[i]), np.random),
-        lambda: draw(p[-1], np.random),
-    )
+    uniform = np.random.rand
+    return token_rule(x, q, p, np.random, accept=lambda i: uniform() < p[i, x[i]] / q[i, x[i]])
 
 
-@specimen("control", rule="block", function=per_request)
+@control(rule="block")
 def block_rule(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """Block verification."""
-    w = block_weights(x, q, p)
-    tau = last_success(stop_chances(w, q, p), rng)
-    return after(x, q, p, tau, w[tau], rng)
+    w = rows.block_weights(x, q, p)
+    tau = rows.last_success(rows.stop_chances(w, q, p), rng)
+    return rows.after(x, q, p, tau, w[tau], rng)

@@ -36,16 +36,6 @@ def per_request(rule: Rule) -> SamplerFunction:
     return verify
 
 
-def loop(
-    x: Array, accept: Callable[[int], bool], correct: Callable[[int], int], bonus: Callable[[], int]
-) -> list[int]:
-    """Accept drafts in order; after the first that fails emit a correction, after the last a bonus."""
-    for i in range(len(x)):
-        if not accept(i):
-            return [*x[:i], correct(i)]
-    return [*x, bonus()]
-
-
 def draw(weights: Array, rng: Any) -> int:
     """Draw from weights that need not sum to one."""
     return int(rng.choice(len(weights), p=weights / weights.sum()))
@@ -67,37 +57,46 @@ def from_residual(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
     return draw(residual(p[i], q[i]), rng)
 
 
-def from_target(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
-    """Draw from the target's row at position i."""
-    return draw(p[i], rng)
+def token_rule(
+    x: Array,
+    q: Array,
+    p: Array,
+    rng: Any,
+    *,
+    accept: Callable[[int], bool] | None = None,
+    correct: Callable[[int], int] | None = None,
+    bonus: Callable[[], int] | None = None,
+) -> list[int]:
+    """Accept drafts in order; after the first that fails emit a correction, after the last a bonus.
+
+    ``accept`` and ``correct`` are told the position; those of the token rule stand in for what is not given.
+    """
+    for i in range(len(x)):
+        if not (accept(i) if accept else passes(x, q, p, i, rng)):
+            return [*x[:i], correct(i) if correct else from_residual(x, q, p, i, rng)]
+    return [*x, bonus() if bonus else draw(p[-1], rng)]
 
 
-def by_accept(accept: Accept, correct: Draw = from_residual, bonus: Draw = from_target) -> SamplerFunction:
+def by_accept(accept: Accept) -> SamplerFunction:
     """Return the token rule with another acceptance test."""
-
-    def rule(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
-        parts = (x, q, p)
-        return loop(
-            x,
-            lambda i: accept(*parts, i, rng),
-            lambda i: correct(*parts, i, rng),
-            lambda: bonus(*parts, len(x), rng),
-        )
-
-    return per_request(rule)
+    return per_request(
+        lambda x, q, p, rng: token_rule(x, q, p, rng, accept=lambda i: accept(x, q, p, i, rng))
+    )
 
 
 def by_correction(correct: Draw) -> SamplerFunction:
     """Return the token rule with another correction."""
-    return by_accept(passes, correct)
+    return per_request(
+        lambda x, q, p, rng: token_rule(x, q, p, rng, correct=lambda i: correct(x, q, p, i, rng))
+    )
 
 
-def by_bonus(bonus: Draw) -> SamplerFunction:
-    """Return the token rule with another bonus."""
-    return by_accept(passes, from_residual, bonus)
+def by_bonus(bonus: Callable[[Array, Array, Any], int]) -> SamplerFunction:
+    """Return the token rule with another bonus, a function of (q, p, rng)."""
+    return per_request(lambda x, q, p, rng: token_rule(x, q, p, rng, bonus=lambda: bonus(q, p, rng)))
 
 
-token_by_request = by_accept(passes)
+token_by_request = per_request(token_rule)
 """The token rule under the sampler contract."""
 
 

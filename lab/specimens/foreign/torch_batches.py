@@ -87,18 +87,6 @@ def inverse_cdf_search(x: Array, q: Array, p: Array, generator: Any) -> tuple[Ar
     return _emit(x, tau, torch.searchsorted(cumulative, u, right=True).clamp(max=q.shape[2] - 1)[:, 0])
 
 
-# Not registered: a Python loop that reads every decision is too slow for the draws of the kill matrix.
-def distributions_loop(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
-    """`torch.distributions` in a Python loop that reads its decisions."""
-    tau = torch.zeros(len(x), dtype=torch.int64)
-    for b in range(len(x)):
-        for ratio in _ratios(x, q, p)[b]:
-            if torch.distributions.Bernoulli(ratio.clamp(max=1)).sample().item() == 0:
-                break
-            tau[b] += 1
-    return _emit(x, tau, torch.distributions.Categorical(probs=_row(_residuals(q, p), tau)).sample())
-
-
 @torch_specimen("C3", "joint")
 def accept_uniform_inverts_residual(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """Invert the residual at the uniform of the accept test."""
@@ -122,11 +110,3 @@ def floored_residual(x: Array, q: Array, p: Array, generator: Any) -> tuple[Arra
     """Put a floor of 1e-3 under the residual."""
     tau = _length(torch.rand(x.shape, generator=generator, dtype=q.dtype) < _ratios(x, q, p))
     return _emit(x, tau, torch.multinomial(_row(_residuals(q, p), tau).clamp(min=1e-3), 1)[:, 0])
-
-
-@torch_specimen("E4", "joint")
-def correction_from_row_zero(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
-    """Correct from the first position's residual at every rejection."""
-    tau = _length(torch.rand(x.shape, generator=generator, dtype=q.dtype) < _ratios(x, q, p))
-    weights = torch.where((tau == x.shape[1])[:, None], p[:, -1], _residuals(q, p)[:, 0])
-    return _emit(x, tau, torch.multinomial(weights + 1e-300, 1)[:, 0])

@@ -1,4 +1,4 @@
-"""Verifiers that take their uniforms as an argument, as GPU kernels do: a right and a slightly wrong one."""
+"""The token rule by uniforms that it takes as an argument, as GPU kernels do."""
 
 from typing import Any
 
@@ -30,17 +30,3 @@ def token_by_uniforms(
     emitted[:, :-1][before] = x[before]
     emitted[np.arange(batch), tau] = np.minimum(drawn, last)
     return emitted, tau
-
-
-def token_kernel(
-    draft_tokens: Array, draft_probs: Array, target_probs: Array, uniforms: Array
-) -> tuple[Array, Array]:
-    """Run the token rule."""
-    return token_by_uniforms(draft_tokens, draft_probs, target_probs, uniforms)
-
-
-def shifted_token_kernel(
-    draft_tokens: Array, draft_probs: Array, target_probs: Array, uniforms: Array
-) -> tuple[Array, Array]:
-    """Accept a little too often: every threshold is 5e-4 too high."""
-    return token_by_uniforms(draft_tokens, draft_probs, target_probs, uniforms, shift=5e-4)

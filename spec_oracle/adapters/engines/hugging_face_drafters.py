@@ -5,7 +5,6 @@ Block proposers, which draft several tokens in one pass, come with checkpoints; 
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 from unittest import mock
@@ -17,27 +16,11 @@ Drafter: TypeAlias = Callable[[], AbstractContextManager[Arguments]]
 """A context in which `generate` drafts, if it is handed the arguments that it yields."""
 
 
-@dataclass
-class _Always:
-    """Hands over the same arguments every time; copies of an engine have their own assistant."""
-
-    arguments: Arguments
-
-    def __call__(self) -> AbstractContextManager[Arguments]:
-        return nullcontext(self.arguments)
-
-
 VOCAB = 3
 DRAFT_LENGTH = 2
 _HIDDEN = 8
-_SIZES = {
-    "hidden_size": _HIDDEN,
-    "intermediate_size": 8,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "max_position_embeddings": 64,
-    "attn_implementation": "sdpa",
-}
+_SIZES: dict[str, Any] = {"hidden_size": _HIDDEN, "intermediate_size": 8, "max_position_embeddings": 64}
+_SIZES |= {"num_attention_heads": 2, "num_key_value_heads": 1, "attn_implementation": "sdpa"}
 
 
 def small_model(seed: int, layers: int, vocab_size: int = VOCAB, sliding_window: int | None = None) -> Module:
@@ -64,7 +47,7 @@ def _randomised(module: Module, seed: int) -> Module:
 
 def _assistant(model: Module, sliding_window: int | None, **settings: Any) -> Drafter:
     draft = small_model(2, 1, model.config.vocab_size, sliding_window)
-    return _Always({"assistant_model": _configured(draft, **settings)})
+    return _always({"assistant_model": _configured(draft, **settings)})
 
 
 def _configured(draft: Module, **settings: Any) -> Module:
@@ -82,7 +65,7 @@ def _other_tokenizer(_: Module, sliding_window: int | None, *, listed: str) -> D
     draft = _configured(small_model(2, 1, VOCAB + 1, sliding_window))
     # What is made of tokenizers is kept by them, the assistant's head included: every engine has its own.
     tokenizers = {"tokenizer": _tokenizer("abc"), "assistant_tokenizer": _tokenizer("cabd", listed)}
-    return _Always({"assistant_model": draft, **tokenizers})
+    return _always({"assistant_model": draft, **tokenizers})
 
 
 def _tokenizer(letters: str, listed: str = "") -> Any:
@@ -103,7 +86,13 @@ def _tokenizer(letters: str, listed: str = "") -> Any:
 
 
 def _with_arguments(_: Module, __: int | None, **arguments: Any) -> Drafter:
-    return _Always(arguments)
+    return _always(arguments)
+
+
+def _always(arguments: Arguments) -> Drafter:
+    """Hand over the same arguments every time; copies of an engine have their own assistant."""
+    always: Drafter = partial(nullcontext, arguments)  # type: ignore[assignment]  # an overload
+    return always
 
 
 def _multi_token_prediction(model: Module, _: int | None) -> Drafter:
@@ -150,7 +139,7 @@ def _diffusion(_: Module, __: int | None) -> Drafter:
             places = rest["position_ids"][:, -noise_embeds.shape[1] :, None].to(keys.dtype).cos()
             return BaseModelOutput(self.own(noise_embeds) + keys[:, 0].mean(dim=1, keepdim=True) + places / 3)
 
-    return _Always({"assistant_model": _randomised(Block(), 4), "speculation_type": "dflash"})
+    return _always({"assistant_model": _randomised(Block(), 4), "speculation_type": "dflash"})
 
 
 def _gemma(seed: int, layers: int, vocab_size: int, _: int | None) -> Module:
@@ -177,7 +166,7 @@ def _gemma_assistant(model: Module, _: int | None) -> Drafter:
     layers = model.config.num_hidden_layers
     shared = _gemma_config(layers, VOCAB, num_kv_shared_layers=layers)
     config = Gemma4AssistantConfig(text_config=shared, backbone_hidden_size=_HIDDEN)
-    return _Always({"assistant_model": _configured(_randomised(Gemma4AssistantForCausalLM(config), 2))})
+    return _always({"assistant_model": _configured(_randomised(Gemma4AssistantForCausalLM(config), 2))})
 
 
 TARGETS: Mapping[str, Callable[..., Module]] = {"Gemma 4 assistant": _gemma}

@@ -23,19 +23,9 @@ def small_model(seed: int) -> Any:
     from mlx.utils import tree_map
     from mlx_lm.models.llama import Model, ModelArgs
 
-    made = Model(
-        ModelArgs(
-            model_type="llama",
-            hidden_size=8,
-            num_hidden_layers=2,
-            intermediate_size=8,
-            num_attention_heads=2,
-            num_key_value_heads=1,
-            rms_norm_eps=1e-6,
-            vocab_size=VOCAB,
-            tie_word_embeddings=False,
-        )
-    )
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "intermediate_size": 8, "vocab_size": VOCAB}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "tie_word_embeddings": False}
+    made = Model(ModelArgs(model_type="llama", rms_norm_eps=1e-6, **sizes, **heads))
     rng = np.random.default_rng(seed)
     made.update(
         tree_map(lambda p: mx.array(0.45 * rng.standard_normal(p.shape), mx.float32), made.parameters())
@@ -110,13 +100,8 @@ class Generate:
         import mlx.core as mx
         from mlx_lm.generate import generate_step
 
-        steps = generate_step(
-            mx.array(prompt),
-            self.model,
-            max_tokens=count,
-            sampler=sampler,
-            logits_processors=self.processors or None,
-        )
+        how = {"max_tokens": count, "sampler": sampler, "logits_processors": self.processors or None}
+        steps = generate_step(mx.array(prompt), self.model, **how)
         return [int(token) for token, _ in steps]
 
     def _laws(self, logprobs: Logits) -> NDArray[np.float64]:
@@ -130,34 +115,24 @@ class Generate:
         return mx.array(tokens, mx.uint32)
 
 
-def _top_2(logprobs: Logits) -> Logits:
-    from mlx_lm.sample_utils import apply_top_k
+def _filter(name: str, bound: float) -> Callable[[Logits], Logits]:
+    """Return one of mlx-lm's filters: "top_k", "top_p" or "min_p"."""
+    from mlx_lm import sample_utils
 
-    return apply_top_k(logprobs, 2)
-
-
-def _top_p(logprobs: Logits) -> Logits:
-    from mlx_lm.sample_utils import apply_top_p
-
-    return apply_top_p(logprobs, 0.6)
-
-
-def _min_p(logprobs: Logits) -> Logits:
-    from mlx_lm.sample_utils import apply_min_p
-
-    return apply_min_p(logprobs, 0.7)
+    return lambda logprobs: getattr(sample_utils, f"apply_{name}")(logprobs, bound)
 
 
 def engines() -> dict[str, Generate]:
     """Return engines by filter, draft length, and with a logit bias."""
     from mlx_lm.sample_utils import make_logits_processors
 
+    top_k, min_p = _filter("top_k", 2), _filter("min_p", 0.7)
     return {
-        "top-k": Generate(1, _top_2),
-        "drafts of two": Generate(2, _min_p),
-        "top-p": Generate(1, _top_p),
-        "min-p": Generate(1, _min_p),
-        "bias": Generate(1, _top_2, make_logits_processors(logit_bias={1: -1.5})),
+        "top-k": Generate(1, top_k),
+        "drafts of two": Generate(2, min_p),
+        "top-p": Generate(1, _filter("top_p", 0.6)),
+        "min-p": Generate(1, min_p),
+        "bias": Generate(1, top_k, make_logits_processors(logit_bias={1: -1.5})),
     }
 
 
@@ -166,6 +141,6 @@ def penalties() -> dict[str, Generate]:
     from mlx_lm.sample_utils import make_logits_processors
 
     return {
-        name: Generate(1, _top_2, make_logits_processors(**{f"{name}_penalty": value}))
+        name: Generate(1, _filter("top_k", 2), make_logits_processors(**{f"{name}_penalty": value}))
         for name, value in (("repetition", 1.7), ("presence", 1.0), ("frequency", 1.0))
     }

@@ -56,8 +56,7 @@ def _network(weights: Weights) -> Any:
     from openvino import opset13 as op
 
     def given(name: str, rank: int, kind: type = np.int64) -> Node:
-        node = op.parameter([-1] * rank, kind, name=name)
-        return _named(node, name)
+        return _named(op.parameter([-1] * rank, kind, name=name), name)
 
     def heads(name: str) -> Node:
         flat = op.matmul(seen, op.constant(weights[name]), transpose_a=False, transpose_b=False)
@@ -79,13 +78,10 @@ def _network(weights: Weights) -> Any:
         past = op.read_value(empty, variable, np.float32, ov.PartialShape([-1, 1, -1, _WIDTH]))
         kept.append(op.concat([op.gather(past, beam, op.constant(0)), heads(name)], 2))
         sinks.append(op.assign(kept[-1], variable))
-    masked = op.unsqueeze(
-        op.subtract(op.convert(mask, np.float32), op.constant(np.float32(1))), op.constant([1, 2])
-    )
-    bias = op.multiply(masked, op.constant(np.float32(1e9)))
-    attended = op.transpose(
-        op.scaled_dot_product_attention(heads("query"), *kept, bias), op.constant([0, 2, 1, 3])
-    )
+    hidden = op.subtract(op.convert(mask, np.float32), op.constant(np.float32(1)))
+    bias = op.multiply(op.unsqueeze(hidden, op.constant([1, 2])), op.constant(np.float32(1e9)))
+    seen_there = op.scaled_dot_product_attention(heads("query"), *kept, bias)
+    attended = op.transpose(seen_there, op.constant([0, 2, 1, 3]))
     states = op.add(seen, op.reshape(attended, op.constant([0, 0, _WIDTH]), special_zero=True))
     logits = op.matmul(states, op.constant(weights["head"]), transpose_a=False, transpose_b=False)
     return ov.Model([op.result(_named(logits, "logits"))], sinks, [ids, mask, places, beam], "small")
@@ -117,13 +113,13 @@ def _pipeline(seed: int, draft_seed: int | None = None, **options: Any) -> Any:
         places = [Path(folder) / str(number) for number in (seed, draft_seed)]
         for place, number in zip(places, (seed, draft_seed), strict=True):
             if number is not None:
-                ov.save_model(
-                    _network(small_weights(number)), place / "openvino_model.xml", compress_to_fp16=False
+                network, said = (
+                    _network(small_weights(number)),
+                    {"model_type": "llama", "eos_token_id": _NO_TOKEN},
                 )
+                ov.save_model(network, place / "openvino_model.xml", compress_to_fp16=False)
                 ov.save_model(_tokenizer(), place / "openvino_tokenizer.xml")
-                (place / "config.json").write_text(
-                    json.dumps({"model_type": "llama", "eos_token_id": _NO_TOKEN})
-                )
+                (place / "config.json").write_text(json.dumps(said))
         if draft_seed is not None:
             options["draft_model"] = openvino_genai.draft_model(places[1], "CPU", **_EXACT)
         scheduler = openvino_genai.SchedulerConfig()
@@ -169,13 +165,8 @@ class Generate:
         import openvino_genai
 
         config = openvino_genai.GenerationConfig()
-        fixed: dict[str, Any] = {
-            "do_sample": True,
-            "top_k": 0,
-            "temperature": self.temperature,
-            "max_new_tokens": count,
-        }
-        fixed |= {"ignore_eos": True, "eos_token_id": _NO_TOKEN, "stop_token_ids": set()}
+        fixed: dict[str, Any] = {"ignore_eos": True, "eos_token_id": _NO_TOKEN, "stop_token_ids": set()}
+        fixed |= {"do_sample": True, "top_k": 0, "temperature": self.temperature, "max_new_tokens": count}
         fixed |= {"rng_seed": random.getrandbits(31) if seed is None else seed}
         for name, value in {**fixed, **settings}.items():
             setattr(config, name, value)

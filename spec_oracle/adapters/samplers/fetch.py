@@ -21,18 +21,8 @@ from spec_oracle.adapters.subjects import SAMPLERS
 # The wheels are pinned by hash, so every machine asks for the same ones, whatever its own platform.
 _PLATFORMS = ("manylinux_2_34", "manylinux_2_28", "manylinux_2_24", "manylinux1")
 _TARGET = (
-    *(
-        "--python-version",
-        "3.11",
-        "--implementation",
-        "cp",
-        "--abi",
-        "cp311",
-        "--abi",
-        "abi3",
-        "--abi",
-        "none",
-    ),
+    *("--python-version", "3.11", "--implementation", "cp"),
+    *(flag for abi in ("cp311", "abi3", "none") for flag in ("--abi", abi)),
     *(flag for platform in _PLATFORMS for flag in ("--platform", f"{platform}_x86_64")),
 )
 

@@ -2,15 +2,8 @@
 
 import torch
 
-from spec_oracle.adapters.samplers.contract import (
-    Emission,
-    Generator,
-    Tensor,
-    Verify,
-    assembled,
-    drawing_from,
-    logits_of,
-)
+from spec_oracle.adapters.samplers import contract
+from spec_oracle.adapters.samplers.contract import Emission, Generator, Tensor, Verify
 
 
 def load(ensemble_weight: float | None) -> Verify:
@@ -23,12 +16,12 @@ def load(ensemble_weight: float | None) -> Verify:
 
     def one(tokens: Tensor, draft: Tensor, target: Tensor) -> Emission:
         emitted, matches = _speculative_sampling(
-            tokens, logits_of(draft), tokens.shape[1], logits_of(target), ensemble_weight
+            tokens, contract.logits_of(draft), tokens.shape[1], contract.logits_of(target), ensemble_weight
         )
-        return assembled(tokens, matches.reshape(1), emitted[:, -1])
+        return contract.assembled(tokens, matches.reshape(1), emitted[:, -1])
 
     def verify(tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None) -> Emission:
-        with drawing_from(generator):
+        with contract.drawing_from(generator):
             rows = [one(tokens[b : b + 1], draft[b : b + 1], target[b : b + 1]) for b in range(len(tokens))]
         return torch.cat([row[0] for row in rows]), torch.cat([row[1] for row in rows])
 

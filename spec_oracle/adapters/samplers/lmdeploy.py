@@ -1,15 +1,7 @@
 """lmdeploy: `DefaultRejectionSamplingImpl`, the portable torch backend."""
 
-from spec_oracle.adapters.samplers.contract import (
-    Emission,
-    Generator,
-    Tensor,
-    Verify,
-    counted,
-    draw_bonus,
-    drawing_from,
-    logits_of,
-)
+from spec_oracle.adapters.samplers import contract
+from spec_oracle.adapters.samplers.contract import Emission, Generator, Tensor, Verify
 from spec_oracle.adapters.samplers.stand_ins import load_alone
 from spec_oracle.adapters.samplers.wheels import wheel
 
@@ -21,7 +13,7 @@ def load(*, reads_draft: bool) -> Verify:
     noise row per request.
     """
     folder = wheel("lmdeploy").fetched_folder()
-    module = load_alone("lmdeploy.pytorch.backends.default.rejection_sampling", folder, {})
+    module = load_alone("lmdeploy.pytorch.backends.default.rejection_sampling", folder)
     sampler = module.DefaultRejectionSamplingImpl()
 
     def verify(
@@ -32,14 +24,14 @@ def load(*, reads_draft: bool) -> Verify:
         *,
         is_greedy: Tensor | None = None,
     ) -> Emission:
-        with drawing_from(generator):
+        with contract.drawing_from(generator):
             output, _num_rejected, _last = sampler.forward(
-                logits_of(target[:, :-1]),
+                contract.logits_of(target[:, :-1]),
                 tokens,
-                draw_bonus(target[:, -1], is_greedy)[:, 0],
+                contract.draw_bonus(target[:, -1], is_greedy)[:, 0],
                 is_greedy=is_greedy,
                 draft_probs=draft if reads_draft else None,
             )
-        return counted(output)
+        return contract.counted(output)
 
     return verify

@@ -5,16 +5,8 @@ from typing import Any
 
 import torch
 
-from spec_oracle.adapters.samplers.contract import (
-    Emission,
-    Generator,
-    Tensor,
-    Verify,
-    assembled,
-    drawing_from,
-    fresh_seed,
-    logits_of,
-)
+from spec_oracle.adapters.samplers import contract
+from spec_oracle.adapters.samplers.contract import Emission, Generator, Tensor, Verify
 from spec_oracle.adapters.samplers.stand_ins import Names, load_alone
 from spec_oracle.adapters.samplers.triton_interpreter import interpreted, require_interpreter
 from spec_oracle.adapters.samplers.wheels import wheel
@@ -55,16 +47,17 @@ def load_blockwise(*, reads_draft: bool) -> Verify:
 
     def verify(tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None) -> Emission:
         batch, _, vocab = draft.shape
-        noise = server if generator is None else module.make_rejection_noise(fresh_seed(generator), "cpu")
+        own = generator is not None
+        noise = module.make_rejection_noise(contract.fresh_seed(generator), "cpu") if own else server
         accepted, bonus, _trimmed = module.BlockwiseRejection.execute(
             candidates=torch.nn.functional.pad(tokens, (1, 0)),
-            target_logits=logits_of(target).reshape(-1, vocab),
-            draft_logits=logits_of(draft) if reads_draft else None,
+            target_logits=contract.logits_of(target).reshape(-1, vocab),
+            draft_logits=contract.logits_of(draft) if reads_draft else None,
             target_temperatures=torch.ones(batch),
             draft_temperatures=torch.ones(batch),
             noise=noise,
         )
-        return assembled(tokens, accepted, bonus)
+        return contract.assembled(tokens, accepted, bonus)
 
     return verify
 
@@ -80,7 +73,7 @@ class Chain:
         self, tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None
     ) -> Emission:
         """Verify with uniforms from `torch.rand`, L + 1 of them per request."""
-        with drawing_from(generator):
+        with contract.drawing_from(generator):
             uniforms = torch.rand((len(tokens), tokens.shape[1] + 1), dtype=torch.float32)
         return self.with_uniforms(tokens, draft, target, uniforms)
 
@@ -115,7 +108,7 @@ class Chain:
             block_verification=self.block,
         )
         last = accept_index.gather(1, accepted.to(torch.int64)[:, None])
-        return assembled(tokens, accepted, predicts[last[:, 0].to(torch.int64)])
+        return contract.assembled(tokens, accepted, predicts[last[:, 0].to(torch.int64)])
 
 
 def load_chain(*, block: bool, device: str = "cpu") -> Chain:
@@ -126,6 +119,6 @@ def load_chain(*, block: bool, device: str = "cpu") -> Chain:
     on_cpu = device == "cpu"
     if on_cpu:
         require_interpreter()
-    module = load_alone(f"{_OPS}.reject_sampling", wheel("sglang").fetched_folder(), {})
+    module = load_alone(f"{_OPS}.reject_sampling", wheel("sglang").fetched_folder())
     launch = module.chain_speculative_sampling_triton
     return Chain(interpreted(launch) if on_cpu else launch, block)

@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, Self
 
 from spec_oracle.adapters.errors import EngineError
 
 Names = Mapping[str, Any]
+NOTHING: Mapping[str, Names] = MappingProxyType({})
 
 
 class _Absent:
@@ -84,7 +85,7 @@ def _importing(finder: _Finder) -> Iterator[None]:
         sys.modules.update(before)
 
 
-def load_alone(name: str, folder: Path, given: Mapping[str, Names]) -> ModuleType:
+def load_alone(name: str, folder: Path, given: Mapping[str, Names] = NOTHING) -> ModuleType:
     """Import module ``name`` from its file below ``folder``; return it without leaving it in `sys.modules`.
 
     ``given`` maps module names to the names they provide; their roots, and the root of ``name``, are the

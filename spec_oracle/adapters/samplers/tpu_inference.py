@@ -3,16 +3,8 @@
 import torch
 
 from spec_oracle.adapters.errors import EngineError
-from spec_oracle.adapters.samplers.contract import (
-    Emission,
-    Generator,
-    Tensor,
-    Verify,
-    counted,
-    draw_bonus,
-    drawing_from,
-    fresh_seed,
-)
+from spec_oracle.adapters.samplers import contract
+from spec_oracle.adapters.samplers.contract import Emission, Generator, Tensor, Verify
 from spec_oracle.adapters.samplers.stand_ins import load_alone
 from spec_oracle.adapters.samplers.wheels import wheel
 
@@ -28,7 +20,7 @@ def load(*, reads_draft: bool) -> Verify:
     except ImportError:
         raise EngineError('jax is not installed; pip install "jax[cpu]"') from None
     folder = wheel("tpu-inference").fetched_folder()
-    module = load_alone("tpu_inference.layers.jax.sample.rejection_sampler", folder, {})
+    module = load_alone("tpu_inference.layers.jax.sample.rejection_sampler", folder)
     compiled = jax.jit(module.rejection_sample, static_argnames="do_sampling")
 
     def rows(values: Tensor) -> Tensor:
@@ -36,8 +28,8 @@ def load(*, reads_draft: bool) -> Verify:
 
     def verify(tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None) -> Emission:
         batch, length = tokens.shape
-        with drawing_from(generator):
-            key, bonus = fresh_seed(torch.default_generator), draw_bonus(target[:, -1])
+        with contract.drawing_from(generator):
+            key, bonus = contract.fresh_seed(torch.default_generator), contract.draw_bonus(target[:, -1])
         output = compiled(
             tokens.to(torch.int32).reshape(-1).numpy(),
             torch.full((batch,), length, dtype=torch.int32).numpy(),
@@ -49,6 +41,6 @@ def load(*, reads_draft: bool) -> Verify:
         )
         flat = torch.tensor(output.tolist(), dtype=torch.int64)
         main, last = flat[:-batch].reshape(batch, length), flat[-batch:, None]
-        return counted(torch.cat([main, last], dim=1))
+        return contract.counted(torch.cat([main, last], dim=1))
 
     return verify

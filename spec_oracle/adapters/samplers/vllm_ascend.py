@@ -27,15 +27,9 @@ def _quiet(*_arguments: Any) -> None:
 
 
 def _given(*, block: bool) -> dict[str, dict[str, Any]]:
-    config = SimpleNamespace(
-        enable_reduce_sample=False,
-        rejection_sampler_config=SimpleNamespace(
-            enable_block_verify=block,
-            enable_entropy_verify=False,
-            posterior_threshold=0.95,
-            posterior_alpha=0.4,
-        ),
-    )
+    how = {"enable_entropy_verify": False, "posterior_threshold": 0.95, "posterior_alpha": 0.4}
+    sampler = SimpleNamespace(enable_block_verify=block, **how)
+    config = SimpleNamespace(enable_reduce_sample=False, rejection_sampler_config=sampler)
     return {
         "vllm.logger": {"logger": SimpleNamespace(debug_once=_quiet, info_once=_quiet, warning_once=_quiet)},
         "vllm.triton_utils": {"HAS_TRITON": False},
@@ -75,10 +69,5 @@ def load(version: str, *, block: bool = False, reads_draft: bool = True) -> Veri
     folder = wheel("vllm-ascend", version).fetched_folder()
     module = load_alone("vllm_ascend.sample.rejection_sampler", folder, _given(block=block))
     vars(module)["torch"] = _PageableTorch("torch")
-    target_argument = torch.clone if version in _TAKE_PROBABILITIES else logits_of
-    return flat_verify(
-        module.rejection_sample,
-        target_argument,
-        reads_draft=reads_draft,
-        greedy_temperature=module.GREEDY_TEMPERATURE,
-    )
+    as_rows, greedy = torch.clone if version in _TAKE_PROBABILITIES else logits_of, module.GREEDY_TEMPERATURE
+    return flat_verify(module.rejection_sample, as_rows, reads_draft=reads_draft, greedy_temperature=greedy)

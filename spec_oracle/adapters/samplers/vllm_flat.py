@@ -6,16 +6,8 @@ from typing import Any
 
 import torch
 
-from spec_oracle.adapters.samplers.contract import (
-    PADDING,
-    Emission,
-    Generator,
-    Tensor,
-    Verify,
-    counted,
-    draw_bonus,
-    drawing_from,
-)
+from spec_oracle.adapters.samplers import contract
+from spec_oracle.adapters.samplers.contract import PADDING, Emission, Generator, Tensor, Verify
 
 
 def flat_verify(
@@ -53,7 +45,7 @@ def flat_verify(
             temperature=torch.where(greedy, greedy_temperature, 1.0),
             generators={},
         )
-        with drawing_from(generator):
+        with contract.drawing_from(generator):
             output = rejection_sample(
                 tokens[drafted].to(torch.int32),
                 lengths.tolist(),
@@ -61,9 +53,11 @@ def flat_verify(
                 lengths.cumsum(0).to(torch.int32),
                 draft[drafted].to(torch.float32).contiguous() if reads_draft else None,
                 target_argument(target[:, :-1][drafted].to(torch.float32)).contiguous(),
-                draw_bonus(last_rows, is_greedy).to(torch.int32),
+                contract.draw_bonus(last_rows, is_greedy).to(torch.int32),
                 metadata,
             )
-        return counted(torch.nn.functional.pad(output, (0, length + 1 - output.shape[1]), value=PADDING))
+        return contract.counted(
+            torch.nn.functional.pad(output, (0, length + 1 - output.shape[1]), value=PADDING)
+        )
 
     return verify

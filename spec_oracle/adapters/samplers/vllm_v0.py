@@ -8,15 +8,8 @@ from typing import Any
 
 import torch
 
-from spec_oracle.adapters.samplers.contract import (
-    Emission,
-    Generator,
-    Tensor,
-    Verify,
-    counted,
-    draw_bonus,
-    drawing_from,
-)
+from spec_oracle.adapters.samplers import contract
+from spec_oracle.adapters.samplers.contract import Emission, Generator, Tensor, Verify
 from spec_oracle.adapters.samplers.stand_ins import Names, load_alone
 from spec_oracle.adapters.samplers.wheels import wheel
 
@@ -48,11 +41,11 @@ def _verify_with(sampler: Callable[..., Any]) -> Verify:
     sampler.init_tensors("cpu", "cpu")  # type: ignore[attr-defined]
 
     def verify(tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None) -> Emission:
-        with drawing_from(generator):
-            return counted(
+        with contract.drawing_from(generator):
+            return contract.counted(
                 sampler(
                     target_with_bonus_probs=target,
-                    bonus_token_ids=draw_bonus(target[:, -1]),
+                    bonus_token_ids=contract.draw_bonus(target[:, -1]),
                     draft_probs=draft,
                     draft_token_ids=tokens,
                 )

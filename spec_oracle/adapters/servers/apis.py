@@ -24,17 +24,8 @@ class LlamaCpp:
 
     def request(self, ask: Ask, sampling: Sampling) -> Request:
         """Return the request; filters that were not asked for are switched off."""
-        body = {
-            "prompt": list(ask.prompt) if isinstance(ask.prompt, tuple) else ask.prompt,
-            "n_predict": ask.tokens,
-            "temperature": ask.temperature or sampling.temperature,
-            "top_k": sampling.top_k,
-            "top_p": sampling.top_p,
-            "min_p": 0.0,
-            "return_tokens": True,
-        }
-        if ask.seed is not None:
-            body["seed"] = ask.seed
+        body = _asked(ask, sampling)
+        body |= {"n_predict": ask.tokens, "top_k": sampling.top_k, "min_p": 0.0, "return_tokens": True}
         if ask.listed:
             body |= {"n_probs": ask.listed, "post_sampling_probs": True}
         return Request("/completion", {**body, **sampling.fields})
@@ -43,17 +34,17 @@ class LlamaCpp:
         """Return what an answer says."""
         first = next(iter(data.get("completion_probabilities") or ()), None)
         timings = data.get("timings") or {}
+        listed = first and (first.get("top_probs") or first["top_logprobs"])
+        logs = {
+            entry["id"]: float(entry["logprob"]) if "logprob" in entry else math.log(entry["prob"])
+            for entry in listed or ()
+            if entry.get("prob") != 0
+        }
         return Completion(
             tokens=tuple(data["tokens"]),
             text=data.get("content", ""),
             ended=data.get("stop_type") == "eos",
-            logs=None
-            if first is None
-            else {
-                entry["id"]: float(entry["logprob"]) if "logprob" in entry else math.log(entry["prob"])
-                for entry in first.get("top_probs") or first["top_logprobs"]
-                if entry.get("prob") != 0
-            },
+            logs=None if first is None else logs,
             drafted=timings.get("draft_n", 0),
             accepted=timings.get("draft_n_accepted", 0),
         )
@@ -63,12 +54,18 @@ class LlamaCpp:
         return Request("/tokenize", {"content": text, "add_special": True})
 
 
-NEUTRAL: Mapping[str, Any] = {
-    "top_k": -1,
-    "min_p": 0.0,
-    "return_token_ids": True,
-    "return_tokens_as_token_ids": True,
-}
+def _asked(ask: Ask, sampling: Sampling) -> dict[str, Any]:
+    """Return the fields that both APIs have."""
+    prompt = list(ask.prompt) if isinstance(ask.prompt, tuple) else ask.prompt
+    temperature, seed = (
+        ask.temperature or sampling.temperature,
+        {} if ask.seed is None else {"seed": ask.seed},
+    )
+    return {"prompt": prompt, "temperature": temperature, "top_p": sampling.top_p, **seed}
+
+
+_IDS = ("return_token_ids", "return_tokens_as_token_ids")
+NEUTRAL: Mapping[str, Any] = {"top_k": -1, "min_p": 0.0, **dict.fromkeys(_IDS, True)}
 """Beyond OpenAI's fields: no filters of the server's own, and ids. Left out where a server refuses them."""
 
 
@@ -82,18 +79,9 @@ class OpenAI:
 
     def request(self, ask: Ask, sampling: Sampling) -> Request:
         """Return the request."""
-        body: dict[str, Any] = {
-            **self.extra,
-            "model": self.model,
-            "prompt": list(ask.prompt) if isinstance(ask.prompt, tuple) else ask.prompt,
-            "max_tokens": ask.tokens,
-            "temperature": ask.temperature or sampling.temperature,
-            "top_p": sampling.top_p,
-        }
+        body = {**self.extra, **_asked(ask, sampling), "model": self.model, "max_tokens": ask.tokens}
         if sampling.top_k:
             body["top_k"] = sampling.top_k
-        if ask.seed is not None:
-            body["seed"] = ask.seed
         if ask.listed:
             body["logprobs"] = ask.listed
         return Request("/v1/completions", {**body, **sampling.fields})
@@ -129,9 +117,8 @@ def read(api: Api, data: Any) -> Completion:
     try:
         return api.completion(data)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration) as error:
-        raise ServerError(
-            f"cannot read an answer by the API {api.name}: {type(error).__name__}: {error}"
-        ) from None
+        why = f"{type(error).__name__}: {error}"
+        raise ServerError(f"cannot read an answer by the API {api.name}: {why}") from None
 
 
 def _drafts(timings: Any, details: Any) -> tuple[int | None, int | None]:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib import import_module
 from threading import Lock
 from typing import Any, Self
 
@@ -99,19 +100,16 @@ class Client:
         self._key = os.environ.get(self.key_variable, "") if self.key_variable else ""
         if self.key_variable and not self._key:
             raise InvalidInputError(f"api_key_env: the environment has no variable {self.key_variable!r}")
+        key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        most = self.limits.concurrency
         self._http = httpx.Client(
             verify=httpx.create_ssl_context(trust_env=True),  # the usual authorities, or SSL_CERT_FILE's
             timeout=self.limits.timeout,
             trust_env=False,
-            headers={"User-Agent": f"spec-oracle/{tool_version()}"}
-            | ({"Authorization": f"Bearer {self._key}"} if self._key else {}),
-            limits=httpx.Limits(
-                max_connections=self.limits.concurrency, max_keepalive_connections=self.limits.concurrency
-            ),
+            headers={"User-Agent": f"spec-oracle/{tool_version()}", **key},
+            limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
         )
-        self._pool = ThreadPoolExecutor(self.limits.concurrency)
-        self._lock = Lock()
-        self._ended = ""
+        self._pool, self._lock, self._ended = ThreadPoolExecutor(most), Lock(), ""
 
     def __enter__(self) -> Self:
         return self
@@ -163,10 +161,9 @@ class Client:
         method = "GET" if request.body is None else "POST"
         content = None if request.body is None else json.dumps(request.body)
         headers = {"Content-Type": "application/json", "X-Request-Id": name}
+        url = self.url + request.path
         try:
-            with self._http.stream(
-                method, self.url + request.path, content=content, headers=headers
-            ) as response:
+            with self._http.stream(method, url, content=content, headers=headers) as response:
                 text = self._read(response)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise _AgainError(f"no connection ({self._shown(str(error))})", is_doubtful=False) from None
@@ -229,9 +226,7 @@ def _checked_url(url: str) -> str:
 
 def _httpx() -> Any:
     try:
-        import httpx
+        return import_module("httpx")
     except ModuleNotFoundError:
-        raise InvalidInputError(
-            "servers: httpx is not installed; pip install 'spec-oracle[server]'"
-        ) from None
-    return httpx
+        why = "servers: httpx is not installed; pip install 'spec-oracle[server]'"
+        raise InvalidInputError(why) from None

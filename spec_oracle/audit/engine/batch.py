@@ -5,6 +5,7 @@ Prompts of a batch differ in length where the engine has such, so that padding i
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.traced import Compared, judged, traced
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
-from spec_oracle.audit.sampler.dependence import Design, independent
+from spec_oracle.audit.sampler.dependence import BATCHES, independent
 from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.contracts import ContractError, raising
 from spec_oracle.contracts.engine import EngineCode, as_list
@@ -28,11 +29,6 @@ from spec_oracle.exact.completions import Ids, product
 
 TOKENS = 2
 SMALL_VOCABULARY = 3
-SERIES = (
-    *(Design((2,), 601), Design((16,), 151), Design((33,), 79)),
-    *(Design((128,), 37), Design((130,), 37), Design((1030,), 19)),
-)
-"""Half as many batches as are made, at each size: primes, so that no usual period hides in their halves."""
 
 
 def batch(subject: EngineSubject, context: Context) -> CheckResult:
@@ -43,15 +39,15 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
         return not_asked("needs the optional method generate_batch(); see docs/audit-your-engine.md")
 
     def together(rate: float) -> CheckResult:
-        at_rate = context.at_rate(rate)
-        return first_that_works([partial(_traced, pairs, subject.facts), partial(_sampled, pairs, at_rate)])
+        sampled = partial(_sampled, pairs, replace(context, rate=rate))
+        return first_that_works([partial(_traced, pairs, subject.facts), sampled])
 
     parts: list[Callable[[float], CheckResult]] = []
     for case in many:
         parts += [
             partial(_same_in_any_batch, case),
             partial(_independent_beside_seeded, case, context),
-            partial(independent, equal_batches(case, context), SERIES),
+            partial(independent, equal_batches(case, context), BATCHES),
         ]
     return first_failure(context.rate, *parts, *([together] if pairs else []))
 
@@ -62,12 +58,11 @@ def _traced(cases: Sequence[Case], facts: Facts) -> CheckResult:
     for case in cases:
         code, prompts = case.code, _prompts(case, cases)
         tokens = TOKENS if code.vocab_size <= SMALL_VOCABULARY else 1
-        law = traced(
-            code,
+        call, label = (
             partial(_generated, prompts=prompts, tokens=tokens),
             partial(_checked, code, tokens=tokens),
-            effort.ENGINE_RUNS,
         )
+        law = traced(code, call, label, effort.ENGINE_RUNS)
         expected = product([code.law(prompt, tokens) for prompt in prompts])
         found.append(Compared(case, len(prompts) * tokens, law, expected))
     return judged(found, facts.tolerance)
@@ -93,12 +88,9 @@ def _sampled(cases: Sequence[Case], context: Context) -> CheckResult:
             drawn.append(first.outcome(one) * len(second.law) + second.outcome(other))
         return np.array(drawn)
 
-    def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        for _ in range(effort.ENGINE_ROUNDS):
-            yield [pairs(number) for number in range(len(cases))]
-
+    rounds = ([pairs(number) for number in range(len(cases))] for _ in range(effort.ENGINE_ROUNDS))
     laws = [np.outer(first.law, second.law).reshape(-1) for first, second in kinds]
-    return judge_rounds("completions generated together", laws, rounds(), alpha=context.rate)
+    return judge_rounds("completions generated together", laws, rounds, alpha=context.rate)
 
 
 def _prompts(case: Case, cases: Sequence[Case]) -> list[Ids]:
@@ -108,9 +100,8 @@ def _prompts(case: Case, cases: Sequence[Case]) -> list[Ids]:
 
 
 def _generated(engine: Any, prompts: Sequence[Ids], tokens: int) -> list[list[Any]]:
-    returned = as_list(
-        engine.generate_batch([list(prompt) for prompt in prompts], tokens, [None] * len(prompts))
-    )
+    listed = [list(prompt) for prompt in prompts]
+    returned = as_list(engine.generate_batch(listed, tokens, [None] * len(prompts)))
     if len(returned) != len(prompts):
         raise ContractError(f"generate_batch returned {len(returned)} completions for {len(prompts)} prompts")
     return [as_list(completion) for completion in returned]
@@ -147,14 +138,11 @@ def _independent_beside_seeded(case: Case, context: Context, rate: float) -> Che
     """Pair neighbouring requests without seed, in batches where every third request has one."""
     rng = context.stream("engine/batch/seeded")
     kind = outcomes(case.code, case.prompt, TOKENS, rng)
-    size = effort.ENGINE_MANY // 2
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
         for _ in range(effort.ENGINE_ROUNDS):
-            seeds = [
-                int(seed) if number % 3 == 0 else None
-                for number, seed in enumerate(rng.integers(2**31, size=size))
-            ]
+            fresh = rng.integers(2**31, size=effort.ENGINE_MANY // 2).tolist()
+            seeds = [None if number % 3 else seed for number, seed in enumerate(fresh)]
             drawn = case.code.completions(case.prompt, TOKENS, seeds)
             first, second = drawn[1::3], drawn[2::3]
             yield [kind.pairs(first[: len(second)], second)]

@@ -4,6 +4,7 @@ No call remembers or repeats another one: what a generation leaves behind for th
 of engines that decode many requests at once, whether batches or calls share their random numbers.
 """
 
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 
@@ -16,13 +17,10 @@ from spec_oracle.audit.engine.sampled import BINS, sampled_longer
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.traced import traced_longer
 from spec_oracle.audit.results import CheckResult, How, failed
-from spec_oracle.audit.sampler.dependence import Design, Draw, in_turn, independent
+from spec_oracle.audit.sampler.dependence import CHAINS, Draw, in_turn, independent
 from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.contracts import raising
 from spec_oracle.contracts.sampler import seed_all
-
-SERIES = (Design((4,), effort.ENGINE_CHAINS), Design((1, 2, 16, 33), effort.ENGINE_CHAINS))
-"""Batches of one size, and of several in turn, as engines keep graphs for each size."""
 
 
 def calls(subject: EngineSubject, context: Context) -> CheckResult:
@@ -32,20 +30,16 @@ def calls(subject: EngineSubject, context: Context) -> CheckResult:
     seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
 
     def longer(rate: float) -> CheckResult:
-        at_rate = context.at_rate(rate)
-        return first_that_works(
-            [
-                partial(traced_longer, cases, subject.facts, at_rate, seconds),
-                partial(sampled_longer, cases, at_rate),
-            ]
-        )
+        at_rate = replace(context, rate=rate)
+        traced = partial(traced_longer, cases, subject.facts, at_rate, seconds)
+        return first_that_works([traced, partial(sampled_longer, cases, at_rate)])
 
     many = subject.cases(context, "start_many")[:1]
     if not many:
         return longer(context.rate)
     return first_failure(
         context.rate,
-        lambda rate: independent(equal_batches(many[0], context), SERIES, rate),
+        lambda rate: independent(equal_batches(many[0], context), CHAINS, rate),
         lambda rate: _independent_positions(many[0], rate, context),
         longer,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context, first_that_works
-from spec_oracle.audit.engine.steps import SeenStep, drafts_off, sampled_steps, traced_steps
+from spec_oracle.audit.engine.steps import SeenStep, drafts_off, sampled_steps
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
@@ -29,7 +29,7 @@ def draft_law(subject: EngineSubject, context: Context) -> CheckResult:
 
 
 def _traced(cases: Sequence[Case], facts: Facts) -> CheckResult:
-    gap, where = max(drafts_off(traced_steps(case)) for case in cases)
+    gap, where = max(map(drafts_off, cases))
     if gap > facts.tolerance:
         detail = f"{where}: drafts do not follow the reported q, total variation {gap:.3g}"
         return failed(detail, total_variation=gap, how=How.PROVEN)

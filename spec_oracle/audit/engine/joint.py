@@ -23,9 +23,5 @@ def joint(subject: EngineSubject, context: Context) -> CheckResult:
     seed_all(context.seed)
     cases = subject.cases(context)
     seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
-    return first_that_works(
-        [
-            partial(traced_first_tokens, cases, subject.facts, context, seconds),
-            partial(sampled_first_tokens, cases, context),
-        ]
-    )
+    traced = partial(traced_first_tokens, cases, subject.facts, context, seconds)
+    return first_that_works([traced, partial(sampled_first_tokens, cases, context)])

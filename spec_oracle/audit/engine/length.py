@@ -12,13 +12,7 @@ from numpy.typing import NDArray
 
 import verifiers
 from spec_oracle.audit.context import Context, first_that_works
-from spec_oracle.audit.engine.steps import (
-    accepted_law,
-    accepted_pair,
-    declared_instance,
-    sampled_steps,
-    traced_steps,
-)
+from spec_oracle.audit.engine import steps
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
@@ -36,20 +30,15 @@ def length(subject: EngineSubject, context: Context) -> CheckResult:
     if subject.facts.rule_at is None:
         return not_asked("no rule is declared")
     if not cases:
-        return not_asked(
-            "needs the optional methods start() and draft_probs(); see docs/audit-your-engine.md"
-        )
+        methods = "start() and draft_probs()"
+        return not_asked(f"needs the optional methods {methods}; see docs/audit-your-engine.md")
     if any(case.code.endings for case in cases):
         return _reported(subject.cases(context, "start_many"), context)
-    instances = [declared_instance(case.code, case.prompt) for case in cases]
+    instances = [steps.declared_instance(case.code, case.prompt) for case in cases]
     laws = [_law_of_two_calls(case.code.engine.rule, at) for case, at in zip(cases, instances, strict=True)]
     widths = [instance.draft_length + 1 for instance in instances]
-    return first_that_works(
-        [
-            partial(_traced, cases, laws, widths, subject.facts),
-            partial(_sampled, cases, laws, widths, context),
-        ]
-    )
+    traced = partial(_traced, cases, laws, widths, subject.facts)
+    return first_that_works([traced, partial(_sampled, cases, laws, widths, context)])
 
 
 def _reported(cases: Sequence[Case], context: Context) -> CheckResult:
@@ -57,21 +46,22 @@ def _reported(cases: Sequence[Case], context: Context) -> CheckResult:
     if not cases:
         return not_asked("calls end early, where a completion meets its stop token")
     for case in cases:
-        for steps in sampled_steps(case, context):
-            accepted_pair(steps, may_end=True)
+        for calls in steps.sampled_steps(case, context):
+            steps.accepted_pair(calls, may_end=True)
     return passed("as emitted; not compared with the rule: calls end at stop tokens", how=How.SAMPLED)
 
 
 def _traced(
     cases: Sequence[Case], laws: Sequence[NDArray[np.float64]], widths: Sequence[int], facts: Facts
 ) -> CheckResult:
-    found = [accepted_law(traced_steps(case), width) for case, width in zip(cases, widths, strict=True)]
+    found = [
+        steps.accepted_law(steps.traced_steps(case), width) for case, width in zip(cases, widths, strict=True)
+    ]
     gap = max(float(abs(mine - law).sum() / 2) for mine, law in zip(found, laws, strict=True))
+    what = "accepted lengths of two calls are {}distributed as by the declared rule"
     if gap > 2 * facts.tolerance:
-        what = "accepted lengths of two calls are not distributed as by the declared rule"
-        return failed(f"{what}: total variation {gap:.3g}", how=How.PROVEN)
-    what = "accepted lengths of two calls are distributed as by the declared rule"
-    return passed(f"{what}, up to {gap:.1e}", how=How.PROVEN)
+        return failed(f"{what.format('not ')}: total variation {gap:.3g}", how=How.PROVEN)
+    return passed(f"{what.format('')}, up to {gap:.1e}", how=How.PROVEN)
 
 
 def _sampled(
@@ -79,7 +69,7 @@ def _sampled(
 ) -> CheckResult:
     outcomes = []
     for case, width in zip(cases, widths, strict=True):
-        pairs = (accepted_pair(steps) for steps in sampled_steps(case, context))
+        pairs = (steps.accepted_pair(calls) for calls in steps.sampled_steps(case, context))
         outcomes.append(np.array([first * width + second for first, second in pairs]))
     return judge_rounds("accepted lengths of two calls", laws, [outcomes], alpha=context.rate)
 

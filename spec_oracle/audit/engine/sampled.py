@@ -221,20 +221,15 @@ def _judged(
         found = f"{decision.worst}: {decision.reason}"
         if off := worst.most_off:
             gap = off.gap
-            found += (
-                f"; {gap.actual:.3g} of them are {shown(gap.sequence)}, target-only decoding gives it "
-                f"probability {gap.expected:.3g}"
-            )
+            found += f"; {gap.actual:.3g} of them are {shown(gap.sequence)}, "
+            found += f"target-only decoding gives it probability {gap.expected:.3g}"
         return failed(found, scope=scope), None
     finds = decision.detectable_tv
     if finds <= effort.ENGINE_TV:
         return passed(f"{decision.draws:,} samples: nothing found (a TV of {finds:.2g} would be)"), finds
+    seen = f"{decision.draws:,} samples detect a total variation of {finds:.3g}, not of {effort.ENGINE_TV}"
     pace = min(sample.pace for sample in samples.values())
-    return inconclusive(
-        f"{decision.draws:,} samples detect a total variation of {finds:.3g}, not of {effort.ENGINE_TV}, at "
-        f"{pace:.0f} a second; raise --budget",
-        scope=scope,
-    ), finds
+    return inconclusive(f"{seen}, at {pace:.0f} a second; raise --budget", scope=scope), finds
 
 
 def _beside_plain(

@@ -2,8 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -38,27 +37,18 @@ class SeenStep(NamedTuple):
 Steps = tuple[SeenStep, ...]
 
 
-@dataclass(frozen=True)
-class StepLaw:
-    """The exact law of the first calls after a prompt."""
-
-    case: Case
-    law: dict[Steps, float]
-
-
 @lru_cache(maxsize=16)
-def traced_steps(case: Case) -> StepLaw:
+def traced_steps(case: Case) -> dict[Steps, float]:
     """Return the law of the first calls; raises `NoEvidenceError` where it would not be exact.
 
     Two checks ask for it in a row.
     """
-    found = traced(
-        case.code,
-        lambda engine: _listed(_calls(engine.start(list(case.prompt), _most_tokens(case.code)))),
-        lambda calls: _of_requests(calls)[0],
-        effort.ENGINE_RUNS,
-    )
-    return StepLaw(case, dict(found.law))
+
+    def call(engine: Any) -> list[list[Any]]:
+        calls = _calls(engine.start(list(case.prompt), _most_tokens(case.code)))
+        return [[some.tolist() if hasattr(some, "tolist") else some for some in call] for call in calls]
+
+    return dict(traced(case.code, call, lambda calls: _of_requests(calls)[0], effort.ENGINE_RUNS).law)
 
 
 def sampled_steps(case: Case, context: Context) -> Iterator[Steps]:
@@ -84,10 +74,6 @@ def _calls(session: Session) -> list[list[Any]]:
     return [[getattr(step, name) for name in names] for step in steps]
 
 
-def _listed(calls: list[list[Any]]) -> list[list[Any]]:
-    return [[some.tolist() if hasattr(some, "tolist") else some for some in call] for call in calls]
-
-
 def _of_requests(calls: list[list[Any]]) -> list[Steps]:
     """Return the steps of each request; those after its end are left out."""
     found: list[list[SeenStep]] = []
@@ -105,14 +91,14 @@ def _of_requests(calls: list[list[Any]]) -> list[Steps]:
     return [tuple(steps) for steps in found]
 
 
-def drafts_off(found: StepLaw) -> tuple[float, str]:
+def drafts_off(case: Case) -> tuple[float, str]:
     """Return how far drafts are from the rows reported with them, at the position where they are farthest.
 
     Given all that came before, and the row, a draft must have that row as its law; distances are means over
     what came before.
     """
     masses: dict[Any, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    for steps, mass in found.law.items():
+    for steps, mass in traced_steps(case).items():
         for number, step in enumerate(steps):
             for position, (token, row) in enumerate(zip(step.drafts, step.rows, strict=True)):
                 key = (number, position, steps[:number], step.drafts[:position], step.rows[:position], row)
@@ -126,13 +112,13 @@ def drafts_off(found: StepLaw) -> tuple[float, str]:
     if not totals:
         return 0.0, "nothing was drafted"
     (number, position), parts = max(totals.items(), key=lambda item: math.fsum(item[1]))
-    return math.fsum(parts), f"draft {position + 1} of call {number + 1}, {found.case.label}"
+    return math.fsum(parts), f"draft {position + 1} of call {number + 1}, {case.label}"
 
 
-def accepted_law(found: StepLaw, width: int) -> NDArray[np.float64]:
+def accepted_law(found: Mapping[Steps, float], width: int) -> NDArray[np.float64]:
     """Return P(tau_1, tau_2) as the engine reports it, flat; raises `ContractError` for false reports."""
     law = np.zeros((width, width))
-    for steps, mass in found.law.items():
+    for steps, mass in found.items():
         law[accepted_pair(steps)] += mass
     return law.reshape(-1)
 

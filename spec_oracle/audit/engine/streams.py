@@ -1,10 +1,9 @@
 """The check `streams`: same seed same completion; other seeds, and requests without a seed, independent."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
@@ -37,19 +36,16 @@ def streams(subject: EngineSubject, context: Context) -> CheckResult:
 
 def _repeated(cases: Sequence[Case], seed: int) -> CheckResult:
     seeds = range(seed, seed + effort.ENGINE_SEEDS)
+    draws = 2 * len(seeds)
     for case in cases:
         first, again = (
             {s: case.code.generated(case.prompt, TOKENS, s) for s in order} for order in (seeds, seeds[::-1])
         )
         if moved := [s for s in seeds if first[s] != again[s]]:
-            return failed(
-                f"{case.label}: seeds {moved} give another completion the second time",
-                draws=2 * len(seeds),
-                how=How.SAMPLED,
-            )
-    return passed(
-        f"{len(seeds)} seeds repeat their completions", draws=2 * len(seeds) * len(cases), how=How.SAMPLED
-    )
+            detail = f"{case.label}: seeds {moved} give another completion the second time"
+            return failed(detail, draws=draws, how=How.SAMPLED)
+    detail = f"{len(seeds)} seeds repeat their completions"
+    return passed(detail, draws=draws * len(cases), how=How.SAMPLED)
 
 
 def _unseeded(case: Case, rng: np.random.Generator, share: float) -> tuple[list[Ids], list[Ids]]:
@@ -81,11 +77,9 @@ def _pairs(
     rng = context.stream(f"engine/streams/{what}")
     kinds = [outcomes(case.code, case.prompt, TOKENS, rng) for case in cases]
 
-    def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        for _ in range(effort.ENGINE_ROUNDS):
-            yield [
-                kind.pairs(*sample(case, rng, 1 / effort.ENGINE_ROUNDS / len(cases)))
-                for case, kind in zip(cases, kinds, strict=True)
-            ]
-
-    return judge_rounds(what, [kind.law_of_pairs for kind in kinds], rounds(), alpha=rate)
+    share = 1 / effort.ENGINE_ROUNDS / len(cases)
+    rounds = (
+        [kind.pairs(*sample(case, rng, share)) for case, kind in zip(cases, kinds, strict=True)]
+        for _ in range(effort.ENGINE_ROUNDS)
+    )
+    return judge_rounds(what, [kind.law_of_pairs for kind in kinds], rounds, alpha=rate)

@@ -34,11 +34,8 @@ def traced_first_tokens(cases: Sequence[Case], facts: Facts, context: Context, s
     Completions are one token longer where only that shows what drafts do. A generation takes ``seconds``
     without instruments. Raises `NoEvidenceError` where a law would not be exact, or samples contradict it.
     """
-    tracer, found, seen = (
-        Tracer(context.budget, effort.ENGINE_TRACING * seconds),
-        list[Compared](),
-        Speculation(),
-    )
+    tracer = Tracer(context.budget, effort.ENGINE_TRACING * seconds)
+    found, seen = list[Compared](), Speculation()
     for tokens in range(1, (context.tokens or effort.ENGINE_LEAST_TOKENS) + 1):
         if tokens > effort.ENGINE_FIRST_TOKENS and not seen.missing:
             break
@@ -169,12 +166,10 @@ def traced(
             if code.unused is None or fresh:
                 raise
         return replace(_traced(code, call, label, most_runs, fresh=True), keeps_state=True)
-    except SubjectRaisedError as error:
-        raise NoEvidenceError(
-            f"could not trace the random numbers: with traced ones it {error}; sampled instead"
-        ) from None
-    except NotTracedError as error:
-        raise NoEvidenceError(f"could not trace the random numbers: {error}; sampled instead") from None
+    except (SubjectRaisedError, NotTracedError) as error:
+        raised = "with traced ones it " * isinstance(error, SubjectRaisedError)
+        why = f"could not trace the random numbers: {raised}{error}; sampled instead"
+        raise NoEvidenceError(why) from None
 
 
 def _traced(

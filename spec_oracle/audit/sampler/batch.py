@@ -6,7 +6,6 @@ is allowed) and its other entries mean nothing, and ``is_greedy`` bool [B], wher
 likely tokens, the first of equally likely ones.
 """
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -17,13 +16,14 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import CheckResult, How, Status, passed
+from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.sampler.beside import beside_rule
 from spec_oracle.audit.sampler.dependence import BATCHES, equal_calls, independent
 from spec_oracle.audit.sampler.pace import affordable, require_affordable
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import judge_rounds
-from spec_oracle.contracts import ContractError, Emissions, SamplerCode
+from spec_oracle.contracts import Emissions, ImpossibleOutputError, SamplerCode
+from spec_oracle.contracts.sampler import parameters_of
 from spec_oracle.statistics import homogeneity_p_value
 from spec_oracle.toy import Instance
 from verifiers import Drafts
@@ -46,15 +46,11 @@ def batch(subject: SamplerSubject, context: Context) -> CheckResult:
         return found
     requests = effort.BATCH_REPEATS * (1 + KINDS) + effort.BATCH_MIXED_REQUESTS
     require_affordable(subject, context, 2 * requests)
+    payable = affordable(subject, context, effort.DEPENDENCE_SHARE)
     instance = panel(3, 3, subject.num_paths, context.seed)["flat"]
     parts: list[Callable[[float], CheckResult]] = [
         lambda rate: _alone_and_among_others(code, instance, context, rate),
-        lambda rate: independent(
-            equal_calls(subject, context.seed),
-            BATCHES,
-            rate,
-            affordable=affordable(subject, context, effort.DEPENDENCE_SHARE),
-        ),
+        lambda rate: independent(equal_calls(subject, context.seed), BATCHES, rate, affordable=payable),
     ]
     if subject.num_paths == 1 and options_of(code):
         parts.insert(0, lambda rate: mixed_batches(code, instance, context, rate))
@@ -63,11 +59,7 @@ def batch(subject: SamplerSubject, context: Context) -> CheckResult:
 
 def options_of(code: SamplerCode) -> tuple[str, ...]:
     """Return the optional parameters that the function has."""
-    try:
-        parameters = inspect.signature(code.function).parameters
-    except (TypeError, ValueError):  # built-in code reports no signature
-        return ()
-    return tuple(name for name in OPTIONS if name in parameters)
+    return tuple(name for name in OPTIONS if name in parameters_of(code.function))
 
 
 def _beside_rule(subject: SamplerSubject, context: Context) -> CheckResult | None:
@@ -78,9 +70,8 @@ def _beside_rule(subject: SamplerSubject, context: Context) -> CheckResult | Non
     def calls() -> Iterator[Drafts]:
         yield from (sampled_drafts(instance, size, rng) for size in effort.BATCH_TURNS)
         for _ in range(replayed):
-            yield chosen_requests(
-                _among_odd_requests(sampled_drafts(instance, 1, rng)), rng.permutation(KINDS)
-            )
+            odd = _among_odd_requests(sampled_drafts(instance, 1, rng))
+            yield chosen_requests(odd, rng.permutation(KINDS))
 
     rows = sum(effort.BATCH_TURNS) + replayed * KINDS
     what = f"batches of up to {max(effort.BATCH_TURNS)}, with greedy, one-hot and padded requests"
@@ -107,23 +98,18 @@ def _alone_and_among_others(
     among = texts([code(chosen_requests(odd, order), generator).tokens[order == 0][0] for order in orders])
     p_value = homogeneity_p_value(alone, among)
     says = "the same distribution" if p_value > rate else "another distribution"
-    return CheckResult(
-        "",
-        Status.PASSED if p_value > rate else Status.FAILED,
-        f"a request has {says} among greedy, one-hot and padded requests as alone ({repeats} samples each)",
-        rate,
-        repeats * (1 + KINDS),
-        how=How.SAMPLED,
-        scope=(f"a request alone and among others: p-value {p_value:.3g}",),
+    detail = (
+        f"a request has {says} among greedy, one-hot and padded requests as alone ({repeats} samples each)"
     )
+    scope, draws = (f"a request alone and among others: p-value {p_value:.3g}",), repeats * (1 + KINDS)
+    result = passed if p_value > rate else failed
+    return result(detail, alpha=rate, draws=draws, how=How.SAMPLED, scope=scope)
 
 
 def _among_odd_requests(request: Drafts) -> Drafts:
     """Return the batch (request, greedy, one-hot draft, equal models, padding)."""
-    tokens, draft, target = (
-        np.repeat(array, KINDS, axis=0)
-        for array in (request.tokens, request.draft_probs, request.target_probs)
-    )
+    copies = chosen_requests(request, np.zeros(KINDS, dtype=np.int64))
+    tokens, draft, target = copies.tokens, copies.draft_probs, copies.target_probs
     vocab = request.vocab_size
     target[1] = np.eye(vocab)[target[1].argmax(axis=-1)]
     tokens[2] = (tokens[2] + 1) % vocab
@@ -184,14 +170,14 @@ def _require_allowed_lengths(emissions: Emissions, chosen: Mapping[str, NDArray[
     longer = emissions.lengths > chosen["draft_lengths"] + 1
     if longer.any():
         request = int(np.argmax(longer))
-        raise ContractError(
+        raise ImpossibleOutputError(
             f"num_accepted: {emissions.lengths[request] - 1} of request {request}, which has only "
             f"{chosen['draft_lengths'][request]} drafted tokens in a batch of mixed draft lengths"
         )
 
 
 def _require_greedy_texts(drafts: Drafts, emissions: Emissions, greedy: NDArray[np.bool_]) -> None:
-    """Raise `ContractError` for a greedy request whose token is not the likeliest of its row.
+    """Raise `ImpossibleOutputError` for a greedy request whose token is not the likeliest of its row.
 
     Rows are those along the drafts, so that the first other token of an emission must be its last.
     """
@@ -200,7 +186,7 @@ def _require_greedy_texts(drafts: Drafts, emissions: Emissions, greedy: NDArray[
     wrong = greedy[:, None] & (position < emissions.lengths[:, None]) & (emissions.tokens != likeliest)
     if wrong.any():
         request, where = (int(i) for i in np.argwhere(wrong)[0])
-        raise ContractError(
+        raise ImpossibleOutputError(
             f"in a batch with greedy requests, request {request} emitted token "
             f"{emissions.tokens[request, where]} at position {where}, where the target's most likely token "
             f"is {likeliest[request, where]}"

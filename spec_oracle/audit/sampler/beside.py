@@ -42,12 +42,7 @@ from spec_oracle.audit.sampler.reference import (
     by_uniforms,
     difference_at_breakpoints,
 )
-from spec_oracle.contracts import (
-    ContractError,
-    Emissions,
-    SamplerCode,
-    SubjectRaisedError,
-)
+from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler
 from spec_oracle.statistics import DEFAULT_MISS, split
 from spec_oracle.toy import Instance
@@ -70,11 +65,9 @@ def by_same_uniforms(code: SamplerCode, facts: Facts, context: Context, rate: fl
     if found.status is not Status.PASSED or found.findings is None:
         return found
     rng = context.stream("sampler/joint/breakpoints")
-    differences = (
-        difference_at_breakpoints(code, rule, instances[name], rng) for name in main_instances(instances)
-    )
-    difference = next(filter(None, differences), "")
-    if difference:
+    main = (instances[name] for name in main_instances(instances))
+    differences = (difference_at_breakpoints(code, rule, instance, rng) for instance in main)
+    if difference := next(filter(None, differences), ""):
         return replace(found, status=Status.INCONCLUSIVE, detail=f"{found.detail}; but {difference}")
     detail = f"{found.detail}; accept thresholds agree to {DISTANCE}"
     return replace(found, detail=detail, findings=replace(found.findings, pair=pair))
@@ -227,18 +220,14 @@ def _judged(samples: Mapping[str, PairedRows], tv: float, rate: float, pace: flo
         status = Status.FAILED
         detail = f"instance {name!r}: {apart}, in one direction more often than chance allows"
     elif tv > effort.SAMPLER_TV:
-        detail = (
-            f"{apart}: a total variation of {tv:.2g} is possible, {effort.SAMPLER_TV} must be excluded; "
-            f"{pace:.0f} rows a second, raise --budget"
-        )
+        excluded = f"{effort.SAMPLER_TV} must be excluded; {pace:.0f} rows a second, raise --budget"
+        detail = f"{apart}: a total variation of {tv:.2g} is possible, {excluded}"
     elif missing:
         detail = f"in {rows:,} rows it {missing}"
     else:
         status = Status.PASSED
-        detail = (
-            f"{rows - differing:,} of {rows:,} rows as the rule's under the same random numbers; "
-            f"a total variation of {tv:.2g} would show with power {1 - DEFAULT_MISS}"
-        )
+        alike = f"{rows - differing:,} of {rows:,} rows as the rule's under the same random numbers"
+        detail = f"{alike}; a total variation of {tv:.2g} would show with power {1 - DEFAULT_MISS}"
     if differing or not rows:
         length = inconclusive(apart, draws=rows)
     else:

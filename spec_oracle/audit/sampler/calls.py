@@ -116,10 +116,8 @@ def _own_keys(engine: KeyedSampler, context: Context) -> CheckResult:
     found = judge_rounds(what, [law], rounds(), alpha=rate)
     if found.status is not Status.PASSED or differing or sampled < needed:
         return found
-    detail = (
-        f"all {sampled} completions of {TOKENS} tokens equal the rule's with the same keyed noise; "
-        f"detects a total variation of {effort.CALLS_TV} with power {1 - DEFAULT_MISS}"
-    )
+    alike = f"all {sampled} completions of {TOKENS} tokens equal the rule's with the same keyed noise"
+    detail = f"{alike}; detects a total variation of {effort.CALLS_TV} with power {1 - DEFAULT_MISS}"
     return replace(found, detail=detail, how=How.REPLAYED)
 
 

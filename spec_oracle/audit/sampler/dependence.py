@@ -16,18 +16,7 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
 from spec_oracle.contracts import SubjectRaisedError
-from spec_oracle.statistics import split
-from spec_oracle.statistics.independence import (
-    coincidence_bound,
-    coincidence_p_value,
-    coincidences,
-    coupling_found_by_coincidences,
-    coupling_found_by_signs,
-    fair_coin_p_values,
-    fair_signs,
-    lagged_products,
-    log_evenness,
-)
+from spec_oracle.statistics import independence, split
 from verifiers import Drafts
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -173,8 +162,8 @@ def findings(outcomes: Ints, alpha: float) -> Iterator[Finding]:
     """
     for order in outcomes:
         first, second = np.split(order, 2)
-        yield from ((FAMILIES * p, what) for p, what in _by_signs(fair_signs(first, second)))
-        log_e, too_even = log_evenness(first, second)
+        yield from ((FAMILIES * p, what) for p, what in _by_signs(independence.fair_signs(first, second)))
+        log_e, too_even = independence.log_evenness(first, second)
         what = f"counts of results over a call are too {'even' if too_even else 'uneven'}"
         yield FAMILIES * math.exp(-max(log_e, 0.0)), what
     equal = _by_coincidences(outcomes[0], alpha / FAMILIES)
@@ -185,30 +174,29 @@ def _by_signs(signs: NDArray[np.int8]) -> Iterator[Finding]:
     """Yield the findings of distances: in a row, from later columns on, between rows, for single columns."""
     rows, columns = signs.shape
     starts = [0, *(2**k for k in range(2, columns.bit_length()) if 2**k < columns)]
-    lags = [tuple(found[0, 1:columns] for found in lagged_products(signs, start)) for start in starts]
+    lags = [
+        tuple(found[0, 1:columns] for found in independence.lagged_products(signs, start)) for start in starts
+    ]
     p_value, (start, distance), sign = _smallest(*(np.stack(both) for both in zip(*lags, strict=True)))
     where = f", the later one from number {starts[start]} on" if start else ""
     yield p_value, f"requests {distance + 1} apart {sign}{where}"
     if rows > 1:
-        sums, edges = (found[1:] for found in lagged_products(signs))
+        sums, edges = (found[1:] for found in independence.lagged_products(signs))
         p_value, (later, shift), sign = _smallest(sums, edges)
         apart = shift if shift < columns else shift - sums.shape[1]
         yield p_value, f"calls {later + 1} apart {sign}, at requests {apart} apart"
-        sums, edges = (found[:, 1:, 0] for found in lagged_products(signs.T[..., None]))
+        sums, edges = (found[:, 1:, 0] for found in independence.lagged_products(signs.T[..., None]))
         p_value, (column, later), sign = _smallest(sums, edges)
         yield p_value, f"calls {later + 1} apart {sign} at request {column}"
 
 
 def _smallest(sums: Ints, edges: Ints) -> tuple[float, tuple[int, ...], str]:
     """Return the smallest p-value times the number of tests, where it is, and what the signs do there."""
-    p_values = fair_coin_p_values(sums, edges)
+    p_values = independence.fair_coin_p_values(sums, edges)
     index = np.unravel_index(int(p_values.argmin()), p_values.shape)
     tests = max(np.count_nonzero(edges), 1)
-    return (
-        float(p_values[index] * tests),
-        tuple(int(i) for i in index),
-        "agree too often" if sums[index] > 0 else "differ too often",
-    )
+    sign = "agree too often" if sums[index] > 0 else "differ too often"
+    return float(p_values[index] * tests), tuple(int(i) for i in index), sign
 
 
 def _by_coincidences(outcomes: Ints, alpha: float) -> Iterator[Finding]:
@@ -218,14 +206,14 @@ def _by_coincidences(outcomes: Ints, alpha: float) -> Iterator[Finding]:
     """
     rows, columns = outcomes.shape
     tests = columns * (columns - 1) // 2 + rows // 2 + 1
-    bound = coincidence_bound(outcomes, alpha / tests)
-    equal = coincidences(outcomes)
+    bound = independence.coincidence_bound(outcomes, alpha / tests)
+    equal = independence.coincidences(outcomes)
     one, other = np.unravel_index(int(equal.argmax()), equal.shape)
-    p_value = coincidence_p_value(int(equal[one, other]), rows, bound)
+    p_value = independence.coincidence_p_value(int(equal[one, other]), rows, bound)
     yield tests * p_value, f"requests {one} and {other} are equal too often"
     for later in range(rows // 2, rows):
         same = outcomes[later:] == outcomes[:-later]
-        p_value = coincidence_p_value(int(same.sum()), same.size, bound)
+        p_value = independence.coincidence_p_value(int(same.sum()), same.size, bound)
         yield tests * p_value, f"calls {later} apart are equal too often"
 
 
@@ -237,11 +225,13 @@ def smallest_couplings(outcomes: Ints, alpha: float) -> dict[str, float]:
     """
     _, rows, columns = outcomes.shape
     rate = alpha / FAMILIES
-    of_two = coupling_found_by_coincidences(
+    of_two = independence.coupling_found_by_coincidences(
         rows, outcomes[0], alpha=rate / (columns * (columns - 1) // 2 + rows // 2 + 1)
     )
-    in_row = coupling_found_by_signs(
+    in_row = independence.coupling_found_by_signs(
         rows // 2 * (columns // 2), outcomes[0], alpha=rate / (columns * columns.bit_length())
     )
-    of_rows = coupling_found_by_signs(rows // 4 * columns, outcomes[0], alpha=rate / (rows * columns))
+    of_rows = independence.coupling_found_by_signs(
+        rows // 4 * columns, outcomes[0], alpha=rate / (rows * columns)
+    )
     return {"requests apart": min(in_row, of_two), "calls apart": of_rows, "two requests": of_two}

@@ -101,22 +101,16 @@ def integrated(code: SamplerCode, facts: Facts, context: Context, rate: float) -
     status, detail = _judged(laws, facts.tolerance)
     exact = {name: found.law for name, found in laws.items()}
     bound = max(found.error_bound for found in laws.values())
-    return CheckResult(
-        "",
-        status,
-        detail,
-        rate,
-        how=How.REPLAYED,
-        scope=(scope_of("integrated over its uniforms", instances.values()),),
-        findings=Findings(
-            exact,
-            total_variation=max(found.total_variation for found in laws.values()),
-            smallest_detectable_tv=bound,
-            instances=instances,
-            worst=worst if status is Status.FAILED else None,
-            length=declared_length(exact, facts, bound + facts.tolerance),
-        ),
+    scope = (scope_of("integrated over its uniforms", instances.values()),)
+    findings = Findings(
+        exact,
+        total_variation=max(found.total_variation for found in laws.values()),
+        smallest_detectable_tv=bound,
+        instances=instances,
+        worst=worst if status is Status.FAILED else None,
+        length=declared_length(exact, facts, bound + facts.tolerance),
     )
+    return CheckResult("", status, detail, rate, how=How.REPLAYED, scope=scope, findings=findings)
 
 
 def _require_affordable(code: SamplerCode, instances: Mapping[str, Instance], context: Context) -> None:
@@ -133,10 +127,8 @@ def _require_affordable(code: SamplerCode, instances: Mapping[str, Instance], co
     laws = sum(np.count_nonzero(draft_table(instance).law.probability) for instance in instances.values())
     seconds = laws * effort.INTEGRATED_ROWS / pace
     if seconds > context.budget:
-        raise NoEvidenceError(
-            f"integration over its uniforms takes about {seconds:.0f} s ({pace:.0f} rows a second); "
-            f"raise --budget for it"
-        )
+        takes = f"takes about {seconds:.0f} s ({pace:.0f} rows a second); raise --budget for it"
+        raise NoEvidenceError(f"integration over its uniforms {takes}")
 
 
 def _judged(laws: Mapping[str, IntegratedLaw], tolerance: float) -> tuple[Status, str]:

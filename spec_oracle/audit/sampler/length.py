@@ -32,10 +32,8 @@ def length(subject: Any, context: Context) -> CheckResult:
         return not_asked("no rule is declared")
     require_affordable(subject, context, effort.LENGTH_ROUNDS * effort.LENGTH_REQUESTS * len(INSTANCES))
     instances = [panel(3, 3, subject.num_paths, context.seed)[name] for name in INSTANCES]
-    laws = [
-        emission_law(verifiers.get(rule_at(instance.draft_length)), instance).accepted_length_pmf
-        for instance in instances
-    ]
+    rules = [verifiers.get(rule_at(instance.draft_length)) for instance in instances]
+    laws = [emission_law(*pair).accepted_length_pmf for pair in zip(rules, instances, strict=True)]
     sampler = Sampler(subject.code, context.seed, "sampler/length")
     samples = [sampler.on(instance) for instance in instances]
 
@@ -44,9 +42,7 @@ def length(subject: Any, context: Context) -> CheckResult:
             before = [sample.lengths.copy() for sample in samples]
             for sample in samples:
                 sample.draw(effort.LENGTH_REQUESTS)
-            yield [
-                np.repeat(np.arange(len(sample.lengths)), sample.lengths - old)
-                for sample, old in zip(samples, before, strict=True)
-            ]
+            new = [sample.lengths - old for sample, old in zip(samples, before, strict=True)]
+            yield [np.repeat(np.arange(len(counts)), counts) for counts in new]
 
     return judge_rounds("accepted lengths", laws, rounds(), alpha=context.rate)

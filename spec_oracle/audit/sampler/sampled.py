@@ -41,40 +41,25 @@ def sampled(subject: SamplerSubject, context: Context, rate: float) -> CheckResu
     samples = {name: sample for name, sample in {**screened, **decision.fresh}.items() if sample.draws}
     draws = sum(sample.draws for sample in samples.values())
     missing = never_happened(sample.lengths for sample in samples.values())
+    tv = f"a total variation of {decision.detectable_tv:.3g}"
+    status, detail = Status.PASSED, f"no defect in {draws:,} samples; they detect {tv}"
     if not decision.passed:
         status, detail = Status.FAILED, f"instance {decision.worst!r}: {decision.reason}"
     elif missing:
         status, detail = Status.INCONCLUSIVE, f"in {draws:,} samples it {missing}"
     elif decision.detectable_tv > effort.SAMPLER_TV:
         pace = draws / max(sum(sample.seconds for sample in samples.values()), 1e-9)
-        status = Status.INCONCLUSIVE
-        detail = (
-            f"{draws:,} samples detect a total variation of {decision.detectable_tv:.3g}, "
-            f"{effort.SAMPLER_TV} is needed; {pace:.0f} samples a second, raise --budget"
-        )
-    else:
-        status = Status.PASSED
-        detail = (
-            f"no defect in {draws:,} samples; they detect a total variation of {decision.detectable_tv:.3g}"
-        )
+        enough = f"{effort.SAMPLER_TV} is needed; {pace:.0f} samples a second, raise --budget"
+        status, detail = Status.INCONCLUSIVE, f"{draws:,} samples detect {tv}, {enough}"
     scope = scope_of(f"{draws:,} samples", [sample.instance for sample in samples.values()])
-    return CheckResult(
-        "",
-        status,
-        detail,
-        alpha=rate,
-        draws=draws,
-        how=How.SAMPLED,
-        scope=(scope, *filter(None, [decision.statistics])),
-        findings=Findings(
-            samples,
-            # The lower confidence bound, the largest over the samples; 0 where none shows.
-            total_variation=max(
-                (total_variation_interval(s.counts, s.law, alpha=1e-6).lower for s in samples.values()),
-                default=0.0,
-            ),
-            smallest_detectable_tv=decision.detectable_tv if decision.passed else None,
-            instances={name: sample.instance for name, sample in samples.items()},
-            worst=decision.worst,
-        ),
+    # Lower confidence bounds of the total variation; 0 where none shows.
+    bounds = (total_variation_interval(s.counts, s.law, alpha=1e-6).lower for s in samples.values())
+    findings = Findings(
+        samples,
+        total_variation=max(bounds, default=0.0),
+        smallest_detectable_tv=decision.detectable_tv if decision.passed else None,
+        instances={name: sample.instance for name, sample in samples.items()},
+        worst=decision.worst,
     )
+    scopes = (scope, *filter(None, [decision.statistics]))
+    return CheckResult("", status, detail, rate, draws, how=How.SAMPLED, scope=scopes, findings=findings)

@@ -95,14 +95,9 @@ def _large_offsets(code: SamplerCode, paths: int, rate: float, seed: int) -> Che
     certain = np.eye(vocab)
     target = np.repeat((0.5 * (certain + np.roll(certain, 1, axis=1)))[:, None, None], 2, axis=2)
     drafts = _on_every_path(drafted[:, None, None], certain[:, None, None], target, paths)
-    generator = code.generator(seed)
-
-    def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        tokens = code(drafts, generator).tokens[:, 0]
-        yield [np.minimum((tokens - drafted) % vocab, 2)]
-
-    law = np.array([0.5, 0.5, 0.0])
-    return judge_rounds("requests at large offsets", [law], rounds(), alpha=rate)
+    tokens = code(drafts, code.generator(seed)).tokens[:, 0]
+    outcomes, law = np.minimum((tokens - drafted) % vocab, 2), np.array([0.5, 0.5, 0.0])
+    return judge_rounds("requests at large offsets", [law], [[outcomes]], alpha=rate)
 
 
 def _tokens_by_ratio(code: SamplerCode, paths: Paths, context: Context, rate: float) -> CheckResult:
@@ -111,12 +106,12 @@ def _tokens_by_ratio(code: SamplerCode, paths: Paths, context: Context, rate: fl
     target, draft = (_zipf_row(rng) for _ in range(2))
     cell_of = _cells_by_ratio(target, draft)
 
-    def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        for _ in range(effort.SCALE_ROUNDS):
-            yield [cell_of[_first_tokens(code, paths, (target, draft), generator, rng)]]
-
-    law = np.bincount(cell_of, weights=target, minlength=CELLS)
-    return judge_rounds(f"first tokens at V = {VOCABULARY:,}", [_normalised(law)], rounds(), alpha=rate)
+    law = _normalised(np.bincount(cell_of, weights=target, minlength=CELLS))
+    rounds = (
+        [cell_of[_first_tokens(code, paths, (target, draft), generator, rng)]]
+        for _ in range(effort.SCALE_ROUNDS)
+    )
+    return judge_rounds(f"first tokens at V = {VOCABULARY:,}", [law], rounds, alpha=rate)
 
 
 def equal_tokens(code: SamplerCode, paths: Paths, context: Context, rate: float) -> CheckResult:
@@ -137,16 +132,11 @@ def equal_tokens(code: SamplerCode, paths: Paths, context: Context, rate: float)
         p_value = float(stats.binom.sf(coincident - 1, count, chance)) if coincident else 1.0
         if p_value > SUSPICIOUS or p_value <= rate / 2:
             break
-    return CheckResult(
-        "",
-        Status.PASSED if p_value > rate / 2 else Status.FAILED,
-        f"{coincident} of {count} samples of {VOCABULARY:,} equally likely tokens in {code.dtype} coincide, "
-        f"{chance * count:.0f} expected",
-        rate,
-        draws,
-        how=How.SAMPLED,
-        scope=(f"equally likely tokens in {code.dtype}: p-value {p_value:.3g}",),
-    )
+    what = f"{VOCABULARY:,} equally likely tokens in {code.dtype}"
+    detail = f"{coincident} of {count} samples of {what} coincide, {chance * count:.0f} expected"
+    scope = (f"equally likely tokens in {code.dtype}: p-value {p_value:.3g}",)
+    result = passed if p_value > rate / 2 else failed
+    return result(detail, alpha=rate, draws=draws, how=How.SAMPLED, scope=scope)
 
 
 def _first_tokens(

@@ -60,20 +60,14 @@ def streams(subject: SamplerSubject, context: Context) -> CheckResult:
 
 
 class PairToy:
-    """The toy on which code is called twice: an instance for either text of a pair."""
+    """The toy on which code is called twice: an instance for either text of a pair; ``law`` is a pair's."""
 
     def __init__(
         self, code: SamplerCode, instances: tuple[Instance, Instance], rng: np.random.Generator
     ) -> None:
-        self._code = code
-        self._instances = instances
-        self._rng = rng
-        self._laws = [instance.floats.target.joint(instance.draft_length + 1) for instance in instances]
-
-    @property
-    def law(self) -> NDArray[np.float64]:
-        """The law of a pair, flat."""
-        return np.outer(*self._laws).reshape(-1)
+        self._code, self._instances, self._rng = code, instances, rng
+        laws = [instance.floats.target.joint(instance.draft_length + 1) for instance in instances]
+        self._second, self.law = len(laws[1]), np.outer(*laws).reshape(-1)
 
     def texts(self, batch: int, generator: Any, member: int = 0) -> NDArray[np.int64]:
         """Call the code on fresh drafts of one instance; return the cells of its texts, int [B]."""
@@ -83,4 +77,4 @@ class PairToy:
 
     def paired(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the cells of pairs."""
-        return first * len(self._laws[1]) + second
+        return first * self._second + second

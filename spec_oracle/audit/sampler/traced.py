@@ -16,9 +16,9 @@ from spec_oracle.audit.laws import LawsAfter, judge_laws
 from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult, NoEvidenceError
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
-from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments
-from spec_oracle.errors import raising
+from spec_oracle.calling import raising
+from spec_oracle.contracts import ContractError, ImpossibleOutputError, SamplerCode, SubjectRaisedError
+from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments, require_finished
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.conditional import ConditionalLaw, Outcome, law_of
 from spec_oracle.exact.interception import (
@@ -43,7 +43,7 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
     where samples contradict what was found.
     """
     code, facts, end = subject.code, subject.facts, time.process_time() + context.budget
-    instances, failure = instances_for(context, subject.num_paths), ""
+    instances, failure, is_output = instances_for(context, subject.num_paths), "", True
     known: Known = {}
     laws: dict[str, EmissionLaw] = {}
     try:
@@ -51,12 +51,15 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
             laws[name] = traced_law(code, instance, known, end=end)
     except ContractError as error:
         failure = f"instance {[*instances][len(laws)]!r}: {error}"
+        is_output = isinstance(error, ImpossibleOutputError)
     except (NotTracedError, SubjectRaisedError) as error:
         raise NoEvidenceError(f"could not trace the random numbers, sampled instead: {error}") from None
     # Whoever needs more laws limits the time.
     anywhere = partial(traced_law, code, known=known)
     after = partial(laws_after, code, known=known)
     found = judge_laws(laws, instances, facts, anywhere, how="traced", failure=failure, after=after)
+    if not is_output and found.findings is not None and found.findings.worst is None:
+        found = replace(found, breaks_contract=True)
     if not laws:
         return found
     seconds = effort.CONFIRMING_SHARE * context.budget
@@ -131,7 +134,9 @@ def law_after(
 
     def call() -> Any:
         tokens, draft, target = (given.fresh() for given in inputs)
-        return code.function(tokens, draft, target, _generator(code))
+        returned = code.function(tokens, draft, target, _generator(code))
+        require_finished(returned)
+        return returned
 
     with raising():
         branches = enumerate_calls(

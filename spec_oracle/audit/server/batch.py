@@ -6,13 +6,7 @@ from functools import partial
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.results import CheckResult, Status, failed
-from spec_oracle.audit.server.streams import (
-    concurrent,
-    first_prompt,
-    judge_pairs,
-    result_of_two,
-    sampled_apart,
-)
+from spec_oracle.audit.server import streams
 from spec_oracle.audit.server.subject import ServerSubject
 from spec_oracle.contracts.server import Ask
 from spec_oracle.statistics import homogeneity
@@ -35,9 +29,9 @@ def among_equals(subject: ServerSubject, context: Context, rate: float) -> Check
     width = subject.server.client.limits.concurrency
     if width < 2:
         return CheckResult("", Status.NOT_RUN, "needs concurrent requests: --concurrency 2 or more")
-    asks = [first_prompt(subject)] * width
+    asks = [streams.first_prompt(subject)] * width
     seconds = effort.SERVER_BATCH_SHARE * context.budget
-    found = concurrent(subject, lambda: asks, 2 * effort.SERVER_PAIRS // width, seconds)
+    found = streams.concurrent(subject, lambda: asks, 2 * effort.SERVER_PAIRS // width, seconds)
     if len({tokens for some in found for tokens in some}) == 1 and not _may_be_alike(subject):
         draws = width * len(found)
         return failed(f"all {draws:,} completions are the same", draws=draws, alpha=rate)
@@ -47,7 +41,7 @@ def among_equals(subject: ServerSubject, context: Context, rate: float) -> Check
         first = [i for i in range(width - distance) if i // distance % 2 == 0]
         near = [(some[i], some[i + distance]) for some in found for i in first]
         what = f"completions of concurrent requests, {distance} apart,"
-        return judge_pairs(what, near, subject, context, rate)
+        return streams.judge_pairs(what, near, subject, context, rate)
 
     return first_failure(rate, *(partial(at, distance) for distance in range(1, width)))
 
@@ -68,14 +62,14 @@ def beside_other_traffic(subject: ServerSubject, budget: float, rate: float) -> 
         Ask(last, 1),
     ]
     ours = max(1, server.client.limits.concurrency // 2)
-    asks = [first_prompt(subject), *others] * ours
+    asks = [streams.first_prompt(subject), *others] * ours
     seconds = effort.SERVER_BATCH_SHARE * budget
-    found = concurrent(subject, lambda: asks, -(-effort.SERVER_BESIDE // ours), seconds)
+    found = streams.concurrent(subject, lambda: asks, -(-effort.SERVER_BESIDE // ours), seconds)
     beside = Counter(completion for some in found for completion in some[:: 1 + len(others)])
-    alone = Counter(sampled_apart(subject))
+    alone = Counter(streams.sampled_apart(subject))
     both = sorted(beside | alone, key=repr)  # not in the order in which they came: that tells the sample
     fit = homogeneity([beside[one] for one in both], [alone[one] for one in both], alpha=rate)
     what = "completions beside other traffic"
-    return result_of_two(
+    return streams.result_of_two(
         what, "are distributed as alone", "are distributed otherwise than alone", fit, effort.SERVER_BESIDE_TV
     )

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.server.distributions import Distributions
-from spec_oracle.contracts import ContractError
+from spec_oracle.contracts import ImpossibleOutputError
 from spec_oracle.contracts.server import Prefix, ServerError, Token
 
 Bins: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
@@ -83,28 +83,32 @@ class Tree:
     is_whole: NDArray[np.bool_]
 
     def of(self, tally: Mapping[Prefix, int]) -> Bins:
-        """Return how often completions fell into each bin, the law and its slack; raises `ContractError`."""
+        """Return how often completions fell into each bin, the law and its slack; errors of `bin`."""
         counts = np.zeros(len(self.law), dtype=np.int64)
         for (number, tokens), times in tally.items():
             counts[self.bin(number, tokens)] += times
         return counts, self.law, self.slack
 
     def bin(self, number: int, tokens: tuple[Token, ...]) -> int:
-        """Return the bin of a completion; raises `ContractError` for what cannot be one."""
+        """Return the bin of a completion; raises `ImpossibleOutputError` for what cannot be one."""
         if len(tokens) > self.length:
-            raise ContractError(
+            raise ImpossibleOutputError(
                 f"a completion of {len(tokens)} tokens where at most {self.length} were asked for"
             )
         over = next((token for token in tokens[:-1] if token in self.ends), None)
         if over is not None:
-            raise ContractError(f"a completion goes on after token {over!r}, which ends others: {tokens!r}")
+            raise ImpossibleOutputError(
+                f"a completion goes on after token {over!r}, which ends others: {tokens!r}"
+            )
         for depth in range(len(tokens)):
             prefix, child = (number, tokens[:depth]), (number, tokens[: depth + 1])
             if prefix not in self.expanded:
                 return self.bins[prefix, False]
             if child not in self.expanded:
                 return self.bins.get((child, False), self.bins[prefix, True])
-        raise ContractError(f"a completion stops after {len(tokens)} of {self.length} tokens: {tokens!r}")
+        raise ImpossibleOutputError(
+            f"a completion stops after {len(tokens)} of {self.length} tokens: {tokens!r}"
+        )
 
 
 def grow_tree(distributions: Distributions, length: int, smallest: float, ends: frozenset[Token]) -> Tree:

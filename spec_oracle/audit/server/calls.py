@@ -8,6 +8,8 @@ a call that repeats the randomness of another one, in pairs of u some tokens apa
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -15,16 +17,11 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed
 from spec_oracle.audit.sampling import judge_looks
+from spec_oracle.audit.server import subject as subjects
 from spec_oracle.audit.server.bins import Binned, Bins
 from spec_oracle.audit.server.conclusion import result_of
 from spec_oracle.audit.server.distributions import Distributions
-from spec_oracle.audit.server.subject import (
-    NEEDS_PROBABILITIES,
-    UNCHECKED,
-    Completions,
-    ServerSubject,
-    is_unchecked,
-)
+from spec_oracle.audit.server.subject import Completions, ServerSubject
 from spec_oracle.contracts.server import Prefix, Token
 from spec_oracle.statistics import draws_needed_by_g, goodness_of_fit_by_g, split
 
@@ -36,32 +33,25 @@ def calls(subject: ServerSubject, context: Context) -> CheckResult:
     """Judge long completions token by token, and whether tokens some way apart are independent."""
     plan, rate = subject.plan, context.rate
     if not subject.server.listed:
-        return not_asked(NEEDS_PROBABILITIES)
-    if is_unchecked(context):
-        return inconclusive(UNCHECKED)
+        return not_asked(subjects.NEEDS_PROBABILITIES)
+    if subjects.is_unchecked(context):
+        return inconclusive(subjects.UNCHECKED)
     length = effort.SERVER_LONGER * plan.tokens
     long = Completions(subject.server, length, (context.seed, "server/calls"), plan.seeded)
     uniforms = Uniforms(subject.distributions, context.stream("server/calls/uniforms"))
     # Four of ten tokens are the first of a pair at least, whatever the distance.
-    needed = max(
-        draws_needed_by_g(plan.coarse, uniforms.by_tenths()[1], alpha=split(rate, 4)),
-        5
-        * draws_needed_by_g(
-            effort.SERVER_DISTANCES_TV,
-            uniforms.pairs_at(1)[1],
-            alpha=split(rate, 2 * effort.SERVER_DISTANCES),
-        )
-        // 2,
-    )
+    share, of_pairs = split(rate, 2 * effort.SERVER_DISTANCES), uniforms.pairs_at(1)[1]
+    pairs = draws_needed_by_g(effort.SERVER_DISTANCES_TV, of_pairs, alpha=share)
+    alone = draws_needed_by_g(plan.coarse, uniforms.by_tenths()[1], alpha=split(rate, 4))
+    needed = max(alone, 5 * pairs // 2)
 
     def tokens_alone(rate: float) -> CheckResult:
-        decision = judge_looks(
-            Binned(lambda tokens: uniforms.add(long.sample(-(-tokens // length))), uniforms.by_tenths),
-            rate=rate,
-            count=needed,
-            seconds=effort.SERVER_CALLS_SHARE * context.budget,
-            progress=lambda done, of: subject.server.progress("calls", done, of),
+        more = Binned(lambda tokens: uniforms.add(long.sample(-(-tokens // length))), uniforms.by_tenths)
+        seconds, progress = (
+            effort.SERVER_CALLS_SHARE * context.budget,
+            partial(subject.server.progress, "calls"),
         )
+        decision = judge_looks(more, rate=rate, count=needed, seconds=seconds, progress=progress)
         what = f"tokens 2 to {length} of {len(long.found):,} completions"
         return result_of(what, decision, 2 * plan.coarse, rate)
 
@@ -135,12 +125,15 @@ class Uniforms:
             return inconclusive("no completion is long enough for pairs of tokens; raise --tokens")
         worst = min(fits, key=lambda distance: fits[distance].p_value)
         coarsest = max(fit.smallest_detectable_tv for fit in fits.values())
-        known = {"alpha": rate, "how": How.SAMPLED, "scope": (f"tokens {worst} apart: {fits[worst]}",)}
+        known: dict[str, Any] = {
+            "alpha": rate,
+            "how": How.SAMPLED,
+            "scope": (f"tokens {worst} apart: {fits[worst]}",),
+        }
         if not fits[worst].passed:
             return failed(f"tokens {worst} apart are not independent", **known)
-        detail = (
-            f"tokens up to {max(fits)} apart are independent; a total variation of {coarsest:.2g} would show"
-        )
+        what = f"tokens up to {max(fits)} apart are independent"
+        detail = f"{what}; a total variation of {coarsest:.2g} would show"
         if coarsest <= 2 * effort.SERVER_DISTANCES_TV:
             return passed(detail, **known)
         return inconclusive(f"{detail}, not {2 * effort.SERVER_DISTANCES_TV:g}; raise --budget", **known)

@@ -91,10 +91,8 @@ def doubt_of(subject: ServerSubject) -> float:
 def never_happened(drafts: Drafts) -> str:
     """Say why completions show nothing of speculation, "" where they do."""
     if drafts.accepted is None:
-        return (
-            "the server does not report whether drafts were accepted; if you know that they are, "
-            "say --assume-speculating"
-        )
+        unknown = "the server does not report whether drafts were accepted"
+        return f"{unknown}; if you know that they are, say --assume-speculating"
     if drafts.drafted == 0:
         return "nothing was drafted: speculation is off, or found nothing to draft after these prompts"
     if drafts.accepted == 0:

@@ -232,13 +232,10 @@ class Distributions:
     def uncertainty(self) -> str:
         """Say why what is reported leaves open too much."""
         if self.noise > self.rounding:
-            return (
-                f"the server's probabilities differ by {self.noise:.2g} nats between equal requests; "
-                "try one slot, no batching, or full precision"
-            )
-        return (
-            f"the server rounds its log-probabilities too much: they are accurate to {self.rounding:.2g} nats"
-        )
+            differ = f"the server's probabilities differ by {self.noise:.2g} nats between equal requests"
+            return f"{differ}; try one slot, no batching, or full precision"
+        rounds = "the server rounds its log-probabilities too much"
+        return f"{rounds}: they are accurate to {self.rounding:.2g} nats"
 
 
 def _difference(first: Logs, second: Logs) -> float:

@@ -42,9 +42,7 @@ AT_ONCE = 128
 
 def joint(subject: ServerSubject, context: Context) -> CheckResult:
     """Judge completions by the distributions that the server reports, else beside a reference server."""
-    return first_that_works(
-        [partial(by_own_probabilities, subject, context), partial(by_reference, subject, context)]
-    )
+    return first_that_works([partial(way, subject, context) for way in (by_own_probabilities, by_reference)])
 
 
 def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResult:
@@ -74,7 +72,7 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
         rate=rate,
         count=plan.requests or needed,
         seconds=seconds,
-        progress=lambda done, of: server.progress("joint", done, of),
+        progress=partial(server.progress, "joint"),
     )
     tree, counts = tree_with(frozenset(server.ends)), sampled.counts
     bound, scope = _least_total_variation(tree, counts), _scope(tree, reported)
@@ -86,13 +84,9 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
     left = seconds - (time.monotonic() - start)
     if not decision.reason or not _are_probabilities_wrong(subject, context, tree, counts, left):
         return result
-    return inconclusive(
-        "the probabilities that the server reports are wrong: one-token samples contradict them too "
-        f"({result.detail})",
-        alpha=result.alpha,
-        draws=result.draws,
-        findings=Findings(is_reference_wrong=True),
-    )
+    wrong, found = "the probabilities that the server reports are wrong", Findings(is_reference_wrong=True)
+    detail = f"{wrong}: one-token samples contradict them too ({result.detail})"
+    return inconclusive(detail, alpha=result.alpha, draws=result.draws, findings=found)
 
 
 def _least_total_variation(tree: Tree, counts: NDArray[np.int64]) -> float:
@@ -134,10 +128,8 @@ def _counterexample(
     prompts = len(subject.server.prompts) if number >= 0 else 1
     draws = len(subject.completions.after(number)) if number >= 0 else int(counts.sum())
     expected = worst.expected_probability * prompts
-    ending = (None,) if is_other else ()
-    return wrong_completion(
-        subject, (number, (*tokens, *ending)), expected, count, draws, is_prefix=is_prefix
-    )
+    shown = (number, (*tokens, None) if is_other else tokens)
+    return wrong_completion(subject, shown, expected, count, draws, is_prefix=is_prefix)
 
 
 def _are_probabilities_wrong(

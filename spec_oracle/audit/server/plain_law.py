@@ -3,6 +3,8 @@
 Its completions are judged by these. Where samples follow others, nothing can be said of completions.
 """
 
+from functools import partial
+
 import numpy as np
 
 from spec_oracle.audit import effort
@@ -24,10 +26,8 @@ def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
     reported, rng = subject.distributions, context.stream("server/plain-law")
     known = [(prefix, law) for prefix in reported.near() if (law := reported.after(prefix)) is not None]
     if not known:
-        return inconclusive(
-            "the server reports too few probabilities to know what it samples from; "
-            "use --top-k, or temperature 1"
-        )
+        few = "the server reports too few probabilities to know what it samples from"
+        return inconclusive(f"{few}; use --top-k, or temperature 1")
     bins: dict[tuple[Prefix, Token | None], int] = {}
     masses: list[float] = []
     errors: list[float] = []
@@ -53,7 +53,7 @@ def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
         rate=context.rate,
         count=count,
         seconds=effort.SERVER_PLAIN_LAW_SHARE * context.budget,
-        progress=lambda done, of: subject.server.progress("plain-law", done, of),
+        progress=partial(subject.server.progress, "plain-law"),
     )
     what = f"one token after {len(known)} prefixes, probabilities {reported.reading}"
     result = result_of(what, decision, subject.plan.coarse, context.rate)

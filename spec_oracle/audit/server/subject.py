@@ -46,9 +46,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.tokens < 2:
-            raise InvalidInputError(
-                f"tokens: expected at least 2, got {self.tokens}; nothing speculates on the first"
-            )
+            few = f"tokens: expected at least 2, got {self.tokens}"
+            raise InvalidInputError(f"{few}; nothing speculates on the first")
         if self.requests is not None and self.requests < 1:
             raise InvalidInputError(f"requests: expected at least 1, got {self.requests}")
         if not 0 < self.detect < 1:

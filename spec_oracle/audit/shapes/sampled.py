@@ -102,17 +102,8 @@ def sampled_at(
 
     About ``requests`` are verified, fewer where they have many numbers.
     """
-    cells = [TreeCells(tree) for _, tree in trees]
-    batches = [
-        max(
-            1,
-            min(
-                int(requests / len(trees) / effort.SHAPES_ROUNDS),
-                _MOST_NUMBERS * shape.batch // shape.numbers,
-            ),
-        )
-        for shape, _ in trees
-    ]
+    cells, most = [TreeCells(tree) for _, tree in trees], int(requests / len(trees) / effort.SHAPES_ROUNDS)
+    batches = [max(1, min(most, _MOST_NUMBERS * shape.batch // shape.numbers)) for shape, _ in trees]
 
     def drawn(number: int) -> NDArray[np.int64]:
         shape, tree = trees[number]
@@ -120,12 +111,8 @@ def sampled_at(
         chances = np.array(list(tree.likely.values()))
         chosen = rng.choice(len(tuples), size=batches[number], p=chances / chances.sum())
         several = [tree.drafts(paths) for paths in tuples]
-        drafts = Drafts(
-            *(
-                np.concatenate([getattr(one, name) for one in several])[chosen]
-                for name in ("tokens", "draft_probs", "target_probs")
-            )
-        )
+        names = ("tokens", "draft_probs", "target_probs")
+        drafts = Drafts(*(np.concatenate([getattr(one, name) for one in several])[chosen] for name in names))
         for one, paths in enumerate(tuples):
             if level := tree.level(paths):
                 depth, tokens = level
@@ -135,6 +122,5 @@ def sampled_at(
         return cells[number].of(handed(drafts, handed.generator(int(rng.integers(2**31)))), rng)
 
     rounds = ([drawn(number) for number in range(len(trees))] for _ in range(effort.SHAPES_ROUNDS))
-    return judge_rounds(
-        f"completions at {len(trees)} input shapes", [some.law for some in cells], rounds, alpha=alpha
-    )
+    what = f"completions at {len(trees)} input shapes"
+    return judge_rounds(what, [some.law for some in cells], rounds, alpha=alpha)

@@ -160,12 +160,8 @@ def ids_of_interest(vocab_size: int) -> Integers:
 def _of_interest(vocab_size: int, count: int, rng: np.random.Generator) -> Integers:
     """Choose different ids, mostly of interest."""
     interesting = ids_of_interest(vocab_size)
-    ids = np.concatenate(
-        [
-            rng.choice(interesting, min(count, len(interesting)), replace=False),
-            rng.integers(vocab_size, size=1),
-        ]
-    )
+    some = rng.choice(interesting, min(count, len(interesting)), replace=False)
+    ids = np.concatenate([some, rng.integers(vocab_size, size=1)])
     chosen = rng.permutation(np.unique(ids))[:count]
     return chosen if len(chosen) == count else interesting[:count]
 
@@ -194,9 +190,8 @@ def among_others(drafts: Drafts, shape: Shape, rng: np.random.Generator) -> Draf
         return drafts
     ids = ids_of_interest(shape.vocab_size)
     size = (shape.batch, 1, shape.draft_length + 1)
-    certain = np.where(
-        rng.random(size) < 0.5, rng.choice(ids, size), rng.integers(shape.vocab_size, size=size)
-    )
+    is_of_interest = rng.random(size) < 0.5
+    certain = np.where(is_of_interest, rng.choice(ids, size), rng.integers(shape.vocab_size, size=size))
     target = np.zeros((*size, shape.vocab_size))
     np.put_along_axis(target, certain[..., None], 1.0, axis=-1)
     arrays = (certain[..., :-1], target[:, :, :-1], target)

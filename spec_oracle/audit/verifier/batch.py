@@ -35,14 +35,12 @@ def batch(subject: VerifierSubject, context: Context) -> CheckResult:
 
         found = verdicts(subject.verifier, drafts, uniforms)
         if not np.array_equal(found[order], again(order)):
-            return failed(
-                f"in a batch of {size}, requests get other results in another order", how=How.REPLAYED
-            )
+            detail = f"in a batch of {size}, requests get other results in another order"
+            return failed(detail, how=How.REPLAYED)
         for request in {0, size - 1, *order[: effort.BATCH_REPLAYED].tolist()}:
             if not np.array_equal(found[[request]], again(np.array([request]))):
-                return failed(
-                    f"request {request} of a batch of {size} gets another result alone", how=How.REPLAYED
-                )
+                detail = f"request {request} of a batch of {size} gets another result alone"
+                return failed(detail, how=How.REPLAYED)
     sizes = ", ".join(map(str, effort.BATCH_TURNS))
     return passed(f"same results alone and in any order, in batches of {sizes}", how=How.REPLAYED)
 

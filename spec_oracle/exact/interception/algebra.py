@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -124,18 +125,14 @@ def _exp(value: Scalar) -> Scalar:
     return Noise(value.draw, maps.exp(value.chain)) if isinstance(value, Noise) else _exp(value)
 
 
-@elementwise(np.minimum)
-def _minimum(left: Scalar, right: Scalar) -> Scalar:
-    if _is_nan(left) or _is_nan(right):
+def _extreme(left: Scalar, right: Scalar, *, largest: bool) -> Scalar:
+    if any(not isinstance(value, Symbol) and math.isnan(value) for value in (left, right)):
         return math.nan
-    return right if less(right, left) else left
+    return right if (less(left, right) if largest else less(right, left)) else left
 
 
-@elementwise(np.maximum)
-def _maximum(left: Scalar, right: Scalar) -> Scalar:
-    if _is_nan(left) or _is_nan(right):
-        return math.nan
-    return right if less(left, right) else left
+_minimum: Final = elementwise(np.minimum)(partial(_extreme, largest=False))
+_maximum: Final = elementwise(np.maximum)(partial(_extreme, largest=True))
 
 
 @elementwise(np.trunc)
@@ -209,10 +206,6 @@ def _bitwise_and(left: Scalar, right: Scalar) -> Scalar:
     if not isinstance(right, Symbol) and right >= 0 and (right & (right + 1)) == 0:
         return _remainder(left, int(right) + 1)
     return np.bitwise_and(decided(left, "bitwise and"), decided(right, "bitwise and"))
-
-
-def _is_nan(value: Scalar) -> bool:
-    return not isinstance(value, Symbol) and math.isnan(value)
 
 
 elementwise(np.log1p)(lambda value: _log(_add(value, 1.0)))

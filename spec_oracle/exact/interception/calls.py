@@ -143,7 +143,11 @@ def _settled(result: Any) -> Any:  # noqa: PLR0911  (one line per kind of result
     if result is None or isinstance(result, str | bytes | bool | int | float | np.generic):
         return result
     if isinstance(result, np.ndarray):
-        return _settled_array(result)
+        traced = isinstance(result, NoiseArray)
+        if result.dtype != object and not traced:
+            return result
+        settled = [_settled(element) for element in result.flat]
+        return np.array(settled, dtype=result.dtype if traced else None).reshape(result.shape)
     if isinstance(result, Mapping):
         return {key: _settled(value) for key, value in result.items()}
     if isinstance(result, tuple) and hasattr(result, "_fields"):
@@ -159,11 +163,3 @@ def _settled(result: Any) -> Any:  # noqa: PLR0911  (one line per kind of result
         settle(result, "return value")
         return result
     return current_run().cannot_trace("return value", f"cannot look for random numbers in a {type(result)}")
-
-
-def _settled_array(array: Any) -> Any:
-    traced = isinstance(array, NoiseArray)
-    if array.dtype != object and not traced:
-        return array
-    settled = np.array([_settled(element) for element in array.flat], dtype=array.dtype if traced else None)
-    return settled.reshape(array.shape)

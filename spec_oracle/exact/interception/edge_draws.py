@@ -16,6 +16,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -84,12 +85,9 @@ def edge_draws(array: str, seed: int) -> Iterator[EdgeDraws]:
     token = active_source.set(source)
     try:
         with drawn_by_numpy(seed), drawn_by_python(), traced_threads(torch_draws), torch_draws():
-            yield EdgeDraws(_torch_generator(seed) if array == "torch" else EnumeratedGenerator(seed), source)
+            generator: Any = EnumeratedGenerator(seed)
+            if array == "torch":
+                generator = import_module("torch").Generator().manual_seed(seed)
+            yield EdgeDraws(generator, source)
     finally:
         active_source.reset(token)
-
-
-def _torch_generator(seed: int) -> Any:
-    import torch
-
-    return torch.Generator().manual_seed(seed)

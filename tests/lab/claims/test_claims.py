@@ -39,7 +39,9 @@ def decided(groups):
     """Return the one claim whose statement has the given words."""
 
     def find(words):
-        (claim,) = [claim for group in groups.values() for claim in group if words in claim.statement]
+        (claim,) = [
+            claim for group in groups.values() for claim in group if words in claim.question.statement
+        ]
         return claim
 
     return find

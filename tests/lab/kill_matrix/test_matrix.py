@@ -91,7 +91,9 @@ def test_results_do_not_depend_on_how_specimens_are_spread_over_processes():
     chosen = [specimens()[name] for name in names]
     chosen.append(replace(chosen[0], name="other"))
     spread, alone = (kill_matrix(chosen, jobs=jobs).rows for jobs in (2, 1))
-    assert [row.results for row in alone] == [row.results for row in spread]
+    # How many shapes are tried depends on the pace of the machine.
+    found = [[{**row.results, "shapes": None} for row in rows] for rows in (spread, alone)]
+    assert found[0] == found[1]
 
 
 @pytest.mark.nightly

@@ -27,10 +27,6 @@ _ALLOCATE: Final = ("zeros", "ones", "empty", "full", "zeros_like", "ones_like",
 _CONVERT: Final = ("array", "asarray", "asanyarray", "ascontiguousarray", "copy")
 
 
-def _is_of_objects(values: Any) -> bool:
-    return isinstance(values, np.ndarray) and values.dtype.hasobject
-
-
 @contextmanager
 def traced_arrays() -> Iterator[None]:
     """Replace numpy's functions that make arrays, for calls from foreign code.
@@ -70,7 +66,8 @@ def _converting(real: Any) -> Any:
             if dtype is not None and np.dtype(dtype) != values.dtype:
                 return converted(values, np.dtype(dtype))
             return values if "as" in real.__name__ else values.copy()
-        if isinstance(values, list | tuple | Symbol) or _is_of_objects(values):
+        of_objects = isinstance(values, np.ndarray) and values.dtype.hasobject
+        if of_objects or isinstance(values, list | tuple | Symbol):
             objects = real(values)
             if objects.dtype == object and has_symbols(objects):
                 return converted(objects, np.dtype(dtype or np.float64))

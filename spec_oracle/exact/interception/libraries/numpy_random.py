@@ -126,11 +126,8 @@ class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
         """Put the elements in random order, in place."""
-        x[:] = (
-            self.permutation(x, axis)
-            if isinstance(x, np.ndarray)
-            else [x[i] for i in _order(np.ones(len(x)))]
-        )
+        order = _order(np.ones(np.shape(x)[axis] if isinstance(x, np.ndarray) else len(x)))
+        x[:] = np.take(x, order, axis=axis) if isinstance(x, np.ndarray) else [x[i] for i in order]
 
 
 class _TracedBits:

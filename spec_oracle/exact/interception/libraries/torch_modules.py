@@ -50,7 +50,11 @@ def untraced_modules() -> Iterator[None]:
         if depth:
             return _call(module, *arguments, **keywords)
         with torch._C.DisableTorchFunction():  # noqa: SLF001  # our own looks are not to be traced
-            is_ordinary = _is_quiet(module) and _is_clean(_decided(arguments, keywords), set())
+            is_ordinary = (
+                _quiet.get(module, False)
+                and all(_is_clean_module(part, set()) for part in module.modules())
+                and _is_clean(_decided(arguments, keywords), set())
+            )
         if not is_ordinary:
             return _traced(module, arguments, keywords)
         depth += 1
@@ -91,11 +95,6 @@ def _traced(module: Any, arguments: Any, keywords: Any) -> Any:
     # To read a token that it is given takes a step, and is no draw; from then on it gets them decided.
     _quiet[module] = run.steps - steps == len(open_) and all(symbol.is_decided for symbol in open_)
     return result
-
-
-def _is_quiet(module: Any) -> bool:
-    """Whether the module drew nothing, and holds no box."""
-    return _quiet.get(module, False) and all(_is_clean_module(part, set()) for part in module.modules())
 
 
 def _is_clean_module(module: Any, seen: set[int]) -> bool:

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -107,13 +107,13 @@ def _bernoulli_in_place(tensor: Any, probability: Any = 0.5) -> Any:
     else:
         settle(probability, "bernoulli")
         chances = iter(probability.expand(tensor.shape).flatten().tolist())
-    return _filled(tensor, lambda: _coin(next(chances)))
 
+    def coin() -> int:
+        if not 0 <= (chance := next(chances)) <= 1:
+            raise RuntimeError(f"bernoulli: expected a probability in [0, 1], got {chance}")
+        return int(FUNCTIONS["less"](source().uniform(), chance))
 
-def _coin(chance: float) -> int:
-    if not 0 <= chance <= 1:
-        raise RuntimeError(f"bernoulli: expected a probability in [0, 1], got {chance}")
-    return int(FUNCTIONS["less"](source().uniform(), chance))
+    return _filled(tensor, coin)
 
 
 def _multinomial(weights: Any, num_samples: int, replacement: bool = False) -> Any:  # noqa: FBT001, FBT002
@@ -134,11 +134,7 @@ def _distinct(row: Any, count: int) -> list[Scalar]:
     return distinct(row, count)
 
 
-def _randint(high: int, size: Any, **kwargs: Any) -> Any:
-    return _randint_low(0, high, size, **kwargs)
-
-
-def _randint_low(low: int, high: int, size: Any, **kwargs: Any) -> Any:
+def _randint(low: int, high: int, size: Any, **kwargs: Any) -> Any:
     options = {"dtype": torch.int64} | _tensor_options(kwargs)
     return _shifted(torch.empty(size, **options), low, high)
 
@@ -174,10 +170,10 @@ RANDOM: Final[dict[str, Callable[..., Any]]] = {
     "bernoulli_.float": _bernoulli_in_place,
     "bernoulli_.Tensor": _bernoulli_in_place,
     "multinomial.default": _multinomial,
-    "randint.default": _randint,
-    "randint.generator": _randint,
-    "randint.low": _randint_low,
-    "randint.low_generator": _randint_low,
+    "randint.default": partial(_randint, 0),
+    "randint.generator": partial(_randint, 0),
+    "randint.low": _randint,
+    "randint.low_generator": _randint,
     "random_.default": _random_in_place,
     "random_.from": _shifted,
     "random_.to": lambda tensor, high: _shifted(tensor, 0, high),

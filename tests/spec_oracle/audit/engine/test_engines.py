@@ -77,16 +77,16 @@ def test_an_ignored_seed_leaves_the_law_alone():
 
 
 BROKEN = {
-    engines.BudgetInCalls: (SubjectVerdict.LOSSY, "generate returned 3 tokens for max_new_tokens 1"),
-    engines.NoLimit: (SubjectVerdict.LOSSY, "generate returned 6 tokens for max_new_tokens 1"),
-    engines.Foreign: (SubjectVerdict.LOSSY, "generate returned token 3; ids are 0..2"),
-    engines.NoText: (SubjectVerdict.LOSSY, "generate must return a list of token ids; it returned '"),
+    engines.BudgetInCalls: (SubjectVerdict.BROKEN, "generate returned 3 tokens for max_new_tokens 1"),
+    engines.NoLimit: (SubjectVerdict.BROKEN, "generate returned 6 tokens for max_new_tokens 1"),
+    engines.Foreign: (SubjectVerdict.BROKEN, "generate returned token 3; ids are 0..2"),
+    engines.NoText: (SubjectVerdict.BROKEN, "generate must return a list of token ids; it returned '"),
     engines.NoRow: (
-        SubjectVerdict.INCONCLUSIVE,
+        SubjectVerdict.BROKEN,
         "next_token_probs: [1.0, 2.0, 3.0] after (0,) is no distribution",
     ),
-    engines.ShortRow: (SubjectVerdict.INCONCLUSIVE, "next_token_probs: shape (2,) after (0,), expected (3,)"),
-    engines.Raises: (SubjectVerdict.INCONCLUSIVE, "raised RuntimeError: out of cache blocks"),
+    engines.ShortRow: (SubjectVerdict.BROKEN, "next_token_probs: shape (2,) after (0,), expected (3,)"),
+    engines.Raises: (SubjectVerdict.BROKEN, "raised RuntimeError: out of cache blocks"),
     engines.Exits: (SubjectVerdict.INCONCLUSIVE, "raised SystemExit: 0"),
     engines.NeverAccepts: (SubjectVerdict.INCONCLUSIVE, "never accepted a draft"),
     engines.NeverDrafts: (SubjectVerdict.INCONCLUSIVE, "never drafted"),

@@ -7,11 +7,24 @@ from tests.spec_oracle.exact.interception.support import distance
 
 torch = pytest.importorskip("torch")
 
-from lab.specimens.foreign.torch_batches import distributions_loop  # noqa: E402
+from lab.specimens.foreign import torch_batches as batches  # noqa: E402
 
 TORCH = [specimen for specimen in specimens().values() if specimen.array == "torch"]
 CONTROLS = {specimen.name: specimen.function for specimen in TORCH if specimen.is_control}
 DEFECTS = {specimen.name: specimen.function for specimen in TORCH if not specimen.is_control}
+
+
+def distributions_loop(x, q, p, generator):
+    """`torch.distributions` in a Python loop that reads its decisions: too slow for the kill matrix."""
+    tau = torch.zeros(len(x), dtype=torch.int64)
+    residuals, ratios = batches._residuals(q, p), batches._ratios(x, q, p)
+    for b in range(len(x)):
+        for ratio in ratios[b]:
+            if torch.distributions.Bernoulli(ratio.clamp(max=1)).sample().item() == 0:
+                break
+            tau[b] += 1
+    token = torch.distributions.Categorical(probs=batches._row(residuals, tau)).sample()
+    return batches._emit(x, tau, token)
 
 
 @pytest.mark.parametrize(

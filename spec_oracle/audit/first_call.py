@@ -1,0 +1,119 @@
+"""A plain call on ordinary input, once a check did not pass: whether the code keeps its contract at all.
+
+A wrapper that returns nothing, swaps what it returns, or decides for one request of a batch has no output
+distribution: to call it lossy would be false. Its mistake is one sentence instead, with the line in its code
+and what the contract asks. The call is made only after a check that did not pass, since code that is traced
+must not have been called before.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from spec_oracle.audit.draws import sampled_drafts
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.results import CheckResult, Status, breach
+from spec_oracle.audit.streams import stream
+from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
+from spec_oracle.contracts.engine import EngineCode, NoLawError, copy_of
+from spec_oracle.contracts.sampler import seed_all
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.places import defined_at
+
+BROKEN: Final = "contract broken"
+"""Why the other checks are left out."""
+
+_BATCHES: Final = (8, 1)
+"""Requests of the first calls of a sampler."""
+
+_VOCAB: Final = 3
+_TOKENS: Final = 4
+"""Tokens of the vocabulary of a sampler's first calls; of the longest completion of an engine's."""
+
+_IS_CALLED: Final = {
+    "sampler": "it is called as verify(draft_tokens [B, L], draft_probs [B, L, V], target_probs [B, L+1, V], "
+    "generator), with an axis K after B if there are several paths",
+    "verifier": "it is called as verify(drafts, decisions)",
+}
+_MISTAKEN: Final = 0.5
+"""From this share of the requests on, impossible values are a mistake of the wrapper, not of decisions."""
+
+
+class FirstCall:
+    """Judges a subject by a plain call, once; ``fault`` is what is wrong with it, "" for nothing known."""
+
+    def __init__(self, subject: Any, seed: int) -> None:
+        self.fault = ""
+        self._subject, self._seed, self._was_made = subject, seed, False
+
+    def judged(self, result: Callable[[], CheckResult], name: str) -> CheckResult:
+        """Return the result of a check, or, if it did not pass for that reason, of the broken contract."""
+        try:
+            found = result()
+        except Exception:
+            # What our own code stumbles over may be what the subject returned.
+            if not self._is_at_fault():
+                raise
+            return replace(breach(ContractError(self.fault)), name=name)
+        if found.status in (Status.FAILED, Status.INCONCLUSIVE) and self._is_at_fault():
+            return replace(breach(ContractError(self.fault)), name=name, seconds=found.seconds)
+        if found.breaks_contract and (place := _place_of(self._subject)):
+            return replace(found, detail=f"{found.detail} (at {place})")
+        return found
+
+    def _is_at_fault(self) -> bool:
+        if not self._was_made:
+            self._was_made, self.fault = True, fault_of(self._subject, self._seed)
+            return bool(self.fault)
+        return False
+
+
+def fault_of(subject: Any, seed: int) -> str:
+    """Return what a subject does against its contract in a plain call on ordinary input, "" for nothing."""
+    ways = {"engine": _of_engine, "sampler": _of_sampler, "verifier": _of_sampler}
+    if subject.kind not in ways:
+        return ""
+    try:
+        ways[subject.kind](subject, seed)
+    except ImpossibleOutputError as error:
+        return _said(error, subject) if error.share >= _MISTAKEN else ""
+    except ContractError as error:
+        return _said(error, subject)
+    except SubjectRaisedError as error:
+        # Code that ends itself, hangs, or is out of memory, may have no mistake in its wrapper.
+        cause = error.__cause__
+        is_mistake = isinstance(cause, Exception) and not isinstance(cause, MemoryError)
+        is_called = "" if subject.kind == "engine" else f"; {_IS_CALLED[subject.kind]}"
+        return f"{_said(error, subject)}{is_called}" if is_mistake or isinstance(error, NoLawError) else ""
+    except InvalidInputError:  # a verifier that carries a state has no plain call
+        return ""
+    return ""
+
+
+def _of_sampler(subject: Any, seed: int) -> None:
+    """Verify one batch and one request, drafted from full distributions."""
+    toy, rng = panel(_VOCAB, 3, subject.num_paths, seed)["flat"], stream(seed, "first-call")
+    generator = subject.code.generator(seed)
+    for batch in _BATCHES:
+        subject.code(sampled_drafts(toy, batch, rng, subject.drafting), generator)
+
+
+def _of_engine(subject: Any, seed: int) -> None:
+    """Ask each engine for a distribution and for a few completions."""
+    seed_all(seed)
+    for code in subject.engines.values():
+        copied = copy_of(code.engine)
+        one = code if copied is None else EngineCode(copied)
+        one.trial(one.prompts[0], _TOKENS)
+
+
+def _said(error: Exception, subject: Any) -> str:
+    """Return the sentence with a line of the code, if it has none."""
+    place = "" if "(at " in str(error) else _place_of(subject)
+    return f"{error}{f' (at {place})' * bool(place)}"
+
+
+def _place_of(subject: Any) -> str:
+    if subject.kind == "engine":
+        return next((defined_at(code.engine.generate) for code in subject.engines.values()), "")
+    return defined_at(subject.code.function)

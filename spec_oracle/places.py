@@ -1,0 +1,75 @@
+"""Which line of whose code: what is said of an error names a file and a line of the user's own code."""
+
+import inspect
+import sysconfig
+from collections.abc import Iterable, Iterator
+from functools import lru_cache, partial
+from pathlib import Path
+from types import CodeType, FrameType, TracebackType
+from typing import Any
+
+SOURCE = "_source"
+"""Attribute of a function of ours: the code under test that it calls."""
+
+_HERE = Path(__file__).parent
+_OURS = (str(_HERE), str(_HERE.parent / "verifiers"))
+_STANDARD = sysconfig.get_path("stdlib")
+
+
+def short_path(path: Path) -> Path:
+    """Return a path without what is of this machine: from the package on, or from the working directory."""
+    if "site-packages" in path.parts:
+        return Path(*path.parts[path.parts.index("site-packages") + 1 :])
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+@lru_cache(maxsize=4096)
+def is_users(filename: str) -> bool:
+    """Whether a source file is a user's: not ours, the standard library's, or an installed package's."""
+    return not filename.startswith(("<", *_OURS, _STANDARD)) and "site-packages" not in Path(filename).parts
+
+
+def raised_at(error: BaseException) -> str:
+    """Return "file:line" of the user's innermost line through which an exception came, "" without one."""
+    return _innermost(_lines_of(error.__traceback__))
+
+
+def running_at(frame: FrameType | None) -> str:
+    """Return "file:line" of the user's innermost line that a stack is in, "" without one."""
+    return _innermost([*_lines_up(frame)][::-1])
+
+
+def _lines_of(trace: TracebackType | None) -> Iterator[tuple[str, int]]:
+    while trace is not None:
+        yield trace.tb_frame.f_code.co_filename, trace.tb_lineno
+        trace = trace.tb_next
+
+
+def _lines_up(frame: FrameType | None) -> Iterator[tuple[str, int]]:
+    while frame is not None:
+        yield frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+
+
+def _innermost(lines: Iterable[tuple[str, int]]) -> str:
+    listed = list(lines)
+    users = [line for line in listed if is_users(line[0])]
+    found = users or [line for line in listed if not line[0].startswith(("<", *_OURS))]
+    return f"{short_path(Path(found[-1][0]))}:{found[-1][1]}" if found else ""
+
+
+def defined_at(thing: Any) -> str:
+    """Return "file:line" where a function, or what is called in an object, is defined; "" where unknown."""
+    while True:
+        if isinstance(thing, partial):
+            thing = thing.func
+        elif hasattr(thing, SOURCE) or hasattr(thing, "__wrapped__"):
+            thing = getattr(thing, SOURCE, None) or thing.__wrapped__
+        elif inspect.ismethod(thing):
+            thing = thing.__func__
+        else:
+            break
+    code = getattr(thing, "__code__", None) or getattr(type(thing).__call__, "__code__", None)
+    if not isinstance(code, CodeType):
+        return ""
+    return f"{short_path(Path(code.co_filename))}:{code.co_firstlineno}"
