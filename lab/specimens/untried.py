@@ -18,8 +18,12 @@ from lab.specimens.foreign.rows import (
     passes,
     residual,
 )
-from lab.specimens.foreign.shapes import Rows, control, defect, emitting, unseen
+from lab.specimens.foreign.shapes import Rows, emitting, seeing
+from lab.specimens.specimen import specimen
 
+unseen = partial(specimen, prefix="shape-")
+defect = partial(unseen, function=seeing)
+control = partial(unseen, "control", rule="token", function=seeing)
 accepting = partial(unseen, function=by_accept)
 correcting = partial(unseen, function=by_correction)
 
@@ -38,16 +42,16 @@ def _distance(q: Array, p: Array) -> Array:
 
 
 @unseen("S2", "shapes", function=emitting)
-def last_kept_in_sixteen_bits(tokens: Array, accepted: Array, vocab: int) -> Array:
+def last_kept_in_sixteen_bits(tokens: Array, vocab: int) -> Array:
     """Sampled ids are kept in 16 bits, accepted drafts are not."""
-    is_last = np.arange(tokens.shape[1]) == accepted[:, None]
+    is_last = np.arange(1, tokens.shape[1] + 1) == (tokens >= 0).sum(axis=1)[:, None]
     return np.where(is_last, tokens & 0xFFFF, tokens)
 
 
 @unseen("S2", "shapes", function=emitting)
-def drafts_kept_in_sixteen_bits(tokens: Array, accepted: Array, vocab: int) -> Array:
+def drafts_kept_in_sixteen_bits(tokens: Array, vocab: int) -> Array:
     """Accepted drafts are kept in 16 bits, sampled ids are not."""
-    is_last = np.arange(tokens.shape[1]) == accepted[:, None]
+    is_last = np.arange(1, tokens.shape[1] + 1) == (tokens >= 0).sum(axis=1)[:, None]
     return np.where(is_last, tokens, tokens & 0xFFFF)
 
 

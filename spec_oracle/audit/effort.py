@@ -55,6 +55,8 @@ SHAPES_VALUES_SHARE: Final = 0.75
 SHAPES_ONE_SHARE: Final = 0.25
 SHAPES_PAIR_SHARE: Final = 0.03
 SHAPES_SECONDS: Final = 1.0  # Seconds that a shape may take in any case.
+# Seconds for pairs of values from which on a few large shapes come before the others.
+SHAPES_MANY_SECONDS: Final = 5.0
 # Seconds that the first shape may take: it shows whether code can be traced at all.
 SHAPES_FIRST_SECONDS: Final = 30.0
 SHAPES_REQUESTS: Final = 2_000  # Samples at one shape, at least, as long as there are enough for one.

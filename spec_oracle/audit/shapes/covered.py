@@ -96,13 +96,18 @@ class Covered:
         Those that have every value of every axis may take a large part of the budget, the others ``seconds``
         of processor time: a value that was not tried leaves the audit open.
         """
-        first, others = design.shapes[: design.of_values], design.shapes[design.of_values :]
+        first, early, others = (
+            design.shapes[start:stop]
+            for start, stop in ((0, design.of_values), (design.of_values, design.early), (design.early, None))
+        )
         end = time.process_time() + effort.SHAPES_VALUES_SHARE * context.budget
         self.try_shapes(subject, context, first, laws, end)
         if context.most_shapes is not None:
-            others = others[: max(context.most_shapes - len(first), 0)]
+            others = others[: max(context.most_shapes - design.early, 0)]
         end, seed = time.process_time() + seconds, context.seed + len(first)
-        self.try_shapes(subject, context, others, laws, end, seed, effort.SHAPES_PAIR_SHARE)
+        if seconds >= effort.SHAPES_MANY_SECONDS:
+            self.try_shapes(subject, context, early, laws, end, seed)
+        self.try_shapes(subject, context, others, laws, end, seed + len(early), effort.SHAPES_PAIR_SHARE)
 
     def try_shapes(  # noqa: PLR0917
         self,
@@ -189,7 +194,8 @@ class Covered:
         if worst is not None:
             return self.failure(str(worst), worst.total_variation)
         tried = [one.shape for one in self.shapes]
-        exact = f"output distribution exact at {extent.how_much(tried)}" if tried else ""
+        known = [*tried, *self.small, *self.sampled]
+        exact = f"output distribution exact at {extent.how_much(tried)}{extent.rest(known)}" if tried else ""
         how = How.REPRESENTED if any(one.assumed for one in self.shapes) else How.PROVEN
         fields: dict[str, Any] = {"how": how, "notes": notes, "coverage": self.coverage}
         if sampled is not None:
@@ -202,7 +208,7 @@ class Covered:
             return inconclusive(f"no shape was tried: {reasons}", scope=extent.scope)
         else:
             found = passed(exact, scope=self.scope(extent), **fields)
-        if found.status is Status.PASSED and tried and (why := self._open(extent, context)):
+        if found.status is Status.PASSED and (tried or self.refused) and (why := self._open(extent, context)):
             return replace(found, status=Status.INCONCLUSIVE, detail=f"{why}; {found.detail}")
         return found
 

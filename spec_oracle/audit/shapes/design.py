@@ -38,6 +38,9 @@ _MANY: Final = 8
 _LARGE: Final = 1_000
 """Tokens from which on a vocabulary comes with short drafts, alone, and with rows of few possible tokens."""
 
+_HUGE: Final = 60_000
+"""Tokens from which on it comes with one draft."""
+
 _USUAL: Final = ("float64", "float32")
 
 _EARLY: Final = 4
@@ -51,11 +54,13 @@ _OF_FEW_TOKENS: Final = ("special", "zero")
 class Design:
     """The shapes in the order in which they are tried; ``axes`` are the values, by axis.
 
-    The first ``of_values`` shapes have every value of every axis.
+    The first ``of_values`` shapes have every value of every axis; up to ``early`` follow rows of the largest
+    vocabularies that are not sparse.
     """
 
     shapes: tuple[Shape, ...]
     of_values: int
+    early: int
     axes: Mapping[str, Sequence[Any]]
 
     @property
@@ -81,7 +86,8 @@ def design(most_numbers: int = MOST_NUMBERS, **fewer: tuple[Any, ...]) -> Design
     arrays would have more than ``most_numbers`` probabilities the draft is shorter.
     """
     axes = {**AXES, **fewer}
-    first = _ordered(_affordable(shape, most_numbers) for shape in _of_values(axes))
+    affordable = [_affordable(shape, axes, most_numbers) for shape in _of_values(axes)]
+    first = _ordered([*affordable, *_lost(axes, affordable)])
     known = [[getattr(shape, name) for name in axes] for shape in first]
     known = [row for row in known if all(v in axes[name] for name, v in zip(axes, row, strict=True))]
     varied = {name: values for name, values in axes.items() if len(values) > 1}
@@ -91,10 +97,10 @@ def design(most_numbers: int = MOST_NUMBERS, **fewer: tuple[Any, ...]) -> Design
         tried = [[value for name, value in zip(axes, row, strict=True) if name in varied] for row in known]
         rows = AllPairs([list(values) for values in varied.values()], previously_tested=tried)
     others = (Shape(**fixed, **dict(zip(varied, row, strict=True))) for row in rows)
-    more = _ordered(_affordable(shape, most_numbers) for shape in others)
-    early = [_affordable(shape, most_numbers) for shape in _of_special_interest(axes)]
+    more = _ordered(_affordable(shape, axes, most_numbers) for shape in others)
+    early = [_affordable(shape, axes, most_numbers) for shape in _of_special_interest(axes)]
     listed = tuple(dict.fromkeys((*first, *early, *more)))
-    return Design(listed, len(first), axes)
+    return Design(listed, len(first), len({*first, *early}), axes)
 
 
 def cost(shape: Shape) -> float:
@@ -131,7 +137,8 @@ def _of_values(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
         vocab = vocabularies[number % len(vocabularies)]
         is_large, place = vocab >= _LARGE, number - len(many)
         rows = sparse if is_large else kinds
-        short = lengths[0] if place < 0 else lengths[number % len(lengths[:2])]
+        is_shortest = place < 0 or vocab >= _HUGE
+        short = lengths[0] if is_shortest else lengths[number % len(lengths[:2])]
         length = lengths[place] if 0 <= place < len(lengths) else short
         yield Shape(
             vocab_size=vocab,
@@ -144,6 +151,14 @@ def _of_values(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
             layout=axes["layout"][number % len(axes["layout"])],
             ids=axes["ids"][number // 2 % len(axes["ids"])],
         )
+
+
+def _lost(axes: Mapping[str, Sequence[Any]], shapes: Sequence[Shape]) -> Iterable[Shape]:
+    """Yield shapes with the values of which arrays are always too large, where a subject takes few others."""
+    least = Shape(**{name: min(values) for name, values in axes.items()})
+    for name, values in axes.items():
+        known = {getattr(shape, name) for shape in shapes}
+        yield from (replace(least, **{name: value}) for value in values if value not in known)
 
 
 def _of_special_interest(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
@@ -160,12 +175,16 @@ def _of_special_interest(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
             )
 
 
-def _affordable(shape: Shape, most_numbers: int) -> Shape:
-    """Return the shape with a smaller batch, or a shorter draft, where it has too many numbers."""
-    most_length = MOST_POSITIONS // (shape.batch * shape.num_paths) - 1
-    shape = replace(shape, draft_length=max(1, min(shape.draft_length, most_length)))
-    while shape.batch > 1 and shape.numbers > min(most_numbers, MOST_OF_A_BATCH):
-        shape = replace(shape, batch=shape.batch - 1 if shape.batch <= 3 else shape.batch // 2 + 1)
-    while shape.draft_length > 1 and shape.numbers > most_numbers:
-        shape = replace(shape, draft_length=shape.draft_length - 1)
+def _affordable(shape: Shape, axes: Mapping[str, Sequence[Any]], most_numbers: int) -> Shape:
+    """Return the shape with a smaller batch, or a shorter draft, of the axes, where it has too many numbers."""
+    batches, lengths = (sorted(axes[name], reverse=True) for name in ("batch", "draft_length"))
+    for length in (one for one in lengths if one < shape.draft_length):
+        if shape.batch * shape.num_paths * (shape.draft_length + 1) > MOST_POSITIONS:
+            shape = replace(shape, draft_length=length)
+    for batch in (one for one in batches if one < shape.batch):
+        if shape.numbers > min(most_numbers, MOST_OF_A_BATCH):
+            shape = replace(shape, batch=batch)
+    for length in (one for one in lengths if one < shape.draft_length):
+        if shape.numbers > most_numbers:
+            shape = replace(shape, draft_length=length)
     return shape

@@ -50,16 +50,19 @@ class Extent:
         shown = math.floor(100 * share)
         return f"{len(planned)} of {len(self.design.shapes)} input shapes, {shown} % of the pairs of values"
 
-    def line(self, tried: Sequence[Shape]) -> str:
-        """Say how much was tried, and what was not."""
+    def rest(self, tried: Sequence[Shape]) -> str:
+        """Say which values were not tried, those that need not be included; "" where all were."""
         known = {axis: {getattr(shape, axis) for shape in tried} for axis in AXES}
         missing = {
             axis: [value for value in values if value not in known[axis]]
             for axis, values in self.design.axes.items()
         }
         named = "; ".join(self.named(axis, *values) for axis, values in missing.items() if values)
-        rest = "every value of every axis" if not named else f"not tried: {named}"
-        return f"{self.how_much(tried)}; {rest}"
+        return f"; not tried: {named}" if named else ""
+
+    def line(self, tried: Sequence[Shape]) -> str:
+        """Say how much was tried, and what was not."""
+        return self.how_much(tried) + (self.rest(tried) or "; every value of every axis")
 
     @property
     def scope(self) -> tuple[str, ...]:
@@ -109,7 +112,12 @@ def scope_of(shapes: Sequence[Shape], drafts: int, assumed: float) -> list[str]:
         "run, and of drafted ids with equal probabilities one was run "
         f"(up to {assumed:.0%} of the probability at one shape is represented, not run)"
     )
-    return [law, few] if assumed else [law]
+    largest = max(axes["vocab_size"])
+    grid = (
+        "rounding: a float32 uniform is one of 2^24 numbers, which moves the output distribution by up to "
+        f"V 2^-25 (a total variation of {largest * 2.0**-25:.2g} at V {largest:,}); uniforms are taken as exact"
+    )
+    return [law, *([few] if assumed else []), grid]
 
 
 def _range(values: set[Any]) -> str:
