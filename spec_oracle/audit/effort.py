@@ -60,6 +60,7 @@ SHAPES_MANY_SECONDS: Final = 5.0
 # Seconds that the first shape may take: it shows whether code can be traced at all.
 SHAPES_FIRST_SECONDS: Final = 30.0
 SHAPES_REQUESTS: Final = 2_000  # Samples at one shape, at least, as long as there are enough for one.
+SHAPES_LEAST_SAMPLES: Final = 500  # Samples without which a shape does not count as tried.
 SHAPES_MOST_REQUESTS: Final = 60_000  # Samples at all shapes.
 # Shapes that are sampled: those of the fewest numbers, which make for the most samples.
 SHAPES_MOST_SAMPLED: Final = 12

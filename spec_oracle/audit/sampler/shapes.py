@@ -19,7 +19,7 @@ from spec_oracle.audit.shapes.axes import AXES, Shape
 from spec_oracle.audit.shapes.covered import Covered, Laws
 from spec_oracle.audit.shapes.design import design
 from spec_oracle.audit.shapes.extent import Extent
-from spec_oracle.audit.shapes.sampled import sampled_at
+from spec_oracle.audit.shapes.sampled import batches_at, sampled_at
 from spec_oracle.audit.shapes.trees import among_others, run_ids, tree_of
 from spec_oracle.contracts import ContractError
 from spec_oracle.exact.conditional import ConditionalLaw
@@ -148,5 +148,8 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
     rng = context.stream("sampler/shapes/samples")
     found = sampled_at(subject.code, chosen, rng, alpha=context.rate, requests=requests)
     if found.status is Status.PASSED:
-        covered.sampled = [shape for shape, _ in chosen]
+        shapes_of = [shape for shape, _ in chosen]
+        rounds = zip(shapes_of, batches_at(shapes_of, requests), strict=True)
+        least = effort.SHAPES_LEAST_SAMPLES
+        covered.sampled = [shape for shape, some in rounds if some * effort.SHAPES_ROUNDS >= least]
     return found

@@ -176,7 +176,7 @@ def _of_special_interest(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
 
 
 def _affordable(shape: Shape, axes: Mapping[str, Sequence[Any]], most_numbers: int) -> Shape:
-    """Return the shape with a smaller batch, or a shorter draft, of the axes, where it has too many numbers."""
+    """Return the shape with a smaller batch, or a shorter draft, where it has too many numbers."""
     batches, lengths = (sorted(axes[name], reverse=True) for name in ("batch", "draft_length"))
     for length in (one for one in lengths if one < shape.draft_length):
         if shape.batch * shape.num_paths * (shape.draft_length + 1) > MOST_POSITIONS:

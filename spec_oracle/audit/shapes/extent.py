@@ -115,7 +115,7 @@ def scope_of(shapes: Sequence[Shape], drafts: int, assumed: float) -> list[str]:
     largest = max(axes["vocab_size"])
     grid = (
         "rounding: a float32 uniform is one of 2^24 numbers, which moves the output distribution by up to "
-        f"V 2^-25 (a total variation of {largest * 2.0**-25:.2g} at V {largest:,}); uniforms are taken as exact"
+        f"V 2^-25 (by {largest * 2.0**-25:.2g} at V {largest:,}); uniforms are taken as exact"
     )
     return [law, *([few] if assumed else []), grid]
 

@@ -90,6 +90,12 @@ def _numbered(target: NDArray[np.float64]) -> NDArray[np.int64]:
     return cells
 
 
+def batches_at(shapes: Sequence[Shape], requests: float) -> list[int]:
+    """Return how many requests each of the rounds has at each shape, of ``requests`` in all."""
+    most = int(requests / len(shapes) / effort.SHAPES_ROUNDS)
+    return [max(1, min(most, _MOST_NUMBERS * shape.batch // shape.numbers)) for shape in shapes]
+
+
 def sampled_at(
     code: SamplerCode,
     trees: Sequence[tuple[Shape, DraftTree]],
@@ -102,8 +108,8 @@ def sampled_at(
 
     About ``requests`` are verified, fewer where they have many numbers.
     """
-    cells, most = [TreeCells(tree) for _, tree in trees], int(requests / len(trees) / effort.SHAPES_ROUNDS)
-    batches = [max(1, min(most, _MOST_NUMBERS * shape.batch // shape.numbers)) for shape, _ in trees]
+    cells = [TreeCells(tree) for _, tree in trees]
+    batches = batches_at([shape for shape, _ in trees], requests)
 
     def drawn(number: int) -> NDArray[np.int64]:
         shape, tree = trees[number]

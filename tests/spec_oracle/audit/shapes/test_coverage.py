@@ -1,5 +1,7 @@
 """What was not tried leaves the check open, what a sampler refuses can be declared, new rows are tried."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,6 @@ from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import InvalidInputError
 
 QUICK = {
-    "sixteen-drafts-in-four-bits": "L 16",
     "residual-cut-at-32768": "V 32769",
     "end-of-qwen-masked": "V 151936",
     "mask-of-bert-masked": "V 151936",
@@ -42,12 +43,12 @@ def raw_memory(x, q, p, rng):
 
 
 def test_a_layout_at_which_the_code_raised_was_not_tried_unless_it_is_declared():
-    found = outcome(raw_memory, most_shapes=6)
+    found = outcome(raw_memory, most_shapes=3)
     assert found.status is Status.INCONCLUSIVE
     assert "layout sliced: raised ValueError: rows are no distribution" in found.detail
     assert "--only layouts=contiguous" in found.detail
     only = AuditOptions(layouts=["contiguous"]).context(1e-6).only
-    declared = outcome(raw_memory, most_shapes=6, only=only)
+    declared = outcome(raw_memory, most_shapes=3, only=only)
     assert declared.status is Status.PASSED
     assert "declared: the code takes only layout contiguous; no other was tried" in declared.scope
 
@@ -60,10 +61,10 @@ def test_values_that_time_did_not_suffice_for_leave_the_check_open():
 
     found = CHECKS["shapes"].outcome(
         SamplerSubject("mine", SamplerCode(slow)),
-        Context(budget=4.0, only={"vocab_size": (5, 151_936), "draft_length": (1, 3), "batch": (1,)}),
+        Context(budget=4.0, only={"vocab_size": (5, 20_000), "draft_length": (1,), "batch": (1,)}),
     )
     assert found.status is Status.INCONCLUSIVE
-    assert "not tried in this time: V 151,936" in found.detail
+    assert "not tried in this time: V 20,000" in found.detail
     assert "--budget" in found.detail
 
 
