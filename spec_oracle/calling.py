@@ -39,6 +39,10 @@ class EndedError(BaseException):
     """Ends a call from outside; code under test must not catch it."""
 
 
+class CallEndedError(SubjectRaisedError):
+    """A call of code under test took much too long, or waited in vain, and was ended; says where it was."""
+
+
 @dataclass
 class _Call:
     """The call in progress: when it must be over (`time.monotonic`), and why it is ended."""
@@ -55,7 +59,7 @@ class _Call:
         if used - self.seen[1] > _USED:
             self.seen = now, used
         if not self.why and now - self.started > self.seconds:
-            self.why, self.due = f"still running after {self.seconds:.3g} s", now
+            self.why, self.due = f"still running after {self.seconds:.1f} s", now
         elif not self.why and now - self.seen[0] > WAITING_SECONDS:
             self.why, self.due = f"waiting for {WAITING_SECONDS:g} s without using the processor", now
         if now < self.due:
@@ -148,7 +152,7 @@ def _as_errors() -> Iterator[None]:
     try:
         yield
     except EndedError as ended:
-        raise SubjectRaisedError(str(ended)) from None
+        raise CallEndedError(str(ended)) from None
     except (SpecOracleError, KeyboardInterrupt):
         raise
     except BaseException as error:  # it may call sys.exit
@@ -175,7 +179,8 @@ def interrupt_soon(reason: Callable[[], BaseException | None]) -> None:
 
     For what the call in progress may wait for in vain. Nothing happens where no subject is watched.
     """
-    _state.interrupts.append((time.monotonic() + GRACE_SECONDS, reason))
+    if _state.is_watched:
+        _state.interrupts.append((time.monotonic() + GRACE_SECONDS, reason))
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from lab.specimens.specimen import Specimen
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, run_guarded
 from spec_oracle.audit.draws import Sampler, sampled_drafts
+from spec_oracle.audit.engine.laws import Asked, traced
 from spec_oracle.audit.engine.subject import EngineSubject
-from spec_oracle.audit.engine.traced import traced
 from spec_oracle.audit.facts import ROUNDING, Facts
 from spec_oracle.audit.panel import instances_for, panel
 from spec_oracle.audit.results import CheckResult, Status
@@ -164,12 +164,12 @@ def _first_token_of_engine(subject: EngineSubject, bench: Context) -> CheckResul
         if case.code.has("start_many"):
             step = case.code.session(case.prompt, 2 * ENGINE_TOKENS, [None] * YARDSTICK_DRAWS).step()
             return _tested(step.tokens[:, 0], case.code.row(case.prompt), bench)
-        law = traced(
+        asked = Asked(
             case.code,
-            lambda engine: as_list(engine.generate(list(case.prompt), ENGINE_TOKENS)),
+            lambda engine, _: as_list(engine.generate(list(case.prompt), ENGINE_TOKENS)),
             lambda completion: int(completion[0]),
-            YARDSTICK_DRAWS,
-        ).law
+        )
+        law = traced(asked, YARDSTICK_DRAWS).law
         tokens = bench.stream("kill-matrix/first-token").choice([*law], YARDSTICK_DRAWS, p=[*law.values()])
         return _tested(tokens, case.code.row(case.prompt), bench)
 

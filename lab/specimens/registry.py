@@ -11,8 +11,8 @@ from lab.specimens.specimen import REGISTERED, Specimen
 _FAMILIES = {
     1: (
         *("chain", "foreign.controls", "foreign.defects", "foreign.torch_batches", "foreign.shapes"),
-        *("inputs", "batching", "drafting", "randomness", "positions", "controls", "coupling"),
-        *("cached_defects", "untried"),
+        *("inputs", "batching", "drafting", "randomness", "positions", "controls", "coupling", "grids"),
+        *("engine_paths", "cached_defects", "untried"),
     ),
     2: ("multipath", "foreign.paths", "foreign.shapes"),
 }

@@ -71,7 +71,7 @@ class Cell:
 def measured(version: str, generator: str, option: str, vocab_size: int, tokens: int) -> Cell:
     """Enumerate texts of ``tokens`` tokens, with drafts and without, with the version that is imported."""
     from spec_oracle.adapters.engines.hugging_face import Generate
-    from spec_oracle.audit.engine.traced import traced_completions
+    from spec_oracle.audit.engine.laws import traced_completions
     from spec_oracle.contracts.engine import EngineCode
     from spec_oracle.errors import SpecOracleError
     from spec_oracle.exact.completions import completion_gap, distance

@@ -76,6 +76,10 @@ class Context:
         """Return the random stream of a name; see `spec_oracle.audit.streams`."""
         return streams.stream(self.seed, name, *numbers)
 
+    def after_claims(self, rate: float | None = None) -> "Context":
+        """Return the context of samples that decide once plain ones had their part of ``rate`` for claims."""
+        return replace(self, rate=(1 - effort.CLAIM_PART) * (self.rate if rate is None else rate))
+
 
 def run_guarded(part: Callable[[], CheckResult]) -> CheckResult:
     """Run a check or a part of one; a broken contract fails it, an exception of the code leaves it open."""

@@ -10,6 +10,10 @@ from typing import Final
 
 SHAPES_SHARE: Final = 0.4  # Share of the budget that `shapes` may take, in an audit of one subject.
 SHAPES_LEAST_PART: Final = 0.05  # That much of it is left to each of many subjects.
+# Part of the rate of `joint`, `calls` and `batch` for plain samples that confirm what was traced as wrong.
+CLAIM_PART: Final = 0.1
+CLAIM_SHARE: Final = 0.5  # Share of the budget that these samples may take.
+CLAIM_REPEATS: Final = 2  # How often it is traced again where the defect is too small for samples.
 
 # --- joint of samplers and verifiers ---------------------------------------------------------------------
 
@@ -93,6 +97,9 @@ BAD_INPUT_REQUESTS: Final = 64  # Requests of every batch with broken input.
 BAD_INPUT_LEAST_REQUESTS: Final = 16  # The same of slow code.
 BAD_INPUT_SHARE: Final = 0.1  # Share of the budget for `bad-input`, before it takes fewer requests.
 BAD_INPUT_EDGE_ROUNDS: Final = 8  # Calls whose random numbers are often exactly 0 or just under 1.
+# Seconds that a call on broken input may take, beside so many times what one on valid input takes.
+BAD_INPUT_SECONDS: Final = 3.0
+BAD_INPUT_SLOWER: Final = 20.0  # Times that it may take longer than a call on valid input.
 INPUTS_KEPT_REQUESTS: Final = 64  # Requests of the batch whose arguments are compared before and after.
 SCALE_ROUNDS: Final = 8  # Looks at samples at a large vocabulary.
 SCALE_MORE_ROUNDS: Final = 32  # Rounds of a second look, where the first is suspicious.
@@ -115,7 +122,7 @@ ENGINE_MORE_RUNS: Final = 1500
 # How much longer a generation takes when its random numbers are traced: a first guess.
 ENGINE_TRACING: Final = 5.0
 # TV between traced and uninstrumented runs of an engine that uninstrumented samples should detect.
-ENGINE_CONFIRMING_TV: Final = 0.2
+ENGINE_CONFIRMING_TV: Final = 0.1
 ENGINE_CONFIRMING_SHARE: Final = 0.1  # Share of the budget that these samples may take.
 ENGINE_PILOT: Final = 10  # Completions by which their pace is measured.
 ENGINE_TV: Final = 0.1  # TV that samples must be able to detect before they may call an engine lossless.
@@ -138,6 +145,10 @@ ENGINE_PAIRS: Final = 240  # Pairs of completions whose independence `streams` j
 ENGINE_PAIRS_MANY: Final = 12_000
 ENGINE_ROUNDS: Final = 6  # Looks at the pairs of `streams` and `batch`.
 ENGINE_BATCHES: Final = 60  # Batches of two completions a look, over all prompts.
+# Sizes of the larger batches of which `batch` takes samples, without seeds and with them.
+ENGINE_LARGER_BATCHES: Final = (3, 5, 8)
+ENGINE_LARGER_LOOK: Final = 40  # Batches of each of these sizes a look.
+ENGINE_LARGER_SHARE: Final = 0.5  # Share of the budget that these samples may take.
 
 # --- servers ---------------------------------------------------------------------------------------------
 

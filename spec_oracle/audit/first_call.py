@@ -14,6 +14,7 @@ from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Status, breach
 from spec_oracle.audit.streams import stream
+from spec_oracle.calling import CallEndedError
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.contracts.engine import EngineCode, NoLawError, copy_of
 from spec_oracle.contracts.sampler import seed_all
@@ -21,6 +22,7 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.places import defined_at
 
 BROKEN: Final = "contract broken"
+ENDLESS: Final = "a call did not end"
 """Why the other checks are left out."""
 
 _BATCHES: Final = (8, 1)
@@ -40,10 +42,13 @@ _MISTAKEN: Final = 0.5
 
 
 class FirstCall:
-    """Judges a subject by a plain call, once; ``fault`` is what is wrong with it, "" for nothing known."""
+    """Judges a subject by a plain call, once: ``fault`` is what is wrong with it, "" for nothing known.
+
+    ``leaves_out`` says why no other check is run, "" if they are.
+    """
 
     def __init__(self, subject: Any, seed: int) -> None:
-        self.fault = ""
+        self.fault = self.leaves_out = ""
         self._subject, self._seed, self._was_made = subject, seed, False
 
     def judged(self, result: Callable[[], CheckResult], name: str) -> CheckResult:
@@ -63,18 +68,28 @@ class FirstCall:
 
     def _is_at_fault(self) -> bool:
         if not self._was_made:
-            self._was_made, self.fault = True, fault_of(self._subject, self._seed)
+            self._was_made = True
+            try:
+                self.fault = fault_of(self._subject, self._seed)
+            except CallEndedError:
+                self.leaves_out = ENDLESS
+            self.leaves_out = BROKEN if self.fault else self.leaves_out
             return bool(self.fault)
         return False
 
 
 def fault_of(subject: Any, seed: int) -> str:
-    """Return what a subject does against its contract in a plain call on ordinary input, "" for nothing."""
+    """Return what a subject does against its contract in a plain call on ordinary input, "" for nothing.
+
+    Raises `CallEndedError` where the call does not end.
+    """
     ways = {"engine": _of_engine, "sampler": _of_sampler, "verifier": _of_sampler}
     if subject.kind not in ways:
         return ""
     try:
         ways[subject.kind](subject, seed)
+    except CallEndedError:
+        raise
     except ImpossibleOutputError as error:
         return _said(error, subject) if error.share >= _MISTAKEN else ""
     except ContractError as error:

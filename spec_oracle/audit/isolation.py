@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
@@ -31,6 +32,7 @@ from spec_oracle.audit.run import as_subject, audit_subject
 from spec_oracle.audit.subjects import is_third_party, quickness, require_name
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.verdict import report_on
+from spec_oracle.audit.worker import confine, sigterm_as_ctrl_c
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.statistics import split
 
@@ -68,8 +70,8 @@ def audit_apart(
 
     ``own`` are the options of single subjects, in place of ``options`` but for what is of the whole run;
     ``among`` how many subjects share the rate, if more are audited elsewhere.
-    Raises `InvalidInputError` for a name that cannot lead anywhere. After Ctrl-C the report holds what is
-    done.
+    Raises `InvalidInputError` for a name that cannot lead anywhere. After Ctrl-C or SIGTERM the
+    processes are ended, and the report holds what is done.
     """
     chosen, limits, started = options or AuditOptions(), isolation or Isolation(), time.perf_counter()
     for name in names:
@@ -85,19 +87,21 @@ def audit_apart(
         timeout=limits.timeout, context=_context(how, any_third_party=any_third_party), daemon=False
     )
     apart = start(_audited)
+    here = Path.cwd()
     with TemporaryDirectory() as scratch:
         folders = [Path(scratch, str(number)) for number in range(len(names))]
         waiting = [(number, (names[number], folders[number])) for number in slow_first]
         try:
-            while waiting or running:
-                while waiting and len(running) < limits.jobs:
-                    number, (name, folder) = waiting.pop(0)
-                    running[apart(name, how[number], alpha, folder, limits.memory)] = number
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    number = running.pop(future)
-                    name, folder = names[number], folders[number]
-                    reports[number] = _report(name, folder, future, how[number], alpha, limits)
-                    progress(f"{name}: {reports[number].verdict}", len(reports), len(names))
+            with sigterm_as_ctrl_c():
+                while waiting or running:
+                    while waiting and len(running) < limits.jobs:
+                        number, (name, folder) = waiting.pop(0)
+                        running[apart(name, how[number], alpha, folder, limits.memory, where=here)] = number
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        number = running.pop(future)
+                        name, folder = names[number], folders[number]
+                        reports[number] = _report(name, folder, future, how[number], alpha, limits)
+                        progress(f"{name}: {reports[number].verdict}", len(reports), len(names))
         except KeyboardInterrupt:
             for future in running:
                 future.cancel()
@@ -121,11 +125,15 @@ def _context(options: Iterable[AuditOptions], *, any_third_party: bool) -> Any:
 
 
 def _audited(
-    name: str, options: AuditOptions, alpha: float, folder: Path, memory: float | None
+    name: str, options: AuditOptions, alpha: float, folder: Path, memory: float | None, *, where: Path
 ) -> SubjectReport:
-    """Load and audit one subject, in its own process; journal and output are in ``folder``."""
+    """Load and audit one subject, in its own process; journal and output are in ``folder``.
+
+    Its modules and files are looked for in ``where``.
+    """
     folder.mkdir()
-    _confine(folder / "output", memory)
+    os.chdir(where)
+    confine(folder / "output", memory)
     with (folder / "journal").open("wb") as journal:
 
         def enter(entry: Any) -> None:
@@ -142,23 +150,9 @@ def _audited(
         report = audit_subject(
             subject, options, alpha, note=lambda result: enter(replace(result, findings=None))
         )
-        sys.stdout.flush()
+        with suppress(AttributeError, OSError, ValueError):  # the code may have closed or replaced it
+            sys.stdout.flush()
         return report
-
-
-def _confine(output: Path, memory: float | None) -> None:
-    """Send what this process prints to a file, leave Ctrl-C to its parent, and limit its memory."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
-    if memory is not None and sys.platform != "win32":
-        import resource
-
-        # Data, not address space: drivers of accelerators reserve far more addresses than they use.
-        resource.setrlimit(resource.RLIMIT_DATA, (int(memory * 2**30),) * 2)
 
 
 @dataclass(frozen=True)

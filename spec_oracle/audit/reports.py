@@ -98,8 +98,8 @@ class SubjectReport:
     per call) their means. ``scope`` says in lines what the verdict covers; ``rule`` is the built-in verifier
     that the subject declares to be, or was identified as, by equal laws. ``coverage`` is that of the check
     `shapes`: axis, value, what is known there. ``output`` is what the code under
-    test printed, shortened; ``error`` says why it could not be audited at all: a name that leads nowhere, or
-    a fault of ours.
+    test printed, shortened; ``proviso`` completes the verdict; ``error`` says why it could not be audited at
+    all: a name that leads nowhere, or a fault of ours.
     """
 
     subject: str
@@ -116,6 +116,7 @@ class SubjectReport:
     version: str | None = None
     rule: str | None = None
     rule_identified: bool = False
+    proviso: str = ""
     coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     output: str = ""

@@ -102,7 +102,7 @@ class Findings:
     exact law on any other instance, where there is one. ``is_reference_wrong`` if an engine reports another
     law than that of its target-only decoding. ``rule`` is a built-in rule with the same law after every
     draft, of code that declares none; ``pair`` verifies by code that takes its randomness as an argument, and
-    by a rule that emits the same with it.
+    by a rule that emits the same with it. ``traced`` are the laws that were traced of an engine.
     """
 
     laws: Mapping[str, Law] = field(default_factory=dict)
@@ -115,6 +115,7 @@ class Findings:
     is_reference_wrong: bool = False
     rule: str | None = None
     pair: Pair | None = None
+    traced: tuple[Any, ...] = ()
 
     @property
     def block_efficiency(self) -> float | None:

@@ -7,7 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from spec_oracle.audit.first_call import BROKEN, FirstCall
+from spec_oracle.audit.first_call import FirstCall
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult
@@ -67,7 +67,7 @@ def audit_subject(
     left_out = {name: options.reason_to_skip(name) for name in CHECKS}
     with one_torch_thread(), watched():
         for name, check in CHECKS.items():
-            left = BROKEN if first.fault else left_out[name]
+            left = first.leaves_out or left_out[name]
             results[name] = first.judged(partial(check.result, subject, context, left), name)
             note(results[name])
         return report_on(subject, options, alpha, tuple(results.values()))

@@ -1,5 +1,6 @@
 """From a name, or an object, to the subject that it is."""
 
+import copy
 import importlib
 import importlib.util
 import inspect
@@ -8,8 +9,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import verifiers
 from spec_oracle.adapters import registry
@@ -100,11 +102,12 @@ def require_name(name: str) -> None:
             return
         names = (*verifiers.names(), *registry.names())
         raise InvalidInputError(f"subject: {unknown(name, names)} (--list, or package.module:object)")
-    top = name.partition(":")[0].partition(".")[0]
-    _look_in_working_directory()
-    if not top or importlib.util.find_spec(top) is None:
-        here = (module.name for module in pkgutil.iter_modules([str(Path.cwd())]))
-        raise InvalidInputError(f"subject: cannot import {top!r}: {unknown(top, here, 'module')}")
+    top, here = name.partition(":")[0].partition(".")[0], str(Path.cwd())
+    # Processes that are started get the search path of this one: it must not lead to a user's modules before
+    # ours are loaded.
+    if not top or (PathFinder.find_spec(top, [here]) or importlib.util.find_spec(top)) is None:
+        modules = (module.name for module in pkgutil.iter_modules([here]))
+        raise InvalidInputError(f"subject: cannot import {top!r}: {unknown(top, modules, 'module')}")
 
 
 def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
@@ -194,7 +197,19 @@ def of_engines(name: str, made: Mapping[str, Any], facts: Facts = NOTHING_DECLAR
         raise InvalidInputError(f"rule: {rule!r} of {name!r}; known ones are {', '.join(verifiers.names())}")
     if len(rules) == 1 and facts.rule_at is None:
         facts = replace(facts, rule_at=partial(_always, rules.pop()))
-    return EngineSubject(name, {some: EngineCode(engine) for some, engine in made.items()}, facts)
+    with raising():
+        each = {some: one for label, engine in made.items() for some, one in _by_length(label, engine)}
+    return EngineSubject(name, {some: EngineCode(engine) for some, engine in each.items()}, facts)
+
+
+def _by_length(name: str, engine: Any) -> Iterator[tuple[str, Any]]:
+    """Yield an engine, and a copy of it with each other draft length that it has, after its first prompt."""
+    yield name, engine
+    for length in getattr(engine, "draft_lengths", None) or ():
+        if length != engine.draft_length:
+            other = copy.deepcopy(engine)
+            other.draft_length, other.prompts = length, (getattr(engine, "prompts", None) or [[0]])[:1]
+            yield f"{name} with drafts of {length}".strip(), other
 
 
 def _always(rule: str, draft_length: int) -> str:
@@ -210,14 +225,41 @@ def _takes_nothing(thing: Any) -> bool:
         return False
 
 
+OUR_MODULES: Final = ("spec_oracle", "verifiers", "numpy", "scipy", "torch", "hypothesis", "pebble")
+"""Modules that an audit may import itself: files of a user must not hide them."""
+
+
 def _look_in_working_directory() -> None:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    """Let modules be imported from the working directory, before those that are installed.
+
+    Raises `InvalidInputError` where it has a module that would hide, or be hidden by, one that we need.
+    """
+    here = Path.cwd()
+    for name in OUR_MODULES:
+        if namesake := _namesake(here, name):
+            raise InvalidInputError(
+                f"subject: {namesake.relative_to(here)} in this folder has the name of the package {name!r}, "
+                "which spec-oracle needs: rename it"
+            )
+    if str(here) not in sys.path:
+        sys.path.insert(0, str(here))
+
+
+def _namesake(folder: Path, name: str) -> Path | None:
+    """Return the module or package of a folder that has the name of another one, None if there is none."""
+    for file in (folder / f"{name}.py", folder / name / "__init__.py"):
+        if file.is_file():
+            loaded = sys.modules.get(name)
+            where = [path for path in sys.path if path not in ("", str(folder))]
+            spec = loaded.__spec__ if loaded else PathFinder.find_spec(name, where)
+            if spec is not None and spec.origin is not None and not file.samefile(spec.origin):
+                return file
+    return None
 
 
 def _imported(name: str) -> Any:
     module_name, _, attribute = name.partition(":")
+    _look_in_working_directory()
     with raising():
         thing: Any = importlib.import_module(module_name)
     for part in attribute.split("."):

@@ -25,6 +25,12 @@ def against_law(checks: Iterable[CheckResult]) -> list[CheckResult]:
     return [check for check in failures if CHECKS[check.name].against_law]
 
 
+PROVISO = (
+    "lossless as its own next_token_probs says: it has no generate_plain, so that nothing else shows what "
+    "target-only decoding is"
+)
+
+
 def breaches(checks: Iterable[CheckResult]) -> list[CheckResult]:
     """Return the failures where there was no output to judge, but those on record."""
     return [check for check in checks if check.breaks_contract and not check.known]
@@ -70,11 +76,14 @@ def report_on(
     found = joint.findings or Findings()
     against = against_law(checks)
     by_joint = not against or any(check.name == "joint" or check.alpha == 0 for check in against)
+    verdict, proviso = verdict_of(checks, facts), ""
+    if verdict is SubjectVerdict.LOSSLESS and subject.kind == "engine":
+        proviso = subject.proviso
     measured = [found.total_variation, *(check.total_variation for check in against if check.alpha == 0)]
     return SubjectReport(
         subject.name,
         subject.kind,
-        verdict_of(checks, facts),
+        verdict,
         evidence_of(joint) if by_joint else Evidence.STATISTICAL,
         checks,
         alpha,
@@ -87,7 +96,12 @@ def report_on(
         rule=facts.rule_at(options.draft_length) if facts.rule_at else found.rule,
         rule_identified=found.rule is not None,
         coverage=next((check.coverage for check in checks if check.coverage), {}),
-        notes=(*facts.notes, *dict.fromkeys(note for check in checks for note in check.notes)),
+        proviso=proviso,
+        notes=(
+            *filter(None, [proviso and PROVISO]),
+            *facts.notes,
+            *dict.fromkeys(note for check in checks for note in check.notes),
+        ),
     )
 
 

@@ -18,6 +18,7 @@ after a stop token, else after ``max_new_tokens`` tokens. What an engine may hav
 * ``start(prompt, max_new_tokens, seed=None)``: the same as ``generate`` step by step, a `Session` of one
   request; ``rule``, the built-in verifier whose distribution of the accepted length it declares,
   ``draft_length``, and ``draft_probs(context)``, the drafter's intended distribution [V];
+* ``draft_lengths``, all that ``draft_length`` may be set to: the engine is then judged with each of them;
 * ``start_many(prompts, max_new_tokens, seeds)``: a `Session` of many requests that are decoded together, for
   engines that decode thousands at once: checks then sample by it, and judge long series of batches.
 
@@ -139,6 +140,12 @@ class EngineCode:
     def has(self, method: str) -> bool:
         """Whether the engine has an optional method."""
         return callable(getattr(self.engine, method, None))
+
+    @cached_property
+    def chosen_length(self) -> int:
+        """The draft length of an engine that has several, 0 of others."""
+        with raising():
+            return int(self.engine.draft_length) if getattr(self.engine, "draft_lengths", None) else 0
 
     @property
     def takes_seeds(self) -> bool:

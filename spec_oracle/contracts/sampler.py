@@ -1,7 +1,6 @@
 """Samplers: how they are called on numpy drafts, in their own array library, and what they may return."""
 
 import inspect
-import math
 import random
 import sys
 import time
@@ -21,8 +20,9 @@ from verifiers import AnyVerifier, Drafts, StatefulVerifier, numpy_decisions, to
 LIBRARIES = ("numpy", "torch")
 LAYOUTS = ("contiguous", "sliced", "transposed")
 """How arrays may lie in memory: row by row, as a part of larger ones, or column by column."""
-CALL_SECONDS, CALL_FACTOR = 60.0, 100.0
-"""A call may take so many seconds, and so many times what the slowest one took for as many numbers."""
+FIRST_SECONDS, CALL_SECONDS, CALL_FACTOR = 300.0, 60.0, 100.0
+"""Seconds that a first call may take; a later one, beside so many times what the slowest one took for as many
+numbers."""
 
 NO_OPTIONS: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
@@ -100,10 +100,16 @@ class SamplerCode:
         ]
         keywords = {name: self.handed(values) for name, values in options.items()}
         started, numbers = time.monotonic(), drafts.target_probs.size
-        with raising(CALL_SECONDS + CALL_FACTOR * self.slowest[0] * numbers if self.slowest else math.inf):
+        with raising(self._limit(numbers)):
             returned = self.function(tokens, draft, target, *given, **keywords)
         self.slowest[:] = [max(*self.slowest, (time.monotonic() - started) / numbers, 0.0)]
         return checked_emissions(returned, drafts)
+
+    def _limit(self, numbers: int) -> float:
+        """Return how many seconds a call on so many numbers may take, from what the calls before it took."""
+        if not self.slowest:
+            return FIRST_SECONDS
+        return CALL_SECONDS + CALL_FACTOR * self.slowest[0] * numbers
 
     def handed(self, array: NDArray[Any]) -> Any:
         """Return a copy of a numpy array as the function gets it."""

@@ -26,7 +26,11 @@ HEAD = ("subject", "verdict", "evidence", "TV", "detects TV", "tokens/call", "op
 
 _OUT_OF_DATE = "; it is on record ({}): remove it from expected-failures"
 _SHOWN_CONTEXTS = 13
-_SINCE = {"joint failed": "joint failed", "contract broken": "the code does not keep its contract"}
+_SINCE = {
+    "joint failed": "joint failed",
+    "contract broken": "the code does not keep its contract",
+    "a call did not end": "a call did not end",
+}
 
 
 def audit_to_text(report: AuditReport, *, verbose: bool = False) -> str:
@@ -52,7 +56,8 @@ def _is_plainly_lossless(subject: SubjectReport) -> bool:
 def subject_text(subject: SubjectReport, *, verbose: bool = False) -> str:
     """Return the counterexample, where there is one, a line a check, and what the subject printed."""
     rule = f"; rule {rule_of(subject)}" if subject.rule else ""
-    lines = [f"{subject.subject}: {subject.verdict.value}{rule}"]
+    proviso = f", {subject.proviso}" if subject.proviso else ""
+    lines = [f"{subject.subject}: {subject.verdict.value}{proviso}{rule}"]
     if subject.error:
         return "\n".join([*lines, f"  could not be audited: {subject.error}"])
     if subject.counterexample is not None:

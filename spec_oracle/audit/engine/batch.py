@@ -7,7 +7,6 @@ Prompts of a batch differ in length where the engine has such, so that padding i
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +14,16 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure, first_that_works
 from spec_oracle.audit.engine.calls import equal_batches
+from spec_oracle.audit.engine.claimed import confirmed_claim
+from spec_oracle.audit.engine.larger_batches import generated_together, larger_batches
+from spec_oracle.audit.engine.laws import Asked, Compared, judged, traced, worst_of
 from spec_oracle.audit.engine.sampled import outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.engine.traced import Compared, judged, traced
 from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
+from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
 from spec_oracle.audit.sampler.dependence import BATCHES, independent
 from spec_oracle.audit.sampling import judge_rounds
-from spec_oracle.contracts import ContractError, raising
-from spec_oracle.contracts.engine import EngineCode, as_list
+from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids, product
 
@@ -39,8 +39,8 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
         return not_asked("needs the optional method generate_batch(); see docs/audit-your-engine.md")
 
     def together(rate: float) -> CheckResult:
-        sampled = partial(_sampled, pairs, replace(context, rate=rate))
-        return first_that_works([partial(_traced, pairs, subject.facts), sampled])
+        traced_pairs = partial(_traced, pairs, subject.facts, replace(context, rate=rate))
+        return first_that_works([traced_pairs, partial(_sampled, pairs, context.after_claims(rate))])
 
     parts: list[Callable[[float], CheckResult]] = []
     for case in many:
@@ -49,23 +49,34 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
             partial(_independent_beside_seeded, case, context),
             partial(independent, equal_batches(case, context), BATCHES),
         ]
-    return first_failure(context.rate, *parts, *([together] if pairs else []))
+    if pairs:
+        parts += [partial(larger_batches, pairs, context), together]
+    return first_failure(context.rate, *parts)
 
 
-def _traced(cases: Sequence[Case], facts: Facts) -> CheckResult:
+def _traced(cases: Sequence[Case], facts: Facts, context: Context) -> CheckResult:
     """Find the law of two completions generated together; raises `NoEvidenceError` where it is not exact."""
     found = []
     for case in cases:
         code, prompts = case.code, _prompts(case, cases)
         tokens = TOKENS if code.vocab_size <= SMALL_VOCABULARY else 1
-        call, label = (
-            partial(_generated, prompts=prompts, tokens=tokens),
-            partial(_checked, code, tokens=tokens),
-        )
-        law = traced(code, call, label, effort.ENGINE_RUNS)
+        law = traced(_pair_of(code, prompts, tokens), effort.ENGINE_RUNS)
         expected = product([code.law(prompt, tokens) for prompt in prompts])
         found.append(Compared(case, len(prompts) * tokens, law, expected))
-    return judged(found, facts.tolerance)
+    result = judged(found, facts.tolerance)
+    if result.status is Status.FAILED:
+        line = confirmed_claim(worst_of(found), context, facts.tolerance)
+        result = replace(result, scope=(line,))
+    return result
+
+
+def _pair_of(code: EngineCode, prompts: Sequence[Ids], tokens: int) -> Asked:
+    """Return what asks for completions that are generated together."""
+    return Asked(
+        code,
+        lambda engine, _: generated_together(engine, prompts, tokens, [None] * len(prompts)),
+        lambda returned: tuple(code.checked(one, tokens, "generate_batch") for one in returned),
+    )
 
 
 def _sampled(cases: Sequence[Case], context: Context) -> CheckResult:
@@ -79,12 +90,10 @@ def _sampled(cases: Sequence[Case], context: Context) -> CheckResult:
     ]
 
     def pairs(number: int) -> NDArray[np.int64]:
-        code, (first, second) = cases[number].code, kinds[number]
+        asked, (first, second) = _pair_of(cases[number].code, batches[number], TOKENS), kinds[number]
         drawn = []
         for _ in range(effort.ENGINE_BATCHES // len(cases) + 1):
-            with raising():
-                returned = _generated(code.engine, batches[number], TOKENS)
-            one, other = _checked(code, returned, TOKENS)
+            one, other = asked.sampled(rng)
             drawn.append(first.outcome(one) * len(second.law) + second.outcome(other))
         return np.array(drawn)
 
@@ -97,18 +106,6 @@ def _prompts(case: Case, cases: Sequence[Case]) -> list[Ids]:
     """Return a batch of two: the prompt of the case, and the next one of its engine."""
     own = [other.prompt for other in cases if other.name == case.name]
     return [case.prompt, own[(own.index(case.prompt) + 1) % len(own)]]
-
-
-def _generated(engine: Any, prompts: Sequence[Ids], tokens: int) -> list[list[Any]]:
-    listed = [list(prompt) for prompt in prompts]
-    returned = as_list(engine.generate_batch(listed, tokens, [None] * len(prompts)))
-    if len(returned) != len(prompts):
-        raise ContractError(f"generate_batch returned {len(returned)} completions for {len(prompts)} prompts")
-    return [as_list(completion) for completion in returned]
-
-
-def _checked(code: EngineCode, returned: list[list[Any]], tokens: int) -> tuple[Ids, ...]:
-    return tuple(code.checked(completion, tokens, "generate_batch") for completion in returned)
 
 
 def _same_in_any_batch(case: Case, rate: float) -> CheckResult:

@@ -30,9 +30,8 @@ def calls(subject: EngineSubject, context: Context) -> CheckResult:
     seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
 
     def longer(rate: float) -> CheckResult:
-        at_rate = replace(context, rate=rate)
-        traced = partial(traced_longer, cases, subject.facts, at_rate, seconds)
-        return first_that_works([traced, partial(sampled_longer, cases, at_rate)])
+        traced = partial(traced_longer, cases, subject.facts, replace(context, rate=rate), seconds)
+        return first_that_works([traced, partial(sampled_longer, cases, context.after_claims(rate))])
 
     many = subject.cases(context, "start_many")[:1]
     if not many:

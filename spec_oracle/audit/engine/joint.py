@@ -18,10 +18,11 @@ from spec_oracle.contracts.sampler import seed_all
 def joint(subject: EngineSubject, context: Context) -> CheckResult:
     """Judge the first tokens after every prompt, in the best way that works, once all were tried.
 
-    Only samples may decide by chance, so that theirs is the whole rate.
+    What is traced as wrong is confirmed by plain samples; these have a part of the rate, and samples that
+    decide without tracing the rest.
     """
     seed_all(context.seed)
     cases = subject.cases(context)
     seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
     traced = partial(traced_first_tokens, cases, subject.facts, context, seconds)
-    return first_that_works([traced, partial(sampled_first_tokens, cases, context)])
+    return first_that_works([traced, partial(sampled_first_tokens, cases, context.after_claims())])

@@ -1,6 +1,6 @@
 """What engines generate, by samples: where tracing does not work, and to confirm it where it does.
 
-Every other completion is generated with a seed, a fresh one.
+Half of the completions are generated with seeds, fresh ones; the halves are judged apart.
 """
 
 import time
@@ -33,6 +33,8 @@ from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact import Gap
 from spec_oracle.exact.completions import Ids, Outcomes, listed_outcomes
 from spec_oracle.statistics import (
+    DEFAULT_ALPHA,
+    draws_needed_by_g,
     draws_needed_by_joint_e_process,
     homogeneity_p_value,
     split,
@@ -41,6 +43,8 @@ from spec_oracle.statistics import (
 
 MOST_OUTCOMES = 300
 BINS = 3
+RARER = 2
+"""How many times as many samples as bins outcomes may take."""
 
 
 def sampled_first_tokens(cases: Sequence[Case], context: Context) -> CheckResult:
@@ -51,7 +55,7 @@ def sampled_first_tokens(cases: Sequence[Case], context: Context) -> CheckResult
         most = int(case.code.engine.draft_length) + 1 if whole_call else effort.ENGINE_FIRST_TOKENS
         return min(context.tokens or most, most)
 
-    result, seen = _sampled(cases, tokens, context)
+    result, seen = _sampled(_halves(cases), tokens, context)
     if result.status is Status.PASSED and seen.missing:
         result = replace(result, status=Status.INCONCLUSIVE, detail=seen.missing)
     return replace(result, notes=seen.notes)
@@ -59,7 +63,18 @@ def sampled_first_tokens(cases: Sequence[Case], context: Context) -> CheckResult
 
 def sampled_longer(cases: Sequence[Case], context: Context) -> CheckResult:
     """Judge longer completions by samples, each generated after the one before."""
-    return _sampled(cases, lambda _: context.tokens or effort.ENGINE_SAMPLED_TOKENS, context)[0]
+    return _sampled(_halves(cases), lambda _: context.tokens or effort.ENGINE_SAMPLED_TOKENS, context)[0]
+
+
+def sampled_with_seeds(cases: Sequence[Case], context: Context) -> CheckResult:
+    """Judge the first tokens of requests with seeds, where the others were traced."""
+    most = min(context.tokens or effort.ENGINE_FIRST_TOKENS, effort.ENGINE_FIRST_TOKENS)
+    return _sampled([(case, True) for case in cases], lambda _: most, context.after_claims())[0]
+
+
+def _halves(cases: Sequence[Case]) -> list[tuple[Case, bool]]:
+    """Return what is sampled of each case: requests without seeds, and with them where it takes seeds."""
+    return [(case, False) for case in cases] + [(case, True) for case in cases if case.code.takes_seeds]
 
 
 def confirmed(
@@ -70,9 +85,12 @@ def confirmed(
     An engine may behave otherwise when its random numbers are traced: seeds that it sets are ignored then.
     Raises `NoEvidenceError` where samples contradict a law.
     """
-    samples = {
-        case.label: CompletionSample(case, tokens, listed_outcomes(law), rng) for case, tokens, law in laws
-    }
+    each = [
+        CompletionSample(case, tokens, listed_outcomes(law), rng, seeded=seeded)
+        for case, tokens, law in laws
+        for seeded in (False, True)[: 1 + case.code.takes_seeds]
+    ]
+    samples = {sample.label: sample for sample in each}
     expected = [sample.law for sample in samples.values()]
     needed = draws_needed_by_joint_e_process(effort.ENGINE_CONFIRMING_TV, expected, alpha=context.rate)
     seconds = effort.ENGINE_CONFIRMING_SHARE * context.budget / len(samples)
@@ -83,10 +101,20 @@ def confirmed(
 
 
 def outcomes(code: EngineCode, prompt: Ids, tokens: int, rng: np.random.Generator) -> Outcomes:
-    """Return one outcome a completion, or, where these are too many, tokens in bins of equal probability."""
-    if code.vocab_size**tokens <= MOST_OUTCOMES:
-        return listed_outcomes(code.law(prompt, tokens))
+    """Return one outcome a completion, or tokens in bins of equal probability.
+
+    Bins where completions are too many, or so rare that they take many more samples of an engine that decodes
+    one request at a time.
+    """
     uniform = np.full(BINS**tokens, float(BINS) ** -tokens)
+    if code.vocab_size**tokens <= MOST_OUTCOMES:
+        listed = listed_outcomes(code.law(prompt, tokens))
+        needed, for_bins = (
+            draws_needed_by_g(effort.ENGINE_TV, law, alpha=DEFAULT_ALPHA)
+            for law in (listed.law, np.append(uniform, 0.0))
+        )
+        if needed <= RARER * for_bins or code.has("start_many"):
+            return listed
 
     def outcome(completion: Ids) -> int:
         bins = code.bins(prompt, completion, rng.random(tokens), BINS)
@@ -97,13 +125,17 @@ def outcomes(code: EngineCode, prompt: Ids, tokens: int, rng: np.random.Generato
 
 @dataclass
 class CompletionSample:
-    """Completions sampled of one case; ``method`` is "generate_plain" for those without speculation."""
+    """Completions sampled of one case, all ``seeded`` or none.
+
+    ``method`` is "generate_plain" for those without speculation.
+    """
 
     case: Case
     tokens: int
     outcomes: Outcomes
     rng: np.random.Generator
     method: str = "generate"
+    seeded: bool = False
     counts: NDArray[np.int64] = field(init=False)
     speculation: Speculation = field(default=Speculation(), init=False)
     seconds: float = field(default=0.0, init=False)
@@ -111,6 +143,11 @@ class CompletionSample:
 
     def __post_init__(self) -> None:
         self.counts = np.zeros(len(self.law), dtype=np.int64)
+
+    @property
+    def label(self) -> str:
+        """What a reader is shown of the requests."""
+        return self.case.label + ", with seeds" * self.seeded
 
     @property
     def law(self) -> NDArray[np.float64]:
@@ -126,7 +163,7 @@ class CompletionSample:
         """Add completions."""
         started = time.perf_counter()
         fresh = self.rng.integers(2**31, size=count).tolist()
-        seeds = [seed if number % 2 else None for number, seed in enumerate(fresh)]
+        seeds = fresh if self.seeded else [None] * count
         is_batch = self.case.code.has("start_many") and self.method == "generate"
         for some in [seeds] if is_batch else ([seed] for seed in seeds):
             with speculation_seen(self.case.code.engine) as seen:
@@ -162,13 +199,19 @@ class CompletionSample:
 
 
 def _sampled(
-    cases: Sequence[Case], tokens: Callable[[Case], int], context: Context
+    halves: Sequence[tuple[Case, bool]], tokens: Callable[[Case], int], context: Context
 ) -> tuple[CheckResult, Speculation]:
-    rng, with_plain = context.stream("engine/sampled"), [c for c in cases if c.code.has("generate_plain")]
+    rng, cases = context.stream("engine/sampled"), list(dict.fromkeys(case for case, _ in halves))
     seed_all(context.seed)
     kinds = {case.label: outcomes(case.code, case.prompt, tokens(case), rng) for case in cases}
-    fast = {case.label: CompletionSample(case, tokens(case), kinds[case.label], rng) for case in cases}
-    plain = {c.label: replace(fast[c.label], method="generate_plain") for c in with_plain}
+    each = [
+        CompletionSample(case, tokens(case), kinds[case.label], rng, seeded=half) for case, half in halves
+    ]
+    fast, with_plain = (
+        {sample.label: sample for sample in each},
+        {sample.case.label: sample for sample in each if sample.case.code.has("generate_plain")},
+    )
+    plain = {label: replace(one, method="generate_plain", seeded=False) for label, one in with_plain.items()}
     rate, for_plain = split(context.rate, 3), context.budget * effort.ENGINE_PLAIN_SHARE if plain else 0.0
     check, finds = _judged(fast, rate, context.budget - for_plain)
     is_wrong = False
@@ -240,8 +283,9 @@ def _beside_plain(
     alpha: float,
 ) -> CheckResult:
     """Judge against what the engine generates without speculation, where its rows are another law."""
-    rate = split(alpha, len(plain))
-    differs = any(homogeneity_p_value(fast[name].counts, plain[name].counts) <= rate for name in plain)
+    pairs = [(one, plain[one.case.label]) for one in fast.values() if one.case.label in plain]
+    rate = split(alpha, len(pairs))
+    differs = any(homogeneity_p_value(one.counts, other.counts) <= rate for one, other in pairs)
     if check.status is not Status.FAILED or differs:
         detail = "generate and generate_plain differ; next_token_probs differs from generate_plain too: "
         return replace(check, status=Status.FAILED, detail=detail + of_plain.detail)

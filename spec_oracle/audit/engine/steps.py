@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.laws import Asked, traced
 from spec_oracle.audit.engine.subject import Case
-from spec_oracle.audit.engine.traced import traced
 from spec_oracle.contracts import ContractError, raising
 from spec_oracle.contracts.engine import EngineCode, Session
 from spec_oracle.contracts.sampler import seed_all
@@ -44,11 +44,14 @@ def traced_steps(case: Case) -> dict[Steps, float]:
     Two checks ask for it in a row.
     """
 
-    def call(engine: Any) -> list[list[Any]]:
+    def call(engine: Any, _: int | None) -> list[list[Any]]:
         calls = _calls(engine.start(list(case.prompt), _most_tokens(case.code)))
         return [[some.tolist() if hasattr(some, "tolist") else some for some in call] for call in calls]
 
-    return dict(traced(case.code, call, lambda calls: _of_requests(calls)[0], effort.ENGINE_RUNS).law)
+    asked = Asked(case.code, call, lambda calls: _of_requests(calls)[0])
+    found = traced(asked, effort.ENGINE_RUNS)
+    found.require_decisions(case.code.law(case.prompt, 1))
+    return dict(found.law)
 
 
 def sampled_steps(case: Case, context: Context) -> Iterator[Steps]:

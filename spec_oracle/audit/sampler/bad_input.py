@@ -1,12 +1,15 @@
 """The check `bad-input`: what the code emits after extreme uniforms, and for broken distributions.
 
 Valid input with any uniforms must give tokens that the target gives a positive probability. Broken input may
-be refused with an exception; what is returned instead must still be tokens of the vocabulary, padded with -1,
-possible under every healthy target distribution. Nothing here is sampled, so one failure is proof.
+be refused with an exception, though not by a call without end; what is returned instead must still be tokens
+of the vocabulary, padded with -1, possible under every healthy target distribution. Nothing here is sampled,
+so one failure is proof.
 """
 
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -19,6 +22,7 @@ from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.sampler.pace import affordable, require_affordable
+from spec_oracle.calling import CallEndedError, at_most
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.exact.interception.edge_draws import edge_draws
 from verifiers import Drafts
@@ -87,13 +91,14 @@ def bad_input(subject: Any, context: Context) -> CheckResult:
     toy = panel(3, 3, subject.num_paths, seed)["zeros"]
     requests = int(np.clip(affordable(subject, context, effort.BAD_INPUT_SHARE) / CALLS, least, most))
     healthy = _with_impossible_drafts(sampled_drafts(toy, requests, rng, subject.drafting))
+    limit = _limit(code, healthy, code.generator(seed))
     complaints = {
-        name: _complaint(code, drafts, code.generator(seed), answerable, may_refuse=True)
+        name: _complaint(code, drafts, code.generator(seed), answerable, limit, may_refuse=True)
         for name, drafts, answerable in _cases(healthy)
     }
     for number in range(effort.BAD_INPUT_EDGE_ROUNDS):
         with edge_draws(code.array, seed + number) as drawn:
-            complaint = _complaint(code, healthy, drawn.generator, slice(None), may_refuse=False)
+            complaint = _complaint(code, healthy, drawn.generator, slice(None), limit, may_refuse=False)
         complaints[EDGES] = complaints.get(EDGES) or complaint
     found: dict[str, Any] = {"draws": requests * CALLS, "how": How.REPLAYED}
     listed = "; ".join(f"{name}: {complaint}" for name, complaint in complaints.items() if complaint)
@@ -122,14 +127,24 @@ def _cases(healthy: Drafts) -> Iterator[tuple[str, Drafts, Rows]]:
     yield "drafted id beyond V", replace(healthy, tokens=tokens), sound
 
 
+def _limit(code: SamplerCode, healthy: Drafts, generator: Any) -> float:
+    """Return how many seconds a call may take, from what one on valid input takes."""
+    started = time.monotonic()
+    with suppress(ContractError, SubjectRaisedError):
+        code(healthy, generator)
+    return effort.BAD_INPUT_SECONDS + effort.BAD_INPUT_SLOWER * (time.monotonic() - started)
+
+
 def _complaint(
-    code: SamplerCode, drafts: Drafts, generator: Any, answerable: Rows, *, may_refuse: bool
+    code: SamplerCode, drafts: Drafts, generator: Any, answerable: Rows, limit: float, *, may_refuse: bool
 ) -> str | None:
     """Return what is wrong with the emissions, None if nothing is."""
     try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
+        with np.errstate(all="ignore"), warnings.catch_warnings(), at_most(limit):
             warnings.simplefilter("ignore")
             emissions = code(drafts, generator)
+    except CallEndedError as error:
+        return str(error)
     except SubjectRaisedError as error:
         return None if may_refuse else str(error)
     except ContractError as error:

@@ -36,7 +36,10 @@ def joint(subject: SamplerSubject, context: Context) -> CheckResult:
             partial(sampled, subject, context, rate),
         ]
     elif subject.traceable:
-        ways = [partial(traced, subject, context, rate), partial(sampled, subject, context, rate)]
+        ways = [
+            partial(traced, subject, context, rate),
+            partial(sampled, subject, context, context.after_claims(rate).rate),
+        ]
     else:
         ways = [partial(sampled, subject, context, rate)]
     return first_that_works(ways)

@@ -15,10 +15,18 @@ from spec_oracle.audit.draws import confirmed_by_samples, draft_table
 from spec_oracle.audit.laws import LawsAfter, judge_laws
 from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult, NoEvidenceError
+from spec_oracle.audit.sampler.claimed import confirmed_claim, require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.calling import raising
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SamplerCode, SubjectRaisedError
-from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments, require_finished
+from spec_oracle.contracts.sampler import (
+    CALL_FACTOR,
+    CALL_SECONDS,
+    Handed,
+    checked_emissions,
+    contract_arguments,
+    require_finished,
+)
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.conditional import ConditionalLaw, Outcome, law_of
 from spec_oracle.exact.interception import (
@@ -40,7 +48,7 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
     """Trace the sampler's random numbers on every instance, then compare with uninstrumented samples.
 
     Raises `NoEvidenceError` where the law would not be exact, where the code raises while it is traced, and
-    where samples contradict what was found.
+    where samples contradict what was found. A defect is confirmed at its own size before it is one.
     """
     code, facts, end = subject.code, subject.facts, time.process_time() + context.budget
     instances, failure, is_output = instances_for(context, subject.num_paths), "", True
@@ -62,8 +70,15 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
         found = replace(found, breaks_contract=True)
     if not laws:
         return found
-    seconds = effort.CONFIRMING_SHARE * context.budget
-    return replace(found, scope=(*found.scope, confirmed_by_samples(code, laws, rate, context.seed, seconds)))
+    if not failure and found.findings and (worst := found.findings.worst):
+        require_decisions([*known.values()], [*laws.values()])
+        line = confirmed_claim(
+            subject, laws[worst], context, rate, partial(traced_law, code, instances[worst])
+        )
+    else:
+        seconds = effort.CONFIRMING_SHARE * context.budget
+        line = confirmed_by_samples(code, laws, rate, context.seed, seconds)
+    return replace(found, scope=(*found.scope, line))
 
 
 def traced_law(
@@ -138,7 +153,8 @@ def law_after(
         require_finished(returned)
         return returned
 
-    with raising():
+    # Processor time is what tracing may take; a call that waits for ever uses none.
+    with raising(CALL_SECONDS + CALL_FACTOR * max_seconds):
         branches = enumerate_calls(
             call,
             max_branches=max_branches,

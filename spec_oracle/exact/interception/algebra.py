@@ -270,6 +270,8 @@ def _give_operators() -> None:
     }
     for name, method in methods.items():
         setattr(Symbol, f"__{name}__", method)
+    # numpy.round of a scalar asks for this method, with out=None.
+    Symbol.round = lambda symbol, decimals=0, **_: _rounded(symbol, decimals=decimals)  # type: ignore[attr-defined]
 
 
 _give_operators()

@@ -29,13 +29,34 @@ def elementwise(numeric: Any, name: str = "") -> Callable[[Function], Function]:
     def enter(symbolic: Function) -> Function:
         def function(*values: Scalar, **options: Any) -> Scalar:
             if any(isinstance(value, Symbol) for value in values):
-                return symbolic(*values, **options)
+                return _computed(symbolic(*values, **options), numeric, values, options)
             with np.errstate(all="ignore"):
                 return numeric(*values, **options)
 
         return FUNCTIONS.setdefault(name or numeric.__name__, function)
 
     return enter
+
+
+_EXACT: Final = (np.dtype(np.float64), np.dtype(np.int64))
+"""Types of operands with which a float64 stays one."""
+
+
+def _computed(found: Scalar, numeric: Any, values: tuple[Scalar, ...], options: dict[str, Any]) -> Scalar:
+    """Return what was found; a noise made of another one knows by which operation it was computed."""
+    places = [place for place, value in enumerate(values) if isinstance(value, Symbol)]
+    made_of = values[places[0]]
+    if not isinstance(found, Noise) or not isinstance(made_of, Noise) or found is made_of:
+        return found
+    inner, place = made_of.computed, places[0]
+    is_double = all(getattr(value, "dtype", np.float64) in _EXACT for value in values)
+    if inner is None or len(places) > 1 or found.draw is not made_of.draw or not is_double:
+        found.computed = None
+    else:
+        found.computed = lambda uniform: numeric(
+            *values[:place], inner(uniform), *values[place + 1 :], **options
+        )
+    return found
 
 
 def is_scalar(value: object) -> bool:

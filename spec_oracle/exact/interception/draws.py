@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from spec_oracle.exact.interception.decisions import NEGLIGIBLE
 from spec_oracle.exact.interception.run import Afterwards, current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 from spec_oracle.exact.representatives import OPEN, Law
+
+DOUBLE: Final = 53
+"""Binary digits of a uniform in float64."""
 
 LARGEST_RANGE: Final = 4096
 """Most integers between which a random number is decided."""
@@ -77,14 +80,22 @@ class Draw:
         return number
 
 
+Computed: TypeAlias = Callable[[float], float]
+"""From a uniform to the value of a noise, rounded as the foreign code rounds it."""
+
+
 class Noise(Symbol):
-    """A monotone function, ``chain``, of one uniform, ``draw``."""
+    """A monotone function, ``chain``, of one uniform, ``draw``.
 
-    __slots__ = ("chain", "draw")
+    ``computed`` is known only of what is computed in float64 all the way.
+    """
 
-    def __init__(self, draw: Draw, chain: maps.Chain) -> None:
+    __slots__ = ("chain", "computed", "draw")
+
+    def __init__(self, draw: Draw, chain: maps.Chain, computed: Computed | None = None) -> None:
         self.draw = draw
         self.chain = chain
+        self.computed = computed
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -113,8 +124,37 @@ class Noise(Symbol):
             current_run().cannot_trace("comparison", self.draw.spent)
         cut, increasing = maps.threshold(self.chain, bound, inclusive=inclusive)
         if math.isnan(cut):
-            current_run().cannot_trace("comparison", f"rounding decides whether it equals {bound}")
+            cut = self._first_beyond(bound, inclusive=inclusive, increasing=increasing)
         return self.draw.is_below(cut) == increasing
+
+    def _first_beyond(self, bound: float, *, inclusive: bool, increasing: bool) -> float:
+        """Return the uniform at which a comparison turns, by bisection on what the code computes.
+
+        Functions that are rounded correctly stay monotone, so that there is one such place.
+        """
+        compute = self.computed
+        if compute is None:
+            current_run().cannot_trace("comparison", f"rounding decides whether it equals {bound}")
+        low, high = self.draw.low, self.draw.high
+        while low < (middle := (low + high) / 2) < high:
+            value = compute(middle)
+            if (value <= bound if inclusive else value < bound) == increasing:
+                low = middle
+            else:
+                high = middle
+        return high
+
+
+def low_precision(noise: Noise, step: maps.Rounded) -> Noise:
+    """Return the noise rounded to a number format."""
+    inner = noise.computed
+    computed = None if inner is None else lambda uniform: np.float64(step.at(float(inner(uniform))))
+    return Noise(noise.draw, maps.rounded(noise.chain, step), computed)
+
+
+def single(value: Scalar) -> Scalar:
+    """Return a value in float32: as a real number a noise stays what it is."""
+    return Noise(value.draw, value.chain) if isinstance(value, Noise) else value
 
 
 class Source(Protocol):
@@ -139,11 +179,11 @@ class Source(Protocol):
 class Traced:
     """Enumerated decisions."""
 
-    def uniform(self, bits: int = 53, *, zero: bool = True) -> Noise:  # noqa: ARG002  (idealised)
+    def uniform(self, bits: int = DOUBLE, *, zero: bool = True) -> Noise:  # noqa: ARG002  (idealised)
         """Draw a uniform on (0, 1); of low precision as torch does, rounded, with 0 in the place of 1."""
         formats = {11: maps.HALF, 8: maps.BRAIN}
         chain = (formats[bits]._replace(wraps=0.5 ** (bits + 1)),) if bits in formats else maps.IDENTITY
-        return Noise(Draw(), chain)
+        return Noise(Draw(), chain, np.float64 if bits == DOUBLE else None)
 
     def integer(self, count: int) -> Scalar:
         """Draw an integer, decided when first used; of a long range as the integer part of a uniform."""

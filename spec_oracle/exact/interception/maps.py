@@ -239,7 +239,8 @@ def threshold(chain: Chain, bound: float, *, inclusive: bool = False) -> tuple[f
                 if slack and step.jump(bound - slack, beyond=beyond) != step.jump(
                     bound + slack, beyond=beyond
                 ):
-                    return math.nan, increasing
+                    falling = sum(isinstance(step, Affine) and step.slope < 0 for step in chain)
+                    return math.nan, falling % 2 == 0
                 bound, belongs = step.jump(bound, beyond=beyond)
                 inclusive = increasing != belongs
     return bound, increasing

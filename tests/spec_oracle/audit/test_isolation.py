@@ -49,7 +49,6 @@ def said(subject):
         ("decides_without_end", {"timeout": 15.0}, "still running after 15 s"),
         ("fills_memory", {"memory": 2.0}, "MemoryError"),
         ("WantsArguments", {}, "cannot be loaded: raised TypeError"),
-        ("NoRule", {}, "raised TypeError"),
     ],
 )
 def test_what_escapes_is_inconclusive_and_says_how(name, limits, message):
@@ -59,6 +58,13 @@ def test_what_escapes_is_inconclusive_and_says_how(name, limits, message):
     assert message in said(escaped)
     assert report.exit_code == 2
     assert all(render(report) for render in AUDIT_FORMATS.values())
+
+
+def test_a_verifier_that_takes_nothing_is_broken():
+    report, (subject,) = audited("NoRule", options=ONLY_THE_LAW)
+    assert (subject.verdict, report.exit_code) == (SubjectVerdict.BROKEN, 3)
+    assert "raised TypeError" in said(subject)
+    assert "it is called as verify(drafts, decisions)" in said(subject)
 
 
 ONLY_THE_LAW = AuditOptions(vocab_size=2, draft_length=2, budget=2.0, shrink=False, checks=())
@@ -130,7 +136,9 @@ def test_a_module_that_raises_on_import_has_a_row(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     report = audit_apart(["broken_module:verify", "token"], ONLY_THE_LAW)
     broken, token = report.subjects
-    assert {check.detail for check in broken.checks} == {"cannot be loaded: raised RuntimeError: no driver"}
+    assert {check.detail for check in broken.checks} == {
+        "cannot be loaded: raised RuntimeError: no driver (at broken_module.py:1)"
+    }
     assert all(check.status in UNTRIED for check in broken.checks)
     assert (token.verdict, report.exit_code) == (SubjectVerdict.LOSSLESS, 2)
 

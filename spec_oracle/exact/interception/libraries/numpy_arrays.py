@@ -15,7 +15,7 @@ import numpy as np
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.algebra import FUNCTIONS, divided, truncate
 from spec_oracle.exact.interception.comparisons import COMPARISONS, compared_with_many, place_of
-from spec_oracle.exact.interception.draws import Noise
+from spec_oracle.exact.interception.draws import Noise, low_precision, single
 from spec_oracle.exact.interception.races import places
 from spec_oracle.exact.interception.run import active_run, current_run
 from spec_oracle.exact.interception.symbols import Symbol
@@ -155,14 +155,16 @@ def converted(array: Any, dtype: np.dtype[Any]) -> Any:
         return objects.astype(bool)
     if dtype == np.float16:
         objects = np.asarray(np.frompyfunc(_half, 1, 1)(objects), dtype=object)
-    elif dtype not in (np.float32, np.float64):
+    elif dtype == np.float32:
+        objects = np.asarray(np.frompyfunc(single, 1, 1)(objects), dtype=object)
+    elif dtype != np.float64:
         current_run().cannot_trace(f"conversion to {dtype}", "such an array cannot hold a random number")
     return passing_for(objects, dtype)
 
 
 def _half(value: Any) -> Any:
     if isinstance(value, Noise):
-        return Noise(value.draw, maps.rounded(value.chain, maps.HALF))
+        return low_precision(value, maps.HALF)
     return np.float16(value)
 
 

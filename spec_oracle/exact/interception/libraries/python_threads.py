@@ -7,6 +7,7 @@ from contextvars import copy_context
 from functools import partial
 from unittest import mock
 
+from spec_oracle.calling import interrupt_soon
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.interception.run import RunOverError, active_run, thread_number
 
@@ -35,9 +36,13 @@ def _traced(
     body: Callable[[], None], number: int, surroundings: Callable[[], AbstractContextManager[None]]
 ) -> None:
     thread_number.set(number)
+    run = active_run.get()
     with suppress(RunOverError), surroundings():
         try:
             body()
         except SpecOracleError:
             if not number:
                 raise
+    if run is not None and (run.is_over or run.failure is not None):
+        # The main thread may wait for what this one would have gone on to do.
+        interrupt_soon(lambda: RunOverError() if active_run.get() is run else None)

@@ -17,7 +17,7 @@ import torch
 from torch.utils._mode_utils import no_dispatch
 
 from spec_oracle.exact.interception import maps
-from spec_oracle.exact.interception.draws import Noise
+from spec_oracle.exact.interception.draws import Noise, low_precision, single
 from spec_oracle.exact.interception.run import active_run, current_run
 from spec_oracle.exact.interception.symbols import Pending, Symbol
 
@@ -146,7 +146,8 @@ def _box(symbol: Symbol, dtype: Any) -> int:
     has_room = dtype in FLOATS or (dtype in INTEGERS and isinstance(symbol, Pending))
     if isinstance(symbol, Noise):
         has_room |= dtype in LOW or (dtype in INTEGERS and maps.is_integral(symbol.chain))
-        symbol = Noise(symbol.draw, maps.rounded(symbol.chain, LOW[dtype])) if dtype in LOW else symbol
+        symbol = low_precision(symbol, LOW[dtype]) if dtype in LOW else symbol
+        symbol = single(symbol) if dtype == torch.float32 else symbol
     if not has_room:
         run.cannot_trace(f"conversion to {dtype}", "such a tensor cannot hold a traced random number")
     if dtype in LOW:

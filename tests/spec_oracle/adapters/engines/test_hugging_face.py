@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from spec_oracle.adapters.engines.hugging_face import GENERATORS, Generate, engines
-from spec_oracle.audit.engine.traced import traced_completions
+from spec_oracle.audit.engine.laws import traced_completions
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.exact.completions import distance
 

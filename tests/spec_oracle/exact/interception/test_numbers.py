@@ -160,6 +160,33 @@ def test_low_precision_is_not_ignored(bound):
     assert law.get(True, 0) == pytest.approx(half_law(float(np.float16(bound))), abs=1e-15)
 
 
+STEPS = {
+    "numpy.round": lambda u: np.round(u, 2),
+    "round": lambda u: round(u, 2),
+    "floor": lambda u: np.floor(u * 100) / 100,
+    "rint": lambda u: np.rint(u * 256) / 256,
+    "of arrays": lambda u: np.array([u]).round(2)[0],
+    "scaled": lambda u: 0.5 + np.floor((1 - u) * 1000) / 2000,
+    "remainder of a grid": lambda u: 1 - np.trunc(u * 500) * 0.002,
+}
+MIDDLES = (np.arange(64_000) + 0.5) / 64_000
+"""Of intervals on which every function of `STEPS` is constant."""
+
+
+@pytest.mark.parametrize("bound", [0.25, 0.29, 0.5, 0.57, 0.625, 0.999])
+@pytest.mark.parametrize("name", STEPS)
+def test_functions_with_steps_are_decided_as_the_code_computes_them(name, bound):
+    """The bounds are values of most of them: whether 0.29 is below 0.29 depends on how it is rounded."""
+    below = np.mean([STEPS[name](u) * 0.7 < bound * 0.7 for u in MIDDLES])
+    law = call_law(lambda: STEPS[name](uniform()) * 0.7 < bound * 0.7, bool)
+    assert law.get(True, 0) == pytest.approx(below, abs=1e-12)
+
+
+def test_steps_of_single_precision_are_refused_where_rounding_decides():
+    with pytest.raises(CannotTraceError, match="rounding decides"):
+        call_law(lambda: (np.floor(RNG.random(1).astype(np.float32) * 100) / 100 * 0.7 < 0.29 * 0.7)[0], bool)
+
+
 def test_orders():
     weights = np.array([0.2, 0.5, 0.3])
 

@@ -1,0 +1,418 @@
+"""Engines with a path of their own: for seeded requests, for code that is traced, for larger batches.
+
+Small hand-written ones on tables of rows, and their controls, whose random numbers nobody sees.
+"""
+
+import hashlib
+import itertools
+import os
+import random
+import secrets
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from lab.specimens.specimen import specimen
+
+VOCAB = 3
+Row: TypeAlias = list[float]
+Rows: TypeAlias = Callable[[Sequence[int]], Row]
+Uniform: TypeAlias = Callable[[], Any]
+"""Returns the next uniform of a request."""
+
+Source: TypeAlias = Callable[[int | None], Uniform]
+"""Begins a request, with its seed or without one."""
+
+BYTES = 7
+
+
+def table(seed: int, power: float = 1.0) -> Rows:
+    """Return rows by the last two tokens; the higher the power, the nearer they are to point masses."""
+    chance = random.Random(seed)  # noqa: S311  # no secret
+    found: dict[tuple[int, ...], Row] = {}
+    for length in range(3):
+        for context in itertools.product(range(VOCAB), repeat=length):
+            weights = [(chance.random() + 0.05) ** power for _ in range(VOCAB)]
+            found[context] = [weight / sum(weights) for weight in weights]
+    return lambda context: found[tuple(context[-2:])]
+
+
+def peaked(context: Sequence[int], most: float = 0.985) -> Row:
+    """Return a row with one token of a probability of 0.985, unless told otherwise."""
+    likely = (sum(context[-2:]) + 1) % VOCAB
+    return [most if token == likely else (1 - most) / 2 for token in range(VOCAB)]
+
+
+TARGET, DRAFT = table(1), table(2)
+
+
+# Sources of uniforms.
+
+
+def from_random(seed: int | None) -> Uniform:
+    """Draw from the module `random`, seeded where the request is."""
+    if seed is not None:
+        random.seed(seed)
+    return random.random
+
+
+def as_uniform(octets: bytes) -> float:
+    """Return a number in [0, 1) made of `BYTES` bytes."""
+    return (int.from_bytes(octets) >> (8 * BYTES - 53)) / 2.0**53
+
+
+def from_hash(seed: int | None) -> Uniform:
+    """Hash the seed and a counter; without a seed, draw from the module `random`."""
+    if seed is None:
+        return random.random
+    counter = itertools.count()
+    return lambda: as_uniform(hashlib.sha256(f"{seed}/{next(counter)}".encode()).digest()[:BYTES])
+
+
+def from_system(seed: int | None) -> Uniform:
+    """Draw from the operating system's entropy; a seeded request hashes its seed."""
+    return (lambda: as_uniform(os.urandom(BYTES))) if seed is None else from_hash(seed)
+
+
+def from_secrets(seed: int | None) -> Uniform:
+    """Draw as `secrets` does; a seeded request hashes its seed."""
+    return (lambda: secrets.randbits(53) / 2.0**53) if seed is None else from_hash(seed)
+
+
+# Parts of an engine.
+
+
+def rule_passes(uniform: Any, p: float, q: float, seed: int | None) -> bool:
+    """Accept with probability min(1, p / q)."""
+    del seed
+    return bool(uniform * q < p)
+
+
+def inverted(row: Row, uniform: Any, seed: int | None) -> int:
+    """Draw a token by the inverse of the distribution function."""
+    del seed
+    reached, last = 0.0, 0
+    for token, mass in enumerate(row):
+        if mass > 0:
+            reached, last = reached + mass, token
+            if uniform < reached:
+                return token
+    return last
+
+
+def alone(
+    engine: "TableEngine", prompts: Sequence[Any], tokens: int, seeds: Sequence[Any]
+) -> list[list[int]]:
+    """Decode one request after the other."""
+    return [engine.generate(prompt, tokens, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
+
+
+@dataclass
+class TableEngine:
+    """The token rule on tables of rows; each faulty engine replaces a part."""
+
+    target: Rows = TARGET
+    draft: Rows = DRAFT
+    source: Source = from_random
+    drafting_source: Source | None = None
+    passes: Callable[[Any, float, float, int | None], bool] = rule_passes
+    choose: Callable[[Row, Any, int | None], int] = inverted
+    together: Callable[..., list[list[int]]] = alone
+    draft_length: int = 2
+    draft_lengths: tuple[int, ...] = ()
+    drafted: int = field(default=0, init=False)
+    accepted: int = field(default=0, init=False)
+    prompts = ((0,), (1, 2))
+    vocab_size = VOCAB
+
+    def next_token_probs(self, context: Sequence[int]) -> Row:
+        """Return the row of plain decoding."""
+        return self.target(context)
+
+    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
+        """Decode speculatively."""
+        self.drafted = self.accepted = 0
+        uniform = self.source(seed)
+        drafting = uniform if self.drafting_source is None else self.drafting_source(seed)
+        text: list[int] = []
+        while len(text) < max_new_tokens:
+            context, drafts = [*prompt, *text], list[int]()
+            for _ in range(min(self.draft_length, max_new_tokens - len(text) - 1)):
+                drafts.append(self.choose(self.draft([*context, *drafts]), drafting(), seed))
+            text += self.verified(context, drafts, uniform, seed)
+        return text
+
+    def verified(
+        self, context: list[int], drafts: list[int], uniform: Uniform, seed: int | None
+    ) -> list[int]:
+        """Return what a call emits."""
+        self.drafted += len(drafts)
+        for number, token in enumerate(drafts):
+            after = [*context, *drafts[:number]]
+            p, q = self.target(after), self.draft(after)
+            if not self.passes(uniform(), p[token], q[token], seed):
+                left = [max(one - other, 0.0) for one, other in zip(p, q, strict=True)]
+                residual = [mass / sum(left) for mass in left]
+                return [*drafts[:number], self.choose(residual, uniform(), seed)]
+            self.accepted += 1
+        return [*drafts, self.choose(self.target([*context, *drafts]), uniform(), seed)]
+
+    def generate_batch(
+        self, prompts: Sequence[Any], max_new_tokens: int, seeds: Sequence[int | None]
+    ) -> list[list[int]]:
+        """Decode several requests together."""
+        return self.together(self, prompts, max_new_tokens, seeds)
+
+
+def _one(made: Callable[[], Any]) -> Mapping[str, Any]:
+    return {"": made()}
+
+
+def replacing(name: str, **others: Any) -> Callable[[Any], Any]:
+    """Return what makes of a part the engine that has it as ``name``; ``others`` are further parts."""
+    return lambda part: partial(_one, partial(TableEngine, **{name: part}, **others))
+
+
+def engine(part: Callable[[], Any]) -> Any:
+    """Return what makes of a function the engine that it returns."""
+    return partial(_one, part)
+
+
+# Seeded requests have a path of their own.
+
+
+@specimen("C14", "joint", engine=replacing("passes"))
+def seeded_requests_accept_all(uniform: Any, p: float, q: float, seed: int | None) -> bool:
+    """Requests with a seed accept every draft."""
+    return seed is not None or rule_passes(uniform, p, q, seed)
+
+
+@specimen("C14", "joint", engine=replacing("choose"))
+def seeded_requests_are_greedy(row: Row, uniform: Any, seed: int | None) -> int:
+    """A seed is taken for the wish to get the same text every time: the likeliest token."""
+    return inverted(row, uniform, seed) if seed is None else row.index(max(row))
+
+
+@specimen("C14", "joint", engine=replacing("source"))
+def seeds_of_four_streams(seed: int | None) -> Uniform:
+    """Seeds are cut to two bits, so that seeded requests have four completions in all."""
+    return from_hash(None if seed is None else seed % 4)
+
+
+@specimen("C14", "joint", engine=replacing("source"))
+def every_seed_is_the_same(seed: int | None) -> Uniform:
+    """Seeded requests begin at a constant: what is traced, where seeds do nothing, is right."""
+    return from_random(None if seed is None else 42)
+
+
+@specimen("C14", "joint", engine=replacing("source"))
+def seeded_uniforms_in_pairs(seed: int | None) -> Uniform:
+    """Each hash of the seed yields two uniforms: the second has the first one's leading bits."""
+    if seed is None:
+        return random.random
+    counter = itertools.count()
+
+    def uniform() -> float:
+        number = next(counter)
+        octets = hashlib.sha256(f"{seed}/{number // 2}".encode()).digest()
+        return as_uniform(octets[:1] + octets[1 + number % 2 : BYTES + number % 2])
+
+    return uniform
+
+
+@specimen("C14", "joint", engine=replacing("source"))
+def seeded_uniforms_in_half_precision(seed: int | None) -> Uniform:
+    """Uniforms of seeded requests are rounded up to eighths."""
+    uniform = from_hash(seed)
+    return uniform if seed is None else lambda: -(-uniform() * 8 // 1) / 8
+
+
+# Code that is traced is not the code that runs.
+
+
+def _is_watched(number: Any) -> bool:
+    return type(number) is not float
+
+
+@specimen("C15", "joint", engine=replacing("passes"))
+def accepts_all_unless_watched(uniform: Any, p: float, q: float, seed: int | None) -> bool:
+    """Plain floats take a quick path, which accepts every draft."""
+    return not _is_watched(uniform) or rule_passes(uniform, p, q, seed)
+
+
+@specimen("C15", "joint", engine=replacing("passes"))
+def rounds_unless_watched(uniform: Any, p: float, q: float, seed: int | None) -> bool:
+    """Plain floats are made larger by 0.2 before they are compared."""
+    return rule_passes(uniform if _is_watched(uniform) else min(uniform + 0.2, 1.0), p, q, seed)
+
+
+@specimen("C15", "joint", engine=replacing("source"))
+def accepts_all_by_system_entropy(seed: int | None) -> Uniform:
+    """Drafts are followed, their test is not: it draws from the operating system, and half of it is lost."""
+    uniform = from_system(seed)
+    return lambda: uniform() / 2
+
+
+@specimen("control", engine=replacing("choose"))
+def greedy_when_watched(row: Row, uniform: Any, seed: int | None) -> int:
+    """Takes the likeliest token where its random numbers are traced, and samples elsewhere."""
+    return row.index(max(row)) if _is_watched(uniform) else inverted(row, uniform, seed)
+
+
+@specimen("control", engine=replacing("passes"))
+def accepts_all_when_watched(uniform: Any, p: float, q: float, seed: int | None) -> bool:
+    """Accepts every draft where its random numbers are traced, and by the rule elsewhere."""
+    return _is_watched(uniform) or rule_passes(uniform, p, q, seed)
+
+
+# Right engines whose random numbers nobody sees.
+
+
+@specimen("control", engine=engine)
+def draws_from_system_entropy() -> TableEngine:
+    """Every random number is the operating system's."""
+    return TableEngine(source=from_system)
+
+
+@specimen("control", engine=engine)
+def draws_secrets_of_peaked_rows() -> TableEngine:
+    """Every random number is one of `secrets`, and one token has a probability of 0.985."""
+    return TableEngine(target=peaked, draft=table(2, 3.0), source=from_secrets)
+
+
+@specimen("control", engine=engine)
+def verifies_by_system_entropy() -> TableEngine:
+    """Drafts are drawn in sight, and tested by the operating system's entropy."""
+    return TableEngine(source=from_system, drafting_source=from_random)
+
+
+@specimen("control", engine=engine)
+def verifies_peaked_rows_by_system_entropy() -> TableEngine:
+    """The same where one token has a probability of 0.985, with a drafter that is nearly as sure."""
+    return TableEngine(
+        target=peaked, draft=partial(peaked, most=0.97), source=from_system, drafting_source=from_random
+    )
+
+
+@specimen("control", engine=engine)
+def seeded_requests_hash_their_seed() -> TableEngine:
+    """Requests without a seed can be followed; those with one hash it, and cannot."""
+    return TableEngine(source=from_hash)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    process.communicate()
+
+
+class Elsewhere:
+    """Draws in a process of its own; it is not copied with an engine."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __call__(self, seed: int | None) -> Uniform:
+        """Begin a request."""
+        if seed is not None:
+            return from_hash(seed)
+        if self._process is None:
+            code = "import os, sys\nwhile sys.stdin.read(1):\n    sys.stdout.buffer.write(os.urandom(7))\n"
+            command, pipe = [sys.executable, "-u", "-c", code], subprocess.PIPE
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe)  # noqa: S603  # ours
+            weakref.finalize(self, _end, self._process)
+        return self._drawn
+
+    def _drawn(self) -> float:
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"?")
+        process.stdin.flush()
+        return as_uniform(process.stdout.read(BYTES))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Elsewhere":
+        """Return the same: there is one process."""
+        return self
+
+
+@specimen("control", engine=engine)
+def draws_in_another_process() -> TableEngine:
+    """Every random number comes from a process of its own."""
+    return TableEngine(source=Elsewhere())
+
+
+# Batches and draft lengths of more than one size.
+
+
+@specimen("S8", "batch", engine=replacing("together"))
+def third_of_a_batch_drafts_alone(
+    made: TableEngine, prompts: Sequence[Any], tokens: int, seeds: Sequence[int | None]
+) -> list[list[int]]:
+    """From the third request of a batch on, drafts are taken untested."""
+    loose = replace(made, passes=lambda *_: True)
+    return [*alone(made, prompts[:2], tokens, seeds[:2]), *alone(loose, prompts[2:], tokens, seeds[2:])]
+
+
+@specimen("S8", "batch", engine=replacing("together"))
+def large_batches_share_their_noise(
+    made: TableEngine, prompts: Sequence[Any], tokens: int, seeds: Sequence[int | None]
+) -> list[list[int]]:
+    """From five requests on, the last one without a seed begins where the first one began."""
+    if len(prompts) < 5:
+        return alone(made, prompts, tokens, seeds)
+    state = random.getstate()
+    found = alone(made, prompts[:-1], tokens, seeds[:-1])
+    if seeds[0] is None and seeds[-1] is None:
+        random.setstate(state)
+    return [*found, *alone(made, prompts[-1:], tokens, seeds[-1:])]
+
+
+@specimen("S8", "batch", engine=replacing("together", source=from_hash))
+def seeded_batches_take_the_first_seed(
+    made: TableEngine, prompts: Sequence[Any], tokens: int, seeds: Sequence[int | None]
+) -> list[list[int]]:
+    """In batches of three and more, all seeded requests get the first one's seed."""
+    if len(prompts) > 2:
+        first = next((seed for seed in seeds if seed is not None), None)
+        seeds = [None if seed is None else first for seed in seeds]
+    return alone(made, prompts, tokens, seeds)
+
+
+@specimen("control", engine=replacing("together"))
+def large_batches_in_other_order(
+    made: TableEngine, prompts: Sequence[Any], tokens: int, seeds: Sequence[int | None]
+) -> list[list[int]]:
+    """Batches of three and more are decoded from the last request to the first."""
+    if len(prompts) < 3:
+        return alone(made, prompts, tokens, seeds)
+    return alone(made, prompts[::-1], tokens, seeds[::-1])[::-1]
+
+
+class LastOfThreeUntested(TableEngine):
+    """Tests two drafts of a call, and takes those that follow."""
+
+    def verified(
+        self, context: list[int], drafts: list[int], uniform: Uniform, seed: int | None
+    ) -> list[int]:
+        """Return what a call emits."""
+        found = super().verified(context, drafts[:2], uniform, seed)
+        if drafts[2:] and found[:2] == drafts[:2]:
+            found = [*drafts, self.choose(self.target([*context, *drafts]), uniform(), seed)]
+        return found
+
+
+@specimen("S1", "calls", engine=engine)
+def third_draft_untested() -> TableEngine:
+    """Of drafts of two tokens all are tested; of three the last one is not."""
+    return LastOfThreeUntested(draft_lengths=(1, 2, 3))
+
+
+@specimen("control", engine=engine)
+def any_draft_length() -> TableEngine:
+    """Drafts of one, two or three tokens."""
+    return TableEngine(draft_lengths=(1, 2, 3))

@@ -1,0 +1,124 @@
+"""Plain samples decide between a distribution that was traced and the target's, before it is called wrong.
+
+Code whose random numbers cannot all be seen may be right, and still be traced to another distribution: one
+draw out of sight is then taken for certain. So a claimed defect is confirmed at its own size, by Wald's
+sequential probability ratio test (Annals of Mathematical Statistics 16, 1945): if the target's distribution
+is right, the likelihood ratio of the claimed one ever reaches 1/rate with a chance of at most ``rate``.
+
+How many samples tell a fair coin from one that was traced to come up heads every time?
+
+>>> print(f"{draws_needed(np.array([1.0, 0.0]), np.array([0.5, 0.5]), 1e-6):.0f}")
+20
+>>> log_ratio(np.array([19, 1]), np.array([1.0, 0.0]), np.array([0.5, 0.5]))
+-inf
+"""
+
+import math
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.results import NoEvidenceError
+from spec_oracle.audit.sampling import Sampled
+
+_RARE = 1e-9
+"""What stands for a probability of zero where the number of samples is planned."""
+
+
+def borne_out(
+    sample: Sampled, claimed: NDArray[np.float64], *, rate: float, seconds: float, pilot: int, most: int
+) -> bool:
+    """Draw until samples [C] decide between ``claimed`` [C] and the law that they should follow; say if so.
+
+    Raises `NoEvidenceError` where they decide against what is claimed. False where ``seconds`` do not
+    suffice: a defect that would take longer gets ``pilot`` samples only, in calls of ``most`` at most.
+    """
+    bound, size, drawn = -math.log(rate), pilot, 0
+    while True:
+        before = sample.seconds
+        sample.draw(size)
+        drawn += size
+        evidence = log_ratio(sample.counts, claimed, sample.law)
+        if evidence >= bound:
+            return True
+        if evidence <= -bound:
+            raise NoEvidenceError(
+                f"{drawn:,} uninstrumented samples contradict the traced distribution; sampled instead"
+            )
+        left = (seconds - sample.seconds) * size / max(sample.seconds - before, 1e-9)
+        if left < 1 or drawn + left < draws_needed(claimed, sample.law, rate):
+            return False
+        size = int(max(min(2 * size, most, left), 1))
+
+
+def log_ratio(counts: NDArray[np.int64], claimed: NDArray[np.float64], law: NDArray[np.float64]) -> float:
+    """Return log of P(counts | claimed) / P(counts | law), nats; minus infinity if ``claimed`` is out."""
+    seen = counts > 0
+    if (claimed[seen] <= 0).any():
+        return -math.inf
+    if (law[seen] <= 0).any():
+        return math.inf
+    return float((counts[seen] * np.log(claimed[seen] / law[seen])).sum())
+
+
+def draws_needed(claimed: NDArray[np.float64], law: NDArray[np.float64], rate: float) -> float:
+    """Return about how many samples decide, whichever law is right: log(1/rate) over the smaller KL."""
+    one, other = np.maximum(claimed, _RARE), np.maximum(law, _RARE)
+    gains = float((claimed * np.log(one / other)).sum()), float((law * np.log(other / one)).sum())
+    return -math.log(rate) / max(min(gains), 1e-300)
+
+
+def require_repeated(find: Callable[[], Any], is_same: Callable[[Any], bool], times: int) -> None:
+    """Trace again what samples are too few to decide.
+
+    Raises `NoEvidenceError` where it comes out otherwise, or where randomness was drawn out of sight.
+    """
+    for _ in range(times):
+        with entropy_seen() as drawn:
+            found = find()
+        if drawn:
+            raise NoEvidenceError("the code takes random numbers of the operating system; sampled instead")
+        if not is_same(found):
+            raise NoEvidenceError("traced twice, it came to two distributions; sampled instead")
+
+
+@contextmanager
+def entropy_seen() -> Iterator[list[int]]:
+    """Watch what Python code draws from the operating system's entropy; yields the numbers of bytes."""
+    drawn: list[int] = []
+
+    def counting(function: Callable[..., bytes]) -> Callable[..., bytes]:
+        def counted(size: int, *arguments: Any) -> bytes:
+            drawn.append(size)
+            return function(size, *arguments)
+
+        return counted
+
+    places = [(os, "urandom"), (os, "getrandom"), (random, "_urandom")]
+    with _all_patched([(place, name) for place, name in places if hasattr(place, name)], counting):
+        yield drawn
+
+
+@contextmanager
+def _all_patched(places: list[tuple[Any, str]], wrap: Callable[[Any], Any]) -> Iterator[None]:
+    if not places:
+        yield
+        return
+    (place, name), *others = places
+    with mock.patch.object(place, name, wrap(getattr(place, name))), _all_patched(others, wrap):
+        yield
+
+
+def told(claim: str, draws: int, *, is_confirmed: bool) -> str:
+    """Return a line on how a claimed defect stands."""
+    if is_confirmed:
+        return f"{draws:,} plain samples, too, follow {claim} and not the target's distribution"
+    times = effort.CLAIM_REPEATS + 1
+    return f"{draws:,} plain samples are too few for a defect of this size; it was traced {times} times alike"

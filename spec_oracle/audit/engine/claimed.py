@@ -1,0 +1,72 @@
+"""A defect that was traced is confirmed by plain completions at its own size, before it is called lossy."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.claims import borne_out, require_repeated, told
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.laws import Asked, Compared, TracedLaw, traced
+from spec_oracle.exact.completions import distance
+
+_SAME = 1e-9
+
+
+@dataclass
+class PlainSample:
+    """What an engine returned when nothing was traced; the last outcome stands for all others."""
+
+    asked: Asked
+    number: Mapping[Any, int]
+    law: NDArray[np.float64]
+    rng: np.random.Generator
+    counts: NDArray[np.int64] = field(init=False)
+    seconds: float = field(default=0.0, init=False)
+    slack: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        self.counts = np.zeros(len(self.law), dtype=np.int64)
+
+    def draw(self, count: int) -> None:
+        """Add completions."""
+        started = time.perf_counter()
+        for _ in range(count):
+            self.counts[self.number.get(self.asked.sampled(self.rng), len(self.number))] += 1
+        self.seconds += time.perf_counter() - started
+
+
+def confirmed_claim(worst: Compared, context: Context, tolerance: float) -> str:
+    """Sample between what was traced and what is expected; return a line on how the claim stands.
+
+    Raises `NoEvidenceError` where samples contradict it. Where target-only decoding is itself traced, and the
+    rows differ from it, that is confirmed too: both share the part of the rate.
+    """
+    claims = [(worst.traced, worst.expected)]
+    if worst.plain is not None and worst.rows_off > worst.tokens * tolerance:
+        claims.append((worst.plain, worst.reported))
+    first, *_ = [_confirmed(claim, law, context, len(claims)) for claim, law in claims]
+    return first
+
+
+def _confirmed(claim: TracedLaw, expected: Mapping[Any, float], context: Context, claims: int) -> str:
+    number = {one: place for place, one in enumerate({**claim.law, **expected})}
+    laws = [np.array([*(law.get(one, 0.0) for one in number), 0.0]) for law in (claim.law, expected)]
+    sample = PlainSample(claim.asked, number, laws[1], context.stream("engine/claimed"))
+    is_confirmed = borne_out(
+        sample,
+        laws[0],
+        rate=effort.CLAIM_PART * context.rate / claims,
+        seconds=effort.CLAIM_SHARE * context.budget / claims,
+        pilot=effort.ENGINE_PILOT,
+        most=effort.ENGINE_MANY,
+    )
+    if not is_confirmed:
+        find = lambda: traced(claim.asked, effort.ENGINE_RUNS)  # noqa: E731
+        is_same = lambda found: distance(found.law, claim.law) <= _SAME  # noqa: E731
+        require_repeated(find, is_same, effort.CLAIM_REPEATS)
+    return told("what was traced", int(sample.counts.sum()), is_confirmed=is_confirmed)

@@ -1,0 +1,217 @@
+"""The exact distribution of what an engine generates, beside that of target-only decoding.
+
+Every outcome of every random number of whole generations is run. A run in which no random decision was seen
+shows nothing where the target leaves a choice: the engine's random numbers are out of sight then.
+
+*Rounding.* Engines compute in float32, so that the distribution of each token may be off by the subject's
+tolerance given all that came before it. Completions are then off by at most that for each of their tokens:
+for laws P and Q of completions x_1..x_n, TV(P, Q) <= sum over t of E_P TV(P(x_t | x_<t), Q(x_t | x_<t)),
+since exchanging the rows of one position after the other moves the law by the mean distance of the rows of
+that position.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from operator import or_
+from typing import Any
+
+import numpy as np
+
+from spec_oracle.audit.engine.sampled import counted, shown
+from spec_oracle.audit.engine.subject import Case
+from spec_oracle.audit.facts import ROUNDING
+from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
+from spec_oracle.contracts import SubjectRaisedError, raising
+from spec_oracle.contracts.engine import EngineCode, Speculation, as_list, copy_of, speculation_seen
+from spec_oracle.exact.completions import Ids, completion_gap, distance, summed
+from spec_oracle.exact.interception import NotTracedError, UnrepeatableError, enumerate_calls, outcomes
+
+A_SEED = 1
+"""The seed of seeded requests that are traced: what it seeds is traced as well."""
+
+_CERTAIN = 1 - 1e-9
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of an engine, traced or not: ``label(call(engine, seed))``.
+
+    ``seed`` is None unless ``seeded``. ``fresh``: of a copy that has generated nothing, every time.
+    """
+
+    code: EngineCode
+    call: Callable[[Any, int | None], Any]
+    label: Callable[[Any], Any]
+    seeded: bool = False
+    fresh: bool = False
+
+    def sampled(self, rng: np.random.Generator) -> Any:
+        """Ask once, plainly; with a fresh seed where requests have one."""
+        engine = copy_of(self.code.unused) if self.fresh else self.code.engine
+        with raising():
+            returned = self.call(engine, int(rng.integers(2**31)) if self.seeded else None)
+        return self.label(returned)
+
+
+@dataclass(frozen=True)
+class TracedLaw:
+    """The exact law of what an engine returned; ``runs`` of it, and what was seen of its drafts.
+
+    ``asked`` is what was traced: of fresh copies where generations change those that follow, as
+    ``keeps_state`` says. ``decided`` if any random decision was seen.
+    """
+
+    law: Mapping[Any, float]
+    runs: int
+    speculation: Speculation
+    asked: Asked
+    decided: bool
+    keeps_state: bool = False
+
+    def require_decisions(self, expected: Mapping[Any, float]) -> None:
+        """Raise `NoEvidenceError` where no decision was seen of what ``expected`` does not leave certain."""
+        if not self.decided and max(expected.values()) < _CERTAIN:
+            raise NoEvidenceError(
+                "could not trace the random numbers: no random decision was seen, and the target leaves a "
+                "choice; sampled instead"
+            )
+
+
+def completions_of(
+    code: EngineCode, prompt: Ids, tokens: int, method: str = "generate", *, seeded: bool = False
+) -> Asked:
+    """Return what asks for one completion."""
+
+    def call(engine: Any, seed: int | None) -> list[Any]:
+        keywords = {} if seed is None else {"seed": seed}
+        return as_list(getattr(engine, method)(list(prompt), tokens, **keywords))
+
+    return Asked(code, call, lambda returned: code.checked(returned, tokens, method), seeded)
+
+
+def traced_completions(
+    code: EngineCode, prompt: Ids, tokens: int, most_runs: int, method: str = "generate"
+) -> TracedLaw:
+    """Return the exact law of one generation's completion; errors as of `traced`."""
+    return traced(completions_of(code, prompt, tokens, method), most_runs)
+
+
+def traced(asked: Asked, most_runs: int) -> TracedLaw:
+    """Return the law of what is asked; of fresh copies if generations change those that follow.
+
+    Raises `NoEvidenceError` where the law would not be exact, or the engine raises while it is traced;
+    `ContractError` for what cannot be a completion.
+    """
+    try:
+        try:
+            return _traced(asked, most_runs)
+        except UnrepeatableError:
+            if asked.code.unused is None or asked.fresh:
+                raise
+        return replace(_traced(replace(asked, fresh=True), most_runs), keeps_state=True)
+    except (SubjectRaisedError, NotTracedError) as error:
+        raised = "with traced ones it " * isinstance(error, SubjectRaisedError)
+        why = f"could not trace the random numbers: {raised}{error}; sampled instead"
+        raise NoEvidenceError(why) from None
+
+
+def _traced(asked: Asked, most_runs: int) -> TracedLaw:
+    seed = A_SEED if asked.seeded else None
+
+    def run() -> tuple[Any, Speculation]:
+        engine = copy_of(asked.code.unused) if asked.fresh else asked.code.engine
+        with speculation_seen(engine) as seen:
+            returned = asked.call(engine, seed)
+        return returned, seen()
+
+    with raising():
+        branches = enumerate_calls(run, max_branches=most_runs, leave_open=True)
+    found = [(mass, *result) for branch in branches for mass, result in outcomes(branch)]
+    law = summed((asked.label(returned), mass) for mass, returned, _ in found)
+    seen = reduce(or_, (seen for *_, seen in found))
+    return TracedLaw(law, len(branches), seen, asked, decided=len(found) > 1)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The law of completions of at most ``tokens`` tokens, beside that of target-only decoding.
+
+    ``reported`` is the law by the engine's rows, ``plain`` that of what it generates without speculation,
+    where it can: that is target-only decoding then, and rows that differ from it are a mistake of the
+    adapter. Of a pair the law is that of two completions, the second generated after the first. Raises
+    `NoEvidenceError` where no decision was seen of what the target does not leave without choice.
+    """
+
+    case: Case
+    tokens: int
+    traced: TracedLaw
+    reported: Mapping[Any, float]
+    plain: TracedLaw | None = None
+    is_pair: bool = False
+    cost: tuple[int, float] = (0, 0.0)
+    """Runs and seconds."""
+
+    def __post_init__(self) -> None:
+        for found in filter(None, (self.traced, self.plain)):
+            found.require_decisions(self.reported)
+
+    @property
+    def expected(self) -> Mapping[Any, float]:
+        """The law of target-only decoding."""
+        return self.reported if self.plain is None else self.plain.law
+
+    @property
+    def label(self) -> str:
+        """What a reader is shown of the request."""
+        return self.case.label + ", with a seed" * self.traced.asked.seeded
+
+    @cached_property
+    def total_variation(self) -> float:
+        """Distance from target-only decoding."""
+        return distance(self.traced.law, self.expected)
+
+    @cached_property
+    def rows_off(self) -> float:
+        """Distance of the rows from target-only decoding."""
+        return distance(self.reported, self.expected)
+
+    def is_off(self, tolerance: float) -> bool:
+        """Whether rounding by ``tolerance`` a token does not explain a distance."""
+        return max(self.total_variation, self.rows_off) > self.tokens * tolerance
+
+
+def judged(found: Sequence[Compared], tolerance: float) -> CheckResult:
+    """Say whether all laws are those of target-only decoding, up to rounding by ``tolerance`` a token."""
+    worst = worst_of(found)
+    wrong = max(found, key=lambda compared: compared.rows_off / compared.tokens)
+    gap = max(compared.total_variation for compared in found)
+    rounding = " (float32 rounding)" if gap > ROUNDING else ""
+    most = counted(max(compared.tokens for compared in found), "token")
+    detail = f"{len(found)} distributions of up to {most}: off by {gap:.1e} at most{rounding}"
+    status = Status.PASSED
+    if worst.total_variation > worst.tokens * tolerance:
+        status, detail, gap = Status.FAILED, _failure(worst), worst.total_variation
+    elif wrong.is_off(tolerance):
+        status = Status.INCONCLUSIVE
+        detail = (
+            f"{wrong.case.label}: generate and generate_plain agree, next_token_probs differs; correct it "
+            f"(total variation {wrong.rows_off:.3g} of {counted(wrong.tokens, 'token')})"
+        )
+    return CheckResult("", status, detail, total_variation=gap, how=How.PROVEN)
+
+
+def worst_of(found: Sequence[Compared]) -> Compared:
+    """Return what is farthest from target-only decoding, measured by the rounding that is allowed."""
+    return max(found, key=lambda compared: compared.total_variation / compared.tokens)
+
+
+def _failure(worst: Compared) -> str:
+    gap = completion_gap(worst.traced.law, worst.expected)
+    kept = "; a generation changes the next ones" if worst.traced.keeps_state or worst.is_pair else ""
+    wrong = "; next_token_probs differs from generate_plain too" if worst.rows_off > ROUNDING * 1e6 else ""
+    return (
+        f"{worst.label}: completion {shown(gap.sequence)} has probability {gap.actual:.4g}, target-only "
+        f"decoding gives it {gap.expected:.4g} (total variation {worst.total_variation:.3g} of "
+        f"{counted(worst.tokens, 'token')}){kept}{wrong}"
+    )

@@ -1,0 +1,53 @@
+"""Engines with a path of their own are killed by the checks they name, and right ones are never lossy."""
+
+import pytest
+
+from lab.specimens import engine_paths
+from lab.specimens.registry import specimens
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.results import How, Status
+from spec_oracle.audit.subjects import of_engines
+from spec_oracle.audit.table import CHECKS
+from spec_oracle.contracts.engine import is_engine
+
+
+def is_ours(found):
+    """Whether a specimen is of the module under test, by the class of what it makes."""
+    if found.kind != "engine" or found.name.startswith("cached-"):
+        return False
+    return all(isinstance(one, engine_paths.TableEngine) for one in found.engine().values())
+
+
+ALL = {name: found for name, found in specimens().items() if is_ours(found)}
+DEFECTS = [(name, check) for name, found in ALL.items() for check in found.killers]
+CONTROLS = [name for name, found in ALL.items() if found.is_control]
+UNSEEN = [name for name in CONTROLS if "draw" in name or "verifies" in name or "watched" in name]
+
+
+def outcome(name, check, budget):
+    return CHECKS[check].outcome(of_engines(name, ALL[name].engine()), Context(alpha=1e-8, budget=budget))
+
+
+def test_there_are_enough():
+    assert len(DEFECTS) >= 12
+    assert len(CONTROLS) >= 8
+    assert all(is_engine(one) for found in ALL.values() for one in found.engine().values())
+
+
+@pytest.mark.parametrize(("name", "check"), DEFECTS)
+def test_a_defect_is_killed(name, check):
+    assert outcome(name, check, 20.0).status is Status.FAILED
+
+
+@pytest.mark.parametrize("check", ["joint", "calls", "batch"])
+@pytest.mark.parametrize("name", CONTROLS)
+def test_a_right_engine_is_never_lossy(name, check):
+    """With few samples: whether they suffice is another question."""
+    assert outcome(name, check, 2.0).status is not Status.FAILED
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_what_cannot_be_seen_is_sampled(name):
+    found = outcome(name, "joint", 1.0)
+    assert found.how is not How.PROVEN
+    assert any("sampled instead" in note for note in found.notes)

@@ -1,0 +1,74 @@
+"""Code that waits, loops, or sets for the whole process what is not its own: right rules but for that."""
+
+import queue
+import sys
+import threading
+import warnings
+
+import numpy as np
+
+import verifiers
+from spec_oracle.contracts import as_sampler
+
+TOKEN = as_sampler(verifiers.get("token"))
+
+
+def loops_on_nan(tokens, draft_probs, target_probs, generator):
+    while not np.all(target_probs.sum(axis=-1) > 0.5):
+        pass
+    return TOKEN(tokens, draft_probs, target_probs, generator)
+
+
+def waits_for_a_thread_that_died(tokens, draft_probs, target_probs, generator):
+    ready = queue.Queue()
+
+    def prefetch():
+        ready.put(generator.random(tokens.no_such_attribute))
+
+    threading.Thread(target=prefetch, daemon=True).start()
+    ready.get()
+    return TOKEN(tokens, draft_probs, target_probs, generator)
+
+
+def goes_on_when_a_thread_died(tokens, draft_probs, target_probs, generator):
+    thread = threading.Thread(target=lambda: tokens.no_such_attribute)
+    thread.start()
+    thread.join()
+    return TOKEN(tokens, draft_probs, target_probs, generator)
+
+
+def waits_for_a_thread_that_ended(tokens, draft_probs, target_probs, generator):
+    ready = queue.Queue()
+    threading.Thread(target=lambda: None, daemon=True).start()
+    ready.get()
+
+
+def prefetches(tokens, draft_probs, target_probs, generator):
+    ready = queue.Queue()
+    threading.Thread(target=lambda: ready.put(TOKEN(tokens, draft_probs, target_probs, generator))).start()
+    return ready.get()
+
+
+def is_strict(tokens, draft_probs, target_probs, generator):
+    np.seterr(all="raise")
+    warnings.simplefilter("error")
+    with np.errstate(all="ignore"):
+        return TOKEN(tokens, draft_probs, target_probs, generator)
+
+
+def relies_on_its_settings(tokens, draft_probs, target_probs, generator):
+    """Right only if what it set in its first call is still so in the next one."""
+    if np.geterr()["divide"] == "raise":
+        return TOKEN(tokens, draft_probs, target_probs, generator)
+    np.seterr(divide="raise")
+    return relies_on_its_settings(tokens, draft_probs, target_probs, generator)
+
+
+def closes_its_output(tokens, draft_probs, target_probs, generator):
+    sys.stdout.close()
+    return TOKEN(tokens, draft_probs, target_probs, generator)
+
+
+def replaces_its_output(tokens, draft_probs, target_probs, generator):
+    sys.stdout = sys.stderr = None
+    return TOKEN(tokens, draft_probs, target_probs, generator)

@@ -1,0 +1,124 @@
+"""What surrounds calls of code under test: nothing that it sets, waits for, or loses harms an audit."""
+
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+from spec_oracle import calling
+from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.table import CHECKS
+from spec_oracle.calling import CallEndedError, at_most, raising, watched
+from spec_oracle.contracts import SamplerCode, SubjectRaisedError
+from tests.spec_oracle.audit import surroundings
+
+QUICK = AuditOptions(vocab_size=2, draft_length=1, budget=1.0, shrink=False, checks=())
+
+
+def report_on(function):
+    started = time.monotonic()
+    (found,) = audit(function, options=QUICK).subjects
+    assert time.monotonic() - started < 60
+    return found
+
+
+def joint_of(found):
+    return next(check for check in found.checks if check.name == "joint")
+
+
+def test_bad_input_names_the_input_and_the_line_of_a_loop_without_end(monkeypatch):
+    monkeypatch.setattr("spec_oracle.audit.effort.BAD_INPUT_SECONDS", 0.5)
+    subject = SamplerSubject("mine", SamplerCode(surroundings.loops_on_nan))
+    with watched():
+        found = CHECKS["bad-input"].outcome(subject, Context())
+    assert found.status is Status.FAILED
+    assert "NaN target probabilities: still running after 0." in found.detail
+    assert "surroundings.py:1" in found.detail
+
+
+def test_a_thread_that_dies_fails_the_call_that_waits_for_it():
+    found = report_on(surroundings.waits_for_a_thread_that_died)
+    assert found.verdict is SubjectVerdict.INCONCLUSIVE
+    assert "a thread of the code ended with AttributeError" in joint_of(found).detail
+    assert "surroundings.py:2" in joint_of(found).detail
+
+
+def test_a_thread_that_dies_fails_the_call_that_goes_on_without_it():
+    assert (
+        "a thread of the code ended with AttributeError"
+        in joint_of(report_on(surroundings.goes_on_when_a_thread_died)).detail
+    )
+
+
+def test_a_call_that_waits_for_ever_is_ended_with_its_line(monkeypatch):
+    monkeypatch.setattr(calling, "WAITING_SECONDS", 1.0)
+    found = report_on(surroundings.waits_for_a_thread_that_ended)
+    assert found.verdict is SubjectVerdict.INCONCLUSIVE
+    assert "waiting for 1 s without using the processor (at " in joint_of(found).detail
+    assert "surroundings.py:4" in joint_of(found).detail
+
+
+def test_threads_that_deliver_are_waited_for():
+    assert report_on(surroundings.prefetches).verdict is SubjectVerdict.LOSSLESS
+
+
+def test_calls_that_take_their_time_are_waited_for():
+    with watched(), raising(60.0):
+        time.sleep(0.5)
+
+
+def loops():
+    while True:
+        pass
+
+
+def test_a_call_is_ended_after_its_seconds_and_not_before():
+    started = time.monotonic()
+    with (
+        watched(),
+        at_most(0.5),
+        pytest.raises(CallEndedError, match=r"after 0\.5 s \(at .*test_calling\.py"),
+        raising(),
+    ):
+        loops()
+    assert 0.5 <= time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        surroundings.is_strict,
+        surroundings.relies_on_its_settings,
+        surroundings.replaces_its_output,
+    ],
+)
+def test_what_code_sets_for_the_whole_process_is_put_aside(function):
+    before = np.geterr(), [*warnings.filters], sys.stdout, sys.stderr
+    assert report_on(function).verdict is SubjectVerdict.LOSSLESS
+    assert (np.geterr(), [*warnings.filters], sys.stdout, sys.stderr) == before
+
+
+def test_settings_are_back_in_force_in_the_next_call():
+    with watched():
+        with raising():
+            np.seterr(divide="raise")
+        assert np.geterr()["divide"] == "warn"
+        with raising():
+            assert np.geterr()["divide"] == "raise"
+            np.seterr(divide="warn")
+        with raising():
+            assert np.geterr()["divide"] == "warn"
+
+
+def test_errors_name_the_line_of_the_user():
+    with (
+        pytest.raises(
+            SubjectRaisedError, match=r"raised ZeroDivisionError: .* \(at .*test_calling\.py:\d+\)"
+        ),
+        raising(),
+    ):
+        _ = 1 / 0
