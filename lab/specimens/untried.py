@@ -92,12 +92,6 @@ def sixteen_drafts_in_four_bits(x: Array, q: Array, p: Array) -> Rows:
 
 
 @accepting("S10", "shapes")
-def draft_clamped_at_a_millionth(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
-    """The ratio is p / max(q, 1e-6)."""
-    return bool(rng.random() * max(q[i, x[i]], 1e-6) < p[i, x[i]])
-
-
-@accepting("S10", "shapes")
 def target_clamped_at_a_millionth(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
     """The ratio is max(p, 1e-6) / q."""
     return bool(rng.random() * q[i, x[i]] < max(p[i, x[i]], 1e-6))

@@ -111,6 +111,8 @@ class Account:
         self.lengths = np.zeros(tree.draft_length + 1)
         """The probability of each accepted length."""
         self.assumed = 0.0
+        self._shares: dict[Context, float] = {}
+        """The part of its level that a token has which was run for all of it, by the context that it ends."""
 
     def add(self, paths: Paths, law: ConditionalLaw) -> None:
         """Add the law of the emission after likely drafts."""
@@ -152,6 +154,7 @@ class Account:
         """Add what is emitted after an accepted token of a level: any of these, with its own probability."""
         shares = self._tree.rows(prefix[:depth])[1][tokens]
         shares = shares / shares.sum()
+        self._shares[prefix[: depth + 1]] = float(shares[0])
         self._add(prefix, masses * shares[0], float(masses.sum()) * shares[0])
         self._cover[prefix[:depth]][tokens[1:]] += float(masses.sum()) * shares[1:]
         for above in range(depth):
@@ -184,5 +187,5 @@ class Account:
         total = float(gaps.sum())
         for token in followers[context]:
             below = self._gaps((*context, token), float(surpluses[token]), followers, allowance)
-            total += below - float(gaps[token])
+            total += (below - float(gaps[token])) / self._shares.get((*context, token), 1.0)
         return total

@@ -38,7 +38,7 @@ _MANY: Final = 8
 _LARGE: Final = 1_000
 """Tokens from which on a vocabulary comes with short drafts, alone, and with rows of few possible tokens."""
 
-_HUGE: Final = 60_000
+_HUGE: Final = 32_768
 """Tokens from which on it comes with one draft."""
 
 _USUAL: Final = ("float64", "float32")
