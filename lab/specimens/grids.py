@@ -49,9 +49,9 @@ specimens_of("exact", rule="token", function=accepting)(
     ),
 )
 specimens_of("exact", rule="token", function=correcting)(
-    correct_by_three_decimals=(
-        "mutant: The uniform of the correction is rounded to three decimals",
-        lambda u: np.round(u, 3),
+    correct_by_two_decimals=(
+        "mutant: The uniform of the correction is rounded to two decimals",
+        lambda u: np.round(u, 2),
     ),
 )
 specimens_of(rule="token", function=accepting)(

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import CheckResult, Status, breach
+from spec_oracle.audit.results import CheckResult, How, Status, breach
 from spec_oracle.audit.streams import stream
 from spec_oracle.calling import CallEndedError
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
@@ -60,7 +60,10 @@ class FirstCall:
             if not self._is_at_fault():
                 raise
             return replace(breach(ContractError(self.fault)), name=name)
-        if found.status in (Status.FAILED, Status.INCONCLUSIVE) and self._is_at_fault():
+        # Code of which every outcome was run, and added up to another distribution, does run.
+        is_traced = found.how in (How.PROVEN, How.REPRESENTED)
+        is_law_found = is_traced and bool(found.findings and found.findings.total_variation)
+        if found.status in (Status.FAILED, Status.INCONCLUSIVE) and not is_law_found and self._is_at_fault():
             return replace(breach(ContractError(self.fault)), name=name, seconds=found.seconds)
         if found.breaks_contract and (place := _place_of(self._subject)):
             return replace(found, detail=f"{found.detail} (at {place})")
