@@ -116,9 +116,11 @@ class Account:
 
     def add(self, paths: Paths, law: ConditionalLaw) -> None:
         """Add the law of the emission after likely drafts."""
-        probability = self._tree.likely[paths]
-        self.assumed += probability * law.assumed
-        level = self._tree.level(paths)
+        probability, level, run = self._tree.likely[paths], self._tree.level(paths), 1.0
+        if level is not None:
+            chances = self._tree.rows(paths[0][: level[0]])[1][level[1]]
+            run = float(chances[0] / chances.sum())
+        self.assumed += probability * (1 - run * (1 - law.assumed))
         for prefix, masses in law.leaves.items():
             mass = probability * float(masses.sum())
             self.lengths[len(prefix)] += mass
@@ -128,9 +130,6 @@ class Account:
                 self._add(prefix, self._over_level(masses, *level, paths[0]), mass)
             else:
                 self._add_behind(prefix, probability * masses, *level)
-        if level is not None:
-            rows = self._tree.rows(paths[0][: level[0]])[1]
-            self.assumed += probability * (1 - rows[level[1][0]] / rows[level[1]].sum())
 
     def _add(self, prefix: Context, masses: Floats, mass: float) -> None:
         self._cover[prefix] += masses

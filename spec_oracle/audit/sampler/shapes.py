@@ -29,7 +29,8 @@ from verifiers import Drafts
 def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
     """Trace the code at every shape, then compare with samples; only sample where that fails."""
     seconds = context.shape_seconds * (1 - effort.SHAPES_SAMPLED_SHARE)
-    covered, declared = Covered(), dict(context.only)
+    declared = {**subject.facts.only, **context.only}
+    covered, context = Covered(), replace(context, only=declared)
     laws = _laws(subject, context)
     axes = _forms(subject, context, laws, covered)
     extent = Extent(design(**{**declared, **axes}), declared, _optional(subject, context))

@@ -66,8 +66,8 @@ class Covered:
 
     Right after all drafts are ``small`` shapes, wrong ``small_wrong``; ``sampled`` were sampled; ``refused``
     are values by axis at which the code raised, with the reason; ``raised`` are other shapes at which it did;
-    ``other_types`` says what is wrong in types that do not count; ``pace`` is the most that one unit of
-    `cost` took, in seconds; ``too_many`` the least vocabulary all tokens of which are too many outcomes.
+    ``other_types`` says what is wrong in types that do not count; ``seconds`` were taken by so many
+    ``units`` of `cost`; ``too_many`` is the least vocabulary all tokens of which are too many outcomes.
     """
 
     shapes: list[Judged] = field(default_factory=list)
@@ -79,7 +79,8 @@ class Covered:
     not_traced: list[tuple[Shape, DraftTree]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     other_types: dict[str, str] = field(default_factory=dict)
-    pace: float = 0.0
+    seconds: float = 0.0
+    units: float = 0.0
     too_many: float = math.inf
 
     @property
@@ -96,14 +97,10 @@ class Covered:
         Those that have every value of every axis may take a large part of the budget, the others ``seconds``
         of processor time: a value that was not tried leaves the audit open.
         """
-        first, early, others = (
-            design.shapes[start:stop]
-            for start, stop in ((0, design.of_values), (design.of_values, design.early), (design.early, None))
-        )
+        shapes, ends = design.shapes[: context.most_shapes], (design.of_values, design.early)
+        first, early, others = shapes[: ends[0]], shapes[slice(*ends)], shapes[ends[1] :]
         end = time.process_time() + effort.SHAPES_VALUES_SHARE * context.budget
         self.try_shapes(subject, context, first, laws, end)
-        if context.most_shapes is not None:
-            others = others[: max(context.most_shapes - design.early, 0)]
         end, seed = time.process_time() + seconds, context.seed + len(first)
         if seconds >= effort.SHAPES_MANY_SECONDS:
             self.try_shapes(subject, context, early, laws, end, seed)
@@ -124,8 +121,7 @@ class Covered:
         Where rows of a type that does not count are sampled wrongly, the shape is tried again with rows of
         the last type that does.
         """
-        listed = shapes[: context.most_shapes]
-        for number, shape in enumerate(listed, start=context.seed if seed is None else seed):
+        for number, shape in enumerate(shapes, start=context.seed if seed is None else seed):
             for dtype in (shape.dtype, context.dtypes[-1]):
                 started = time.process_time()
                 if started > end or self.lossy:
@@ -140,7 +136,8 @@ class Covered:
                     self.leave_out(error, one, tree)
                     break
                 finally:
-                    self.pace = max(self.pace, (time.process_time() - started) / cost(one))
+                    self.seconds += time.process_time() - started
+                    self.units += cost(one)
                 if dtype in context.dtypes or not found.is_lossy:
                     self.shapes.append(replace(found, seed=number))
                     break
@@ -224,7 +221,7 @@ class Covered:
         missing = extent.missing(tried)
         if not missing or context.most_shapes is not None:
             return ""
-        budget = budget_for(extent.design, tried, self.pace, context.budget)
+        budget = budget_for(extent.design, tried, self.seconds / self.units, context.budget)
         listed = "; ".join(extent.named(axis, *values) for axis, values in missing.items())
         return f"not tried in this time: {listed} (--budget {budget} should do)"
 

@@ -88,10 +88,10 @@ class Extent:
 def budget_for(design: Design, tried: Sequence[Shape], pace: float, budget: float) -> int:
     """Return about which ``--budget`` lets every value of every axis be tried, in seconds.
 
-    ``pace`` is the most that a unit of `cost` took.
+    ``pace`` is what a unit of `cost` took; twice that is allowed for.
     """
     first = design.shapes[: design.of_values]
-    needed = [pace * cost(shape) for shape in first]
+    needed = [2 * pace * cost(shape) for shape in first]
     largest = max((n for n, shape in zip(needed, first, strict=True) if shape not in tried), default=0.0)
     seconds = max(sum(needed), largest / effort.SHAPES_ONE_SHARE) / effort.SHAPES_VALUES_SHARE
     return 10 * math.ceil(max(seconds, 1.5 * budget) / 10)

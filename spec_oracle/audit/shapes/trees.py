@@ -64,9 +64,8 @@ def open_positions(shape: Shape, rng: np.random.Generator) -> OpenPositions:
     outcomes = min(shape.vocab_size, _FEW) if shape.kind in SPARSE else shape.vocab_size
     small = shape.numbers <= _SMALL and shape.positions <= _SHORT and outcomes <= _FEW
     costly = shape.positions > _MANY or outcomes > _MANY or shape.numbers > _HUGE
-    count = (4 if shape.num_paths < 3 else 2) if small else 1 if costly else 2
+    count = (3 if shape.num_paths < 3 else 2) if small else 1 if costly else 2
     forks = int(shape.positions <= _BATCH and shape.numbers <= _HUGE)
-    forks = 2 if small and shape.num_paths == 1 else forks
     positions = rng.permutation(shape.draft_length)[:count]
     two = set(rng.permutation(positions)[:forks].tolist())
     special = int(rng.choice([*positions, shape.draft_length]))

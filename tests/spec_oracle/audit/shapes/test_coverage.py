@@ -16,7 +16,7 @@ from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import InvalidInputError
 
 QUICK = {
-    "residual-cut-at-32768": "V 32769",
+    "residual-cut-at-32768": "V 65537",
     "end-of-qwen-masked": "V 151936",
     "mask-of-bert-masked": "V 151936",
 }
@@ -55,7 +55,7 @@ def test_a_layout_at_which_the_code_raised_was_not_tried_unless_it_is_declared()
 
 def test_values_that_time_did_not_suffice_for_leave_the_check_open():
     def slow(x, q, p, rng):
-        end = time.process_time() + 2.0
+        end = time.process_time() + 0.3
         while p.shape[-1] > 1000 and time.process_time() < end:
             pass
         return token_by_request(x, q, p, rng)
