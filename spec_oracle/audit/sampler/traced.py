@@ -17,7 +17,6 @@ from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult, NoEvidenceError
 from spec_oracle.audit.sampler.claimed import confirmed_claim, require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.calling import raising
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import (
     CALL_FACTOR,
@@ -37,6 +36,7 @@ from spec_oracle.exact.interception import (
     enumerate_calls,
 )
 from spec_oracle.exact.representatives import OPEN, NotAlikeError
+from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
 from verifiers import Drafts
 
