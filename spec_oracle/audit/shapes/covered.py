@@ -94,14 +94,14 @@ class Covered:
     ) -> None:
         """Judge the shapes of a design in their order, until one is a defect, or time is over.
 
-        Those that have every value of every axis may take a large part of the budget, the others ``seconds``
-        of processor time: a value that was not tried leaves the audit open.
+        Those that have every value of every axis may take a large part of the budget, since a value that was
+        not tried leaves the audit open; the others what is left of ``seconds`` of processor time.
         """
         shapes, ends = design.shapes[: context.most_shapes], (design.of_values, design.early)
         first, early, others = shapes[: ends[0]], shapes[slice(*ends)], shapes[ends[1] :]
-        end = time.process_time() + effort.SHAPES_VALUES_SHARE * context.budget
-        self.try_shapes(subject, context, first, laws, end)
-        end, seed = time.process_time() + seconds, context.seed + len(first)
+        started, seed = time.process_time(), context.seed + len(first)
+        end = started + seconds
+        self.try_shapes(subject, context, first, laws, started + effort.SHAPES_VALUES_SHARE * context.budget)
         if seconds >= effort.SHAPES_MANY_SECONDS:
             self.try_shapes(subject, context, early, laws, end, seed)
         self.try_shapes(subject, context, others, laws, end, seed + len(early), effort.SHAPES_PAIR_SHARE)
