@@ -146,7 +146,10 @@ def law_after(
     all of small shapes, and ``in_full``. Errors as `enumerate_calls`, `ContractError` for no emission,
     `SubjectRaisedError` when the code raises while its random numbers are traced.
     """
-    inputs = [Handed(code, array) for array in contract_arguments(drafts)]
+    inputs, end = (
+        [Handed(code, array) for array in contract_arguments(drafts)],
+        time.process_time() + max_seconds,
+    )
 
     def call() -> Any:
         tokens, draft, target = (given.fresh() for given in inputs)
@@ -170,9 +173,8 @@ def law_after(
             most = max(len(stand.values) for branch in branches for stand in branch.stands)
             if most > effort.FULL_VOCABULARY:
                 raise TooManyBranchesError(f"{error} ({most:,} tokens)") from None
-            return law_after(
-                code, drafts, request, max_branches=max_branches, max_seconds=max_seconds, in_full=True
-            )
+            left = end - time.process_time()
+            return law_after(code, drafts, request, max_branches=max_branches, max_seconds=left, in_full=True)
 
 
 def _generator(code: SamplerCode) -> Any:

@@ -24,7 +24,7 @@ import numpy as np
 from spec_oracle.audit.draws import draft_table
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.audit.shapes.covered import UnlikeError
-from spec_oracle.contracts import SamplerCode
+from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import Emissions, SamplerFunction
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.errors import NotTracedError
@@ -52,11 +52,17 @@ class Watched:
     known: set[Step] = field(default_factory=set)
 
     def laws_after(
-        self, code: SamplerCode, several: Iterable[Drafts], request: int = 0, end: float = math.inf
+        self,
+        code: SamplerCode,
+        several: Iterable[Drafts],
+        request: int = 0,
+        looked_at: Collection[int] = (),
+        end: float = math.inf,
     ) -> list[ConditionalLaw]:
         """Return the exact law of a request's emission after each of several drafts, up to a processor time.
 
-        Where an ordinary call branches by a sampled id of which few were run, those that it emitted are run.
+        Of sampled ids those ``looked_at`` are run; where an ordinary call branches by one of which few were
+        run, also those that it emitted.
         Raises `UnlikeError` where ordinary calls take a step that no traced call took, here or at another
         shape, besides what ``law_after`` raises.
         """
@@ -71,10 +77,10 @@ class Watched:
             missing.difference_update(self.known)
             return returned
 
-        def after(drafts: Drafts, looked_at: Collection[int] = ()) -> ConditionalLaw:
+        def after(drafts: Drafts, ids: Collection[int] = ()) -> ConditionalLaw:
             seconds = max(end - time.process_time(), 0.0)
-            watched = replace(code, function=traced)
-            return self.law_after(watched, drafts, request, max_seconds=seconds, looked_at=looked_at)
+            watched, run = replace(code, function=traced), [*looked_at, *ids]
+            return self.law_after(watched, drafts, request, max_seconds=seconds, looked_at=run)
 
         laws: list[ConditionalLaw] = []
         for drafts in several:
@@ -94,13 +100,18 @@ class Watched:
 def require_alike(
     code: SamplerCode, instance: Instance, rng: np.random.Generator, law_after: LawAfter
 ) -> None:
-    """Raise `NoEvidenceError` where ordinary calls on a toy instance branch otherwise than traced ones."""
+    """Raise `NoEvidenceError` where ordinary calls on a toy instance branch otherwise than traced ones.
+
+    What else is found is not said again: code may keep numbers from call to call.
+    """
     table = draft_table(instance)
     rows = np.flatnonzero(table.law.probability)[:, None]
     try:
         Watched(law_after, rng).laws_after(code, map(table.drafts, rows))
-    except NotTracedError as error:
+    except UnlikeError as error:
         raise NoEvidenceError(f"could not trace what ordinary calls do, sampled instead: {error}") from None
+    except (NotTracedError, ContractError, SubjectRaisedError):
+        return
 
 
 def recording(function: SamplerFunction, record: Callable[[set[Step]], None]) -> SamplerFunction:
