@@ -126,8 +126,14 @@ def test_reports_do_not_depend_on_the_number_of_processes():
 
 def test_own_verifiers_come_last_as_they_are_quick():
     told, names = [], ("token", "escapes:right", "block")
-    report = audit_apart(names, replace(QUICK, checks=()), progress=lambda line, *_: told.append(line))
-    assert [line.partition(":")[0] for line in told] == ["escapes", "token", "block"]
+    steps = []
+
+    def tell(line, done, of, *, step=False, now=""):
+        (steps if step else told).append(line)
+
+    report = audit_apart(names, replace(QUICK, checks=()), progress=tell)
+    assert [line.partition(":")[0] for line in told if line] == ["escapes", "token", "block"]
+    assert {line.rpartition(",")[0] for line in steps} <= {f"{name}: joint passed" for name in names}
     assert [subject.subject for subject in report.subjects] == list(names)
 
 
