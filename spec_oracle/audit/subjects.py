@@ -170,6 +170,7 @@ def of_third_party(known: registry.Known) -> Subject:
         known=known.expected,
         version=known.version,
         notes=tuple(filter(None, (known.declared_lossy, known.notes))),
+        only=known.only,
     )
     if isinstance(loaded, Mapping):
         return of_engines(known.name, loaded, facts)
