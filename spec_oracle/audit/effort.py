@@ -86,6 +86,16 @@ BATCH_MIXED_ROUNDS: Final = 6  # Batches that they are in.
 BATCH_REPLAYED: Final = 16  # Requests of a batch that are run alone with the same random numbers.
 # Share of the budget for tests of independence between requests and between calls.
 DEPENDENCE_SHARE: Final = 1 / 2
+# Seconds, and share of the budget, for traced runs that show whether requests, or calls, share numbers.
+DISJOINT_SECONDS: Final = 2.0
+DISJOINT_SHARE: Final = 0.05
+# Sizes that are sampled since numbers may be shared there; calls of each, and probabilities in all of them.
+DISJOINT_SAMPLED: Final = 4
+DISJOINT_CALLS: Final = 1_500
+DISJOINT_NUMBERS: Final = 60_000_000
+# Half the calls of code that cannot be traced, at V 2,049 and L 9, and share of the budget for these calls.
+UNTRACED_TURNS: Final = 41
+UNTRACED_SHARE: Final = 0.15
 BAD_INPUT_REQUESTS: Final = 64  # Requests of every batch with broken input.
 BAD_INPUT_LEAST_REQUESTS: Final = 16  # The same of slow code.
 BAD_INPUT_SHARE: Final = 0.1  # Share of the budget for `bad-input`, before it takes fewer requests.
