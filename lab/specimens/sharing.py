@@ -126,9 +126,9 @@ specimens_of("calls", rule="token", function=advancing)(
         "C17: The offset advances by four numbers a request: with more drafts the next call reads some again",
         lambda batch, length: 4 * batch,
     ),
-    own_offset_without_the_bonus=(
-        "C17: From four drafts on the offset forgets the number of the bonus token",
-        lambda batch, length: batch * (length + (length < 4)),
+    own_offset_of_one_block=(
+        "C17: The offset advances by one block of eight numbers, whatever the batch read beyond it",
+        lambda batch, length: 8 if length > 3 else batch * (length + 1),
     ),
 )
 specimens_of(rule="token", function=advancing)(

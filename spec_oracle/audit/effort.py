@@ -87,7 +87,7 @@ BATCH_REPLAYED: Final = 16  # Requests of a batch that are run alone with the sa
 # Share of the budget for tests of independence between requests and between calls.
 DEPENDENCE_SHARE: Final = 1 / 2
 # Seconds, and share of the budget, for traced runs that show whether requests, or calls, share numbers.
-DISJOINT_SECONDS: Final = 2.0
+DISJOINT_SECONDS: Final = 1.0
 DISJOINT_SHARE: Final = 0.05
 # Sizes that are sampled since numbers may be shared there; calls of each, and probabilities in all of them.
 DISJOINT_SAMPLED: Final = 4

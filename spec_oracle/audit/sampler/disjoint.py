@@ -8,16 +8,17 @@ number belongs to a race, cannot be traced. So a few runs show at any size what 
 
 A run of another probability is no proof of a defect, since code may decide more than it emits: such shapes
 are sampled, and so is code that cannot be traced. Whether the drafted token is taken is a fair coin, and so
-is where another one lies, in the lower half of the vocabulary or the upper one: coins of two requests agree as
-often as not. For pairs that are equally far apart their products are independent fair signs, so that the
-tests are exact.
+is where another one lies, in the lower half of the vocabulary or the upper one: coins of two requests
+agree as often as not. For pairs that are equally far apart their products are independent fair signs, so
+that the tests are exact.
 """
 
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
+from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
 from spec_oracle.audit.sampler.dependence import Design, equal_calls, fitted, independent
 from spec_oracle.audit.sampler.pace import pace
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -41,7 +42,7 @@ from verifiers import Drafts
 Coins: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 """1 or -1, or 0 for none, [2, B], and the open positions [B]."""
 
-Pair: TypeAlias = tuple[int, int, int, int]
+Pair: TypeAlias = tuple[tuple[int, ...], int, int, int]
 """Which coins, and how many calls, requests and positions are between two of them."""
 
 TAKEN: Final = 0.5
@@ -94,25 +95,31 @@ def independent_calls(  # noqa: PLR0917
     rate: float,
     requests: float,
 ) -> CheckResult:
-    """Judge whether requests of so many calls share randomness: traced, then by samples.
+    """Judge whether requests of so many calls share randomness: by samples of equal ones, then traced.
 
-    ``designs`` of equal requests are always sampled, the last one only of code that cannot be traced. Half of
-    the rate is for requests with one open position, where such are sampled.
+    ``designs`` are sampled first, the last of them only of code that cannot be traced. Half of the rate is
+    for the first ones, a quarter for the last one, and a quarter for requests with one open position.
     """
-    (always, untraced), runs = designs, disjoint(subject, context, calls)
-    seconds, draw = effort.UNTRACED_SHARE * context.budget, equal_calls(subject, context.seed)
-    more: tuple[Design, ...] = ()
+    (always, untraced), draw = designs, equal_calls(subject, context.seed)
+    result = independent(draw, always, rate / 2, affordable=requests)
+    if result.status is Status.FAILED:
+        return result
+    seconds, runs = effort.UNTRACED_SHARE * context.budget, disjoint(subject, context, calls)
     shapes = [*runs.doubtful][-effort.DISJOINT_SAMPLED :]
+    parts: list[Callable[[float], CheckResult]] = []
     if not runs.proven:
         shapes = [Shape(34, 9, batch=size) for size in untraced.sizes]
         more = fitted(draw, [untraced], seconds, pace(subject, context))
+        parts.append(lambda rate: independent(draw, more, rate))
     if max((shape.vocab_size for shape in runs.proven), default=0) < _LARGE:
         shapes += [Shape(2_050, 1, batch=size) for size in untraced.sizes[-2:]]
-    found = _coins_agree(subject, context, calls, shapes, rate / 2, seconds) if shapes else None
-    if found is not None and found.status is Status.FAILED:
-        return found
-    result = independent(draw, (*always, *more), rate if found is None else rate / 2, affordable=requests)
-    return runs.told(replace(result, draws=result.draws + (found.draws if found else 0)))
+    if shapes:
+        parts.append(lambda rate: _coins_agree(subject, context, calls, shapes, rate, seconds))
+    found = [part(rate / 4) for part in parts]
+    draws = sum(one.draws for one in (result, *found))
+    failure = next((one for one in found if one.status is Status.FAILED), None)
+    detail = "; ".join([result.detail, *(one.detail for one in found if one.status is Status.INCONCLUSIVE)])
+    return replace(failure or runs.told(replace(result, detail=detail)), draws=draws)
 
 
 def disjoint(subject: SamplerSubject, context: Context, calls: int, shapes: Sequence[Shape] = SHAPES) -> Runs:
@@ -178,7 +185,11 @@ def open_requests(shape: Shape, num_paths: int, rng: np.random.Generator) -> tup
     tokens = rng.integers(vocab, size=(batch, length + 1))
     target = np.zeros((batch, length + 1, vocab))
     np.put_along_axis(target, tokens[..., None], 1.0, axis=-1)
-    draft, where = target[:, :-1].copy(), rng.integers(length + 1, size=batch)
+    ends = rng.choice([0, length], batch)
+    draft, where = (
+        target[:, :-1].copy(),
+        np.where(rng.random(batch) < 0.5, ends, rng.integers(length + 1, size=batch)),
+    )
     requests = np.arange(batch)
     upper = np.arange(vocab) >= vocab // 2
     drafted = tokens[requests, where]
@@ -211,7 +222,10 @@ def _coins_agree(  # noqa: PLR0917
             if number > 1 and time.perf_counter() > end:
                 break
             drafts, where = open_requests(shape, subject.num_paths, rng)
-            emissions, requests = code(drafts, generator), np.arange(shape.batch)
+            try:
+                emissions, requests = code(drafts, generator), np.arange(shape.batch)
+            except SubjectRaisedError:
+                break  # a size that it does not take; `shapes` says so
             tokens = emissions.tokens[requests, where]
             drafted = drafts.target_probs[requests, 0, where].argmax(axis=-1)
             is_taken, is_upper = tokens == drafted, tokens >= shape.vocab_size // 2
@@ -223,6 +237,8 @@ def _coins_agree(  # noqa: PLR0917
             if calls > 1 and before is not None:
                 _count(sums, edges, before, (coins, where), 1)
             before = coins, where
+    if not edges:
+        return inconclusive("nothing could be sampled", alpha=rate)
     keys = list(edges)
     p_values = fair_coin_p_values(
         np.array([sums[key] for key in keys]), np.array([edges[key] for key in keys])
@@ -246,11 +262,11 @@ def _count(sums: Counter[Pair], edges: Counter[Pair], one: Coins, other: Coins, 
     requests = np.arange(len(where))
     rows, columns = np.nonzero((requests > requests[:, None]) if not apart else np.ones((len(where),) * 2))
     between = (elsewhere[columns] - where[rows]).tolist()
-    for which in range(len(coins)):
-        products = (coins[which, rows] * others[which, columns]).tolist()
-        for product, row, column, positions in zip(
+    for which in product(range(len(coins)), repeat=2):
+        products = (coins[which[0], rows] * others[which[1], columns]).tolist()
+        for value, row, column, positions in zip(
             products, rows.tolist(), columns.tolist(), between, strict=True
         ):
             key = (which, apart, column - row, positions)
-            sums[key] += product
-            edges[key] += product != 0
+            sums[key] += value
+            edges[key] += value != 0
