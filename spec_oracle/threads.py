@@ -1,8 +1,243 @@
-"""How many threads torch may take."""
+"""How code under test runs in this process: one thread for torch, and another that watches its calls.
 
+What a call raises, changes, or waits for is a result, and harms nothing else.
+
+Around every call (`raising`) exceptions become errors of the subject that name its line, and what the code
+set for the whole process (numpy's error handling, warnings filters, standard output) is put aside: it is in
+force again in its next call. While a subject is audited (`watched`), a thread watches the calls: one that
+takes much too long, or waits without using any processor time, is ended with its line; a thread of the code
+that ends with an exception fails the call, which may wait for it. Only calls of the main thread can be ended
+so, not on Windows, and not inside compiled code: there the time limit of the process remains.
+"""
+
+import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from spec_oracle.errors import SpecOracleError, SubjectRaisedError
+from spec_oracle.places import raised_at, running_at
+
+WAITING_SECONDS: Final = 60.0
+"""How long a call may wait without any processor time being used."""
+
+GRACE_SECONDS: Final = 1.0
+"""How long a call may go on after a thread that it may wait for has ended with an exception."""
+
+_LOOKS: Final = 0.2
+_AGAIN: Final = 5.0
+"""Seconds between two looks at a call, and until one that goes on all the same is ended again."""
+
+_USED: Final = 0.02
+"""Processor seconds from which on a process was not only waiting."""
+
+
+class EndedError(BaseException):
+    """Ends a call from outside; code under test must not catch it."""
+
+
+class CallEndedError(SubjectRaisedError):
+    """A call of code under test took much too long, or waited in vain, and was ended; says where it was."""
+
+
+@dataclass
+class _Call:
+    """The call in progress: when it must be over (`time.monotonic`), and why it is ended."""
+
+    seconds: float
+    started: float = field(default_factory=time.monotonic)
+    why: str = ""
+    due: float = float("inf")
+    seen: tuple[float, float] = field(default_factory=lambda: (time.monotonic(), time.process_time()))
+
+    def look(self, now: float) -> bool:
+        """Say whether it is to be ended now."""
+        used = time.process_time()
+        if used - self.seen[1] > _USED:
+            self.seen = now, used
+        if not self.why and now - self.started > self.seconds:
+            self.why, self.due = f"still running after {self.seconds:.1f} s", now
+        elif not self.why and now - self.seen[0] > WAITING_SECONDS:
+            self.why, self.due = f"waiting for {WAITING_SECONDS:g} s without using the processor", now
+        if now < self.due:
+            return False
+        self.due = now + _AGAIN
+        return True
+
+
+@dataclass
+class _State:
+    """What is known of the calls of this process; only the main thread begins and ends calls."""
+
+    call: _Call | None = None
+    most: float = float("inf")
+    is_watched: bool = False
+    deaths: list[str] = field(default_factory=list)
+    interrupts: list[tuple[float, Callable[[], BaseException | None]]] = field(default_factory=list)
+    theirs: "_Settings | None" = None
+
+
+_state = _State()
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What code may set for a whole process."""
+
+    errors: Any
+    filters: list[Any]
+    streams: tuple[Any, Any]
+
+    @classmethod
+    def now(cls) -> "_Settings":
+        numpy: Any = sys.modules.get("numpy")
+        errors = numpy.geterr() if hasattr(numpy, "geterr") else None
+        return cls(errors, [*warnings.filters], (sys.stdout, sys.stderr))
+
+    def apply(self, before: "_Settings") -> None:
+        if self.errors is not None and self.errors != before.errors:
+            sys.modules["numpy"].seterr(**self.errors)
+        if self.filters != before.filters:
+            warnings.filters[:] = self.filters  # type: ignore[index]
+            with suppress(AttributeError):  # what makes Python forget which warnings it has shown
+                warnings._filters_mutated()  # type: ignore[attr-defined]  # noqa: SLF001
+        sys.stdout, sys.stderr = self.streams
+
+
+def _with_open_streams() -> None:
+    """Open standard output and error again where code under test has closed them; its files stay."""
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        if getattr(getattr(sys, name), "closed", False):
+            with suppress(OSError):
+                setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
+@contextmanager
+def raising(seconds: float = float("inf")) -> Iterator[None]:
+    """Turn whatever code under test raises inside the block into a `SubjectRaisedError`.
+
+    So is a block that takes longer than ``seconds``, and the end of a thread by an exception, while a subject
+    is `watched`. Blocks may lie in each other: the outer one counts.
+    """
+    if _state.call is not None or threading.current_thread() is not threading.main_thread():
+        with _as_errors():
+            yield
+        return
+    ours = _Settings.now()
+    if _state.theirs is not None:
+        _state.theirs.apply(ours)
+    _state.call = _Call(min(seconds, _state.most))
+    try:
+        with _as_errors():
+            yield
+            if _state.deaths:
+                raise SubjectRaisedError(_state.deaths.pop())
+    finally:
+        _state.call = None
+        _state.deaths.clear()
+        theirs = _Settings.now()
+        if theirs != ours:
+            _state.theirs = theirs
+            ours.apply(theirs)
+            _with_open_streams()
+        elif _state.theirs is not None:
+            _state.theirs = None
+
+
+@contextmanager
+def _as_errors() -> Iterator[None]:
+    try:
+        yield
+    except EndedError as ended:
+        raise CallEndedError(str(ended)) from None
+    except (SpecOracleError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # it may call sys.exit
+        raise SubjectRaisedError(f"raised {_told(error)}") from error
+
+
+def _told(error: BaseException) -> str:
+    place = raised_at(error)
+    return f"{type(error).__name__}: {error}{f' (at {place})' * bool(place)}"
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Give each call that begins inside the block so many seconds at most."""
+    before, _state.most = _state.most, seconds
+    try:
+        yield
+    finally:
+        _state.most = before
+
+
+def interrupt_soon(reason: Callable[[], BaseException | None]) -> None:
+    """Raise in the main thread what ``reason`` returns there in a moment, if it is not None by then.
+
+    For what the call in progress may wait for in vain. Nothing happens where no subject is watched.
+    """
+    if _state.is_watched:
+        _state.interrupts.append((time.monotonic() + GRACE_SECONDS, reason))
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Watch the calls of code under test inside the block; see the module."""
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or not hasattr(signal, "pthread_kill") or _state.is_watched:
+        yield
+        return
+    hook, handler = threading.excepthook, signal.signal(signal.SIGVTALRM, _on_signal)
+    main, over = threading.get_ident(), threading.Event()
+    watcher = threading.Thread(target=_watch, args=(main, over), daemon=True, name="spec-oracle watcher")
+    threading.excepthook, _state.is_watched = _on_death, True
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+        threading.excepthook, _state.is_watched = hook, False
+        signal.signal(signal.SIGVTALRM, handler)
+        _state.deaths.clear()
+        _state.interrupts.clear()
+        _state.theirs = None
+
+
+def _watch(main: int, over: threading.Event) -> None:
+    while not over.wait(_LOOKS):
+        call, now = _state.call, time.monotonic()
+        is_due = any(when <= now for when, _ in _state.interrupts)
+        if is_due or (call is not None and call.look(now)):
+            signal.pthread_kill(main, signal.SIGVTALRM)
+
+
+def _on_signal(number: int, frame: Any) -> None:
+    del number
+    now, call = time.monotonic(), _state.call
+    due = [reason for when, reason in _state.interrupts if when <= now]
+    _state.interrupts = [(when, reason) for when, reason in _state.interrupts if when > now]
+    for reason in due:
+        if (error := reason()) is not None:
+            raise error
+    if call is not None and call.why:
+        place = running_at(frame)
+        raise EndedError(f"{call.why}{f' (at {place})' * bool(place)}")
+
+
+def _on_death(arguments: Any) -> None:
+    error, call = arguments.exc_value, _state.call
+    if error is None or isinstance(error, SystemExit | EndedError):
+        return
+    death = f"a thread of the code ended with {_told(error)}"
+    _state.deaths.append(death)
+    if call is not None:
+        interrupt_soon(lambda: EndedError(death) if _state.call is call else None)
 
 
 @contextmanager

@@ -45,7 +45,8 @@ class Known:
     target's distribution, empty when it does. ``expected`` names checks that it is known to fail, each with
     the reason or the page that describes it. ``function`` is the public code that is called.
     ``array`` is the library of the arrays that a sampler takes; ``is_traceable``: whether its random numbers
-    can be traced; ``is_float64``: whether it computes in float64 when it is given such rows.
+    can be traced; ``is_float64``: whether it computes in float64 when it is given such rows; ``only`` are all
+    values of axes of shapes that it takes.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Known:
     array: str = "torch"
     is_traceable: bool = True
     is_float64: bool = False
+    only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     broken: str = ""
 
     def rule_at(self, draft_length: int) -> str:

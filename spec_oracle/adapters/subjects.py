@@ -101,6 +101,7 @@ def _transformers(name: str, weight: float | None, expected: Mapping[str, str], 
         expected=expected,
         function="transformers.generation.utils._speculative_sampling",
         is_float64=True,
+        only={"batch": (1,)},
         **facts,
     )
 

@@ -33,9 +33,10 @@ class Context:
     ``budget`` in seconds for each that samples; ``vocab_size`` and ``draft_length`` of the toys on which laws
     are found, unless the user's ``instances`` replace them; ``tokens`` of the longest completions of engines,
     None for as many as are cheap, and ``prompts`` in place of their own; ``exact`` and ``array`` are the
-    arithmetic of what is enumerated, ``dtypes`` the types of rows in which a difference counts. ``results``
-    are those of earlier checks, by name. ``part`` is the subject's part of the run; ``most_shapes`` limits
-    `shapes`, besides time.
+    arithmetic of what is enumerated, ``dtypes`` the types of rows in which a difference counts; ``only`` the
+    values of axes of `shapes` that code is declared to take.
+    ``results`` are those of earlier checks, by name. ``part`` is the subject's part of the run;
+    ``most_shapes`` limits `shapes`, besides time.
     """
 
     alpha: float = DEFAULT_ALPHA
@@ -49,6 +50,7 @@ class Context:
     exact: bool = False
     array: str = "numpy"
     dtypes: tuple[str, ...] = COUNTED
+    only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     part: float = 1.0
     most_shapes: int | None = None
     rate: float = DEFAULT_ALPHA

@@ -53,11 +53,18 @@ PAIRED_BREAKPOINTS: Final = 40  # Rows whose breakpoints are sought on each main
 PACE_REQUESTS: Final = 16  # Requests of a call that measures how fast a sampler is.
 SHAPES_SAMPLED_SHARE: Final = 0.15  # Share of the time of `shapes` for samples, where code can be traced.
 SHAPES_SMALL_SHARE: Final = 0.15  # Share for sizes at which all drafts are tried.
-SHAPES_ONE_SHARE: Final = 0.1  # Share that one shape may take, if that is more than the next.
-SHAPES_SECONDS: Final = 6.0  # Seconds that one shape may take in any case.
+# Share that the shapes which have every value of every axis may take, of the budget of a check.
+SHAPES_VALUES_SHARE: Final = 0.75
+# Share of the time left that one of these may take, and one of those that have all pairs of values.
+SHAPES_ONE_SHARE: Final = 0.25
+SHAPES_PAIR_SHARE: Final = 0.03
+SHAPES_SECONDS: Final = 1.0  # Seconds that a shape may take in any case.
+# Seconds for pairs of values from which on a few large shapes come before the others.
+SHAPES_MANY_SECONDS: Final = 5.0
 # Seconds that the first shape may take: it shows whether code can be traced at all.
 SHAPES_FIRST_SECONDS: Final = 30.0
 SHAPES_REQUESTS: Final = 2_000  # Samples at one shape, at least, as long as there are enough for one.
+SHAPES_LEAST_SAMPLES: Final = 500  # Samples without which a shape does not count as tried.
 SHAPES_MOST_REQUESTS: Final = 60_000  # Samples at all shapes.
 # Shapes that are sampled: those of the fewest numbers, which make for the most samples.
 SHAPES_MOST_SAMPLED: Final = 12

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 ROUNDING = 1e-12
 """Largest total variation that float64 rounding may cause in an audit; rationals cause none."""
@@ -17,7 +18,8 @@ class Facts:
     ``rule_at(draft_length)`` names the built-in verifier whose accepted-length law it declares;
     ``declared_lossy`` is the reason of rules that relax the law on purpose, "" for others; ``tolerance`` is
     the total variation that its arithmetic explains; ``known`` names checks whose failure is on record, with
-    the reason or the page that tells of it; ``expected`` those of them that the user's configuration names.
+    the reason or the page that tells of it; ``expected`` those of them that the user's configuration names;
+    ``only`` are all values of axes of shapes that the code takes.
     """
 
     rule_at: Callable[[int], str] | None = None
@@ -27,6 +29,7 @@ class Facts:
     version: str | None = None
     notes: tuple[str, ...] = ()
     expected: frozenset[str] = frozenset()
+    only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 NOTHING_DECLARED = Facts()

@@ -7,19 +7,19 @@ must not have been called before.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, Status, breach
 from spec_oracle.audit.streams import stream
-from spec_oracle.calling import CallEndedError
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.contracts.engine import EngineCode, NoLawError, copy_of
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.places import defined_at
+from spec_oracle.threads import CallEndedError
 
 BROKEN: Final = "contract broken"
 ENDLESS: Final = "a call did not end"
@@ -41,15 +41,18 @@ _MISTAKEN: Final = 0.5
 """From this share of the requests on, impossible values are a mistake of the wrapper, not of decisions."""
 
 
+@dataclass
 class FirstCall:
     """Judges a subject by a plain call, once: ``fault`` is what is wrong with it, "" for nothing known.
 
     ``leaves_out`` says why no other check is run, "" if they are.
     """
 
-    def __init__(self, subject: Any, seed: int) -> None:
-        self.fault = self.leaves_out = ""
-        self._subject, self._seed, self._was_made = subject, seed, False
+    subject: Any
+    seed: int
+    fault: str = field(default="", init=False)
+    leaves_out: str = field(default="", init=False)
+    _was_made: bool = field(default=False, init=False)
 
     def judged(self, result: Callable[[], CheckResult], name: str) -> CheckResult:
         """Return the result of a check, or, if it did not pass for that reason, of the broken contract."""
@@ -65,7 +68,7 @@ class FirstCall:
         is_law_found = is_traced and bool(found.findings and found.findings.total_variation)
         if found.status in (Status.FAILED, Status.INCONCLUSIVE) and not is_law_found and self._is_at_fault():
             return replace(breach(ContractError(self.fault)), name=name, seconds=found.seconds)
-        if found.breaks_contract and (place := _place_of(self._subject)):
+        if found.breaks_contract and (place := _place_of(self.subject)):
             return replace(found, detail=f"{found.detail} (at {place})")
         return found
 
@@ -73,7 +76,7 @@ class FirstCall:
         if not self._was_made:
             self._was_made = True
             try:
-                self.fault = fault_of(self._subject, self._seed)
+                self.fault = fault_of(self.subject, self.seed)
             except CallEndedError:
                 self.leaves_out = ENDLESS
             self.leaves_out = BROKEN if self.fault else self.leaves_out

@@ -5,13 +5,17 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from spec_oracle.audit.context import COUNTED, Context
-from spec_oracle.audit.shapes.axes import TYPES
+from spec_oracle.audit.shapes.axes import IDS, LAYOUTS, TYPES
+from spec_oracle.audit.shapes.extent import NAMES
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts.sampler import LIBRARIES
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.statistics import DEFAULT_ALPHA
 from spec_oracle.statistics.validation import require_rate
 from spec_oracle.toy import Instance
+
+SIZES = ("vocabularies", "lengths", "batches", "paths")
+"""Options that list sizes which a sampler takes."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,9 @@ class AuditOptions:
     ``num_paths`` None stands for two paths, and for one where a subject takes only one. ``alpha`` is the
     false-alarm rate of the whole run; ``budget`` seconds for each check that draws; ``instances`` replace the
     built-in panel; ``dtypes`` are the types of rows in which a difference counts, the last one where others
-    are wrong; ``tokens`` is how long the texts of engines are, None for as long as is cheap, ``prompts``
+    are wrong; ``vocabularies``, ``lengths`` of drafts, ``batches``, ``paths``, ``layouts`` and types of
+    ``ids`` are all that a sampler is declared to take, if given: `shapes` tries no others; ``tokens`` is how
+    long the texts of engines are, None for as long as is cheap, ``prompts``
     replace their own; ``checks`` names those to run besides `joint`, None stands for all; ``skip`` those to
     leave out and ``expected`` those that fail, each with the reason; ``counterexamples`` is the folder for
     the instances of lossy subjects, None to save nothing; ``shrink`` asks for the smallest counterexample.
@@ -37,6 +43,12 @@ class AuditOptions:
     exact: bool = False
     array: str = "numpy"
     dtypes: Collection[str] = COUNTED
+    vocabularies: Collection[int] = ()
+    lengths: Collection[int] = ()
+    batches: Collection[int] = ()
+    paths: Collection[int] = ()
+    layouts: Collection[str] = ()
+    ids: Collection[str] = ()
     instances: Mapping[str, Instance] | None = None
     tokens: int | None = None
     prompts: tuple[tuple[int, ...], ...] = ()
@@ -62,8 +74,13 @@ class AuditOptions:
             raise InvalidInputError("prompts: expected at least one token each, got none")
         if self.instances is not None and not self.instances:
             raise InvalidInputError("instances: expected at least one, got none")
+        for field_name in SIZES:
+            least = 2 if field_name == "vocabularies" else 1
+            if wrong := [size for size in getattr(self, field_name) if type(size) is not int or size < least]:
+                raise InvalidInputError(f"{field_name}: expected at least {least}, got {wrong[0]!r}")
         listed = dict.fromkeys(("checks", "skip", "expected"), (CHECKS, "check"))
-        for field_name, (known, what) in {**listed, "dtypes": (TYPES, "type")}.items():
+        forms = {"dtypes": (TYPES, "type"), "layouts": (LAYOUTS, "layout"), "ids": (IDS, "type of ids")}
+        for field_name, (known, what) in {**listed, **forms}.items():
             for given in getattr(self, field_name) or ():
                 if given not in known:
                     raise InvalidInputError(f"{field_name}: {unknown(given, known, what)}")
@@ -80,7 +97,10 @@ class AuditOptions:
         """Return where the checks of one subject are run, at the rate ``alpha`` for all of them."""
         names = {one.name for one in fields(Context)} & {one.name for one in fields(self)}
         same = {name: getattr(self, name) for name in names - {"alpha", "dtypes"}}
-        return Context(alpha, dtypes=tuple(self.dtypes) or COUNTED, part=alpha / self.alpha, **same)
+        only = {axis: tuple(given) for axis, name in NAMES.items() if (given := getattr(self, name))}
+        return Context(
+            alpha, dtypes=tuple(self.dtypes) or COUNTED, part=alpha / self.alpha, only=only, **same
+        )
 
     def to_reproduce(self) -> list[str]:
         """Return the command-line options on which what is found depends."""

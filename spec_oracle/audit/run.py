@@ -14,9 +14,8 @@ from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.subjects import Subject, of_object, resolve_subject
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.verdict import report_on
-from spec_oracle.calling import watched
 from spec_oracle.statistics import split
-from spec_oracle.threads import one_torch_thread
+from spec_oracle.threads import one_torch_thread, watched
 
 
 def audit(*subjects: Any, options: AuditOptions | None = None) -> AuditReport:

@@ -21,7 +21,7 @@ from spec_oracle.audit.sampler.subject import Generator, Noise, SamplerSubject
 from spec_oracle.audit.server.subject import ServerSubject
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import SamplerCode, raising, takes_four, takes_uniforms
-from spec_oracle.contracts.engine import EngineCode, is_engine
+from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.errors import InvalidInputError, unknown
 from verifiers import Drafting, drafting_of, traits_of
 
@@ -139,6 +139,7 @@ def of_third_party(known: registry.Known) -> Subject:
         known=known.expected,
         version=known.version,
         notes=tuple(filter(None, (known.declared_lossy, known.notes))),
+        only=known.only,
     )
     if isinstance(loaded, Mapping):
         return of_engines(known.name, loaded, facts)
@@ -176,6 +177,11 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
     if not callable(thing):
         raise InvalidInputError(f"subject: {name!r} is neither a verifier nor an engine nor callable")
     return of_function(name, thing, array=array, num_paths=num_paths)
+
+
+def is_engine(thing: Any) -> bool:
+    """Whether an object keeps the engine contract, by its methods."""
+    return callable(getattr(thing, "next_token_probs", None)) and callable(getattr(thing, "generate", None))
 
 
 def of_function(

@@ -76,7 +76,11 @@ def report_on(
     found = joint.findings or Findings()
     against = against_law(checks)
     by_joint = not against or any(check.name == "joint" or check.alpha == 0 for check in against)
+    evidence = evidence_of(joint) if by_joint else Evidence.STATISTICAL
     verdict, proviso = verdict_of(checks, facts), ""
+    shown, figures = None, figures_of(subject, found)
+    if found.worst is not None or any(check.shown is not None for check in checks):
+        shown = counterexample(subject.name, found, checks, options, subject.num_paths)
     if verdict is SubjectVerdict.LOSSLESS and subject.kind == "engine":
         proviso = subject.proviso
     measured = [found.total_variation, *(check.total_variation for check in against if check.alpha == 0)]
@@ -84,14 +88,14 @@ def report_on(
         subject.name,
         subject.kind,
         verdict,
-        evidence_of(joint) if by_joint else Evidence.STATISTICAL,
+        evidence,
         checks,
         alpha,
         scope=tuple(line for check in checks for line in check.scope),
         total_variation=max((tv for tv in measured if tv is not None), default=None),
         smallest_detectable_tv=found.smallest_detectable_tv,
-        figures=figures_of(subject, found),
-        counterexample=counterexample(subject.name, found, checks, options, subject.num_paths),
+        figures=figures,
+        counterexample=shown,
         version=facts.version,
         rule=facts.rule_at(options.draft_length) if facts.rule_at else found.rule,
         rule_identified=found.rule is not None,

@@ -9,6 +9,7 @@ from spec_oracle.commands.options import (
     OK,
     Command,
     arithmetic,
+    axis_values,
     cores,
     emit,
     flag,
@@ -60,6 +61,8 @@ def run(options: Any) -> int:
     if found.file is not None:
         progress(f"configuration: {found.file}")
     options.skip, options.prompts = dict.fromkeys(options.skip or (), ""), tuple(options.prompts or ())
+    for axis, values in options.only or ():
+        setattr(options, axis, values)
     given = given_fields(AuditOptions, options)
     if options.instance:
         given["instances"] = {str(path): Instance.load(path) for path in options.instance}
@@ -88,6 +91,10 @@ _IDS = "token ids (0,1) after which engines generate, in place of their own prom
 _TOKENS = "tokens of an engine's longest completions; default: as many as are cheap, at least 3"
 _CONFIG = "default: spec-oracle.toml, or [tool.spec-oracle] of pyproject.toml, in this folder"
 _SAVED = "where instances of lossy subjects are saved; default: counterexamples"
+_ONLY = (
+    "all that a sampler takes, such as layouts=contiguous or lengths=1,2,4; axes: vocabularies, lengths, "
+    "batches, paths, layouts, ids"
+)
 _TYPES = "number type of rows in which a difference counts; default: float64 and float32"
 AUDIT = Command(
     run,
@@ -112,6 +119,7 @@ AUDIT = Command(
             *sizes(vocab=3, length=3, paths=None),
             *arithmetic(),
             several("--dtype", "TYPE", _TYPES, dest="dtypes"),
+            several("--only", "AXIS=VALUES", _ONLY, axis_values),
             value("--budget", "SECONDS", "of a check that samples; default: 60", positive_number),
             value("--alpha", "RATE", "false-alarm rate of the whole run; default: 1e-6", rate),
         ],

@@ -133,6 +133,17 @@ def token_ids(text: str) -> tuple[int, ...]:
     return tuple(int(token) for token in text.split(","))
 
 
+AXES = ("vocabularies", "lengths", "batches", "paths", "layouts", "ids")
+
+
+def axis_values(text: str) -> tuple[str, tuple[int | str, ...]]:
+    """Read the values of an axis of the shapes, such as ``lengths=1,2,4``."""
+    axis, is_given, values = text.partition("=")
+    if axis not in AXES or not is_given or not values:
+        raise argparse.ArgumentTypeError(f"expected AXIS=VALUES, AXIS one of {', '.join(AXES)}; got {text}")
+    return axis, tuple(values.split(",") if axis in AXES[4:] else map(int, values.split(",")))
+
+
 def rate(text: str) -> float:
     """Read a probability between 0 and 1."""
     value = float(text)

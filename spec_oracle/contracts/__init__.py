@@ -11,7 +11,6 @@ fourth parameter is called ``uniforms`` gets numbers from [0, 1) in its place, [
 class whose ``verify`` takes four arguments is a sampler as well.
 """
 
-from spec_oracle.calling import raising
 from spec_oracle.contracts.sampler import (
     Emissions,
     SamplerCode,
@@ -25,6 +24,7 @@ from spec_oracle.contracts.sampler import (
     takes_uniforms,
 )
 from spec_oracle.errors import ContractError, ImpossibleOutputError, SubjectRaisedError
+from spec_oracle.threads import raising
 
 __all__ = [
     "ContractError",

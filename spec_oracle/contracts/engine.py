@@ -87,11 +87,6 @@ class NoLawError(SubjectRaisedError):
     """What an engine says of itself is no distribution: nothing can be judged by it."""
 
 
-def is_engine(thing: Any) -> bool:
-    """Whether an object keeps the engine contract, by its methods."""
-    return callable(getattr(thing, "next_token_probs", None)) and callable(getattr(thing, "generate", None))
-
-
 @dataclass(frozen=True, eq=False)
 class EngineCode:
     """An engine as the checks call it: what it returns is checked, what it raises is a result.

@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.calling import raising
 from spec_oracle.errors import ContractError, ImpossibleOutputError, InvalidInputError
 from spec_oracle.places import SOURCE
+from spec_oracle.threads import raising
 from verifiers import AnyVerifier, Drafts, StatefulVerifier, numpy_decisions, torch_decisions
 
 LIBRARIES = ("numpy", "torch")

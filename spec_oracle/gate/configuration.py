@@ -22,6 +22,7 @@ from typing import Any, NoReturn, TypeAlias, get_args, get_type_hints
 
 from spec_oracle.audit.isolation import Isolation
 from spec_oracle.audit.options import AuditOptions
+from spec_oracle.audit.shapes.extent import NAMES
 from spec_oracle.audit.subjects import require_name
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.errors import InvalidInputError, unknown
@@ -179,7 +180,7 @@ def _fields(kind: type) -> dict[str, tuple[str, type]]:
     for name, hint in get_type_hints(kind).items():
         kinds = set(get_args(hint)) if isinstance(hint, UnionType) else {hint}
         simple = next(iter(kinds & {bool, int, float, str, Path}), None)
-        simple = list if name in ("checks", "dtypes") else simple
+        simple = list if name in ("checks", "dtypes", *NAMES.values()) else simple
         if simple is not None:
             fields[name.replace("_", "-")] = name, simple
     return fields

@@ -15,8 +15,9 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure, first_that_works
 from spec_oracle.audit.engine.calls import equal_batches
 from spec_oracle.audit.engine.claimed import confirmed_claim
+from spec_oracle.audit.engine.judged import judged, worst_of
 from spec_oracle.audit.engine.larger_batches import generated_together, larger_batches
-from spec_oracle.audit.engine.laws import Asked, Compared, judged, traced, worst_of
+from spec_oracle.audit.engine.laws import Asked, Compared, traced
 from spec_oracle.audit.engine.sampled import outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.facts import Facts

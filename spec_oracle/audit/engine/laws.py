@@ -10,21 +10,21 @@ since exchanging the rows of one position after the other moves the law by the m
 that position.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import or_
 from typing import Any
 
 import numpy as np
 
-from spec_oracle.audit.engine.sampled import counted, shown
+from spec_oracle.audit import effort
 from spec_oracle.audit.engine.subject import Case
-from spec_oracle.audit.facts import ROUNDING
-from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
+from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, Speculation, as_list, copy_of, speculation_seen
-from spec_oracle.exact.completions import Ids, completion_gap, distance, summed
+from spec_oracle.exact.completions import Ids, distance, product, summed
 from spec_oracle.exact.interception import NotTracedError, UnrepeatableError, enumerate_calls, outcomes
 
 A_SEED = 1
@@ -181,37 +181,61 @@ class Compared:
         return max(self.total_variation, self.rows_off) > self.tokens * tolerance
 
 
-def judged(found: Sequence[Compared], tolerance: float) -> CheckResult:
-    """Say whether all laws are those of target-only decoding, up to rounding by ``tolerance`` a token."""
-    worst = worst_of(found)
-    wrong = max(found, key=lambda compared: compared.rows_off / compared.tokens)
-    gap = max(compared.total_variation for compared in found)
-    rounding = " (float32 rounding)" if gap > ROUNDING else ""
-    most = counted(max(compared.tokens for compared in found), "token")
-    detail = f"{len(found)} distributions of up to {most}: off by {gap:.1e} at most{rounding}"
-    status = Status.PASSED
-    if worst.total_variation > worst.tokens * tolerance:
-        status, detail, gap = Status.FAILED, _failure(worst), worst.total_variation
-    elif wrong.is_off(tolerance):
-        status = Status.INCONCLUSIVE
-        detail = (
-            f"{wrong.case.label}: generate and generate_plain agree, next_token_probs differs; correct it "
-            f"(total variation {wrong.rows_off:.3g} of {counted(wrong.tokens, 'token')})"
+@dataclass
+class Tracer:
+    """Finds laws of completions within ``budget`` seconds; ``a_run`` takes one run, as far as is known."""
+
+    budget: float
+    a_run: float
+    runs: int = field(default=0, init=False)
+    seconds: float = field(default=0.0, init=False)
+
+    def compared(self, case: Case, tokens: int) -> Compared:
+        """Return the law of one generation's completions, beside that of target-only decoding."""
+        before, plain = (self.runs, self.seconds), None
+        found = self._timed(completions_of(case.code, case.prompt, tokens))
+        if case.code.has("generate_plain"):
+            plain = self._timed(completions_of(case.code, case.prompt, tokens, "generate_plain"))
+        cost = self.runs - before[0], self.seconds - before[1]
+        return Compared(case, tokens, found, case.code.law(case.prompt, tokens), plain, cost=cost)
+
+    def seeded(self, without: Compared) -> Compared:
+        """Return the law of the same completions of requests with a seed."""
+        case, tokens = without.case, without.tokens
+        found = self._timed(completions_of(case.code, case.prompt, tokens, seeded=True))
+        return replace(without, traced=found, cost=(found.runs, 0.0))
+
+    def pair(self, case: Case, then: Ids) -> Compared:
+        """Return the law of two completions of a fresh engine, one after the other, beside the product."""
+        code, requests = case.code, ((case.prompt, effort.ENGINE_FIRST_TOKENS), (then, 1))
+
+        def both(engine: Any, seed: int | None) -> list[list[Any]]:
+            del seed
+            return [as_list(engine.generate(list(prompt), tokens)) for prompt, tokens in requests]
+
+        def checked(returned: list[list[Any]]) -> tuple[Ids, ...]:
+            pairs = zip(returned, requests, strict=True)
+            return tuple(code.checked(some, tokens) for some, (_, tokens) in pairs)
+
+        found = self._timed(Asked(code, both, checked, fresh=code.unused is not None))
+        expected = product([code.law(prompt, tokens) for prompt, tokens in requests])
+        return Compared(case, effort.ENGINE_FIRST_TOKENS + 1, found, expected, is_pair=True)
+
+    def can_afford_another(self, costs: Sequence[tuple[int, float]]) -> bool:
+        """Whether one more token is cheap: laws grow by a factor with each, at most by the last one."""
+        (runs_before, seconds_before), (runs, seconds) = costs[-2:]
+        return (
+            runs * runs / runs_before <= effort.ENGINE_MORE_RUNS
+            and seconds * seconds / seconds_before <= self.budget - self.seconds
         )
-    return CheckResult("", status, detail, total_variation=gap, how=How.PROVEN)
 
-
-def worst_of(found: Sequence[Compared]) -> Compared:
-    """Return what is farthest from target-only decoding, measured by the rounding that is allowed."""
-    return max(found, key=lambda compared: compared.total_variation / compared.tokens)
-
-
-def _failure(worst: Compared) -> str:
-    gap = completion_gap(worst.traced.law, worst.expected)
-    kept = "; a generation changes the next ones" if worst.traced.keeps_state or worst.is_pair else ""
-    wrong = "; next_token_probs differs from generate_plain too" if worst.rows_off > ROUNDING * 1e6 else ""
-    return (
-        f"{worst.label}: completion {shown(gap.sequence)} has probability {gap.actual:.4g}, target-only "
-        f"decoding gives it {gap.expected:.4g} (total variation {worst.total_variation:.3g} of "
-        f"{counted(worst.tokens, 'token')}){kept}{wrong}"
-    )
+    def _timed(self, asked: Asked) -> TracedLaw:
+        left = (self.budget - self.seconds) / self.a_run
+        started = time.perf_counter()
+        found = traced(asked, int(min(max(left, effort.ENGINE_LEAST_RUNS), effort.ENGINE_RUNS)))
+        took = time.perf_counter() - started
+        self.seconds += took
+        self.runs += found.runs
+        # Other work on the machine makes runs longer, never shorter.
+        self.a_run = min(self.a_run, took / found.runs)
+        return found

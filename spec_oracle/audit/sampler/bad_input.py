@@ -22,9 +22,9 @@ from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.sampler.pace import affordable, require_affordable
-from spec_oracle.calling import CallEndedError, at_most
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.exact.interception.edge_draws import edge_draws
+from spec_oracle.threads import CallEndedError, at_most
 from verifiers import Drafts
 
 Rows: TypeAlias = NDArray[np.bool_] | slice

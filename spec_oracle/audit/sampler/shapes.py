@@ -15,10 +15,12 @@ from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError
 from spec_oracle.audit.sampler.pace import pace, too_slow
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.traced import law_after
-from spec_oracle.audit.shapes.axes import AXES, Shape, design
+from spec_oracle.audit.shapes.axes import AXES, Shape
 from spec_oracle.audit.shapes.covered import Covered, Laws
-from spec_oracle.audit.shapes.sampled import sampled_at
-from spec_oracle.audit.shapes.trees import among_others, tree_of
+from spec_oracle.audit.shapes.design import design
+from spec_oracle.audit.shapes.extent import Extent
+from spec_oracle.audit.shapes.sampled import batches_at, sampled_at
+from spec_oracle.audit.shapes.trees import among_others, run_ids, tree_of
 from spec_oracle.contracts import ContractError
 from spec_oracle.exact.conditional import ConditionalLaw
 from verifiers import Drafts
@@ -27,32 +29,41 @@ from verifiers import Drafts
 def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
     """Trace the code at every shape, then compare with samples; only sample where that fails."""
     seconds = context.shape_seconds * (1 - effort.SHAPES_SAMPLED_SHARE)
-    end, covered = time.process_time() + seconds, Covered()
-    laws = _laws(subject, context, covered, seconds)
+    declared = {**subject.facts.only, **context.only}
+    covered, context = Covered(), replace(context, only=declared)
+    laws = _laws(subject, context)
     axes = _forms(subject, context, laws, covered)
+    extent = Extent(design(**{**declared, **axes}), declared, _optional(subject, context))
     if axes and not covered.lossy:
-        early = end - effort.SHAPES_SMALL_SHARE * seconds
-        covered.try_shapes(subject, context, design(**axes), laws, early)
+        covered.try_design(subject, context, extent.design, laws, (1 - effort.SHAPES_SMALL_SHARE) * seconds)
     if covered.lossy:
-        return covered.result()
+        return covered.result(extent, context)
+    end = time.process_time() + effort.SHAPES_SMALL_SHARE * seconds
     wrong = covered.try_small_sizes(subject, context, end) if axes else None
-    return wrong or covered.result(_sampled(subject, context, covered))
+    return wrong or covered.result(extent, context, _sampled(subject, context, covered))
 
 
-def _laws(subject: SamplerSubject, context: Context, covered: Covered, seconds: float) -> Laws:
+def _optional(subject: SamplerSubject, context: Context) -> dict[str, tuple[Any, ...]]:
+    """Return values that need not be tried: types that do not count, and one path of code for several.
+
+    With one path the arrays of the contract have no axis of paths.
+    """
+    types = tuple(dtype for dtype in AXES["dtype"] if dtype not in context.dtypes)
+    return {"dtype": types, "num_paths": (1,) if subject.num_paths > 1 else ()}
+
+
+def _laws(subject: SamplerSubject, context: Context) -> Laws:
     """Return what traces the code at a shape."""
 
-    def laws(shape: Shape, drafts: Sequence[Drafts]) -> Sequence[ConditionalLaw]:
+    def laws(shape: Shape, drafts: Sequence[Drafts], end: float) -> Sequence[ConditionalLaw]:
         code = replace(subject.code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
-        # The first shape says whether the code can be traced at all: it may take its time.
-        least = effort.SHAPES_SECONDS if covered.shapes else effort.SHAPES_FIRST_SECONDS
-        limit = time.process_time() + max(least, effort.SHAPES_ONE_SHARE * seconds)
         return [
             law_after(
                 code,
                 among_others(one, shape, context.stream("sampler/shapes/other requests")),
                 shape.request,
-                max_seconds=max(limit - time.process_time(), 0.0),
+                max_seconds=max(end - time.process_time(), 0.0),
+                looked_at=run_ids(shape),
             )
             for one in drafts
         ]
@@ -71,37 +82,48 @@ def _forms(
     forms = {"dtype": types, "ids": AXES["ids"], "layout": AXES["layout"], "num_paths": (subject.num_paths,)}
     if subject.num_paths > 1:
         forms["num_paths"] = (subject.num_paths, *(k for k in AXES["num_paths"] if k != subject.num_paths))
+    forms |= {name: values for name, values in context.only.items() if name in forms}
+    usual: dict[str, Any] = {"vocab_size": 5, "draft_length": 3, "num_paths": subject.num_paths}
+    plain = Shape(**{**usual, **{name: values[0] for name, values in context.only.items()}})
+    optional = _optional(subject, context)
     taken: dict[str, tuple[Any, ...]] = {}
     trials: dict[Shape, Covered] = {}
     for name, values in forms.items():
         taken[name] = ()
         for value in values:
-            shape = replace(Shape(5, 3, subject.num_paths), **{name: value})
+            shape = replace(plain, **{name: value})
             if shape not in trials:
                 trials[shape] = _trial(subject, context, shape, laws)
                 covered.shapes += trials[shape].shapes
-                covered.refused += [shape for shape, _ in trials[shape].not_traced]
+                covered.not_traced += trials[shape].not_traced
             trial = trials[shape]
             if trial.other_types:
                 covered.other_types |= trial.other_types
             elif trial.shapes:
                 taken[name] += (value,)
-            elif value == "float64":
+            elif shape == plain and not trial.raised:
                 return {}
             else:
-                covered.left_out.update(f"{name} {value}: {reason}" for reason in trial.left_out)
-    return taken
+                reason = next(iter(trial.left_out))
+                covered.left_out.update([f"{name} {value}: {reason}"])
+                if trial.raised and value not in optional.get(name, ()):
+                    covered.refused[name, value] = reason
+    return {name: values for name, values in taken.items() if values}
 
 
 def _trial(subject: SamplerSubject, context: Context, shape: Shape, laws: Laws) -> Covered:
-    """Judge one shape; code that is made for several paths may refuse one."""
+    """Judge one shape; code that is made for several paths may refuse one.
+
+    It shows whether code can be traced at all, and may take its time.
+    """
     trial = Covered()
+    end = time.process_time() + effort.SHAPES_FIRST_SECONDS / effort.SHAPES_ONE_SHARE
     try:
-        trial.try_shapes(subject, context, [shape], laws)
+        trial.try_shapes(subject, context, [shape], laws, end)
     except ContractError as error:
         if shape.num_paths == subject.num_paths or shape.num_paths != 1:
             raise
-        trial.leave_out(error)
+        trial.leave_out(error, shape, tree_of(shape, context.seed, subject.drafting))
     return trial
 
 
@@ -109,7 +131,12 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
     """Sample uninstrumented code at some of the shapes that were traced, or else at some of the design."""
     trees = [(one.shape, tree_of(one.shape, one.seed, subject.drafting)) for one in covered.shapes]
     if not trees:
-        few = design(dtype=("float64",), num_paths=(subject.num_paths,), vocab_size=AXES["vocab_size"][:20])
+        sizes = {
+            "vocab_size": AXES["vocab_size"][:20],
+            "dtype": ("float64",),
+            "num_paths": (subject.num_paths,),
+        }
+        few = design(**{**sizes, **context.only}).shapes
         trees = [(shape, tree_of(shape, context.seed, subject.drafting)) for shape in few]
     share = effort.SHAPES_SAMPLED_SHARE if covered.shapes else 1.0
     requests = min(pace(subject, context) * context.shape_seconds * share, effort.SHAPES_MOST_REQUESTS)
@@ -122,5 +149,8 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
     rng = context.stream("sampler/shapes/samples")
     found = sampled_at(subject.code, chosen, rng, alpha=context.rate, requests=requests)
     if found.status is Status.PASSED:
-        covered.sampled = [shape for shape, _ in chosen]
+        shapes_of = [shape for shape, _ in chosen]
+        rounds = zip(shapes_of, batches_at(shapes_of, requests), strict=True)
+        least = effort.SHAPES_LEAST_SAMPLES
+        covered.sampled = [shape for shape, some in rounds if some * effort.SHAPES_ROUNDS >= least]
     return found

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -16,7 +17,6 @@ from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult, NoEvidenceError
 from spec_oracle.audit.sampler.claimed import confirmed_claim, require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.calling import raising
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import (
     CALL_FACTOR,
@@ -36,6 +36,7 @@ from spec_oracle.exact.interception import (
     enumerate_calls,
 )
 from spec_oracle.exact.representatives import OPEN, NotAlikeError
+from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
 from verifiers import Drafts
 
@@ -131,15 +132,20 @@ def law_after(
     max_branches: int = 100_000,
     max_seconds: float = math.inf,
     in_full: bool = False,
+    looked_at: Sequence[int] = (),
 ) -> ConditionalLaw:
     """Return the exact law of the emission of one request of a batch, given the drafts of all.
 
     The code sees fresh copies of its inputs in every branch. Where it draws one of many tokens and looks at
-    it, few are run, and the others `assumed` to come out as these; ``in_full`` runs all. Errors as
+    it, few are run, and the others `assumed` to come out as these; ``in_full`` runs all, and those that
+    are ``looked_at`` are always run. Errors as
     `enumerate_calls`, `ContractError` for what is no emission, `SubjectRaisedError` when the code raises
     while its random numbers are traced.
     """
-    inputs = [Handed(code, array) for array in contract_arguments(drafts)]
+    inputs, end = (
+        [Handed(code, array) for array in contract_arguments(drafts)],
+        time.process_time() + max_seconds,
+    )
 
     def call() -> Any:
         tokens, draft, target = (given.fresh() for given in inputs)
@@ -153,7 +159,7 @@ def law_after(
             call,
             max_branches=max_branches,
             max_seconds=max_seconds,
-            looked_at=None if in_full else {-1, *np.unique(drafts.tokens[request]).tolist()},
+            looked_at=None if in_full else {-1, *looked_at, *np.unique(drafts.tokens[request]).tolist()},
             leave_open=not in_full,
         )
         try:
@@ -162,9 +168,8 @@ def law_after(
             most = max(len(stand.values) for branch in branches for stand in branch.stands)
             if most > effort.FULL_VOCABULARY:
                 raise TooManyBranchesError(f"{error} ({most:,} tokens)") from None
-            return law_after(
-                code, drafts, request, max_branches=max_branches, max_seconds=max_seconds, in_full=True
-            )
+            left = end - time.process_time()
+            return law_after(code, drafts, request, max_branches=max_branches, max_seconds=left, in_full=True)
 
 
 def _generator(code: SamplerCode) -> Any:

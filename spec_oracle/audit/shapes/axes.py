@@ -1,16 +1,8 @@
-"""The shapes that are tried: a covering design, in which every pair of values of two axes comes together.
-
-Defects of shape need one condition (V above 65,536), or two (a bonus token at an odd length in float32),
-seldom three. All pairs of values fit into a few hundred shapes, where their product has millions. The first
-ones have most pairs that are new.
-"""
+"""What a shape is: a size and a form of the arrays, and the values of each axis that are tried."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any, Final
-
-from allpairspy import AllPairs
 
 VOCABULARIES: Final = (
     *(3, 2, 4, 5, 6, 7, 8, 9, 16, 17, 32, 33, 64, 100, 128, 255, 256, 257, 1_000, 1_024),
@@ -24,16 +16,10 @@ PLACES: Final = ("first", "last", "second", "middle")
 TYPES: Final = ("float64", "float32", "bfloat16", "float16")
 IDS: Final = ("int64", "int32")
 LAYOUTS: Final = ("contiguous", "sliced", "transposed")
-KINDS: Final = ("flat", "tiny", "good-draft", "zero", "peaked", "reversed", "one-hot", "equal")
-
-MOST_NUMBERS: Final = 6_000_000
-"""Most probabilities that are handed over in one call."""
-
-MOST_OF_A_BATCH: Final = 1_000_000
-"""The same for a batch; where there are too many, it is as large as can be."""
-
-MOST_POSITIONS: Final = 1_500
-"""Most positions of all requests; where there are more, the draft is as long as can be."""
+KINDS: Final = (
+    *("flat", "tiny", "good-draft", "zero", "peaked", "reversed", "one-hot", "equal"),
+    *("spread", "near", "special"),
+)
 
 
 @dataclass(frozen=True)
@@ -54,6 +40,11 @@ class Shape:
     def numbers(self) -> int:
         """How many probabilities are handed over in one call."""
         return self.batch * self.num_paths * (2 * self.draft_length + 1) * self.vocab_size
+
+    @property
+    def positions(self) -> int:
+        """How many positions all paths of all requests have, the bonus included."""
+        return self.batch * self.num_paths * (self.draft_length + 1)
 
     @property
     def request(self) -> int:
@@ -85,27 +76,3 @@ AXES: Final[Mapping[str, Sequence[Any]]] = {
     "layout": LAYOUTS,
     "ids": IDS,
 }
-
-
-@lru_cache(maxsize=16)
-def design(most_numbers: int = MOST_NUMBERS, **fewer: tuple[Any, ...]) -> tuple[Shape, ...]:
-    """Return shapes that cover all pairs of values, those that have most new pairs first.
-
-    ``fewer`` are axes by name, with the values that a subject takes, or that are of interest. Where the
-    arrays would have more than ``most_numbers`` probabilities the draft is shorter.
-    """
-    values = {**AXES, **fewer}
-    rows = AllPairs([list(axis) for axis in values.values()])
-    found = (_affordable(Shape(**dict(zip(values, row, strict=True))), most_numbers) for row in rows)
-    return tuple(dict.fromkeys(found))
-
-
-def _affordable(shape: Shape, most_numbers: int) -> Shape:
-    """Return the shape with a smaller batch, or a shorter draft, where it has too many numbers."""
-    most_length = MOST_POSITIONS // (shape.batch * shape.num_paths) - 1
-    shape = replace(shape, draft_length=max(1, min(shape.draft_length, most_length)))
-    while shape.batch > 1 and shape.numbers > min(most_numbers, MOST_OF_A_BATCH):
-        shape = replace(shape, batch=shape.batch - 1 if shape.batch <= 3 else shape.batch // 2 + 1)
-    while shape.draft_length > 1 and shape.numbers > most_numbers:
-        shape = replace(shape, draft_length=shape.draft_length - 1)
-    return shape

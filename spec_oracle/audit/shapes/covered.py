@@ -7,10 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import CheckResult, Cover, How, failed, inconclusive, passed
+from spec_oracle.audit.results import CheckResult, Cover, How, Status, failed, inconclusive, passed
 from spec_oracle.audit.shapes.axes import AXES, Shape
+from spec_oracle.audit.shapes.design import Design, cost
+from spec_oracle.audit.shapes.extent import Extent, budget_for, scope_of
+from spec_oracle.audit.shapes.kinds import SPARSE
 from spec_oracle.audit.shapes.rounding import tolerance, unit_roundoff
 from spec_oracle.audit.shapes.trees import tree_of
 from spec_oracle.contracts import SubjectRaisedError
@@ -19,8 +23,8 @@ from spec_oracle.exact.draft_tree import Account, DraftTree
 from spec_oracle.exact.errors import NotTracedError
 from verifiers import Drafts
 
-Laws: TypeAlias = Callable[[Shape, Sequence[Drafts]], Sequence[ConditionalLaw]]
-"""Finds the law of the emission of one request after each of the drafts, at a shape."""
+Laws: TypeAlias = Callable[[Shape, Sequence[Drafts], float], Sequence[ConditionalLaw]]
+"""Finds the laws of the emission of one request, each after one of the drafts, up to a processor time."""
 
 ENGINES: Final = "float32"
 """The type in which engines compute, whatever their rows come in."""
@@ -61,17 +65,23 @@ class Covered:
     """What was tried: the shapes that were judged, and what was not, by reason.
 
     Right after all drafts are ``small`` shapes, wrong ``small_wrong``; ``sampled`` were sampled; ``refused``
-    have a form that the code does not take; ``other_types`` says what is wrong in types that do not count.
+    are values by axis at which the code raised, with the reason; ``raised`` are other shapes at which it did;
+    ``other_types`` says what is wrong in types that do not count; ``seconds`` were taken by so many
+    ``units`` of `cost`; ``too_many`` is the least vocabulary all tokens of which are too many outcomes.
     """
 
     shapes: list[Judged] = field(default_factory=list)
     small: list[Shape] = field(default_factory=list)
     small_wrong: list[Shape] = field(default_factory=list)
     sampled: list[Shape] = field(default_factory=list)
-    refused: list[Shape] = field(default_factory=list)
+    refused: dict[tuple[str, Any], str] = field(default_factory=dict)
+    raised: list[tuple[Shape, str]] = field(default_factory=list)
     not_traced: list[tuple[Shape, DraftTree]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     other_types: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    units: float = 0.0
+    too_many: float = math.inf
 
     @property
     def lossy(self) -> Judged | None:
@@ -79,32 +89,65 @@ class Covered:
         wrong = [shape for shape in self.shapes if shape.is_lossy]
         return max(wrong, key=lambda shape: shape.total_variation, default=None)
 
-    def try_shapes(
-        self, subject: Any, context: Context, shapes: Sequence[Shape], laws: Laws, end: float = math.inf
+    def try_design(
+        self, subject: Any, context: Context, design: Design, laws: Laws, seconds: float = math.inf
     ) -> None:
-        """Judge shapes until one is a defect, or time is over.
+        """Judge the shapes of a design in their order, until one is a defect, or time is over.
+
+        Those that have every value of every axis may take a large part of the budget, since a value that was
+        not tried leaves the audit open; the others what is left of ``seconds`` of processor time.
+        """
+        shapes, ends = design.shapes[: context.most_shapes], (design.of_values, design.early)
+        first, early, others = shapes[: ends[0]], shapes[slice(*ends)], shapes[ends[1] :]
+        started, seed = time.process_time(), context.seed + len(first)
+        end = started + seconds
+        self.try_shapes(subject, context, first, laws, started + effort.SHAPES_VALUES_SHARE * context.budget)
+        if seconds >= effort.SHAPES_MANY_SECONDS:
+            self.try_shapes(subject, context, early, laws, end, seed)
+        self.try_shapes(subject, context, others, laws, end, seed + len(early), effort.SHAPES_PAIR_SHARE)
+
+    def try_shapes(  # noqa: PLR0917
+        self,
+        subject: Any,
+        context: Context,
+        shapes: Sequence[Shape],
+        laws: Laws,
+        end: float = math.inf,
+        seed: int | None = None,
+        share: float = effort.SHAPES_ONE_SHARE,
+    ) -> None:
+        """Judge shapes until one is a defect, or time is over; each may take a part of what is left.
 
         Where rows of a type that does not count are sampled wrongly, the shape is tried again with rows of
         the last type that does.
         """
-        for seed, shape in enumerate(shapes[: context.most_shapes], start=context.seed):
+        for number, shape in enumerate(shapes, start=context.seed if seed is None else seed):
             for dtype in (shape.dtype, context.dtypes[-1]):
-                if time.process_time() > end or self.lossy:
+                started = time.process_time()
+                if started > end or self.lossy:
                     return
-                one = replace(shape, dtype=dtype)
-                tree = tree_of(one, seed, subject.drafting)
+                one = self._within_reach(replace(shape, dtype=dtype))
+                tree = tree_of(one, number, subject.drafting)
+                left = end - started
+                limit = started + max(min(effort.SHAPES_SECONDS, left), share * left)
                 try:
-                    found = judge(one, tree, laws, explained=subject.facts.tolerance)
+                    found = judge(one, tree, laws, explained=subject.facts.tolerance, end=limit)
                 except _NOT_TRACED as error:
-                    if time.process_time() > end:
-                        return
-                    self.leave_out(error)
-                    self.not_traced.append((one, tree))
+                    self.leave_out(error, one, tree)
                     break
+                finally:
+                    self.seconds += time.process_time() - started
+                    self.units += cost(one)
                 if dtype in context.dtypes or not found.is_lossy:
-                    self.shapes.append(replace(found, seed=seed))
+                    self.shapes.append(replace(found, seed=number))
                     break
                 self.other_types.setdefault(dtype, f"not for {dtype} rows: {found}")
+
+    def _within_reach(self, shape: Shape) -> Shape:
+        """Return the shape, with sparse rows where others have too many outcomes for this code."""
+        if shape.vocab_size >= self.too_many and shape.kind not in SPARSE:
+            return replace(shape, kind=SPARSE[0])
+        return shape
 
     def try_small_sizes(self, subject: Any, context: Context, end: float) -> CheckResult | None:
         """Find the law of all emissions at small sizes; return a failure, None where there is none."""
@@ -116,7 +159,7 @@ class Covered:
             try:
                 distance = float(law_of(instance).total_variation)
             except _NOT_TRACED as error:
-                self.leave_out(error)
+                self.left_out[_short(error)] += 1
                 continue
             shape = Shape(vocab, length, subject.num_paths)
             if distance > subject.facts.tolerance:
@@ -125,66 +168,86 @@ class Covered:
             self.small.append(shape)
         return None
 
-    def leave_out(self, error: Exception, where: str = "") -> None:
-        """Count why a shape was not judged."""
-        reason = str(error).partition("\n")[0].partition(" (at ")[0][:100]
-        self.left_out[f"{where}{reason}"] += 1
+    def leave_out(self, error: Exception, shape: Shape, tree: DraftTree) -> None:
+        """Note why a shape was not judged."""
+        self.left_out[_short(error)] += 1
+        if isinstance(error, SubjectRaisedError):
+            self.raised.append((shape, _short(error)))
+        else:
+            self.not_traced.append((shape, tree))
+            if shape.kind not in SPARSE and shape.positions < shape.vocab_size:
+                self.too_many = min(self.too_many, shape.vocab_size)
 
     def failure(self, detail: str, total_variation: float) -> CheckResult:
         """Return the result for a defect at one shape."""
         return failed(detail, total_variation=total_variation, how=How.PROVEN, coverage=self.coverage)
 
-    def result(self, sampled: CheckResult | None = None) -> CheckResult:
-        """Return the result: what was found exactly, and what samples at shapes come to, where some were."""
-        worst, scope = self.lossy, self.scope if self.shapes else ()
+    def result(self, extent: Extent, context: Context, sampled: CheckResult | None = None) -> CheckResult:
+        """Return the result: what was found exactly, and what samples at shapes come to, where some were.
+
+        It is inconclusive where a value of an axis was not tried, unless ``context`` limits the shapes.
+        """
+        worst, notes = self.lossy, tuple(self.other_types.values())
         if worst is not None:
             return self.failure(str(worst), worst.total_variation)
-        exact = f"output distribution exact at {len(self.shapes)} input shapes" if self.shapes else ""
-        notes = tuple(self.other_types.values())
+        tried = [one.shape for one in self.shapes]
+        known = [*tried, *self.small, *self.sampled]
+        exact = f"output distribution exact at {extent.how_much(tried)}{extent.rest(known)}" if tried else ""
         how = How.REPRESENTED if any(one.assumed for one in self.shapes) else How.PROVEN
+        fields: dict[str, Any] = {"how": how, "notes": notes, "coverage": self.coverage}
         if sampled is not None:
-            return replace(
-                sampled,
-                detail="; ".join(filter(None, (exact, sampled.detail))),
-                how=how if self.shapes else sampled.how,
-                scope=(*scope, *sampled.scope),
-                notes=notes,
-                coverage=self.coverage,
-            )
-        if not self.shapes:
-            return inconclusive(f"no shape was tried: {', '.join(self.left_out) or 'raise --budget'}")
-        return passed(exact, how=how, scope=scope, notes=notes, coverage=self.coverage)
+            detail = "; ".join(filter(None, (exact, sampled.detail)))
+            scope = (*self.scope(extent), *sampled.scope)
+            fields["how"] = how if self.shapes else sampled.how
+            found = replace(sampled, detail=detail, scope=scope, **fields)
+        elif not self.shapes:
+            reasons = ", ".join(self.left_out) or "raise --budget"
+            return inconclusive(f"no shape was tried: {reasons}", scope=extent.scope)
+        else:
+            found = passed(exact, scope=self.scope(extent), **fields)
+        if found.status is Status.PASSED and (tried or self.refused) and (why := self._open(extent, context)):
+            return replace(found, status=Status.INCONCLUSIVE, detail=f"{why}; {found.detail}")
+        return found
 
-    @property
-    def scope(self) -> tuple[str, ...]:
-        """Lines that say at which shapes the output distribution was found."""
-        axes = {name: {getattr(one.shape, name) for one in self.shapes} for name in AXES}
-        vocab, length, paths, batch = (
-            _range(axes[name]) for name in ("vocab_size", "draft_length", "num_paths", "batch")
-        )
-        forms = "; ".join(", ".join(sorted(axes[name])) for name in ("dtype", "ids", "layout"))
-        assumed = max(one.assumed for one in self.shapes)
-        law = (
-            f"output distribution exact at {len(self.shapes)} input shapes, after "
-            f"{sum(one.drafts for one in self.shapes)} drafts: V {vocab}, L {length}, K {paths}; "
-            f"batch size {batch}; {forms}; {', '.join(sorted(axes['kind']))} probabilities"
-        )
-        few = (
-            "assumption: where the code reads a sampled id, only the drafted, first, last and likeliest ids "
-            f"were run (up to {assumed:.0%} of the probability at one shape is represented, not run)"
-        )
+    def _open(self, extent: Extent, context: Context) -> str:
+        """Say what leaves the check open: values that were not tried, shapes at which the code raised."""
+        if self.refused:
+            (axis, value), reason = next(iter(self.refused.items()))
+            return f"{extent.named(axis, value)}: {reason}; {extent.how_to_declare(axis, value)}"
+        if self.raised:
+            shape, reason = self.raised[0]
+            return f"the code raised at {len(self.raised)} input shapes, first at {shape}: {reason}"
+        tried = [*(one.shape for one in self.shapes), *self.small, *self.sampled]
+        missing = extent.missing(tried)
+        if not missing or context.most_shapes is not None:
+            return ""
+        budget = budget_for(extent.design, tried, self.seconds / self.units, context.budget)
+        listed = "; ".join(extent.named(axis, *values) for axis, values in missing.items())
+        return f"not tried in this time: {listed} (--budget {budget} should do)"
+
+    def scope(self, extent: Extent) -> tuple[str, ...]:
+        """Return lines that say at which shapes the output distribution was found."""
+        if not self.shapes:
+            return extent.scope
+        sizes = "; ".join(f"V {s.vocab_size}, L {s.draft_length}, K {s.num_paths}" for s in self.small)
+        drafts, assumed = sum(one.drafts for one in self.shapes), max(one.assumed for one in self.shapes)
+        shapes = [one.shape for one in self.shapes]
         left_out = (
             f"not traced at {count} input shapes: {reason}" for reason, count in self.left_out.items()
         )
-        sizes = "; ".join(f"V {s.vocab_size}, L {s.draft_length}, K {s.num_paths}" for s in self.small)
-        small = f"output distribution exact after all drafts: {sizes}"
-        return (law, *([small] if self.small else []), *([few] if assumed else []), *left_out)
+        return (
+            *scope_of(shapes, drafts, assumed),
+            extent.line([*shapes, *self.small, *self.sampled]),
+            *([f"output distribution exact after all drafts: {sizes}"] if self.small else []),
+            *extent.scope,
+            *left_out,
+        )
 
     @property
     def coverage(self) -> dict[str, dict[str, Cover]]:
         """What is known at each value of each axis; the worst, if that is a defect, else the best."""
         known = {
-            Cover.NOT_TRACED: [*self.refused, *(shape for shape, _ in self.not_traced)],
+            Cover.NOT_TRACED: [shape for shape, _ in (*self.raised, *self.not_traced)],
             Cover.SAMPLED: self.sampled,
             Cover.PROVEN: [*(one.shape for one in self.shapes if not one.is_lossy), *self.small],
             Cover.WRONG: [*(one.shape for one in self.shapes if one.is_lossy), *self.small_wrong],
@@ -195,20 +258,21 @@ class Covered:
             for cover, shapes in known.items():
                 found.update({getattr(shape, axis): cover for shape in shapes})
             listed = found if isinstance(values[0], str) else sorted(found)
+            found.update({value: Cover.NOT_TRACED for name, value in self.refused if name == axis})
             coverage[axis] = {str(value): found[value] for value in listed}
         return coverage
 
 
-def judge(shape: Shape, tree: DraftTree, laws: Laws, *, explained: float) -> Judged:
+def judge(shape: Shape, tree: DraftTree, laws: Laws, *, explained: float, end: float = math.inf) -> Judged:
     """Judge a shape; code may compute in `ENGINES`, or in the type of its rows where that is coarser.
 
     ``explained`` is the total variation that its arithmetic explains anywhere. Errors are those of ``laws``.
     """
     listed = list(tree.likely)
     account = Account(tree)
-    found = laws(shape, [tree.drafts(paths) for paths in listed])
+    found = laws(shape, [tree.drafts(paths) for paths in listed], end)
     for paths, law in zip(listed, found, strict=True):
-        account.add(tree.likely[paths], law)
+        account.add(paths, law)
     coarsest = max(shape.dtype, ENGINES, key=unit_roundoff)
     return Judged(
         shape,
@@ -220,5 +284,5 @@ def judge(shape: Shape, tree: DraftTree, laws: Laws, *, explained: float) -> Jud
     )
 
 
-def _range(values: set[Any]) -> str:
-    return f"{min(values)} to {max(values)} ({len(values)} sizes)" if len(values) > 1 else str(*values)
+def _short(error: Exception) -> str:
+    return str(error).partition("\n")[0].partition(" (at ")[0][:100]

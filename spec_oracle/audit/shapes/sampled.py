@@ -90,6 +90,12 @@ def _numbered(target: NDArray[np.float64]) -> NDArray[np.int64]:
     return cells
 
 
+def batches_at(shapes: Sequence[Shape], requests: float) -> list[int]:
+    """Return how many requests each of the rounds has at each shape, of ``requests`` in all."""
+    most = int(requests / len(shapes) / effort.SHAPES_ROUNDS)
+    return [max(1, min(most, _MOST_NUMBERS * shape.batch // shape.numbers)) for shape in shapes]
+
+
 def sampled_at(
     code: SamplerCode,
     trees: Sequence[tuple[Shape, DraftTree]],
@@ -102,8 +108,8 @@ def sampled_at(
 
     About ``requests`` are verified, fewer where they have many numbers.
     """
-    cells, most = [TreeCells(tree) for _, tree in trees], int(requests / len(trees) / effort.SHAPES_ROUNDS)
-    batches = [max(1, min(most, _MOST_NUMBERS * shape.batch // shape.numbers)) for shape, _ in trees]
+    cells = [TreeCells(tree) for _, tree in trees]
+    batches = batches_at([shape for shape, _ in trees], requests)
 
     def drawn(number: int) -> NDArray[np.int64]:
         shape, tree = trees[number]
@@ -113,6 +119,11 @@ def sampled_at(
         several = [tree.drafts(paths) for paths in tuples]
         names = ("tokens", "draft_probs", "target_probs")
         drafts = Drafts(*(np.concatenate([getattr(one, name) for one in several])[chosen] for name in names))
+        for one, paths in enumerate(tuples):
+            if level := tree.level(paths):
+                depth, tokens = level
+                rows = np.flatnonzero(chosen == one)
+                drafts.tokens[rows, 0, depth] = rng.choice(tokens, len(rows))
         handed = replace(code, dtype=shape.dtype)
         return cells[number].of(handed(drafts, handed.generator(int(rng.integers(2**31)))), rng)
 

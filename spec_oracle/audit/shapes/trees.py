@@ -9,39 +9,46 @@ Tokens that are drafted or certain are mostly ids of interest: the first and las
 their neighbours. In float64 the draft's row is positive everywhere, with 2^-40 a token.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spec_oracle.audit.shapes.axes import KINDS, Shape
-from spec_oracle.audit.shapes.rounding import exact_row
+from spec_oracle.arrays import Floats, Integers
+from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.shapes.kinds import SPARSE, VARIANTS, RowPair, model_rows, special_rows, spread_rows
 from spec_oracle.audit.streams import stream
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.toy import Context
 from verifiers import Drafting, Drafts
 
-Floats: TypeAlias = NDArray[np.float64]
-RowPair: TypeAlias = tuple[Floats, Floats]
-"""Rows [V] of target and draft."""
-
-VARIANTS: Final = 3
-"""Different rows of one kind at one size."""
-
 _SMALL: Final = 50_000
 """Numbers of a shape up to which four positions are open."""
 
-_SHORT: Final = 300
+_SHORT: Final = 60
 """The same for positions of all requests: each of them may cost a loop."""
 
-_TAIL: Final = 1e-30
-"""Weight of what is possible, but is not to count."""
+_FEW: Final = 16
+"""The same for possible tokens: each of them may cost a run."""
 
-_FEW: Final = 12
-"""Tokens of large sparse rows."""
+_MANY: Final = 200
+"""Positions of all requests, or possible tokens, from which on only one position is open."""
+
+_BATCH: Final = 600
+"""Positions of all requests from which on one token is drafted there, instead of two."""
+
+_HUGE: Final = 200_000
+"""Numbers from which on one token is drafted at one open position, and what follows is certain."""
+
+SPECIAL: Final = (
+    *(0, 1, 2, 3, 4, 5, 6, 7, 11, 50, 100, 101, 102, 103, 106, 107),
+    *(32_000, 32_001, 32_007, 32_099, 50_256, 50_257, 50_264, 64_000, 64_001, 92_542, 92_543),
+    *(100_257, 100_265, 100_276, 128_000, 128_001, 128_004, 128_008, 128_009, 128_256),
+    *(129_279, 151_329, 151_336, 151_643, 151_644, 151_645, 151_646, 151_935),
+)
+"""Ids of begin, end, padding, unknown, mask and turn tokens: BERT, RoBERTa, GPT-2, T5, Llama 1 to 3, Mistral,
+Phi, Gemma, Falcon, Yi, InternLM, GPT-4's cl100k, GLM-4, DeepSeek and Qwen."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +60,23 @@ class OpenPositions:
 
 
 def open_positions(shape: Shape, rng: np.random.Generator) -> OpenPositions:
-    """Choose the open positions of a shape."""
-    positions_of_all = shape.batch * shape.num_paths * (shape.draft_length + 1)
-    small = shape.numbers <= _SMALL and positions_of_all <= _SHORT
-    count = (4 if shape.num_paths < 3 else 2) if small else 2
-    forks = 2 if small and shape.num_paths == 1 else 1
+    """Choose the open positions of a shape: the more a run costs, the fewer outcomes there are to run."""
+    outcomes = min(shape.vocab_size, _FEW) if shape.kind in SPARSE else shape.vocab_size
+    small = shape.numbers <= _SMALL and shape.positions <= _SHORT and outcomes <= _FEW
+    costly = shape.positions > _MANY or outcomes > _MANY or shape.numbers > _HUGE
+    count = (3 if shape.num_paths < 3 else 2) if small else 1 if costly else 2
+    forks = int(shape.positions <= _BATCH and shape.numbers <= _HUGE)
     positions = rng.permutation(shape.draft_length)[:count]
     two = set(rng.permutation(positions)[:forks].tolist())
     special = int(rng.choice([*positions, shape.draft_length]))
+    if has_levels(shape):
+        special = int(positions.max())
     return OpenPositions({int(p): 1 + (int(p) in two) for p in positions}, special)
+
+
+def has_levels(shape: Shape) -> bool:
+    """Whether any token may be drafted, so that one of each level stands for all of them."""
+    return shape.kind == "spread" and shape.num_paths == 1
 
 
 def tree_of(shape: Shape, seed: int, drafting: Drafting) -> DraftTree:
@@ -76,7 +91,20 @@ def tree_of(shape: Shape, seed: int, drafting: Drafting) -> DraftTree:
             known[context] = _rows(shape, chosen, len(context), rng, tail=tail)
         return known[context]
 
-    return DraftTree(shape.vocab_size, shape.draft_length, rows, shape.num_paths, drafting)
+    def levels(context: Context) -> tuple[Integers, ...]:
+        if not has_levels(shape) or len(context) != chosen.special:
+            return ()
+        return _levels(*rows(context))
+
+    return DraftTree(shape.vocab_size, shape.draft_length, rows, shape.num_paths, drafting, levels)
+
+
+def _levels(target: Floats, draft: Floats) -> tuple[Integers, ...]:
+    """Return the tokens of equal target and draft probabilities that may be drafted, the last ids first."""
+    _, level = np.unique(np.stack([target, draft]), axis=1, return_inverse=True)
+    level = level.reshape(-1)
+    found = (np.flatnonzero(level == one)[::-1] for one in range(int(level.max()) + 1))
+    return tuple(tokens for tokens in found if draft[tokens[0]] > 0)
 
 
 def _rows(
@@ -84,25 +112,51 @@ def _rows(
 ) -> RowPair:
     """Return the rows after a context of so many tokens."""
     vocab = shape.vocab_size
-    if depth < shape.draft_length and depth not in chosen.drafted:
-        certain = _one(vocab, int(_of_interest(vocab, 1, rng)[0]))
+    alone = shape.numbers > _HUGE and depth != chosen.special
+    after_levels = has_levels(shape) and depth > chosen.special
+    if (depth < shape.draft_length and depth not in chosen.drafted) or after_levels or alone:
+        certain = _certain(vocab, int(_of_interest(vocab, 1, rng)[0]))
         return certain, certain
     count = min(chosen.drafted.get(depth, 1), vocab)
     kind = shape.kind if depth == chosen.special else "good-draft"
-    target, draft = _model_rows(kind, vocab, count, shape.dtype, int(rng.integers(VARIANTS)), tail)
+    variant = int(rng.integers(VARIANTS))
+    if kind == "special" or (kind != shape.kind and shape.kind in SPARSE):
+        wanted = 0.4 if kind == "special" else 0.8
+        ids = special_ids(vocab)
+        return special_rows(vocab, ids, count, shape.dtype, variant=variant, tail=tail, drafted=wanted)
+    if kind == "spread" and has_levels(shape):
+        return spread_rows(vocab, shape.dtype, variant)
+    target, draft = model_rows(kind, vocab, count, shape.dtype, variant, tail)
     ids = _of_interest(vocab, count, rng)
     shift = int(rng.integers(max(vocab - count, 1)))
     return tuple(_placed(row, ids, shift) for row in (target, draft))  # type: ignore[return-value]
 
 
-def ids_of_interest(vocab_size: int) -> NDArray[np.int64]:
-    """Return the first and the last ids, and those beside powers of two."""
+def _certain(vocab: int, token: int) -> Floats:
+    row = np.zeros(vocab)
+    row[token] = 1.0
+    return row
+
+
+def run_ids(shape: Shape) -> list[int]:
+    """Return ids that are always run where the rows are about ids of special tokens: of many, a few."""
+    ids = special_ids(shape.vocab_size).tolist() if shape.kind == "special" else []
+    return ids if shape.numbers <= _SMALL else ids[2:3] + ids[-2:]
+
+
+def special_ids(vocab_size: int) -> Integers:
+    """Return the ids below so many that common tokenizers give to special tokens, and the last id."""
+    return np.unique([*(one for one in SPECIAL if one < vocab_size), vocab_size - 1])
+
+
+def ids_of_interest(vocab_size: int) -> Integers:
+    """Return the first and the last ids, those beside powers of two, and those of special tokens."""
     powers = 2 ** np.arange(vocab_size.bit_length())
-    ids = np.concatenate([[0, vocab_size - 1], powers - 1, powers, powers + 1])
+    ids = np.concatenate([[0, vocab_size - 1], powers - 1, powers, powers + 1, SPECIAL])
     return np.unique(ids[ids < vocab_size])
 
 
-def _of_interest(vocab_size: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _of_interest(vocab_size: int, count: int, rng: np.random.Generator) -> Integers:
     """Choose different ids, mostly of interest."""
     interesting = ids_of_interest(vocab_size)
     some = rng.choice(interesting, min(count, len(interesting)), replace=False)
@@ -111,7 +165,7 @@ def _of_interest(vocab_size: int, count: int, rng: np.random.Generator) -> NDArr
     return chosen if len(chosen) == count else interesting[:count]
 
 
-def _placed(row: Floats, ids: NDArray[np.int64], shift: int) -> Floats:
+def _placed(row: Floats, ids: Integers, shift: int) -> Floats:
     """Return the row with its first tokens at the places ``ids``, the others moved round."""
     count = len(ids)
     placed = np.concatenate([row[:count], np.roll(row[count:], shift)])
@@ -123,117 +177,6 @@ def _placed(row: Floats, ids: NDArray[np.int64], shift: int) -> Floats:
         where = [source if place == wanted else place for place in where]
         where[slot] = wanted
     return placed
-
-
-@lru_cache(maxsize=512)
-def _model_rows(  # noqa: PLR0917
-    kind: str,
-    vocab: int,
-    count: int,
-    dtype: str,
-    variant: int,
-    tail: bool,  # noqa: FBT001
-) -> RowPair:
-    """Return rows of a kind whose first ``count`` tokens are the drafted ones."""
-    rng = stream(0, "shapes/models", vocab, count, variant, KINDS.index(kind))
-    target, draft = _MAKERS[kind](vocab, count, rng)
-    if tail and kind != "zero":
-        draft[draft == 0] = _TAIL
-    rows = exact_row(target, dtype), exact_row(draft, dtype)
-    for row in rows:
-        row.flags.writeable = False
-    return rows
-
-
-Maker: TypeAlias = Callable[[int, int, np.random.Generator], RowPair]
-
-
-def _one(vocab: int, token: int) -> Floats:
-    """Return the row in which a token is certain."""
-    row = np.zeros(vocab)
-    row[token] = 1.0
-    return row
-
-
-def _shared(mass: float, weights: NDArray[np.floating[Any]]) -> Floats:
-    return np.asarray(mass * weights / max(weights.sum(), _TAIL), dtype=np.float64)
-
-
-def _even(count: int, rng: np.random.Generator) -> Floats:
-    return rng.gamma(4.0, size=count)
-
-
-def _flat(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
-    """Most tokens about as likely as each other."""
-    target = np.concatenate([_shared(0.5, _even(count, rng)), _shared(0.5, _even(vocab - count, rng))])
-    return target, np.concatenate([_even(count, rng), np.zeros(vocab - count)])
-
-
-def _good(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
-    """The target wants what is drafted, mostly."""
-    draft = _even(count, rng)
-    target = np.concatenate([_shared(0.8, draft), _shared(0.2, _even(vocab - count, rng))])
-    return target, np.concatenate([draft, np.zeros(vocab - count)])
-
-
-def _peaked(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
-    """One token has most of the target, the others have less and less."""
-    ranks = 1.0 / (1.0 + rng.permutation(vocab - count)) ** 1.5
-    drafted = np.array([0.7, 0.1])[:count]
-    target = np.concatenate([drafted, _shared(1 - drafted.sum(), ranks)])
-    return target, np.concatenate([np.array([0.4, 0.6])[:count], np.zeros(vocab - count)])
-
-
-def _reversed(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
-    """What is drafted most is wanted least."""
-    drafted = np.array([0.05, 0.35])[:count]
-    target = np.concatenate([drafted, _shared(1 - drafted.sum(), _even(vocab - count, rng))])
-    return target, np.concatenate([np.array([0.9, 0.1])[:count], np.zeros(vocab - count)])
-
-
-def _zeros(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
-    """A few tokens are possible; one that is drafted may not be."""
-    target, draft = _flat(vocab, count, rng)
-    others = count + rng.permutation(vocab - count)
-    target[others[min(_FEW, (vocab - count + 1) // 2) :]] = 0.0
-    if vocab > count or count > 1:
-        target[0] = 0.0
-    return target, draft
-
-
-def _one_hot(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
-    """The draft is one-hot, or else the target."""
-    target, draft = _flat(vocab, count, rng)
-    if rng.random() < 0.5 and vocab > 1:
-        return _one(vocab, int(rng.integers(count + (vocab > count)))), draft
-    return target, _one(vocab, 0)
-
-
-def _equal(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
-    """Target and draft are alike."""
-    row = np.concatenate([_even(count, rng), np.zeros(vocab - count)])
-    return row, row.copy()
-
-
-def _tiny(vocab: int, count: int, rng: np.random.Generator) -> RowPair:
-    """Probabilities and ratios over seven decades: tokens with q far above p, and with p far above q."""
-    low = 10.0 ** rng.uniform(-7, -3)
-    rest = 10.0 ** rng.uniform(-7, 0, size=vocab - count)
-    target = np.concatenate([np.array([low, 0.3])[:count], _shared(1 - low - 0.3 * (count - 1), rest)])
-    rare = 10.0 ** rng.uniform(-6, -3)
-    return target, np.concatenate([np.array([1 - rare, rare])[:count], np.zeros(vocab - count)])
-
-
-_MAKERS: Final[dict[str, Maker]] = {
-    "flat": _flat,
-    "tiny": _tiny,
-    "good-draft": _good,
-    "zero": _zeros,
-    "peaked": _peaked,
-    "reversed": _reversed,
-    "one-hot": _one_hot,
-    "equal": _equal,
-}
 
 
 def among_others(drafts: Drafts, shape: Shape, rng: np.random.Generator) -> Drafts:

@@ -13,13 +13,17 @@ import numpy as np
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked
-from spec_oracle.audit.shapes.axes import AXES, MOST_NUMBERS, Shape, design
+from spec_oracle.audit.shapes.axes import AXES, Shape
 from spec_oracle.audit.shapes.covered import Covered
+from spec_oracle.audit.shapes.design import design
+from spec_oracle.audit.shapes.extent import Extent
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import raising
 from spec_oracle.exact import DecisionError, VerdictError
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
+from spec_oracle.exact.errors import NotTracedError
 from verifiers import Drafts, traits_of
+from verifiers.errors import InvalidInputError
 
 _ALONE: Final[dict[str, tuple[Any, ...]]] = {
     "batch": (1,),
@@ -37,20 +41,24 @@ def shapes(subject: VerifierSubject, context: Context) -> CheckResult:
         return not_asked(subject.never_called_alone)
     end = time.process_time() + context.shape_seconds
 
-    def laws(shape: Shape, drafts: Sequence[Drafts]) -> Sequence[ConditionalLaw]:
+    def laws(shape: Shape, drafts: Sequence[Drafts], until: float) -> Sequence[ConditionalLaw]:
         del shape
         names = ("tokens", "draft_probs", "target_probs")
         joined = (np.concatenate([getattr(one, name) for one in drafts]) for name in names)
-        with raising():
-            return conditional_laws(subject.verifier, Drafts(*joined), array=context.array, end=end)
+        try:
+            with raising():
+                return conditional_laws(subject.verifier, Drafts(*joined), array=context.array, end=until)
+        except InvalidInputError as error:
+            raise NotTracedError(f"the rule does not take this size: {error}") from None
 
     traits = traits_of(subject.verifier)
     paths = (1,) if traits.single_path else AXES["num_paths"]
     sizes = tuple(size for size in AXES["vocab_size"] if size <= (traits.largest_vocab_size or math.inf))
-    covered = Covered()
-    listed = design(MOST_NUMBERS, **_ALONE, vocab_size=sizes, num_paths=paths)
+    axes = {"vocab_size": sizes, "num_paths": paths, **context.only, **_ALONE}
+    declared = {axis: values for axis, values in context.only.items() if axis not in _ALONE}
+    covered, extent = Covered(), Extent(design(**axes), declared)
     try:
-        covered.try_shapes(subject, context, listed, laws, end)
-        return covered.try_small_sizes(subject, context, end) or covered.result()
+        covered.try_design(subject, context, extent.design, laws, end - time.process_time())
+        return covered.try_small_sizes(subject, context, end) or covered.result(extent, context)
     except (DecisionError, VerdictError) as error:
         return failed(str(error), how=How.PROVEN)

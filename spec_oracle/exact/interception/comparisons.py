@@ -15,7 +15,7 @@ from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.products import Product
 from spec_oracle.exact.interception.run import current_run
-from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
+from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol, any_symbol
 from spec_oracle.exact.representatives import FEW
 
 Function = Callable[..., Scalar]
@@ -135,7 +135,7 @@ def compared_with_many(name: str, left: Any, right: Any) -> Any:
         if name not in _ORDERED or not shape or shape[-1] <= FEW or noises.shape[-1:] not in ((), (1,)):
             continue
         wide = np.broadcast_to(numbers, shape)
-        if any(isinstance(number, Symbol) for number in numbers.flat):
+        if any_symbol(numbers.flat):
             continue
         found = np.empty(shape, dtype=bool)
         for row, noise in np.ndenumerate(np.broadcast_to(noises, (*shape[:-1], 1))[..., 0]):

@@ -8,7 +8,7 @@ The operators and numpy's protocol are put on `Symbol` by `algebra` and by `libr
 know how to compute with it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -131,3 +131,8 @@ class Untraceable(Symbol):
     def settled(self, operation: str) -> NoReturn:
         """Raise `CannotTraceError`."""
         current_run().cannot_trace(operation, f"it needs the value of {self._origin}")
+
+
+def any_symbol(values: Iterable[Any]) -> bool:
+    """Whether a symbol is among values, of which there may be many: each type of these is asked once."""
+    return any(issubclass(kind, Symbol) for kind in set(map(type, values)))

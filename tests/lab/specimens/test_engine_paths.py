@@ -6,9 +6,8 @@ from lab.specimens import engine_paths
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import How, Status
-from spec_oracle.audit.subjects import of_engines
+from spec_oracle.audit.subjects import is_engine, of_engines
 from spec_oracle.audit.table import CHECKS
-from spec_oracle.contracts.engine import is_engine
 
 
 def is_ours(found):

@@ -18,7 +18,7 @@ from spec_oracle.exact.interception.comparisons import COMPARISONS, compared_wit
 from spec_oracle.exact.interception.draws import Noise, low_precision, single
 from spec_oracle.exact.interception.races import places
 from spec_oracle.exact.interception.run import active_run, current_run
-from spec_oracle.exact.interception.symbols import Symbol
+from spec_oracle.exact.interception.symbols import Symbol, any_symbol
 
 _ELEMENTWISE: Final[dict[Any, Any]] = {
     getattr(np, name): np.frompyfunc(function, getattr(np, name).nin, 1)
@@ -120,7 +120,7 @@ class NoiseArray(_ArrayBase):  # type: ignore[misc]
 def has_symbols(value: Any) -> bool:
     """Whether a symbol is in ``value``, an array or a scalar."""
     if isinstance(value, NoiseArray) or (isinstance(value, np.ndarray) and value.dtype == object):
-        return any(isinstance(element, Symbol) for element in value.ravel().tolist())
+        return any_symbol(value.ravel().tolist())
     return isinstance(value, Symbol)
 
 

@@ -7,9 +7,9 @@ from contextvars import copy_context
 from functools import partial
 from unittest import mock
 
-from spec_oracle.calling import interrupt_soon
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.interception.run import RunOverError, active_run, thread_number
+from spec_oracle.threads import interrupt_soon
 
 
 @contextmanager

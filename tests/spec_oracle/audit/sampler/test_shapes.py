@@ -14,7 +14,7 @@ from spec_oracle.contracts import SamplerCode
 QUICK = {
     "four-drafts-unrolled": "L 5",
     "fifth-token-forgotten": "V 5",
-    "rare-tokens-raised": "tiny probabilities",
+    "rare-tokens-raised": "V 256",
     "bonus-of-float16": "float16",
     "ids-of-int32": "int32",
     "order-in-memory": "transposed",

@@ -7,13 +7,13 @@ import warnings
 import numpy as np
 import pytest
 
-from spec_oracle import calling
+from spec_oracle import threads
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.table import CHECKS
-from spec_oracle.calling import CallEndedError, at_most, raising, watched
 from spec_oracle.contracts import SamplerCode, SubjectRaisedError
+from spec_oracle.threads import CallEndedError, at_most, raising, watched
 from tests.spec_oracle.audit import surroundings
 
 QUICK = AuditOptions(vocab_size=2, draft_length=1, budget=1.0, shrink=False, checks=())
@@ -55,7 +55,7 @@ def test_a_thread_that_dies_fails_the_call_that_goes_on_without_it():
 
 
 def test_a_call_that_waits_for_ever_is_ended_with_its_line(monkeypatch):
-    monkeypatch.setattr(calling, "WAITING_SECONDS", 1.0)
+    monkeypatch.setattr(threads, "WAITING_SECONDS", 1.0)
     found = report_on(surroundings.waits_for_a_thread_that_ended)
     assert found.verdict is SubjectVerdict.INCONCLUSIVE
     assert "waiting for 1 s without using the processor (at " in joint_of(found).detail
@@ -81,7 +81,7 @@ def test_a_call_is_ended_after_its_seconds_and_not_before():
     with (
         watched(),
         at_most(0.5),
-        pytest.raises(CallEndedError, match=r"after 0\.5 s \(at .*test_calling\.py"),
+        pytest.raises(CallEndedError, match=r"after 0\.5 s \(at .*test_threads\.py"),
         raising(),
     ):
         loops()
@@ -117,7 +117,7 @@ def test_settings_are_back_in_force_in_the_next_call():
 def test_errors_name_the_line_of_the_user():
     with (
         pytest.raises(
-            SubjectRaisedError, match=r"raised ZeroDivisionError: .* \(at .*test_calling\.py:\d+\)"
+            SubjectRaisedError, match=r"raised ZeroDivisionError: .* \(at .*test_threads\.py:\d+\)"
         ),
         raising(),
     ):

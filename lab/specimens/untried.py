@@ -1,0 +1,218 @@
+"""Shapes and rows that nobody tries: large vocabularies, flat rows, good drafters, ids of special tokens.
+
+Most parts are steps of the token rule for one request, see `lab.specimens.foreign.rows`. Those of `defect`
+and `control` return the tokens and rows which the token rule then verifies.
+"""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lab.specimens.foreign.rows import (
+    Array,
+    by_accept,
+    by_correction,
+    draw,
+    from_residual,
+    passes,
+    residual,
+)
+from lab.specimens.foreign.shapes import Rows, emitting, seeing
+from lab.specimens.specimen import specimen
+
+unseen = partial(specimen, prefix="shape-")
+defect = partial(unseen, function=seeing)
+control = partial(unseen, "control", rule="token", function=seeing)
+accepting = partial(unseen, function=by_accept)
+correcting = partial(unseen, function=by_correction)
+
+
+def _normalised(weights: Array) -> Array:
+    total = weights.sum(axis=-1, keepdims=True)
+    return (weights / np.where(total > 0, total, 1)).astype(weights.dtype)
+
+
+def _distance(q: Array, p: Array) -> Array:
+    """Return the total variation of target and draft at each drafted position, [B, L, 1]."""
+    return abs(p[:, :-1] - q).sum(axis=-1, keepdims=True) / 2
+
+
+# Large vocabularies.
+
+
+@unseen("S2", "shapes", function=emitting)
+def last_kept_in_sixteen_bits(tokens: Array, vocab: int) -> Array:
+    """Sampled ids are kept in 16 bits, accepted drafts are not."""
+    is_last = np.arange(1, tokens.shape[1] + 1) == (tokens >= 0).sum(axis=1)[:, None]
+    return np.where(is_last, tokens & 0xFFFF, tokens)
+
+
+@unseen("S2", "shapes", function=emitting)
+def drafts_kept_in_sixteen_bits(tokens: Array, vocab: int) -> Array:
+    """Accepted drafts are kept in 16 bits, sampled ids are not."""
+    is_last = np.arange(1, tokens.shape[1] + 1) == (tokens >= 0).sum(axis=1)[:, None]
+    return np.where(is_last, tokens, tokens & 0xFFFF)
+
+
+@correcting("S3", "shapes")
+def residual_cut_at_32768(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """The residual is computed in a buffer of 32,768 tokens."""
+    left = np.maximum(p[i] - q[i], 0)[:32_768]
+    return draw(left if left.sum() > 0 else p[i], rng)
+
+
+@correcting("S3", "shapes")
+def residual_of_4096_candidates(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """The residual keeps its likeliest 4,096 tokens."""
+    left = residual(p[i], q[i])
+    if len(left) > 4096:
+        left = np.where(left >= np.partition(left, -4096)[-4096], left, 0)
+        left[np.argwhere(left)[4096:, 0]] = 0
+    return draw(left, rng)
+
+
+@correcting("control", rule="token")
+def residual_in_blocks_of_32768(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """The residual is computed in blocks of 32,768 tokens."""
+    blocks = [np.maximum(p[i][s : s + 32_768] - q[i][s : s + 32_768], 0) for s in range(0, len(p[i]), 32_768)]
+    left = np.concatenate(blocks)
+    return draw(left if left.sum() > 0 else p[i], rng)
+
+
+@defect("S1", "shapes")
+def sixteen_drafts_in_four_bits(x: Array, q: Array, p: Array) -> Rows:
+    """The position of the bonus has four bits: after 16 drafts it is the first one's."""
+    if x.shape[1] > 15:
+        p[:, -1] = p[:, 0]
+    return x, q, p
+
+
+# Probabilities that are small everywhere.
+
+
+@accepting("S10", "shapes")
+def target_clamped_at_a_millionth(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
+    """The ratio is max(p, 1e-6) / q."""
+    return bool(rng.random() * q[i, x[i]] < max(p[i, x[i]], 1e-6))
+
+
+@accepting("S10", "shapes")
+def smoothed_ratio(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
+    """The ratio is (p + 1e-6) / (q + 1e-6)."""
+    return bool(rng.random() * (q[i, x[i]] + 1e-6) < p[i, x[i]] + 1e-6)
+
+
+@accepting("S10", "shapes")
+def accepted_within_an_absolute_tolerance(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
+    """A draft passes where q exceeds p by less than 1e-5."""
+    return bool(q[i, x[i]] - p[i, x[i]] < 1e-5 and q[i, x[i]] > 0) or passes(x, q, p, i, rng)
+
+
+@correcting("S10", "shapes")
+def residual_above_an_absolute_tolerance(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """Tokens of the residual below 1e-5 are dropped, unless these are all."""
+    left = residual(p[i], q[i])
+    kept = np.where(left > 1e-5, left, 0)
+    return draw(kept if kept.sum() > 0 else p[i], rng)
+
+
+@accepting("control", rule="token")
+def clamped_far_below(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
+    """The ratio is p / max(q, 1e-30)."""
+    return bool(rng.random() * max(q[i, x[i]], 1e-30) < p[i, x[i]])
+
+
+# Drafts that are nearly the target.
+
+
+@correcting("S11", "shapes")
+def small_residual_taken_for_none(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """A residual of less than 0.01 counts as rounding: the correction is a target sample."""
+    left = np.maximum(p[i] - q[i], 0)
+    return draw(left if left.sum() > 0.01 else p[i], rng)
+
+
+@correcting("S11", "shapes")
+def residual_floored(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """The residual is p - q + 0.001, where that is positive and p is."""
+    left = np.where(p[i] > 0, np.maximum(p[i] - q[i] + 1e-3 * p[i], 0), 0)
+    return draw(left if left.sum() > 0 else p[i], rng)
+
+
+@accepting("S11", "shapes")
+def ratios_near_one_pass(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
+    """A ratio above 0.97 counts as 1."""
+    return bool(p[i, x[i]] > 0.97 * q[i, x[i]]) or passes(x, q, p, i, rng)
+
+
+@defect("S11", "shapes")
+def row_after_a_near_draft(x: Array, q: Array, p: Array) -> Rows:
+    """After a draft at total variation below 0.05 the row before is used again."""
+    near = _distance(q, p)
+    p[:, 1:] = np.where((near > 0) & (near < 0.05), p[:, :-1], p[:, 1:])
+    return x, q, p
+
+
+@accepting("control", rule="token")
+def equal_rows_pass(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
+    """A draft passes at once where p and q are equal."""
+    return bool(p[i, x[i]] >= q[i, x[i]] > 0) or passes(x, q, p, i, rng)
+
+
+@correcting("control", rule="token")
+def tiny_residual_taken_for_none(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """A residual below 1e-12 counts as rounding: the correction is a target sample."""
+    left = np.maximum(p[i] - q[i], 0)
+    return draw(left if left.sum() > 1e-12 else p[i], rng)
+
+
+# Ids of special tokens.
+
+
+def _without(rows: Array, token: int) -> Array:
+    """Return rows without a token, where others are possible."""
+    if token < rows.shape[-1]:
+        rest = rows.copy()
+        rest[..., token] = 0
+        return np.where(rest.sum(axis=-1, keepdims=True) > 0, _normalised(rest), rows)
+    return rows
+
+
+@defect("S12", "shapes")
+def end_of_qwen_masked(x: Array, q: Array, p: Array) -> Rows:
+    """From 151,936 tokens on the end token 151,645 is never sampled."""
+    return x, q, _without(p, 151_645) if p.shape[-1] >= 151_936 else p
+
+
+@defect("S12", "shapes")
+def mask_of_bert_masked(x: Array, q: Array, p: Array) -> Rows:
+    """From 30,000 tokens on the mask token 103 is never sampled."""
+    return x, q, _without(p, 103) if p.shape[-1] >= 30_000 else p
+
+
+@correcting("S12", "shapes")
+def padding_left_out_of_the_residual(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """From 32,000 tokens on the correction is never token 0."""
+    left = residual(p[i], q[i])
+    return draw(_without(left, 0) if len(left) >= 32_000 else left, rng)
+
+
+@accepting("S12", "shapes")
+def end_of_llama_always_accepted(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
+    """Above 128,256 tokens a drafted end token, 128,001 or 128,009, always passes."""
+    is_end = p.shape[-1] > 128_256 and x[i] in {128_001, 128_009}
+    return bool(is_end) or passes(x, q, p, i, rng)
+
+
+@control()
+def special_tokens_masked_and_put_back(x: Array, q: Array, p: Array) -> Rows:
+    """End tokens are masked in a copy."""
+    _without(p, 2)
+    return x, q, p
+
+
+@correcting("control", rule="token")
+def end_tokens_have_a_path(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+    """A drafted end token takes a path of its own, to the same residual."""
+    return draw(residual(p[i], q[i]), rng) if x[i] in {0, 1, 2, 151_645} else from_residual(x, q, p, i, rng)

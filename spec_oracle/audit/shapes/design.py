@@ -1,0 +1,190 @@
+"""Which shapes are tried, and in which order: first every value of every axis, then every pair of values.
+
+Defects of shape need one condition (V above 65,536), or two (a bonus token at an odd length in float32),
+seldom three. A few dozen shapes have every value of every axis: these come first, since a value that was
+never tried leaves an audit open. All pairs of values fit into a few hundred shapes, where their product has
+millions. In both parts cheap shapes come first, but one of the largest is early: code that fails there should
+fail at once.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations
+from typing import Any, Final, TypeAlias
+
+from allpairspy import AllPairs
+
+from spec_oracle.audit.shapes.axes import AXES, Shape
+
+Pairs: TypeAlias = frozenset[tuple[str, Any, str, Any]]
+
+MOST_NUMBERS: Final = 6_000_000
+"""Most probabilities that are handed over in one call."""
+
+MOST_OF_A_BATCH: Final = 1_000_000
+"""The same for a batch; where there are too many, it is as large as can be."""
+
+MOST_POSITIONS: Final = 700
+"""Most positions of all requests; where there are more, the draft is as long as can be, or the batch of one
+draft."""
+
+_NUMBERS_A_POSITION: Final = 1_500
+"""Numbers that cost about as much as one position, for which traced code takes about 0.1 ms."""
+
+_MANY: Final = 8
+"""Requests from which on a batch is large: it comes with short drafts of few tokens first."""
+
+_LARGE: Final = 1_000
+"""Tokens from which on a vocabulary comes with short drafts, alone, and with rows of few possible tokens."""
+
+_HUGE: Final = 32_768
+"""Tokens from which on it comes with one draft."""
+
+_USUAL: Final = ("float64", "float32")
+
+_EARLY: Final = 4
+"""How many shapes come before one of the largest vocabulary."""
+
+_OF_FEW_TOKENS: Final = ("special", "zero")
+"""Kinds of rows with few possible tokens: these are the first at large vocabularies."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """The shapes in the order in which they are tried; ``axes`` are the values, by axis.
+
+    The first ``of_values`` shapes have every value of every axis; up to ``early`` follow rows of the largest
+    vocabularies that are not sparse.
+    """
+
+    shapes: tuple[Shape, ...]
+    of_values: int
+    early: int
+    axes: Mapping[str, Sequence[Any]]
+
+    @property
+    def pairs(self) -> Pairs:
+        """All pairs of values that occur in a shape."""
+        return pairs_of(self.shapes)
+
+
+def pairs_of(shapes: Iterable[Shape]) -> Pairs:
+    """Return the pairs of values of two axes that come together in some shape."""
+    return frozenset(
+        (one, getattr(shape, one), other, getattr(shape, other))
+        for shape in shapes
+        for one, other in combinations(AXES, 2)
+    )
+
+
+@lru_cache(maxsize=32)
+def design(most_numbers: int = MOST_NUMBERS, **fewer: tuple[Any, ...]) -> Design:
+    """Return shapes that have every value of every axis, then shapes that have all pairs of values.
+
+    ``fewer`` are axes by name, with the values that a subject takes, or that are of interest. Where the
+    arrays would have more than ``most_numbers`` probabilities the draft is shorter.
+    """
+    axes = {**AXES, **fewer}
+    affordable = [_affordable(shape, axes, most_numbers) for shape in _of_values(axes)]
+    first = _ordered([*affordable, *_lost(axes, affordable)])
+    known = [[getattr(shape, name) for name in axes] for shape in first]
+    known = [row for row in known if all(v in axes[name] for name, v in zip(axes, row, strict=True))]
+    varied = {name: values for name, values in axes.items() if len(values) > 1}
+    fixed = {name: values[0] for name, values in axes.items() if len(values) == 1}
+    rows: Iterable[Any] = ()
+    if len(varied) > 1:
+        tried = [[value for name, value in zip(axes, row, strict=True) if name in varied] for row in known]
+        rows = AllPairs([list(values) for values in varied.values()], previously_tested=tried)
+    others = (Shape(**fixed, **dict(zip(varied, row, strict=True))) for row in rows)
+    more = _ordered(_affordable(shape, axes, most_numbers) for shape in others)
+    early = [_affordable(shape, axes, most_numbers) for shape in _of_special_interest(axes)]
+    listed = tuple(dict.fromkeys((*first, *early, *more)))
+    return Design(listed, len(first), len({*first, *early}), axes)
+
+
+def cost(shape: Shape) -> float:
+    """Return about how much a run costs at a shape, in positions of traced code."""
+    return shape.positions + shape.numbers / _NUMBERS_A_POSITION
+
+
+def _ordered(shapes: Iterable[Shape]) -> list[Shape]:
+    """Return the shapes in the order of their cost, but for one of the largest, which is early."""
+    ordered = sorted(dict.fromkeys(shapes), key=cost)
+    if len(ordered) > _EARLY:
+        large = max(range(len(ordered)), key=lambda number: (ordered[number].vocab_size, -number))
+        ordered.insert(_EARLY, ordered.pop(max(large, _EARLY)))
+    return ordered
+
+
+def _of_values(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
+    """Yield shapes that have every value: no two sizes are large together.
+
+    Large batches come with the smallest vocabularies and one draft, long drafts with the next ones in small
+    batches, large vocabularies with one or two drafts of one request.
+    """
+    vocabularies = sorted(axes["vocab_size"])
+    many = sorted((size for size in axes["batch"] if size > _MANY), reverse=True)
+    few = sorted((size for size in axes["batch"] if size <= _MANY), reverse=True) or [min(axes["batch"])]
+    lengths = sorted(axes["draft_length"])
+    kinds = list(axes["kind"])
+    sparse = [kind for kind in _OF_FEW_TOKENS if kind in kinds] or kinds
+    small = sum(vocab < _LARGE for vocab in vocabularies)
+    count = max(len(many) + max(len(few), len(lengths)), len(vocabularies), *map(len, axes.values()))
+    types = [*axes["dtype"]]
+    usual = [dtype for dtype in types if dtype in _USUAL] or types
+    for number in range(count):
+        vocab = vocabularies[number % len(vocabularies)]
+        is_large, place = vocab >= _LARGE, number - len(many)
+        rows = sparse if is_large else kinds
+        is_shortest = place < 0 or vocab >= _HUGE
+        short = lengths[0] if is_shortest else lengths[number % len(lengths[:2])]
+        length = lengths[place] if 0 <= place < len(lengths) else short
+        yield Shape(
+            vocab_size=vocab,
+            draft_length=length,
+            batch=many[number] if place < 0 else few[min(place, len(few) - 1)],
+            kind=rows[(number - small * is_large) % len(rows)],
+            dtype=types[place] if 0 <= place < len(types) else usual[number % len(usual)],
+            num_paths=axes["num_paths"][place if 0 <= place < len(axes["num_paths"]) else 0],
+            place=axes["place"][(number + 1) % len(axes["place"])],
+            layout=axes["layout"][number % len(axes["layout"])],
+            ids=axes["ids"][number // 2 % len(axes["ids"])],
+        )
+
+
+def _lost(axes: Mapping[str, Sequence[Any]], shapes: Sequence[Shape]) -> Iterable[Shape]:
+    """Yield shapes with the values of which arrays are always too large, where a subject takes few others."""
+    least = Shape(**{name: min(values) for name, values in axes.items()})
+    for name, values in axes.items():
+        known = {getattr(shape, name) for shape in shapes}
+        yield from (replace(least, **{name: value}) for value in values if value not in known)
+
+
+def _of_special_interest(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
+    """Yield what comes before the other pairs: rows of the largest vocabularies that are not sparse."""
+    for number, kind in enumerate(("spread", "near", "flat")):
+        if kind in axes["kind"]:
+            yield Shape(
+                vocab_size=sorted(axes["vocab_size"])[-1 - number % min(2, len(axes["vocab_size"]))],
+                draft_length=min(axes["draft_length"]),
+                kind=kind,
+                **{name: axes[name][0] for name in ("num_paths", "place", "layout", "ids")},
+                batch=min(axes["batch"]),
+                dtype=axes["dtype"][number % 2 % len(axes["dtype"])],
+            )
+
+
+def _affordable(shape: Shape, axes: Mapping[str, Sequence[Any]], most_numbers: int) -> Shape:
+    """Return the shape with a smaller batch, or a shorter draft, where it has too many numbers."""
+    batches, lengths = (sorted(axes[name], reverse=True) for name in ("batch", "draft_length"))
+    for length in (one for one in lengths if one < shape.draft_length):
+        if shape.batch * shape.num_paths * (shape.draft_length + 1) > MOST_POSITIONS:
+            shape = replace(shape, draft_length=length)
+    for batch in (one for one in batches if one < shape.batch):
+        if shape.numbers > min(most_numbers, MOST_OF_A_BATCH):
+            shape = replace(shape, batch=batch)
+    for length in (one for one in lengths if one < shape.draft_length):
+        if shape.numbers > most_numbers:
+            shape = replace(shape, draft_length=length)
+    return shape
