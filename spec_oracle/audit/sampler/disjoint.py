@@ -31,8 +31,7 @@ from spec_oracle.audit.sampler.dependence import Design, equal_calls, fitted, in
 from spec_oracle.audit.sampler.pace import pace
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import Shape
-from spec_oracle.calling import raising
-from spec_oracle.contracts import ContractError, SubjectRaisedError
+from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.exact.interception import EnumeratedGenerator, sample_call
