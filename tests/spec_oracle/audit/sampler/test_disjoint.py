@@ -18,6 +18,7 @@ NEVER = 1e-6
 """Chance that a test of this module fails although nothing is wrong."""
 
 OURS = [s for s in specimens().values() if s.name.startswith(("handed-", "own-"))]
+BY_DAY = ("handed-eight-numbers-a-request", "own-offset-by-four-a-request", "own-pairs-beyond-four-drafts")
 SMALL = (Shape(5, 4, batch=3), Shape(4, 9, batch=4), Shape(33, 2, batch=8))
 
 
@@ -25,17 +26,23 @@ def subject_of(specimen):
     return SamplerSubject(specimen.name, SamplerCode(specimen.function, specimen.array))
 
 
-@pytest.mark.parametrize("specimen", [s for s in OURS if s.killers], ids=lambda s: s.name)
+def listed(*, right, by_day):
+    """Return specimens as parameters: those that take long at night."""
+    marks = {True: (), False: (pytest.mark.nightly,)}
+    return [pytest.param(s, id=s.name, marks=marks[s.name in by_day]) for s in OURS if s.is_control == right]
+
+
+@pytest.mark.parametrize("specimen", listed(right=False, by_day=BY_DAY))
 def test_numbers_shared_beyond_toy_sizes_are_found(specimen):
     (check,) = specimen.killers
-    result = CHECKS[check].outcome(subject_of(specimen), Context(budget=60.0))
+    result = CHECKS[check].outcome(subject_of(specimen), Context())
     assert result.status is Status.FAILED, result.detail
 
 
 @pytest.mark.parametrize("check", ["batch", "calls"])
-@pytest.mark.parametrize("specimen", [s for s in OURS if not s.killers], ids=lambda s: s.name)
+@pytest.mark.parametrize("specimen", listed(right=True, by_day=("handed-column-by-column",)))
 def test_right_code_of_the_same_form_passes(specimen, check):
-    result = CHECKS[check].outcome(subject_of(specimen), Context(budget=30.0))
+    result = CHECKS[check].outcome(subject_of(specimen), Context())
     assert result.status is Status.PASSED, result.detail
 
 
