@@ -31,6 +31,8 @@ def is_users(filename: str) -> bool:
 
 def raised_at(error: BaseException) -> str:
     """Return "file:line" of the user's innermost line through which an exception came, "" without one."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{short_path(Path(error.filename))}:{error.lineno}"
     return _innermost(_lines_of(error.__traceback__))
 
 

@@ -40,7 +40,7 @@ def run(options: Any) -> int:
         read_configuration,
     )
     from spec_oracle.report import formatted
-    from spec_oracle.report.audit_text import list_to_text
+    from spec_oracle.report.audit_text import durations_text, list_to_text
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.report.terminal import show
 
@@ -61,6 +61,8 @@ def run(options: Any) -> int:
     if found.file is not None:
         progress(f"configuration: {found.file}")
     options.skip, options.prompts = dict.fromkeys(options.skip or (), ""), tuple(options.prompts or ())
+    if options.quick:
+        options.checks, options.budget = options.checks or QUICK_CHECKS, options.budget or QUICK_SECONDS
     for axis, values in options.only or ():
         setattr(options, axis, values)
     given = given_fields(AuditOptions, options)
@@ -80,9 +82,15 @@ def run(options: Any) -> int:
         progress(line)
     report = replace(report, command=options.command_line)
     write(formatted(report, options.format, verbose=options.verbose))
+    if options.durations is not None:
+        progress(durations_text(report, options.durations))
     return report.exit_code
 
 
+QUICK_CHECKS, QUICK_SECONDS = ("length", "batch", "bad-input", "inputs-kept"), 1.0
+"""What ``--quick`` runs besides `joint`, and for how long where it samples."""
+
+_QUICK = f"a first verdict in ten seconds: only joint, {', '.join(QUICK_CHECKS)}; --budget {QUICK_SECONDS:g}"
 _SUBJECT = (
     "a built-in verifier, an engine, or package.module:object (a verifier, a sampler function, an engine); "
     "default: what the configuration names, else everything installed"
@@ -114,6 +122,7 @@ AUDIT = Command(
                 "--check", "CHECK", "run joint and this check only; see `spec-oracle explain`", dest="checks"
             ),
             several("--skip", "CHECK", "leave this check out"),
+            flag("--quick", _QUICK),
         ],
         "sizes, effort and error rate": [
             *sizes(vocab=3, length=3, paths=None),
@@ -136,6 +145,7 @@ AUDIT = Command(
         ],
         "the report": [
             *report_options("text", "json", "junit", "markdown", "html", "github"),
+            value("--durations", "N", "show the N checks that took longest, on stderr", positive),
             flag("--verbose", "show scope, sizes, rates and samples of checks", "-v"),
             value("--counterexamples", "FOLDER", _SAVED, Path),
         ],
