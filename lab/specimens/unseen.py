@@ -1,7 +1,6 @@
-"""Token rules by a generator of their own, which nobody can trace, wrong at full vocabularies or long drafts.
+"""Token rules by a generator of their own, which nobody can trace, wrong at full vocabularies.
 
-A part changes rows and drafts, or what is emitted; at up to 1,024 tokens and eight drafts all of them are
-right.
+A part changes rows and drafts, or what is emitted; at up to 1,024 tokens all of them are right.
 """
 
 from collections.abc import Callable
@@ -65,13 +64,6 @@ def always_accepted(x: Array, q: Array, p: Array) -> None:
     """In a large vocabulary ratios underflow to one: the first draft is always accepted."""
     if p.shape[-1] > _LARGE:
         np.put_along_axis(p[:, :1], x[:, :1, None], np.maximum(_along(q, x), _along(p[:, :-1], x))[:, :1], -1)
-
-
-@specimen("S1", "shapes", prefix="unseen-", function=unseen, rule="token")
-def rows_of_eight_positions(x: Array, q: Array, p: Array) -> None:
-    """From nine drafts on all later positions are judged by the row of the eighth."""
-    if x.shape[1] > 9:
-        p[:, 8:] = p[:, 7:8]
 
 
 @specimen("S3", "shapes", prefix="unseen-", function=unseen, rule="token")
