@@ -35,7 +35,7 @@ def test_right_code_passes(specimen):
 
 @pytest.mark.parametrize(("kind", "cells"), [("weak", 4), ("good", 16)])
 def test_all_cells_are_equally_likely_at_every_position(kind, cells):
-    rows = _rows(2_049, 3, kind, 0)
+    rows = _rows(32_769, 3, kind, 0)
     assert np.allclose(rows.draft.sum(axis=1), 1)
     for target, cell in zip(rows.target, rows.cells, strict=True):
         assert np.allclose(np.bincount(cell, target, minlength=cells), 1 / cells)
