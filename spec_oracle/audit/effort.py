@@ -71,7 +71,7 @@ SHAPES_MOST_SAMPLED: Final = 12
 SHAPES_ROUNDS: Final = 4  # Looks at the samples of `shapes`.
 # TV of a token that samples must detect at full vocabularies where code cannot be traced.
 LARGE_TV: Final = 0.17
-LARGE_BATCH: Final = 128  # Tokens between two looks of the screening there.
+LARGE_BATCH: Final = 32  # Tokens between two looks of the screening there.
 LARGE_NUMBERS: Final = 6_000_000  # Most probabilities of one call there.
 # Share of the time by which samples may overrun it where that decides.
 SAMPLES_OVERRUN: Final = 0.1

@@ -151,7 +151,7 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
         seconds=seconds,
         tv=effort.LARGE_TV,
         batch=effort.LARGE_BATCH,
-        turns=len(names),
+        turns=effort.SAMPLER_FOLLOW_UPS,
         most=max(needed.values()),
     )
     told: dict[str, Any] = {"alpha": rate, "draws": decision.draws, "how": How.SAMPLED}
