@@ -27,6 +27,14 @@ def five(draft_tokens, draft_probs, target_probs, generator, temperature):
     return draft_tokens, None
 
 
+def calls(draft_tokens, draft_probs, target_probs, generator):
+    return helps(target_probs)
+
+
+def helps(rows):
+    return rows.gather(-1, rows)
+
+
 class Engine:
     def generate(self, prompt, max_new_tokens, seed=None):
         return [0]
@@ -186,6 +194,8 @@ def test_a_mistake_is_one_line_with_the_next_step(folder, monkeypatch, capsys, l
         ("three", "draft_tokens [B, L]"),
         ("five", "draft_tokens [B, L]"),
         ("Rule", "it must return a Verdict"),
+        ("calls", "(at mine.py:24, from mine.py:20)"),
+        ("calls", "`--array torch` gives it tensors"),
     ],
 )
 def test_code_that_does_not_keep_the_contract_is_broken_at_its_line(folder, monkeypatch, capsys, name, says):

@@ -236,3 +236,17 @@ def test_an_own_rule_is_measured_where_built_in_ones_are(capsys, example, tmp_pa
     code, out, _ = run(capsys, "optimum", example, "--verifier", "my_rules:rule", "--format", "latex")
     assert code == 0
     assert "\\begin{tabular}" in out
+
+
+def test_one_run_writes_several_reports_and_annotates_the_line_of_the_code(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "engine.py").write_text(LOSSY_SUBJECT)
+    options = ("--check", "joint", "--draft-length", 1, "--no-config", "--budget", 2)
+    files = ("--report", "report.html", "--report", "summary.md", "--report", "report.json")
+    code, out, _ = run(capsys, "audit", "engine:always_accepts", *options, "--format", "github", *files)
+    assert code == 1
+    assert "::error file=engine.py,line=4,title=engine%3Aalways_accepts%3A lossy::joint: failed" in out
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "summary.md").read_text().startswith("# spec-oracle audit")
+    (subject,) = json.loads((tmp_path / "report.json").read_text())["subjects"]
+    assert subject["place"] == "engine.py:4"

@@ -12,6 +12,7 @@ from typing import Any
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError
+from spec_oracle.audit.sampler.large import large
 from spec_oracle.audit.sampler.pace import pace, too_slow
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.traced import law_after
@@ -40,7 +41,7 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
         return covered.result(extent, context)
     end = time.process_time() + effort.SHAPES_SMALL_SHARE * seconds
     wrong = covered.try_small_sizes(subject, context, end) if axes else None
-    return wrong or covered.result(extent, context, _sampled(subject, context, covered))
+    return wrong or covered.result(extent, context, _by_samples(subject, context, covered))
 
 
 def _optional(subject: SamplerSubject, context: Context) -> dict[str, tuple[Any, ...]]:
@@ -125,6 +126,19 @@ def _trial(subject: SamplerSubject, context: Context, shape: Shape, laws: Laws) 
             raise
         trial.leave_out(error, shape, tree_of(shape, context.seed, subject.drafting))
     return trial
+
+
+def _by_samples(subject: SamplerSubject, context: Context, covered: Covered) -> CheckResult:
+    """Sample code at some shapes; where nothing was traced also at full vocabularies, with half the rate."""
+    if covered.shapes:
+        return _sampled(subject, context, covered)
+    small = _sampled(subject, replace(context, rate=context.rate / 2), covered)
+    if small.status is not Status.PASSED:
+        return small
+    found, shapes_of = large(subject, context, context.rate / 2)
+    covered.sampled += shapes_of
+    detail = "; ".join(filter(None, (found.detail, small.detail)))
+    return replace(found, detail=detail, scope=small.scope + found.scope, draws=small.draws + found.draws)
 
 
 def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> CheckResult:
