@@ -4,6 +4,7 @@ import argparse
 import re
 from pathlib import Path
 
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 import verifiers
@@ -132,7 +133,11 @@ def _told(name):
     """Return the cells of a rule's row of the table of rules: link, rule, paths, drafting, source."""
     cells = r" \| ".join(["(.*)"] * 4)
     row = rf"^\| \[`{name}`\]\((.*?)\) \| {cells} \|$"
-    return re.search(row, RULES.read_text("utf-8"), re.MULTILINE).groups()
+    found = re.search(row, RULES.read_text("utf-8"), re.MULTILINE)
+    if found is None:
+        message = f"{RULES}: no row of the table begins with | [`{name}`](PAGE.md): add one for this rule"
+        raise PluginError(message)
+    return found.groups()
 
 
 def _linked(source):

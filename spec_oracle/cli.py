@@ -1,5 +1,6 @@
 """The command line: ``spec-oracle audit | audit-server | explain | diff | efficiency | optimum | ...``."""
 
+import codecs
 import os
 import shlex
 import sys
@@ -40,9 +41,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ForeignVerifiersError as error:
         sys.stderr.write(f"spec-oracle: {error}\n")
         return FAILED
-    if isinstance(sys.stdout, TextIOWrapper):  # a terminal may lack characters that code under test prints
-        sys.stdout.reconfigure(errors="replace")
+    codecs.register_error("spec-oracle", _in_ascii)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="spec-oracle")
     return run_command(command_parser, arguments)
+
+
+_ASCII = {"✓": "+", "✗": "x", "–": "-", "—": "-", "…": "..."}
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    """Replace characters that a terminal lacks, ours by marks that stay apart, those of other code by "?"."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(_ASCII.get(character, "?") for character in lacking), error.end
 
 
 def run_command(parser_of: Callable[[str], ArgumentParser], arguments: Sequence[str] | None = None) -> int:
@@ -52,6 +66,9 @@ def run_command(parser_of: Callable[[str], ArgumentParser], arguments: Sequence[
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     parser = parser_of(given[0] if given else "")
+    if not given:
+        sys.stderr.write(parser.format_help())
+        return FAILED
     options = parser.parse_args(given)
     options.command_line = shlex.join([*parser.prog.split(), *given])
     from spec_oracle.errors import SpecOracleError

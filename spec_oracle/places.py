@@ -11,6 +11,9 @@ from typing import Any
 SOURCE = "_source"
 """Attribute of a function of ours: the code under test that it calls."""
 
+_CALLERS = 2
+"""How many lines are told from which the one that raised was reached."""
+
 _HERE = Path(__file__).parent
 _OURS = (str(_HERE), str(_HERE.parent / "verifiers"))
 _STANDARD = sysconfig.get_path("stdlib")
@@ -30,8 +33,15 @@ def is_users(filename: str) -> bool:
 
 
 def raised_at(error: BaseException) -> str:
-    """Return "file:line" of the user's innermost line through which an exception came, "" without one."""
-    return _innermost(_lines_of(error.__traceback__))
+    """Return "file:line" of the user's innermost line through which an exception came, "" without one.
+
+    Lines of the user's from which that one was reached follow it, the last ones.
+    """
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{short_path(Path(error.filename))}:{error.lineno}"
+    listed = list(_lines_of(error.__traceback__))
+    callers = [_shown(line) for line in listed if is_users(line[0])][:-1]
+    return ", from ".join([_innermost(listed), *callers[::-1][:_CALLERS]])
 
 
 def running_at(frame: FrameType | None) -> str:
@@ -55,7 +65,11 @@ def _innermost(lines: Iterable[tuple[str, int]]) -> str:
     listed = list(lines)
     users = [line for line in listed if is_users(line[0])]
     found = users or [line for line in listed if not line[0].startswith(("<", *_OURS))]
-    return f"{short_path(Path(found[-1][0]))}:{found[-1][1]}" if found else ""
+    return _shown(found[-1]) if found else ""
+
+
+def _shown(line: tuple[str, int]) -> str:
+    return f"{short_path(Path(line[0]))}:{line[1]}"
 
 
 def defined_at(thing: Any) -> str:

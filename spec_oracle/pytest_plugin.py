@@ -285,11 +285,12 @@ def _column(status: str, *, settled: bool) -> str:
 
 
 @pytest.fixture
-def assert_lossless(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., None]:
+def assert_lossless(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Return ``assert_lossless(*subjects, **options)``, which fails unless an audit would exit with 0.
 
     Subjects are those of `spec_oracle.audit.audit`; ``options`` are fields of `AuditOptions` except
-    ``alpha``. The message is the report, counterexample included. One call a test, for any number of
+    ``alpha``. The message is the report, counterexample included; its instance is kept in the folder
+    ``counterexamples`` of the project. One call a test, for any number of
     subjects: a second one would spend the test's rate again, and raises `InvalidInputError`.
     """
     calls = 0
@@ -304,9 +305,9 @@ def assert_lossless(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[
         calls += 1
         if calls > 1:
             raise InvalidInputError("subjects: expected one call of assert_lossless a test, with all of them")
-        gate = request.config.stash[_GATE]
+        gate, folder = request.config.stash[_GATE], request.config.rootpath / "counterexamples"
         alpha = split(gate.alpha, gate.sharers)
-        chosen = AuditOptions(**{"counterexamples": tmp_path, **options, "alpha": alpha})
+        chosen = AuditOptions(**{"counterexamples": folder, **options, "alpha": alpha})
         report = audit(*subjects, options=chosen)
         if report.exit_code != 0:
             pytest.fail(AUDIT_FORMATS["text"](report), pytrace=False)

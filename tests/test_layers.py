@@ -37,6 +37,7 @@ LAYERS = (
     {"spec_oracle.report"},
     {"spec_oracle.commands", "spec_oracle.pytest_plugin"},
     {"spec_oracle.cli"},
+    {"spec_oracle.__main__"},
     {"lab"},
     {"lab.specimens", "lab.claims", "lab.benchmarks"},
     {"lab.kill_matrix", "lab.studies"},

@@ -8,7 +8,7 @@ from typing import Final
 
 # --- all kinds -------------------------------------------------------------------------------------------
 
-SHAPES_SHARE: Final = 0.4  # Share of the budget that `shapes` may take, in an audit of one subject.
+SHAPES_SHARE: Final = 0.6  # Share of the budget that `shapes` may take, in an audit of one subject.
 SHAPES_LEAST_PART: Final = 0.05  # That much of it is left to each of many subjects.
 # Part of the rate of `joint`, `calls` and `batch` for plain samples that confirm what was traced as wrong.
 CLAIM_PART: Final = 0.1
@@ -71,6 +71,12 @@ SHAPES_MOST_REQUESTS: Final = 60_000  # Samples at all shapes.
 SHAPES_MOST_SAMPLED: Final = 12
 SHAPES_LARGE: Final = 4  # Of these, shapes up to the largest.
 SHAPES_ROUNDS: Final = 4  # Looks at the samples of `shapes`.
+# TV of a token that samples must detect at full vocabularies where code cannot be traced.
+LARGE_TV: Final = 0.17
+LARGE_BATCH: Final = 32  # Tokens between two looks of the screening there.
+LARGE_NUMBERS: Final = 6_000_000  # Most probabilities of one call there.
+# Share of the time by which samples may overrun it where that decides.
+SAMPLES_OVERRUN: Final = 0.1
 LENGTH_ROUNDS: Final = 5  # Looks at the samples of `length`.
 LENGTH_REQUESTS: Final = 1_000  # Samples of a round on each instance.
 CALLS_ROUNDS: Final = 6  # Looks at pairs of consecutive calls.
@@ -95,6 +101,16 @@ BATCH_MIXED_ROUNDS: Final = 6  # Batches that they are in.
 BATCH_REPLAYED: Final = 16  # Requests of a batch that are run alone with the same random numbers.
 # Share of the budget for tests of independence between requests and between calls.
 DEPENDENCE_SHARE: Final = 1 / 2
+# Seconds, and share of the budget, for traced runs that show whether requests, or calls, share numbers.
+DISJOINT_SECONDS: Final = 1.0
+DISJOINT_SHARE: Final = 0.05
+# Sizes that are sampled since numbers may be shared there; calls of each, and probabilities in all of them.
+DISJOINT_SAMPLED: Final = 4
+DISJOINT_CALLS: Final = 1_500
+DISJOINT_NUMBERS: Final = 60_000_000
+# Half the calls of code that cannot be traced, at V 2,049 and L 9, and share of the budget for these calls.
+UNTRACED_TURNS: Final = 41
+UNTRACED_SHARE: Final = 0.15
 BAD_INPUT_REQUESTS: Final = 64  # Requests of every batch with broken input.
 BAD_INPUT_LEAST_REQUESTS: Final = 16  # The same of slow code.
 BAD_INPUT_SHARE: Final = 0.1  # Share of the budget for `bad-input`, before it takes fewer requests.

@@ -6,6 +6,7 @@ and what the contract asks. The call is made only after a check that did not pas
 must not have been called before.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -37,6 +38,9 @@ _IS_CALLED: Final = {
     "generator), with an axis K after B if there are several paths",
     "verifier": "it is called as verify(drafts, decisions)",
 }
+_TENSORS: Final = re.compile(r"[Tt]ensor|'numpy\.\w+' object has no attribute")
+"""What errors say of arrays that should have been tensors."""
+
 _MISTAKEN: Final = 0.5
 """From this share of the requests on, impossible values are a mistake of the wrapper, not of decisions."""
 
@@ -68,7 +72,7 @@ class FirstCall:
         is_law_found = is_traced and bool(found.findings and found.findings.total_variation)
         if found.status in (Status.FAILED, Status.INCONCLUSIVE) and not is_law_found and self._is_at_fault():
             return replace(breach(ContractError(self.fault)), name=name, seconds=found.seconds)
-        if found.breaks_contract and (place := _place_of(self.subject)):
+        if found.breaks_contract and (place := place_of(self.subject)):
             return replace(found, detail=f"{found.detail} (at {place})")
         return found
 
@@ -105,10 +109,20 @@ def fault_of(subject: Any, seed: int) -> str:
         cause = error.__cause__
         is_mistake = isinstance(cause, Exception) and not isinstance(cause, MemoryError)
         is_called = "" if subject.kind == "engine" else f"; {_IS_CALLED[subject.kind]}"
-        return f"{_said(error, subject)}{is_called}" if is_mistake or isinstance(error, NoLawError) else ""
+        said = f"{_said(error, subject)}{is_called}{_hint(cause, subject)}"
+        return said if is_mistake or isinstance(error, NoLawError) else ""
     except InvalidInputError:  # a verifier that carries a state has no plain call
         return ""
     return ""
+
+
+def _hint(cause: BaseException | None, subject: Any) -> str:
+    """Return what may help code that is given arrays of another library than it takes."""
+    is_about_type = isinstance(cause, TypeError | AttributeError) and bool(_TENSORS.search(str(cause)))
+    is_numpy = getattr(subject, "code", None) is not None and subject.code.array == "numpy"
+    return (
+        "; it is given numpy arrays: `--array torch` gives it tensors" if is_about_type and is_numpy else ""
+    )
 
 
 def _of_sampler(subject: Any, seed: int) -> None:
@@ -130,11 +144,12 @@ def _of_engine(subject: Any, seed: int) -> None:
 
 def _said(error: Exception, subject: Any) -> str:
     """Return the sentence with a line of the code, if it has none."""
-    place = "" if "(at " in str(error) else _place_of(subject)
+    place = "" if "(at " in str(error) else place_of(subject)
     return f"{error}{f' (at {place})' * bool(place)}"
 
 
-def _place_of(subject: Any) -> str:
+def place_of(subject: Any) -> str:
+    """Return "file:line" where a subject's code is defined, "" where that is not known."""
     if subject.kind == "engine":
         return next((defined_at(code.engine.generate) for code in subject.engines.values()), "")
-    return defined_at(subject.code.function)
+    return defined_at(subject.code.function) if hasattr(subject, "code") else ""

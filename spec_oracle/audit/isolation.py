@@ -11,7 +11,7 @@ import pickle
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -40,6 +40,10 @@ SHOWN_OUTPUT = 2000
 """Characters of what the code under test printed that a report shows, the last ones."""
 
 
+LOOK_SECONDS = 0.5
+"""How often the journals are read, for what is told of the progress."""
+
+
 @dataclass(frozen=True)
 class Isolation:
     """``jobs`` processes at a time, each for ``timeout`` seconds and ``memory`` GiB at most (None: any)."""
@@ -61,33 +65,41 @@ def audit_apart(
     names: Sequence[str],
     options: AuditOptions | None = None,
     isolation: Isolation | None = None,
-    progress: Callable[[str, int, int], None] = lambda *_: None,
+    progress: Callable[..., None] = lambda *_, **__: None,
     own: Mapping[str, AuditOptions] = MappingProxyType({}),
     *,
     among: int = 0,
 ) -> AuditReport:
     """Audit subjects given by name, each in a process of its own; reports do not depend on ``jobs``.
 
+    ``progress`` is called with a line for each check and each subject that ends, how many checks have ended
+    of how many, and, by keyword, whether it is a ``step`` of a subject, and what runs ``now``.
     ``own`` are the options of single subjects, in place of ``options`` but for what is of the whole run;
     ``among`` how many subjects share the rate, if more are audited elsewhere.
     Raises `InvalidInputError` for a name that cannot lead anywhere. After Ctrl-C or SIGTERM the
     processes are ended, and the report holds what is done.
     """
     chosen, limits, started = options or AuditOptions(), isolation or Isolation(), time.perf_counter()
+    how = [own.get(name, chosen) for name in names]
+    concurrently: Any = process  # its types say mp_context, it reads context
+    context = _context(how, any_third_party=any(map(is_third_party, names)))
+    apart = concurrently(timeout=limits.timeout, context=context, daemon=False)(_audited)
     for name in names:
         require_name(name)
     slow_first = sorted(range(len(names)), key=lambda number: quickness(names[number]))
-    any_third_party = any(map(is_third_party, names))
     alpha = split(chosen.alpha, max(len(names), among, 1))
     reports: dict[int, SubjectReport] = {}
     running: dict[Future[SubjectReport], int] = {}
-    concurrently: Any = process  # its types say mp_context, it reads context
-    how = [own.get(name, chosen) for name in names]
-    start = concurrently(
-        timeout=limits.timeout, context=_context(how, any_third_party=any_third_party), daemon=False
-    )
-    apart = start(_audited)
     here = Path.cwd()
+    steps: dict[int, _Steps] = {}
+
+    def done() -> tuple[int, int]:
+        checks = sum(len(CHECKS) if number in reports else step.done for number, step in steps.items())
+        return checks, len(names) * len(CHECKS)
+
+    def now() -> str:
+        return ", ".join(steps[number].now() for number in running.values())
+
     with TemporaryDirectory() as scratch:
         folders = [Path(scratch, str(number)) for number in range(len(names))]
         waiting = [(number, (names[number], folders[number])) for number in slow_first]
@@ -97,11 +109,17 @@ def audit_apart(
                     while waiting and len(running) < limits.jobs:
                         number, (name, folder) = waiting.pop(0)
                         running[apart(name, how[number], alpha, folder, limits.memory, where=here)] = number
-                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        steps[number] = _Steps(name, folder, how[number].budget)
+                    ended = wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED).done
+                    for number in running.values():
+                        for line in steps[number].new():
+                            progress(line, *done(), step=True, now=now())
+                    progress("", *done(), now=now())
+                    for future in ended:
                         number = running.pop(future)
                         name, folder = names[number], folders[number]
                         reports[number] = _report(name, folder, future, how[number], alpha, limits)
-                        progress(f"{name}: {reports[number].verdict}", len(reports), len(names))
+                        progress(f"{name}: {reports[number].verdict}", *done(), now=now())
         except KeyboardInterrupt:
             for future in running:
                 future.cancel()
@@ -110,6 +128,29 @@ def audit_apart(
             for number, (name, folder) in enumerate(zip(names, folders, strict=True))
         )
         return AuditReport(tuple(listed), chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
+
+
+class _Steps:
+    """What the journal of a subject that is audited says: checks that have ended, and which one runs."""
+
+    def __init__(self, name: str, folder: Path, budget: float) -> None:
+        self.done = 0
+        self._name, self._folder, self._budget, self._since = name, folder, budget, time.monotonic()
+
+    def new(self) -> Iterator[str]:
+        """Yield a line for each check that has ended since the last call."""
+        ended = [entry for entry in _journal(self._folder) if isinstance(entry, CheckResult)]
+        for check in ended[self.done :]:
+            self.done, self._since = self.done + 1, time.monotonic()
+            if check.status not in (Status.SKIPPED, Status.NOT_APPLICABLE, Status.NOT_RUN):
+                yield f"{self._name}: {check.name} {check.status.value}, {check.seconds:.1f} s"
+
+    def now(self) -> str:
+        """Return which check runs, for how long, and what it may take where it samples."""
+        check = [*CHECKS, "report"][self.done]
+        took = time.monotonic() - self._since
+        budget = f" (budget {self._budget:g} s)" if took > LOOK_SECONDS else ""
+        return f"{self._name}: {check}, {took:.0f} s{budget}"
 
 
 def _context(options: Iterable[AuditOptions], *, any_third_party: bool) -> Any:
@@ -133,6 +174,8 @@ def _audited(
     """
     folder.mkdir()
     os.chdir(where)
+    # What shrinks counterexamples would leave its own folder where the user works.
+    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(folder / "hypothesis"))
     confine(folder / "output", memory)
     with (folder / "journal").open("wb") as journal:
 

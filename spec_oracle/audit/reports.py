@@ -98,7 +98,8 @@ class SubjectReport:
     per call) their means. ``scope`` says in lines what the verdict covers; ``rule`` is the built-in verifier
     that the subject declares to be, or was identified as, by equal laws. ``coverage`` is that of the check
     `shapes`: axis, value, what is known there. ``output`` is what the code under
-    test printed, shortened; ``proviso`` completes the verdict; ``error`` says why it could not be audited at
+    test printed, shortened; ``proviso`` completes the verdict; ``place`` is "file:line" of its code where
+    anything is open; ``error`` says why it could not be audited at
     all: a name that leads nowhere, or a fault of ours.
     """
 
@@ -117,6 +118,7 @@ class SubjectReport:
     rule: str | None = None
     rule_identified: bool = False
     proviso: str = ""
+    place: str = ""
     coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     output: str = ""

@@ -119,14 +119,21 @@ def judge_samples(
         return found
     decided: dict[str, S] = {}
     chosen, detectable = names or list(samples), 0.0
-    for position, name in enumerate(chosen):
-        left = (seconds - _seconds([*listed, *decided.values()])) / (len(chosen) - position)
-        sample = decided[name] = fresh(name)
-        needed = draws_needed_by_g(tv, sample.law, alpha=split(half, len(chosen)))
-        draw_within(sample, left, needed, start=min(batch, needed), most=most)
-        fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=split(half, len(chosen)))
+    part = split(half, len(chosen))
+    # What one leaves of its share of the time is for the others, in a second turn, with a little more.
+    for turn, allowed in enumerate((seconds, (1 + effort.SAMPLES_OVERRUN) * seconds)):
+        for position, name in enumerate(chosen):
+            sample = decided[name] if turn else decided.setdefault(name, fresh(name))
+            left = (allowed - _seconds([*listed, *decided.values()])) / (
+                1 if turn else len(chosen) - position
+            )
+            needed = draws_needed_by_g(tv, sample.law, alpha=part) - int(sample.counts.sum())
+            if needed > 0 and (left > 0 or not turn):
+                draw_within(sample, left, needed, start=min(batch, needed), most=most)
+    draws = sum(int(some.counts.sum()) for some in [*listed, *decided.values()])
+    for name, sample in decided.items():
+        fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=part)
         detectable = max(detectable, fit.smallest_detectable_tv)
-        draws = sum(int(some.counts.sum()) for some in [*listed, *decided.values()])
         if not fit.passed:
             return Decision(name, _against(fit), str(fit), math.inf, draws, decided)
     return Decision(None, "", "", detectable, draws, decided)

@@ -1,5 +1,6 @@
 """From a name, or an object, to the subject that it is."""
 
+import ast
 import copy
 import importlib
 import importlib.util
@@ -23,7 +24,7 @@ from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import SamplerCode, raising, takes_four, takes_uniforms
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.errors import InvalidInputError, unknown
-from verifiers import Drafting, drafting_of, traits_of
+from verifiers import AnyVerifier, Drafting, drafting_of, traits_of
 
 Subject: TypeAlias = VerifierSubject | SamplerSubject | EngineSubject | ServerSubject
 
@@ -101,13 +102,43 @@ def require_name(name: str) -> None:
         if name in verifiers.names() or name in registry.names():
             return
         names = (*verifiers.names(), *registry.names())
-        raise InvalidInputError(f"subject: {unknown(name, names)} (--list, or package.module:object)")
+        hint = f"name an object in it, {_objects_of(Path(name))}" if name.endswith(".py") else _NAMES
+        raise InvalidInputError(f"subject: {unknown(name, names)} ({hint})")
     top, here = name.partition(":")[0].partition(".")[0], str(Path.cwd())
     # Processes that are started get the search path of this one: it must not lead to a user's modules before
     # ours are loaded.
     if not top or (PathFinder.find_spec(top, [here]) or importlib.util.find_spec(top)) is None:
         modules = (module.name for module in pkgutil.iter_modules([here]))
         raise InvalidInputError(f"subject: cannot import {top!r}: {unknown(top, modules, 'module')}")
+
+
+_NAMES: Final = "--list, or package.module:object"
+
+
+def _objects_of(file: Path) -> str:
+    """Return how the functions and classes of a file are named as subjects, without running it."""
+    module = ".".join(file.with_suffix("").parts)
+    try:
+        found = ast.parse(file.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        found = []
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    names = [one.name for one in found if isinstance(one, kinds) and not one.name.startswith("_")]
+    return " or ".join(f"{module}:{one}" for one in names[:3] or ["object"])
+
+
+def named_verifier(name: str) -> AnyVerifier:
+    """Return the built-in verifier of that name, or the one that ``package.module:object`` is or makes.
+
+    Raises `InvalidInputError` for a name that leads nowhere, or to something else.
+    """
+    if ":" not in name:
+        return verifiers.get(name)
+    require_name(name)
+    found = of_object(name, _imported(name))
+    if not isinstance(found, VerifierSubject):
+        raise InvalidInputError(f"verifier: {name!r} has no verify(drafts, decisions)")
+    return found.verifier
 
 
 def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = None) -> Subject:

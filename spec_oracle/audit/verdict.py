@@ -8,6 +8,7 @@ from typing import Any
 import verifiers
 from spec_oracle.audit.counterexample import counterexample
 from spec_oracle.audit.facts import Facts
+from spec_oracle.audit.first_call import place_of
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Evidence, InstanceFigures, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, Findings, How, Status
@@ -84,6 +85,7 @@ def report_on(
     if verdict is SubjectVerdict.LOSSLESS and subject.kind == "engine":
         proviso = subject.proviso
     measured = [found.total_variation, *(check.total_variation for check in against if check.alpha == 0)]
+    is_open = verdict is not SubjectVerdict.LOSSLESS or not all(check.is_settled for check in checks)
     return SubjectReport(
         subject.name,
         subject.kind,
@@ -101,6 +103,7 @@ def report_on(
         rule_identified=found.rule is not None,
         coverage=next((check.coverage for check in checks if check.coverage), {}),
         proviso=proviso,
+        place=place_of(subject) if is_open else "",
         notes=(
             *filter(None, [proviso and PROVISO]),
             *facts.notes,

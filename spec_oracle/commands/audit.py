@@ -1,5 +1,6 @@
 """``spec-oracle audit``: whether verifiers, samplers and engines are lossless."""
 
+from argparse import ArgumentTypeError
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from spec_oracle.commands.options import (
     axis_values,
     cores,
     emit,
+    file_to_write,
     flag,
     jobs,
     positive,
@@ -24,6 +26,7 @@ from spec_oracle.commands.options import (
     token_ids,
     value,
 )
+from spec_oracle.errors import unknown
 from spec_oracle.toy import Instance
 
 
@@ -40,7 +43,7 @@ def run(options: Any) -> int:
         read_configuration,
     )
     from spec_oracle.report import formatted
-    from spec_oracle.report.audit_text import list_to_text
+    from spec_oracle.report.audit_text import durations_text, list_to_text
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.report.terminal import show
 
@@ -60,12 +63,7 @@ def run(options: Any) -> int:
         found = Configuration() if options.no_config else find_configuration(Path())
     if found.file is not None:
         progress(f"configuration: {found.file}")
-    options.skip, options.prompts = dict.fromkeys(options.skip or (), ""), tuple(options.prompts or ())
-    for axis, values in options.only or ():
-        setattr(options, axis, values)
-    given = given_fields(AuditOptions, options)
-    if options.instance:
-        given["instances"] = {str(path): Instance.load(path) for path in options.instance}
+    given = given_fields(AuditOptions, _as_fields(options))
     # What is not given is the configuration's, else the default of `AuditOptions` or `Isolation`.
     subjects = subjects or list(found.subjects or subject_names())
     limits = {"jobs": cores(), **found.limits, **given_fields(Isolation, options)}
@@ -80,9 +78,41 @@ def run(options: Any) -> int:
         progress(line)
     report = replace(report, command=options.command_line)
     write(formatted(report, options.format, verbose=options.verbose))
+    for file, form in options.reports or ():
+        file.write_text(formatted(report, form, verbose=options.verbose), encoding="utf-8")
+    if options.durations is not None:
+        progress(durations_text(report, options.durations))
     return report.exit_code
 
 
+def _as_fields(options: Any) -> Any:
+    """Return the options with those that are short for others in the form of `AuditOptions`."""
+    options.skip, options.prompts = dict.fromkeys(options.skip or (), ""), tuple(options.prompts or ())
+    if options.quick:
+        options.checks, options.budget = options.checks or QUICK_CHECKS, options.budget or QUICK_SECONDS
+    for axis, values in options.only or ():
+        setattr(options, axis, values)
+    options.instances = {str(path): Instance.load(path) for path in options.instance or ()} or None
+    return options
+
+
+QUICK_CHECKS, QUICK_SECONDS = ("length", "batch", "bad-input", "inputs-kept"), 1.0
+"""What ``--quick`` runs besides `joint`, and for how long where it samples."""
+
+
+def _report_file(text: str) -> tuple[Path, str]:
+    """Read the path of a report, and its format from its suffix."""
+    file = file_to_write(text)
+    if file.suffix not in REPORTS:
+        raise ArgumentTypeError(f"{text}: {unknown(file.suffix, REPORTS, 'suffix')}")
+    return file, REPORTS[file.suffix]
+
+
+REPORTS = {".html": "html", ".md": "markdown", ".json": "json", ".xml": "junit", ".txt": "text"}
+"""The formats of files, by their suffixes."""
+
+_REPORT = f"write it to this file, too, as its suffix says: {', '.join(REPORTS)}"
+_QUICK = f"a first verdict in ten seconds: only joint, {', '.join(QUICK_CHECKS)}; --budget {QUICK_SECONDS:g}"
 _SUBJECT = (
     "a built-in verifier, an engine, or package.module:object (a verifier, a sampler function, an engine); "
     "default: what the configuration names, else everything installed"
@@ -114,6 +144,7 @@ AUDIT = Command(
                 "--check", "CHECK", "run joint and this check only; see `spec-oracle explain`", dest="checks"
             ),
             several("--skip", "CHECK", "leave this check out"),
+            flag("--quick", _QUICK),
         ],
         "sizes, effort and error rate": [
             *sizes(vocab=3, length=3, paths=None),
@@ -136,6 +167,8 @@ AUDIT = Command(
         ],
         "the report": [
             *report_options("text", "json", "junit", "markdown", "html", "github"),
+            several("--report", "FILE", _REPORT, _report_file, dest="reports"),
+            value("--durations", "N", "show the N checks that took longest, on stderr", positive),
             flag("--verbose", "show scope, sizes, rates and samples of checks", "-v"),
             value("--counterexamples", "FOLDER", _SAVED, Path),
         ],

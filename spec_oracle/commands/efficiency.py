@@ -10,6 +10,7 @@ from spec_oracle.commands.options import (
     Command,
     arithmetic,
     emit,
+    file_to_write,
     flag,
     jobs,
     progress,
@@ -19,10 +20,12 @@ from spec_oracle.commands.options import (
 )
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
+from verifiers import Drafting, drafting_of
 
 
 def run(options: Any) -> int:
     """Write the figures of every verifier on every instance, or on a pair of language models."""
+    from spec_oracle.audit.subjects import named_verifier
     from spec_oracle.efficiency import efficiencies, sweeps
     from spec_oracle.report import efficiency
 
@@ -30,7 +33,7 @@ def run(options: Any) -> int:
         raise InvalidInputError("efficiency: expected either instance files or --prompts")
     names = options.verifier or list(verifiers.names())
     for name in names:
-        verifiers.get(name)
+        named_verifier(name)
     if options.prompts is not None:
         return _run_pair(options, names)
     if options.plot is not None:
@@ -74,23 +77,30 @@ def _run_pair(options: Any, names: list[str]) -> int:
 
 def run_optimum(options: Any) -> int:
     """Write the optima of every instance, their certificates checked."""
+    from spec_oracle.audit.subjects import named_verifier
     from spec_oracle.optimum import checked_optima
     from spec_oracle.report import optimum
 
-    results = {str(path): checked_optima(Instance.load(path), exact=options.exact) for path in options.files}
+    drafting = drafting_of(named_verifier(options.verifier)) if options.verifier else Drafting.INDEPENDENT
+    results = {
+        str(path): checked_optima(Instance.load(path), drafting=drafting, exact=options.exact)
+        for path in options.files
+    }
     emit(options, optimum.FORMATS[options.format](results))
     return OK
 
 
+_NAME = "a built-in rule, or package.module:object of yours; default: all built-in ones"
+_DRAFTING = "whose drafts it is for: a built-in rule, or package.module:object of yours; default: independent"
 _PLOT = "draw block efficiency: of one instance against K and L, or after every prompt"
 EFFICIENCY = Command(
     run,
-    "Exact block efficiency, optimum and headroom of the built-in verifiers.",
+    "Exact block efficiency, optimum and headroom of verifiers, built in or yours.",
     "spec-oracle efficiency toy.json --verifier token --verifier block",
     options={
         "what is measured": [
             value("files", "FILE", "instance files", Path, nargs="*"),
-            several("--verifier", "NAME", "default: all"),
+            several("--verifier", "NAME", _NAME),
             *arithmetic(),
         ],
         "two language models, in place of instance files": [
@@ -99,7 +109,10 @@ EFFICIENCY = Command(
             flag("--no-optimum", "leave out the optimum, which takes longest"),
             jobs("prompts"),
         ],
-        "the report": [*report_options("text", "json", "markdown"), value("--plot", "FILE", _PLOT, Path)],
+        "the report": [
+            *report_options("text", "json", "markdown", "csv", "latex"),
+            value("--plot", "FILE", _PLOT, file_to_write),
+        ],
     },
 )
 
@@ -110,8 +123,9 @@ OPTIMUM = Command(
     options={
         "what is measured": [
             value("files", "FILE", "instance files", Path, nargs="+"),
+            value("--verifier", "NAME", _DRAFTING),
             flag("--exact", "print rationals"),
         ],
-        "the report": report_options("text", "markdown", "json"),
+        "the report": report_options("text", "markdown", "json", "csv", "latex"),
     },
 )

@@ -88,7 +88,7 @@ def add(parser: Any, *options: Option) -> None:
 def report_options(*formats: str) -> list[Option]:
     """Return ``--output``, and ``--format`` where there are several; the first is the default."""
     chosen = value("--format", None, "", default=formats[0], choices=formats)
-    output = value("--output", "FILE", "write to this file, not to stdout", Path)
+    output = value("--output", "FILE", "write to this file, not to stdout", file_to_write)
     return [chosen, output] if len(formats) > 1 else [output]
 
 
@@ -158,6 +158,17 @@ def positive_number(text: str) -> float:
     if not value > 0:
         raise argparse.ArgumentTypeError(f"expected a positive number, got {text}")
     return value
+
+
+def file_to_write(text: str) -> Path:
+    """Read the path of a file that can be written, so that no result is lost in the end."""
+    path = Path(text)
+    if path.is_dir() or not path.parent.is_dir():
+        why = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+        raise argparse.ArgumentTypeError(f"{text}: {why}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text}: cannot be written")
+    return path
 
 
 def emit(options: Any, text: str) -> None:

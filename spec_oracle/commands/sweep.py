@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.commands.options import OK, Command, jobs, progress, value
+from spec_oracle.commands.options import FAILED, OK, Command, file_to_write, jobs, progress, value
 
 
 def run(options: Any) -> int:
@@ -16,9 +16,9 @@ def run(options: Any) -> int:
     output = options.output or options.plan.with_suffix(".jsonl")
     how = {"jobs": options.jobs, "backend": options.backend, "scheduler": options.scheduler}
     with showing_progress() as tell:
-        run_plan(plan, output, progress=tell, **how)
-    progress(f"{output}: {len(plan)} cells")
-    return OK
+        refused = run_plan(plan, output, progress=tell, **how)
+    progress(f"{output}: {len(plan)} cells" + f', {refused} of them refused: see "error"' * bool(refused))
+    return FAILED if refused else OK
 
 
 SWEEP = Command(
@@ -28,7 +28,7 @@ SWEEP = Command(
     options={
         "the plan": [
             value("plan", "PLAN.toml", "task and axes, see docs/sweeps.md", Path),
-            value("--output", "FILE", "JSON lines, or *.parquet; default: PLAN.jsonl", Path),
+            value("--output", "FILE", "JSON lines, or *.parquet; default: PLAN.jsonl", file_to_write),
         ],
         "where it runs": [
             jobs("combinations to compute"),

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
-import verifiers
+from spec_oracle.audit.subjects import named_verifier
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum, single_path_optimum
+from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
 from verifiers import Drafting, StatefulVerifier, drafting_of
 
@@ -53,6 +54,8 @@ def efficiencies(
 ) -> list[Efficiency]:
     """Return the exact figures of the named verifiers on one instance.
 
+    Names are those of built-in rules, or ``package.module:object``.
+
     >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
     >>> for row in efficiencies("toy", toy, ["token", "block"], exact=True):
     ...     print(row.verifier, row.block_efficiency, row.optimum, row.share)
@@ -62,8 +65,9 @@ def efficiencies(
     optima = cache(partial(_optima, instance, exact=exact))
     results = []
     for name in names:
-        verifier = verifiers.get(name)
-        law = emission_law(verifier, instance, exact=exact, array=array)
+        verifier = named_verifier(name)
+        with raising():
+            law = emission_law(verifier, instance, exact=exact, array=array)
         best = optima(drafting_of(verifier))
         results.append(
             Efficiency(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-import verifiers
+from spec_oracle.audit.subjects import named_verifier
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import emission_law
 from spec_oracle.exact.call import enumerated_instance
@@ -117,7 +117,7 @@ def prompt_efficiencies(
     bounds: dict[tuple[Drafting, bool], ProvenBound] = {}
     rows = []
     for name in names:
-        verifier = verifiers.get(name)
+        verifier = named_verifier(name)
         if isinstance(verifier, ModelBound) and _draft_tuples(instance) > MAX_PLAN_TUPLES:
             continue
         key = (drafting_of(verifier), isinstance(verifier, StatefulVerifier))

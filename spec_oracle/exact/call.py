@@ -104,10 +104,14 @@ def fresh_state(verifier: AnyVerifier, batch: int) -> State:
 def call_verifier(
     verifier: AnyVerifier, drafts: Drafts, decisions: DecisionSource, state: State
 ) -> tuple[Verdict, State]:
-    """Run one call, whether or not the verifier keeps a state."""
+    """Run one call, whether or not the verifier keeps a state; raises `VerdictError` for no verdict."""
     if isinstance(verifier, StatefulVerifier):
         return verifier.verify(drafts, decisions, state)
-    return verifier.verify(drafts, decisions), ()
+    verdict = verifier.verify(drafts, decisions)
+    if not hasattr(verdict, "num_accepted"):
+        must = "it must return a Verdict (num_accepted [B], path [B], next_token [B])"
+        raise VerdictError(f"verify returned {type(verdict).__name__}; {must}")
+    return verdict, ()
 
 
 def checked_emissions(

@@ -26,6 +26,8 @@ VERSION = 1
 
 def read_baseline(file: Path) -> dict[str, TokensPerCall]:
     """Return the entries by subject; raises `InvalidInputError` for what is no baseline."""
+    if not file.exists():
+        raise InvalidInputError(f"{file}: no such file; write the baseline first, with --update-baseline")
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -118,12 +118,17 @@ def _optimum(
     return Optimum(value if exact else float(value), certificate.bound - certificate.value, certificate)
 
 
-def checked_optima(instance: Instance, *, exact: bool = False) -> dict[str, Optimum[Any]]:
-    """Return the optima by name, for independent paths; raises `CertificateError` if a certificate fails."""
+def checked_optima(
+    instance: Instance, *, drafting: Drafting = Drafting.INDEPENDENT, exact: bool = False
+) -> dict[str, Optimum[Any]]:
+    """Return the optima by name, the one of a single path for a path from q.
+
+    Raises `CertificateError` if a certificate fails.
+    """
     found: dict[str, Optimum[Any]] = {
         "single_path": single_path_optimum(instance, exact=exact),
-        "multi_path": multi_path_optimum(instance, exact=exact),
-        "block_transport": block_transport_optimum(instance, exact=exact),
+        "multi_path": multi_path_optimum(instance, drafting=drafting, exact=exact),
+        "block_transport": block_transport_optimum(instance, drafting=drafting, exact=exact),
     }
     for optimum in found.values():
         check_certificate(instance, optimum.certificate)

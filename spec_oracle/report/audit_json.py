@@ -41,6 +41,7 @@ def _subject(report: SubjectReport) -> dict[str, Any]:
         "instances": [_figures(figures) for figures in report.figures],
         "checks": [_check(check) for check in report.checks],
         "counterexample": _counterexample(report.counterexample),
+        "place": report.place or None,
         "notes": report.notes,
         "output": report.output,
         "error": report.error or None,

@@ -89,7 +89,8 @@ def check_lines(checks: Iterable[CheckResult], kind: str = "", *, verbose: bool 
         if reason in _SINCE:
             lines.append(f"{sign} not run, since {_SINCE[reason]}: {names}")
         elif len(group) > 1:
-            lines.append(f"{sign} {how}: {names} ({reason})")
+            what = "every check" if len(group) == len(checks) else names
+            lines.append(f"{sign} {how}: {what} ({reason})")
         else:
             lines.append(f"{sign} {names:<{width}}  {how:<11}  {found}")
             if verbose:
@@ -137,6 +138,17 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
 
 
+def durations_text(report: AuditReport, most: int) -> str:
+    """Return the checks that took longest, at most so many, one a line."""
+    listed = [
+        (check.seconds, f"{subject.subject}: {check.name}")
+        for subject in report.subjects
+        for check in subject.checks
+    ]
+    slowest = sorted(listed, reverse=True)[:most]
+    return "\n".join(["slowest checks:", *(f"  {seconds:7.1f} s  {name}" for seconds, name in slowest)])
+
+
 def coverage_lines(subject: SubjectReport) -> Iterator[tuple[str, str]]:
     """Yield each axis of the shapes with its values, those of which equally much is known together."""
     for axis, values in subject.coverage.items():
@@ -182,7 +194,8 @@ def closing_line(report: AuditReport) -> str:
         ("no longer failing", lambda check: check.known),
     ):
         if found := [check.name for check in checks if not check.is_settled and is_so(check)]:
-            parts.append(f"{plural(len(found), 'check')} {word} ({', '.join(dict.fromkeys(found))})")
+            names = f" ({', '.join(dict.fromkeys(found))})" if len(found) < len(checks) else ""
+            parts.append(f"{plural(len(found), 'check')} {word}{names}")
     parts += [f"{errors} not audited"] if errors else []
     took = f"{seconds_text(report.seconds)}, " if report.seconds else ""
     return f"{', '.join(parts)}: exit code {report.exit_code}; {took}seed {report.seed}"

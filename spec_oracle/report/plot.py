@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-import verifiers
+from spec_oracle.audit.subjects import named_verifier
 from spec_oracle.efficiency import Sweep, Sweeps
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from verifiers import Drafting, StatefulVerifier, drafting_of
@@ -94,12 +94,12 @@ def save_sweeps(output: Path, title: str, found: Sweeps) -> None:
 
 def _row_key(name: str) -> tuple[int, bool]:
     """Verifiers that one optimum bounds share a row; those of independent paths come first."""
-    verifier = verifiers.get(name)
+    verifier = named_verifier(name)
     return list(Drafting).index(drafting_of(verifier)), isinstance(verifier, StatefulVerifier)
 
 
 def _row_title(name: str) -> str:
-    verifier = verifiers.get(name)
+    verifier = named_verifier(name)
     carry_over = ", with carry-over" if isinstance(verifier, StatefulVerifier) else ""
     return DRAFTING_TITLES[drafting_of(verifier)] + carry_over
 

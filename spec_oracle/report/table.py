@@ -1,7 +1,10 @@
 """Numbers as they are shown, tables of them, and results that are tables: text, Markdown and JSON."""
 
+import csv
+import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -60,6 +63,17 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([line(head), line(["---"] * len(head)), *map(line, rows)])
 
 
+def latex_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
+    """Return a table of LaTeX with the rules of booktabs; special characters are escaped."""
+    columns = "".join("r" if column in right else "l" for column in range(len(head)))
+
+    def line(cells: Sequence[str]) -> str:
+        return " & ".join(re.sub(r"([&%$#_{}])", r"\\\1", cell) for cell in cells) + r" \\"
+
+    body = [r"\toprule", line(head), r"\midrule", *map(line, rows), r"\bottomrule"]
+    return "\n".join([rf"\begin{{tabular}}{{{columns}}}", *body, r"\end{tabular}"])
+
+
 @dataclass(frozen=True)
 class Table:
     """A table, columns ``right`` flush right, and what is said above and below it."""
@@ -70,28 +84,47 @@ class Table:
     above: str = ""
     below: str = ""
 
-    def parts(self, *, markdown: bool) -> list[str]:
-        """Return what is said, and the table unless it is empty."""
-        if not self.rows:
-            table = ""
-        elif markdown:
+    def parts(self, how: str) -> list[str]:
+        """Return what is said, and the table unless it is empty, as "text", "markdown" or "latex"."""
+        table, mark = "", "% " * (how == "latex")
+        if self.rows and how == "markdown":
             table = markdown_table(self.head, self.rows)
-        else:
-            table = text_table(self.head, self.rows, right=self.right)
-        return [part for part in (self.above, table, self.below) if part]
+        elif self.rows:
+            table = (latex_table if how == "latex" else text_table)(self.head, self.rows, right=self.right)
+        said = [part and f"{mark}{part}" for part in (self.above, self.below)]
+        return [part for part in (said[0], table, said[1]) if part]
 
 
 def formats(
     tables: Callable[[Any], Iterable[Table]], data: Callable[[Any], Any], title: str = ""
 ) -> dict[str, Callable[[Any], str]]:
-    """Return what writes a result as text, as Markdown under a ``title``, and as JSON."""
+    """Return what writes a result as text, as Markdown under a ``title``, as LaTeX, as JSON and as CSV."""
 
-    def written(result: Any, *, markdown: bool) -> str:
-        parts = [part for table in tables(result) for part in table.parts(markdown=markdown)]
-        return "\n\n".join([f"# {title}", *parts] if markdown and title else parts) + "\n"
+    def written(result: Any, how: str) -> str:
+        parts = [part for table in tables(result) for part in table.parts(how)]
+        return "\n\n".join([f"# {title}", *parts] if how == "markdown" and title else parts) + "\n"
 
     return {
-        "text": partial(written, markdown=False),
-        "markdown": partial(written, markdown=True),
+        **{how: partial(written, how=how) for how in ("text", "markdown", "latex")},
         "json": lambda result: json.dumps(data(result), indent=1) + "\n",
+        "csv": lambda result: _csv(data(result)),
     }
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows of data as CSV; lists have a column for each place, tables are left out."""
+    flat = []
+    for row in rows:
+        cells: dict[str, Any] = {}
+        for name, value in row.items():
+            if isinstance(value, list):
+                cells |= {f"{name}_{place}": one for place, one in enumerate(value)}
+            elif not isinstance(value, dict):
+                cells[name] = value
+        flat.append(cells)
+    text = io.StringIO()
+    columns = list(dict.fromkeys(name for cells in flat for name in cells))
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return text.getvalue()

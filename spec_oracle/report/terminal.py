@@ -1,5 +1,6 @@
 """Reports on a terminal: colours, and rows that are cut and not broken; elsewhere the text as it is."""
 
+import re
 import sys
 from typing import Any
 
@@ -29,4 +30,26 @@ def show(text: str, console: Console | None = None) -> None:
         for number, part in enumerate(text.removesuffix("\n").split("\n\n")):
             is_table = part.partition("\n")[2].startswith("-")
             cut: Any = {"no_wrap": is_table, "overflow": "ellipsis" if is_table else None}
-            shown.print("\n" * (number > 0), verdicts(part), sep="", **cut)
+            fitting = "\n\n".join(beside(part, shown.width)) if is_table else part
+            shown.print("\n" * (number > 0), verdicts(fitting), sep="", **cut)
+
+
+def beside(table: str, width: int) -> list[str]:
+    """Return a table that is ruled off, as tables that fit, each with the first column and some others."""
+    head, rule, *rows = table.split("\n")
+    spans = [match.span() for match in re.finditer("-+", rule)]
+    groups: list[list[tuple[int, int]]] = [[]]
+    for span in spans[1:]:
+        taken = sum(end - start + 2 for start, end in (spans[0], *groups[-1], span)) - 2
+        is_too_wide = spans[0][1] + 2 + span[1] - span[0] > width  # alone, too: it is cut
+        if taken > width and groups[-1] and not is_too_wide:
+            groups.append([])
+        groups[-1].append(span)
+    if len(groups) == 1:
+        return [table]
+
+    def cut(line: str, group: list[tuple[int, int]]) -> str:
+        cells = (line[start:end].ljust(end - start) for start, end in (spans[0], *group))
+        return "  ".join(cells).rstrip()
+
+    return ["\n".join(cut(line, group) for line in (head, rule, *rows)) for group in groups]

@@ -1,6 +1,7 @@
 """What a sweep computes: a task, and the cells of the product of its axes."""
 
 import hashlib
+import inspect
 import json
 import math
 import tomllib
@@ -76,8 +77,26 @@ class Plan:
             raise InvalidInputError(f"{path}: {error}") from error
         if unknown := found.keys() - _KEYS:
             raise InvalidInputError(f"{path}: unknown {sorted(unknown)}; known ones are {sorted(_KEYS)}")
+        for key in ("axes", "fixed"):
+            if not isinstance(found.get(key, {}), dict):
+                raise InvalidInputError(f"{path}: {key}: expected a table, got {found[key]!r}")
         fixed = {name: [value] for name, value in found.get("fixed", {}).items()}
-        return cls(found.get("task", ""), {**found.get("axes", {}), **fixed})
+        plan = cls(found.get("task", ""), {**found.get("axes", {}), **fixed})
+        plan.require_arguments()
+        return plan
+
+    def require_arguments(self) -> None:
+        """Raise `InvalidInputError` where the task does not take an axis, or lacks one."""
+        try:
+            signature = inspect.signature(_task(self.task))
+        except ValueError:  # compiled code tells none
+            return
+        try:
+            signature.bind(**dict.fromkeys(self.axes), seed=0)
+        except TypeError as error:
+            takes = ", ".join(name for name, one in signature.parameters.items() if name != "seed")
+            given = ", ".join(self.axes)
+            raise InvalidInputError(f"{self.task}: {error}; it takes {takes}; given: {given}") from None
 
     def __len__(self) -> int:
         return math.prod(map(len, self.axes.values()))

@@ -55,8 +55,10 @@ def run(
     backend: str = "loky",
     scheduler: str | None = None,
     progress: Tell = lambda *_: None,
-) -> None:
+) -> int:
     """Compute the cells of ``plan`` that are not yet in ``output``, a file of JSON lines or Parquet.
+
+    Returns how many cells refused their arguments, in this run or before: their rows hold an ``error``.
 
     ``backend`` is one of joblib's: "loky" for ``jobs`` processes here, "threading" for tasks that start a
     process of their own, "dask" for a cluster at the address ``scheduler``, "ray" likewise. A Parquet file is
@@ -75,6 +77,8 @@ def run(
             progress("cells", done, len(plan))
     if output.suffix == ".parquet":
         _to_parquet(lines, output)
+    with lines.open(encoding="utf-8") as file:
+        return sum("error" in json.loads(line) for line in file)
 
 
 def _finished(lines: Path, plan: Plan) -> int:

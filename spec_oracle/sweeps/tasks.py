@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import verifiers
 from spec_oracle.audit import AuditOptions
 from spec_oracle.audit import audit as audit_of
+from spec_oracle.audit.subjects import named_verifier
 from spec_oracle.efficiency.language_models import prompt_efficiencies
 from spec_oracle.exact import emission_law
 from spec_oracle.optimum import multi_path_optimum
 from spec_oracle.toy import Instance
+from verifiers import drafting_of
 
 
 def efficiency(
@@ -23,17 +24,18 @@ def efficiency(
     optimum: bool = False,
     **kind: Any,
 ) -> dict[str, float]:
-    """Return the exact block efficiency of a built-in verifier on one random instance.
+    """Return the exact block efficiency of a verifier on one random instance.
 
     ``instance`` is the seed of `Instance.random`, the same for all verifiers; ``kind`` its other arguments;
-    ``optimum`` adds the most that any verifier could reach.
+    ``optimum`` adds the most that any verifier could reach with its drafts.
     """
     del seed
     toy = Instance.random(vocab_size, draft_length, seed=instance, **kind)
-    law = emission_law(verifiers.get(verifier), toy)
+    rule = named_verifier(verifier)
+    law = emission_law(rule, toy)
     found = {"block_efficiency": law.block_efficiency, "total_variation": law.total_variation}
     if optimum:
-        found["optimum"] = multi_path_optimum(toy).value
+        found["optimum"] = multi_path_optimum(toy, drafting=drafting_of(rule)).value
     return {name: float(value) for name, value in found.items()}
 
 

@@ -1,7 +1,10 @@
 """The command line as its users meet it: exit codes, formats, and one clear line for every mistake."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -60,7 +63,7 @@ def test_audit_prints_a_table_and_progress_apart_from_it(capsys):
     ]
     assert "\n  ✓ joint        proven       " in out
     assert re.search(r"\n1 lossless: exit code 0; \d+(\.\d)? s, seed 0\n$", out)
-    assert "[1/1] block" in err
+    assert "] block: lossless\n" in err
 
 
 def test_audit_json_has_every_field_of_the_contract(capsys):
@@ -184,7 +187,6 @@ def test_mistakes_are_one_line_and_exit_3(capsys, example, arguments, message):
     [
         ["audit", "--format", "pdf"],
         ["nonsense"],
-        [],
         ["audit", "--alpha", "2"],
         ["audit", "--budget", "-1"],
         ["audit", "--vocab-size", "0"],
@@ -197,3 +199,54 @@ def test_usage_errors_exit_3_not_2(capsys, arguments):
         main(arguments)
     assert caught.value.code == 3
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_command_alone_shows_the_help_and_is_no_success(capsys):
+    code, out, err = run(capsys)
+    assert (code, out) == (3, "")
+    assert "spec-oracle audit my_module:verify" in err
+
+
+def test_a_quick_audit_says_what_it_left_out_and_durations_are_listed(capsys):
+    code, out, err = run(capsys, "audit", "token", "--quick", "--draft-length", 1, "--durations", 2)
+    assert code == 0
+    assert "left out: shapes, calls, scale (not asked for)" in out
+    assert re.search(r"slowest checks:\n( +\d+\.\d s  token: [a-z-]+\n){2}", err)
+
+
+def test_a_terminal_without_our_marks_shows_others(tmp_path):
+    arguments = [sys.executable, "-m", "spec_oracle", "audit", "token", "--quick", "--draft-length", "1"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(arguments, cwd=tmp_path, env=environment, capture_output=True, check=True)
+    assert b"\n  + joint        proven  " in done.stdout
+    assert b"\n  - left out: " in done.stdout
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_an_own_rule_is_measured_where_built_in_ones_are(capsys, example, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = "import verifiers\n\n\ndef rule():\n    return verifiers.get('block')\n"
+    (tmp_path / "my_rules.py").write_text(code)
+    _, both, _ = run(
+        capsys, "efficiency", example, "--verifier", "my_rules:rule", "--verifier", "block", "--format", "csv"
+    )
+    head, mine, block = both.splitlines()
+    assert head.startswith("file,verifier,block_efficiency,total_variation,accepted_length_0,")
+    assert mine.replace("my_rules:rule", "block") == block
+    code, out, _ = run(capsys, "optimum", example, "--verifier", "my_rules:rule", "--format", "latex")
+    assert code == 0
+    assert "\\begin{tabular}" in out
+
+
+def test_one_run_writes_several_reports_and_annotates_the_line_of_the_code(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "engine.py").write_text(LOSSY_SUBJECT)
+    options = ("--check", "joint", "--draft-length", 1, "--no-config", "--budget", 2)
+    files = ("--report", "report.html", "--report", "summary.md", "--report", "report.json")
+    code, out, _ = run(capsys, "audit", "engine:always_accepts", *options, "--format", "github", *files)
+    assert code == 1
+    assert "::error file=engine.py,line=4,title=engine%3Aalways_accepts%3A lossy::joint: failed" in out
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "summary.md").read_text().startswith("# spec-oracle audit")
+    (subject,) = json.loads((tmp_path / "report.json").read_text())["subjects"]
+    assert subject["place"] == "engine.py:4"

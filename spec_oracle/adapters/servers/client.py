@@ -154,7 +154,9 @@ class Client:
                     self.failures[cause] += 1
             if attempt + 1 < self.limits.attempts:
                 time.sleep(min(pause, LONGEST_PAUSE))
-        raise ServerError(f"a request failed {self.limits.attempts} times; the last cause: {cause}")
+        raise ServerError(
+            f"{self.url}: a request failed {self.limits.attempts} times; the last cause: {cause}"
+        )
 
     def _attempt(self, request: Request, name: str) -> Any:
         httpx = _httpx()

@@ -26,6 +26,7 @@ from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.engine import EngineCode, Speculation, as_list, copy_of, speculation_seen
 from spec_oracle.exact.completions import Ids, distance, product, summed
 from spec_oracle.exact.interception import NotTracedError, UnrepeatableError, enumerate_calls, outcomes
+from spec_oracle.places import raised_at
 
 A_SEED = 1
 """The seed of seeded requests that are traced: what it seeds is traced as well."""
@@ -112,7 +113,9 @@ def traced(asked: Asked, most_runs: int) -> TracedLaw:
         return replace(_traced(replace(asked, fresh=True), most_runs), keeps_state=True)
     except (SubjectRaisedError, NotTracedError) as error:
         raised = "with traced ones it " * isinstance(error, SubjectRaisedError)
-        why = f"could not trace the random numbers: {raised}{error}; sampled instead"
+        place = raised_at(error)
+        at = f" (at {place})" * bool(place and place not in str(error))
+        why = f"could not trace the random numbers: {raised}{error}{at}; sampled instead"
         raise NoEvidenceError(why) from None
 
 

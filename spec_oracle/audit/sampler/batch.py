@@ -18,7 +18,8 @@ from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.sampler.beside import beside_rule
-from spec_oracle.audit.sampler.dependence import BATCHES, equal_calls, independent
+from spec_oracle.audit.sampler.dependence import BATCHES, UNTRACED
+from spec_oracle.audit.sampler.disjoint import independent_calls
 from spec_oracle.audit.sampler.pace import affordable, require_affordable
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import judge_rounds
@@ -50,7 +51,7 @@ def batch(subject: SamplerSubject, context: Context) -> CheckResult:
     instance = panel(3, 3, subject.num_paths, context.seed)["flat"]
     parts: list[Callable[[float], CheckResult]] = [
         lambda rate: _alone_and_among_others(code, instance, context, rate),
-        lambda rate: independent(equal_calls(subject, context.seed), BATCHES, rate, affordable=payable),
+        lambda rate: independent_calls(subject, context, 1, (BATCHES, UNTRACED), rate, payable),
     ]
     if subject.num_paths == 1 and options_of(code):
         parts.insert(0, lambda rate: mixed_batches(code, instance, context, rate))

@@ -20,7 +20,8 @@ from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, Status, passed
 from spec_oracle.audit.sampler.beside import beside_rule, called_by_keys, rows_needed
-from spec_oracle.audit.sampler.dependence import CHAINS, equal_calls, independent
+from spec_oracle.audit.sampler.dependence import CHAINS, UNTRACED_CHAIN
+from spec_oracle.audit.sampler.disjoint import independent_calls
 from spec_oracle.audit.sampler.pace import affordable, require_affordable
 from spec_oracle.audit.sampler.reference import Keyed, by_keys
 from spec_oracle.audit.sampler.streams import PairToy
@@ -54,7 +55,7 @@ def calls(subject: SamplerSubject, context: Context) -> CheckResult:
     return first_failure(
         context.rate,
         lambda rate: _consecutive(subject, context, rate, requests),
-        lambda rate: independent(equal_calls(subject, context.seed), CHAINS, rate, affordable=requests),
+        lambda rate: independent_calls(subject, context, 2, (CHAINS, UNTRACED_CHAIN), rate, requests),
     )
 
 

@@ -6,7 +6,9 @@ ones. The tests are exact, see `spec_oracle.statistics.independence`, and share 
 """
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
@@ -34,10 +36,12 @@ FAMILIES = 13
 
 @dataclass(frozen=True)
 class Design:
-    """Calls to make: ``sizes`` of batches in turn, ``2 * half`` turns."""
+    """Calls to make: ``sizes`` of batches in turn, ``2 * half`` turns; V and L of the requests."""
 
     sizes: tuple[int, ...]
     half: int
+    vocab_size: int = 4
+    draft_length: int = 2
 
     @property
     def requests(self) -> int:
@@ -50,7 +54,8 @@ class Design:
         return "+".join(map(str, self.sizes))
 
     def __str__(self) -> str:
-        return f"{self.size} requests a call"
+        where = f", V {self.vocab_size:,}, L {self.draft_length}" if self.vocab_size != 4 else ""
+        return f"{self.size} requests a call{where}"
 
     def within(self, share: float) -> "Design":
         """Return the design with a share of its calls."""
@@ -60,6 +65,10 @@ class Design:
 BATCHES: Final = tuple(Design((size,), half) for size, half in effort.BATCH_TURNS.items())
 """Calls that show dependence between requests of a batch."""
 
+UNTRACED: Final = Design((4, 5, 7, 8, 16), effort.UNTRACED_TURNS, 2_049, 9)
+UNTRACED_CHAIN: Final = Design((1, 3), effort.UNTRACED_TURNS, 2_049, 9)
+"""Calls of code that cannot be traced: numbers are shared only beyond a draft length, or a vocabulary."""
+
 CHAINS: Final = (Design((4,), effort.CALLS_TURNS), Design((1, 2, 16, 33), effort.CALLS_TURNS))
 """Chains of calls, of one batch size and of several in turn, as engines keep graphs for each size."""
 
@@ -67,12 +76,23 @@ Draw: TypeAlias = Callable[[Design], Ints]
 """Makes the calls of a design; returns what they emit, int [2 half, C, L+1], padded with -1."""
 
 
-def equal_requests(batch: int, num_paths: int) -> Drafts:
-    """Return that many equal requests of two drafts; paths begin with 0 and 1 by turns."""
-    tokens = np.zeros((num_paths, 2), dtype=np.int64)
+def equal_requests(batch: int, num_paths: int, vocab_size: int = 4, draft_length: int = 2) -> Drafts:
+    """Return that many equal requests; paths begin with 0 and 1 by turns, and go on with 0."""
+    tokens = np.zeros((num_paths, draft_length), dtype=np.int64)
     tokens[1::2, 0] = 1
-    arrays = (tokens, *(np.tile(rows, (num_paths, 1, 1)) for rows in (_DRAFT, _TARGET)))
+    draft, target = _DRAFT, _TARGET
+    if (vocab_size, draft_length) != (4, 2):
+        draft = np.tile(_spread(0.6, 0.2, vocab_size), (draft_length, 1))
+        target = np.tile(_spread(0.5, 0.15, vocab_size), (draft_length + 1, 1))
+        target[-1] = 1 / vocab_size
+    arrays = (tokens, *(np.tile(rows, (num_paths, 1, 1)) for rows in (draft, target)))
     return Drafts(*(np.broadcast_to(array, (batch, *array.shape)) for array in arrays))
+
+
+def _spread(first: float, second: float, vocab_size: int) -> NDArray[np.float64]:
+    """Return a row with the probabilities of two tokens; the others are equally likely."""
+    others = vocab_size - 2
+    return np.concatenate([[first, second], np.full(others, (1 - first - second) / others)])
 
 
 def independent(
@@ -128,7 +148,27 @@ def _detectable(found: Mapping[Design, Mapping[str, float]]) -> str:
 def equal_calls(subject: Any, seed: int) -> Draw:
     """Return what draws from a subject that has a ``code``, with one generator for all of its designs."""
     generator = subject.code.generator(seed)
-    return in_turn(lambda size: subject.code(equal_requests(size, subject.num_paths), generator).tokens)
+
+    def draw(design: Design) -> Ints:
+        sizes = (subject.num_paths, design.vocab_size, design.draft_length)
+        return in_turn(lambda size: subject.code(equal_requests(size, *sizes), generator).tokens)(design)
+
+    return draw
+
+
+def fitted(draw: Draw, designs: Sequence[Design], seconds: float, pace: float) -> tuple[Design, ...]:
+    """Return designs with as many calls as so many seconds allow of code of this pace on small requests."""
+
+    def fit(design: Design) -> Design:
+        if replace(design, half=1).requests > seconds * pace:
+            return replace(design, half=0)
+        started = time.perf_counter()
+        with suppress(SubjectRaisedError):
+            draw(replace(design, half=1))
+        most = seconds / len(designs) / max(time.perf_counter() - started, 1e-9)
+        return replace(design, half=int(min(design.half, most)))
+
+    return tuple(map(fit, designs))
 
 
 def in_turn(emit: Callable[[int], Ints]) -> Draw:
@@ -147,9 +187,8 @@ def ordered(tokens: Ints) -> Ints:
     By text, where those that share the first accept tests lie together; by the last token, for those that
     share the draw of it; and by the last accept test: failed, not reached, passed.
     """
-    base, width = int(tokens.max()) + 2, tokens.shape[-1]
-    lengths = (tokens >= 0).sum(axis=-1)
-    by_text = (tokens + 1) @ base ** np.arange(width)[::-1]
+    width, lengths = tokens.shape[-1], (tokens >= 0).sum(axis=-1)
+    by_text = np.unique(tokens.reshape(-1, width), axis=0, return_inverse=True)[1].reshape(lengths.shape)
     last = np.take_along_axis(tokens, lengths[..., None] - 1, axis=-1)[..., 0]
     by_test = (lengths == width).astype(np.int64) - (lengths == width - 1)
     return np.stack([by_text, last * (width + 1) + lengths, by_test])

@@ -14,6 +14,7 @@ import numpy as np
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError
+from spec_oracle.audit.sampler.large import large
 from spec_oracle.audit.sampler.pace import pace, too_slow
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.traced import law_after
@@ -46,7 +47,7 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
         return covered.result(extent, context)
     end = time.process_time() + effort.SHAPES_SMALL_SHARE * seconds
     wrong = covered.try_small_sizes(subject, context, end) if axes else None
-    return wrong or covered.result(extent, context, _sampled(subject, context, covered))
+    return wrong or covered.result(extent, context, _by_samples(subject, context, covered))
 
 
 def _optional(subject: SamplerSubject, context: Context) -> dict[str, tuple[Any, ...]]:
@@ -127,6 +128,19 @@ def _trial(subject: SamplerSubject, context: Context, shape: Shape, laws: Laws) 
     return trial
 
 
+def _by_samples(subject: SamplerSubject, context: Context, covered: Covered) -> CheckResult:
+    """Sample code at some shapes; where nothing was traced also at full vocabularies, with half the rate."""
+    if covered.shapes:
+        return _sampled(subject, context, covered)
+    small = _sampled(subject, replace(context, rate=context.rate / 2), covered)
+    if small.status is not Status.PASSED:
+        return small
+    found, shapes_of = large(subject, context, context.rate / 2)
+    covered.sampled += shapes_of
+    detail = "; ".join(filter(None, (found.detail, small.detail)))
+    return replace(found, detail=detail, scope=small.scope + found.scope, draws=small.draws + found.draws)
+
+
 def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> CheckResult:
     """Sample uninstrumented code at some of the shapes that were traced, or else at some of the design.
 
@@ -139,8 +153,9 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
             "dtype": ("float64",),
             "num_paths": (subject.num_paths,),
         }
-        few = design(**{**sizes, **context.only}).shapes
-        trees = [(shape, tree_of(shape, context.seed, subject.drafting)) for shape in few]
+        few = design(**{**sizes, **context.only})
+        first = few.shapes[: few.of_values]
+        trees = [(shape, tree_of(shape, context.seed, subject.drafting)) for shape in first]
     share = effort.SHAPES_SAMPLED_SHARE if covered.shapes and not covered.unlike else 1.0
     seconds = context.shape_seconds * share
     requests = min(pace(subject, context) * seconds, effort.SHAPES_MOST_REQUESTS)

@@ -3,11 +3,12 @@
 `enumerate_calls` runs the code once per branch. How random numbers are traced is described in `draws`, races
 in `races`, what each library does in `libraries`.
 
-Modules use those on their left only: run, symbols, draws, products and races, algebra, libraries, calls.
+Modules use those on their left only: run, leaf, symbols, draws, products and races, algebra, libraries,
+calls.
 """
 
 from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
-from spec_oracle.exact.interception.calls import enumerate_calls, outcomes
+from spec_oracle.exact.interception.calls import enumerate_calls, outcomes, sample_call
 from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
 from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator
 from spec_oracle.exact.interception.run import Branch
@@ -21,4 +22,5 @@ __all__ = [
     "UnrepeatableError",
     "enumerate_calls",
     "outcomes",
+    "sample_call",
 ]

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
+from spec_oracle.exact.interception.leaf import Leaf, random_leaf
 from spec_oracle.exact.interception.libraries.numpy_arrays import NoiseArray
 from spec_oracle.exact.interception.libraries.numpy_buffers import traced_arrays
 from spec_oracle.exact.interception.libraries.numpy_random import drawn_by_numpy
@@ -23,6 +24,7 @@ from spec_oracle.exact.representatives import OPEN
 from spec_oracle.threads import one_torch_thread
 
 T = TypeVar("T")
+Found = TypeVar("Found")
 
 
 def enumerate_calls(
@@ -56,6 +58,21 @@ def enumerate_calls(
     function of its decisions, and whatever ``function`` raises: an error that is no `SpecOracleError` comes
     from the foreign code, which may run well on plain draws.
     """
+    return _intercepted(
+        function, lambda call: walk(call, max_branches, max_seconds, looked_at, leave_open=leave_open)
+    )
+
+
+def sample_call(function: Callable[[], T], rng: np.random.Generator, max_seconds: float) -> Leaf[T]:
+    """Return one outcome of ``function``, its decisions sampled, and with which probability they fall so.
+
+    As `enumerate_calls` otherwise; ``function`` may keep state.
+    """
+    return _intercepted(function, lambda call: random_leaf(call, rng, max_seconds))
+
+
+def _intercepted(function: Callable[[], T], explored: Callable[[Callable[[], T]], Found]) -> Found:
+    """Return what is ``explored`` of a function whose random numbers are intercepted."""
     torch_run, torch_runs = _torch_contexts()
 
     def settled_call() -> T:
@@ -77,7 +94,7 @@ def enumerate_calls(
     ):
         while True:
             try:
-                return walk(settled_call, max_branches, max_seconds, looked_at, leave_open=leave_open)
+                return explored(settled_call)
             except CannotTraceError as error:
                 if not float_calls.learn(error):
                     raise

@@ -95,6 +95,8 @@ class Run:
     """Tensors whose memory numpy knows, by its address, and whether numpy has a copy with symbols."""
     races: dict[Any, Any] = field(default_factory=dict)
     """The outcome of each race, so that the same race run twice has one winner."""
+    makes_generators = False
+    """Whether the code made a generator from a seed: that two of them are alike is not seen."""
 
     def step(self) -> None:
         """Count a draw or a comparison; ends the run if it is over, or takes too many steps or too long."""
@@ -221,7 +223,7 @@ def current_run() -> Run:
     return active_run.get() or _AFTERWARDS
 
 
-def _traced(function: Callable[[], T], run: Run) -> T | None:
+def along(function: Callable[[], T], run: Run) -> T | None:
     """Return what the foreign code returns along the script of ``run``, None where it is cut off.
 
     What the code raises goes through, unless it only passes on a failure of ours.
@@ -269,10 +271,10 @@ def walk(
         if len(branches) + len(cut) == max_branches:
             raise TooManyBranchesError(f"more than {max_branches} branches (max_branches)")
         run = Run(script, deadline, looked_at, leave_open=leave_open)
-        result = _traced(function, run)
+        result = along(function, run)
         if run.must_decide:
             run = Run(script, deadline, looked_at)
-            result = _traced(function, run)
+            result = along(function, run)
         if len(run.decisions) < len(script):
             made = f"{len(script)} and {len(run.decisions)} random decisions"
             raise UnrepeatableError(f"runs with equal random numbers made {made}")

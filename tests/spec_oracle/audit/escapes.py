@@ -27,7 +27,7 @@ def exits(*_):
     sys.exit(0)
 
 
-def exits_at_scale(tokens, draft_probs, target_probs, generator):
+def exits_where_the_vocabulary_is_large(tokens, draft_probs, target_probs, generator):
     if target_probs.shape[-1] > 100:
         os._exit(0)
     return TOKEN(tokens, draft_probs, target_probs, generator)

@@ -153,7 +153,7 @@ def test_the_command_writes_and_compares(tmp_path, monkeypatch, capsys):
         'subjects = ["block"]\ndraft-length = 1\nvocab-size = 2\nchecks = []\nbaseline = "b.json"\n'
     )
     assert main(["audit"]) == 3
-    assert "b.json: cannot be read" in capsys.readouterr().err
+    assert "b.json: no such file; write the baseline first, with --update-baseline" in capsys.readouterr().err
     assert main(["audit", "--update-baseline"]) == 0
     assert "baseline: b.json holds block" in capsys.readouterr().err
     assert main(["audit"]) == 0

@@ -1,6 +1,7 @@
 """Reports on terminals of any width, and where there is none."""
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -34,6 +35,19 @@ def test_no_row_of_the_table_is_broken_and_verdicts_are_coloured(report, width):
         assert "\x1b[33mdeclared-lossy" in shown
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_narrow_terminal_shows_every_column(report, width):
+    console = on(width)
+    text = AUDIT_FORMATS["text"](report)
+    terminal.show(text, console)
+    shown = re.sub(r"\x1b\[[\d;]*m", "", console.file.getvalue())
+    table = shown.partition(report.subjects[0].subject + ": ")[0]
+    assert "…" not in table
+    assert max(map(len, table.splitlines())) <= width
+    for cell in re.split(r" {2,}", text.splitlines()[2]):
+        assert cell in table
+
+
 @pytest.mark.parametrize("width", [60, 200])
 def test_the_list_of_subjects_is_a_line_a_name(width):
     console = on(width)
@@ -65,6 +79,24 @@ def test_a_bar_appears_only_where_the_work_takes_long(monkeypatch, is_long):
     shown = console.file.getvalue()
     assert "[1/2] first [bold]: lossless" in shown
     assert ("━" in shown) is is_long
+
+
+def test_the_bar_says_what_runs_and_steps_have_no_line(monkeypatch):
+    console = on(80)
+    with progress.showing_progress(console) as tell:
+        tell("mine: joint passed, 0.3 s", 1, 9, step=True, now="mine: shapes, 1 s")
+        tell("mine: lossless", 9, 9)
+    shown = console.file.getvalue()
+    assert "joint passed" not in shown
+    assert "[9/9] mine: lossless" in shown
+
+
+def test_without_a_terminal_steps_have_lines_and_names_are_no_emoji():
+    console = Console(file=io.StringIO())
+    with progress.showing_progress(console) as tell:
+        tell("bad:x: joint passed, 0.3 s", 1, 9, step=True, now="bad:x: shapes, 1 s")
+        tell("", 1, 9, now="bad:x: shapes, 2 s")
+    assert console.file.getvalue() == "[1/9] bad:x: joint passed, 0.3 s\n"
 
 
 def test_without_a_terminal_lines_are_told_once_and_then_now_and_then(monkeypatch):

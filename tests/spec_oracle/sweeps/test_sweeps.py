@@ -118,6 +118,8 @@ def test_an_audit_is_a_task():
         ('task = "efficiency"\n[axes]\nx = [1, 1]', "axes.x: a value comes twice"),
         ('task = "efficiency"\nsizes = 3', "unknown ['sizes']"),
         ("task = ", "Invalid value"),
+        ('task = "audit"\n[axes]\nsubjects = ["token"]', "missing a required argument: 'subject'"),
+        ('task = "audit"\naxes = 3', "axes: expected a table"),
     ],
 )
 def test_plans_that_make_no_sense_are_refused(tmp_path, text, message):
@@ -125,6 +127,12 @@ def test_plans_that_make_no_sense_are_refused(tmp_path, text, message):
     with pytest.raises(InvalidInputError) as error:
         Plan.load(tmp_path / "plan.toml")
     assert message in str(error.value)
+
+
+def test_cells_that_were_refused_are_told_and_no_success(tmp_path, capsys):
+    (tmp_path / "plan.toml").write_text(PLAN.replace('"block"', '"blok"'))
+    assert main(["sweep", str(tmp_path / "plan.toml"), "--jobs", "1"]) == 3
+    assert '8 cells, 4 of them refused: see "error"' in capsys.readouterr().err
 
 
 def test_another_sweeps_file_is_left_alone(tmp_path):

@@ -2,7 +2,7 @@
 # ruff: noqa: FBT001, FBT002, PLR0917  (numpy's signatures)
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -172,10 +172,21 @@ class _AnyGenerator(type):
     """Makes ``numpy.random.Generator`` a traced generator when called, and all generators its instances."""
 
     def __call__(cls, *_: Any, **__: Any) -> Any:
-        return EnumeratedGenerator()
+        return _made(EnumeratedGenerator)("bits")
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _GeneratorBase)
+
+
+def _made(kind: type[EnumeratedGenerator], stand_in: int = 0) -> Callable[..., EnumeratedGenerator]:
+    """Return what makes generators, and takes notes of those that have a seed."""
+
+    def make(*seed: Any, **named: Any) -> EnumeratedGenerator:
+        if seed or named:
+            current_run().makes_generators = True
+        return kind(stand_in)
+
+    return make
 
 
 _Generator = _AnyGenerator("Generator", (_GeneratorBase,), {})
@@ -205,8 +216,8 @@ def drawn_by_numpy(seed: int = 0) -> Iterator[None]:
         for name in np.random.__all__
         if name[0].islower() and name != "get_state"
     }
-    functions["default_rng"] = lambda *_, **__: EnumeratedGenerator(seed)
-    functions["RandomState"] = lambda *_, **__: EnumeratedRandomState(seed)
+    functions["default_rng"] = _made(EnumeratedGenerator, seed)
+    functions["RandomState"] = _made(EnumeratedRandomState, seed)
     with mock.patch.multiple(np.random, Generator=_Generator, **functions):
         yield
 

@@ -1,0 +1,176 @@
+"""Samples at full vocabularies and long drafts, of code whose random numbers cannot be traced.
+
+Of 131,072 tokens none is seen twice, so tokens are counted by cells that share what verification gets wrong:
+whether the target or the draft gives them more (in the order of p/q a defect shows nearly all of its total
+variation, see docs/theory.md), whether they are likely, and, where tokens are many, in which half of the
+vocabulary they are, at an even or an odd id. All cells are equally likely, at every position, so that tokens
+of all positions, continued by the target, are samples of one distribution.
+
+Drafts are of two kinds: weak ones, refused at one of the first two positions as a rule, and good ones, which
+reach the last position and the bonus.
+"""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
+from spec_oracle.audit.sampler.pace import affordable
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampling import judge_samples
+from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.streams import stream
+from spec_oracle.contracts import SamplerCode
+from spec_oracle.statistics import draws_needed_by_g, smallest_detectable_tv_by_g, split
+from verifiers import Drafts
+
+SHAPES: Final = (Shape(32_769, 16, dtype="float32"), Shape(131_072, 10, dtype="float32"))
+
+KINDS: Final[Mapping[str, tuple[float, int, int]]] = {"weak": (0.9, 2, 4), "good": (0.04, 0, 16)}
+"""How far q/p is from 1, how many positions are judged (0 for all), and how many cells there are."""
+
+_LIKELY: Final = 0.01
+"""Share of the tokens that have half of the probability."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows [L+1, V] of the target, [L, V] of the draft, their sums up to each token, and cells [L+1, V]."""
+
+    target: NDArray[np.float64]
+    draft: NDArray[np.float64]
+    up_to: tuple[NDArray[np.float64], NDArray[np.float64]]
+    cells: NDArray[np.int64]
+
+
+@lru_cache(maxsize=4)
+def _rows(vocab: int, length: int, kind: str, seed: int) -> _Rows:
+    apart, _, count = KINDS[kind]
+    rng, tokens = stream(seed, "sampler/large/rows"), np.arange(vocab)
+    is_likely, is_more = rng.random((length + 1, vocab)) < _LIKELY, rng.random((length + 1, vocab)) < 0.5
+    cells = is_more + 2 * is_likely + 4 * (2 * (tokens >= vocab // 2) + tokens % 2) * (count > 4)
+    target = 0.5 + rng.random(cells.shape)
+    mass = [np.bincount(cell, row, count)[cell] for row, cell in zip(target, cells, strict=True)]
+    target /= count * np.array(mass)
+    draft = (target * np.where(is_more, 1 - apart, 1 + apart))[:-1]
+    return _Rows(target, draft, (target.cumsum(axis=1), draft.cumsum(axis=1)), cells)
+
+
+def _drawn(up_to: NDArray[np.float64], rng: np.random.Generator, size: int | tuple[int, ...]) -> Any:
+    """Sample tokens of one row."""
+    return np.searchsorted(up_to, rng.random(size) * up_to[-1], side="right")
+
+
+@dataclass
+class Large:
+    """Tokens of one kind at one shape, as `spec_oracle.audit.sampling.Sampled`: ``counts`` of their cells."""
+
+    shape: Shape
+    kind: str
+    code: SamplerCode
+    num_paths: int
+    rng: np.random.Generator
+    seed: int
+    generator: Any = None
+    counts: NDArray[np.int64] = field(init=False)
+    seconds: float = 0.0
+    slack: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        self.counts = np.zeros(KINDS[self.kind][2], dtype=np.int64)
+
+    @property
+    def law(self) -> NDArray[np.float64]:
+        """The probability of each cell."""
+        return np.full(len(self.counts), 1 / len(self.counts))
+
+    @property
+    def positions(self) -> int:
+        """How many positions of a request are judged."""
+        return KINDS[self.kind][1] or self.shape.draft_length + 1
+
+    def draw(self, count: int) -> None:
+        """Add about so many tokens, those of whole requests."""
+        left = math.ceil(count / self.positions)
+        while left > 0:
+            size = min(left, max(1, effort.LARGE_NUMBERS // (self.num_paths * self.shape.numbers)))
+            self._call(size)
+            left -= size
+
+    def _call(self, size: int) -> None:
+        rows = _rows(self.shape.vocab_size, self.shape.draft_length, self.kind, self.seed)
+        tokens = np.stack([_drawn(row, self.rng, (size, self.num_paths)) for row in rows.up_to[1]], axis=-1)
+        several = (np.broadcast_to(r, (size, self.num_paths, *r.shape)) for r in (rows.draft, rows.target))
+        started = time.perf_counter()
+        emissions = self.code(Drafts(tokens, *several), self.generator)
+        self.seconds += time.perf_counter() - started
+        for position in range(self.positions):
+            own = np.where(
+                position < emissions.lengths,
+                emissions.tokens[:, position],
+                _drawn(rows.up_to[0][position], self.rng, size),
+            )
+            self.counts += np.bincount(rows.cells[position, own], minlength=len(self.counts))
+
+
+def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[CheckResult, Sequence[Shape]]:
+    """Judge tokens at every shape that the subject takes; return also the shapes that were sampled enough.
+
+    Inconclusive where a total variation of `effort.LARGE_TV` a token would not be detected.
+    """
+    fits = [s for s in SHAPES if all(getattr(s, axis) in values for axis, values in context.only.items())]
+    code, rng = replace(subject.code, dtype="float32"), context.stream("sampler/large")
+    generator, paths = code.generator(context.seed), subject.num_paths
+    names = {
+        f"V {s.vocab_size:,}, L {s.draft_length}, {kind} drafts": (s, kind) for s in fits for kind in KINDS
+    }
+
+    def fresh(name: str) -> Large:
+        return Large(*names[name], code, paths, rng, context.seed, generator)
+
+    if not names or context.most_shapes is not None:
+        return passed("", alpha=rate), ()
+    part, seconds = split(rate / 2, len(names)), context.shape_seconds
+    samples = {name: fresh(name) for name in names}
+    needed = {name: draws_needed_by_g(effort.LARGE_TV, one.law, alpha=part) for name, one in samples.items()}
+    requests = sum(needed[name] / one.positions for name, one in samples.items())
+    if requests > affordable(subject, context):
+        return inconclusive(f"V 131,072: takes {requests:,.0f} requests; raise --budget", alpha=rate), ()
+    decision = judge_samples(
+        samples,
+        fresh,
+        rate=rate,
+        seconds=seconds,
+        tv=effort.LARGE_TV,
+        batch=effort.LARGE_BATCH,
+        turns=effort.SAMPLER_FOLLOW_UPS,
+        most=max(needed.values()),
+    )
+    told: dict[str, Any] = {"alpha": rate, "draws": decision.draws, "how": How.SAMPLED}
+    if decision.worst is not None:
+        return failed(f"float32 rows, {decision.worst}: {decision.reason}", **told), ()
+    found = {
+        name: smallest_detectable_tv_by_g(int(one.counts.sum()), one.law, alpha=part)
+        for name, one in decision.fresh.items()
+    }
+    scope = tuple(
+        f"sampled, float32 rows: {name}: {int(one.counts.sum()):,} tokens detect a total variation of "
+        f"{found[name]:.2g} a token"
+        for name, one in decision.fresh.items()
+    )
+    short = [name for name, tv in found.items() if tv > effort.LARGE_TV]
+    if short:
+        paces = (needed[name] * one.seconds / one.counts.sum() for name, one in decision.fresh.items())
+        budget = 10 * math.ceil(1.5 * sum(paces) / seconds * context.budget / 10)
+        detail = f"too few samples at {'; '.join(short)} (--budget {budget} should do)"
+        return inconclusive(detail, scope=scope, **told), ()
+    detail = f"tokens at V {' and '.join(f'{s.vocab_size:,}' for s in fits)} are as expected"
+    return passed(detail, scope=scope, **told), fits

@@ -1,0 +1,209 @@
+"""Wrong inputs as people make them: one line with the next step, and never an internal error.
+
+The exit code is 3; it is 2 where code cannot be loaded, or nothing is left to run.
+"""
+
+import json
+
+import pytest
+
+from spec_oracle.cli import main
+
+CODE = """
+import numpy as np
+
+TEN = 10
+
+
+def verify(draft_tokens, draft_probs, target_probs, generator):
+    raise RuntimeError("my bug")
+
+
+def three(draft_tokens, draft_probs, target_probs):
+    return draft_tokens, None
+
+
+def five(draft_tokens, draft_probs, target_probs, generator, temperature):
+    return draft_tokens, None
+
+
+def calls(draft_tokens, draft_probs, target_probs, generator):
+    return helps(target_probs)
+
+
+def helps(rows):
+    return rows.gather(-1, rows)
+
+
+class Engine:
+    def generate(self, prompt, max_new_tokens, seed=None):
+        return [0]
+
+
+class Fails:
+    def __init__(self):
+        raise ValueError("no weights")
+
+
+class Rule:
+    def verify(self, drafts, decisions):
+        return None
+"""
+
+FILES = {
+    "mine.py": CODE,
+    "syntax.py": "def verify(:\n",
+    "imports.py": "import no_such_library\n",
+    "exits.py": "import sys\nsys.exit(0)\n",
+    "empty.json": "",
+    "list.json": "[]",
+    "object.json": "{}",
+    "text.json": "not json",
+    "binary.json": b"\xff\xfe\x00",
+    "broken.toml": "[audit\n",
+    "unknown.toml": 'subjects = ["token"]\nbugdet = 5\n',
+    "type.toml": 'subjects = ["token"]\nbudget = "long"\n',
+    "check.toml": 'subjects = ["token"]\n[[skips]]\nsubject = "token"\ncheck = "jiont"\nreason = "why"\n',
+    "plan.toml": 'task = "efficiency"\n[axes]\nverifier = ["token"]\nvocab_sise = [2]\ndraft_length = [2]\n',
+    "axes.toml": 'task = "efficiency"\naxes = 3\n',
+    "task.toml": 'task = "efficency"\n[axes]\nx = [1]\n',
+    "own.toml": 'task = "no_module:task"\n[axes]\nx = [1]\n',
+    "empty.toml": "",
+    "prompts.txt": "",
+}
+
+MISTAKES = [
+    ("", "COMMAND --help"),
+    ("audti token", "audit"),
+    ("audit tokn", "did you mean 'token'"),
+    ("audit mine", "module:object"),
+    ("audit mine.py", "mine:verify"),
+    ("audit mine:", "mine"),
+    ("audit :verify", "module"),
+    ("audit mine:verfy", "did you mean 'verify'"),
+    ("audit mime:verify", "did you mean 'mine'"),
+    ("audit mine:TEN", "neither a verifier nor an engine nor callable"),
+    ("audit mine:Engine", "next_token_probs"),
+    ("audit syntax:verify", "syntax.py"),
+    ("audit imports:verify", "no_such_library"),
+    ("audit exits:verify", "SystemExit"),
+    ("audit mine:Fails", "no weights"),
+    ("audit token --check jiont", "did you mean 'joint'"),
+    ("audit token --skip jiont", "did you mean 'joint'"),
+    ("audit token --skip joint", "joint"),
+    ("audit token --budget 0", "--budget"),
+    ("audit token --budget long", "--budget"),
+    ("audit token --alpha 2", "--alpha"),
+    ("audit token --alpha 0", "--alpha"),
+    ("audit token --vocab-size 1", "vocab_size"),
+    ("audit token --vocab-size x", "--vocab-size"),
+    ("audit token --vocab-size 1000", "vocab"),
+    ("audit token --draft-length 0", "--draft-length"),
+    ("audit token --num-paths 0", "--num-paths"),
+    ("audit token --array tensorflow", "numpy"),
+    ("audit token --dtype float12", "float16"),
+    ("audit token --format yaml", "json"),
+    ("audit token --output missing/report.html", "no folder"),
+    ("audit token --output .", "folder"),
+    ("audit token --instance missing.json", "missing.json"),
+    ("audit token --instance empty.json", "empty.json"),
+    ("audit token --instance list.json", "list.json"),
+    ("audit token --instance object.json", "object.json"),
+    ("audit token --instance text.json", "text.json"),
+    ("audit token --instance binary.json", "binary.json"),
+    ("audit token --prompt a,b", "--prompt"),
+    ("audit token --tokens 0", "--tokens"),
+    ("audit token --jobs 0", "--jobs"),
+    ("audit token --timeout 0", "--timeout"),
+    ("audit token --memory -1", "--memory"),
+    ("audit token --config missing.toml", "missing.toml"),
+    ("audit token --config broken.toml", "line 1"),
+    ("audit token --config unknown.toml", "did you mean 'budget'"),
+    ("audit token --config type.toml", "budget"),
+    ("audit token --config check.toml", "did you mean 'joint'"),
+    ("audit token --baseline missing.json", "--update-baseline"),
+    ("audit token --baseline text.json", "text.json"),
+    ("audit token --seed x", "--seed"),
+    ("audit token --durations 0", "--durations"),
+    ("audit-server", "--help"),
+    ("audit-server http://127.0.0.1:9", "127.0.0.1:9"),
+    ("audit-server not-a-url", "not-a-url"),
+    ("explain jiont", "did you mean 'joint'"),
+    ("diff", "--help"),
+    ("diff missing.json missing.json", "missing.json"),
+    ("diff text.json text.json", "text.json"),
+    ("diff object.json object.json", "object.json"),
+    ("efficiency", "instance"),
+    ("efficiency missing.json", "missing.json"),
+    ("efficiency toy.json --verifier tokn", "did you mean 'token'"),
+    ("efficiency toy.json --verifier mine:Rule", "Verdict"),
+    ("efficiency toy.json --verifier mine:verify", "mine:verify"),
+    ("efficiency toy.json --plot missing/plot.svg", "missing"),
+    ("efficiency --prompts missing.txt", "missing.txt"),
+    ("efficiency --prompts prompts.txt", "prompts.txt"),
+    ("optimum", "--help"),
+    ("optimum missing.json", "missing.json"),
+    ("optimum text.json", "text.json"),
+    ("instance", "--help"),
+    ("instance random --vocab-size 0", "--vocab-size"),
+    ("instance example --output missing/toy.json", "no folder"),
+    ("sweep missing.toml", "missing.toml"),
+    ("sweep plan.toml", "vocab_sise"),
+    ("sweep axes.toml", "table"),
+    ("sweep task.toml", "efficiency"),
+    ("sweep own.toml", "no_module"),
+    ("sweep empty.toml", "task"),
+    ("sweep broken.toml", "line 1"),
+    ("sweep plan.toml --output missing/rows.jsonl", "no folder"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    here = tmp_path_factory.mktemp("user")
+    for name, content in FILES.items():
+        (here / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert main(["instance", "example", "--output", str(here / "toy.json")]) == 0
+    return here
+
+
+def test_there_are_at_least_sixty():
+    assert len({line for line, _ in MISTAKES}) >= 60
+
+
+@pytest.mark.parametrize(("line", "says"), MISTAKES, ids=[line or "nothing" for line, _ in MISTAKES])
+def test_a_mistake_is_one_line_with_the_next_step(folder, monkeypatch, capsys, line, says):
+    monkeypatch.chdir(folder)
+    quick = ["--check", "joint", "--budget", "2"] if ":" in line and line.startswith("audit ") else []
+    try:
+        code = main([*line.split(), *quick])
+    except SystemExit as ended:
+        code = ended.code
+    shown = capsys.readouterr()
+    told = shown.out + shown.err
+    assert code == (2 if "not tried: every check" in told or "--skip joint" in line else 3), told
+    assert says in told
+    assert "internal error" not in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("verify", "raised RuntimeError: my bug (at mine.py:8)"),
+        ("three", "draft_tokens [B, L]"),
+        ("five", "draft_tokens [B, L]"),
+        ("Rule", "it must return a Verdict"),
+        ("calls", "(at mine.py:24, from mine.py:20)"),
+        ("calls", "`--array torch` gives it tensors"),
+    ],
+)
+def test_code_that_does_not_keep_the_contract_is_broken_at_its_line(folder, monkeypatch, capsys, name, says):
+    monkeypatch.chdir(folder)
+    arguments = ["audit", f"mine:{name}", "--check", "joint", "--budget", "2", "--format", "json"]
+    assert main(arguments) == 3
+    (subject,) = json.loads(capsys.readouterr().out)["subjects"]
+    assert subject["verdict"] == "broken"
+    told = next(check["detail"] for check in subject["checks"] if check["name"] == "joint")
+    assert says in told
+    assert "mine.py:" in told

@@ -1,0 +1,65 @@
+"""Shared random numbers at sizes beyond toys: traced, sampled, and how often a right sampler is blamed."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import verifiers
+from lab.specimens.registry import specimens
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.results import Status
+from spec_oracle.audit.sampler.disjoint import disjoint, open_requests
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.table import CHECKS
+from spec_oracle.contracts import SamplerCode, as_sampler
+
+NEVER = 1e-6
+"""Chance that a test of this module fails although nothing is wrong."""
+
+OURS = [s for s in specimens().values() if s.name.startswith(("handed-", "own-"))]
+BY_DAY = ("handed-eight-numbers-a-request", "own-offset-by-four-a-request", "own-pairs-beyond-four-drafts")
+SMALL = (Shape(5, 4, batch=3), Shape(4, 9, batch=4), Shape(33, 2, batch=8))
+
+
+def subject_of(specimen):
+    return SamplerSubject(specimen.name, SamplerCode(specimen.function, specimen.array))
+
+
+def listed(*, right, by_day):
+    """Return specimens as parameters: those that take long at night."""
+    marks = {True: (), False: (pytest.mark.nightly,)}
+    return [pytest.param(s, id=s.name, marks=marks[s.name in by_day]) for s in OURS if s.is_control == right]
+
+
+@pytest.mark.parametrize("specimen", listed(right=False, by_day=BY_DAY))
+def test_numbers_shared_beyond_toy_sizes_are_found(specimen):
+    (check,) = specimen.killers
+    result = CHECKS[check].outcome(subject_of(specimen), Context())
+    assert result.status is Status.FAILED, result.detail
+
+
+@pytest.mark.parametrize("check", ["batch", "calls"])
+@pytest.mark.parametrize("specimen", listed(right=True, by_day=("handed-column-by-column",)))
+def test_right_code_of_the_same_form_passes(specimen, check):
+    result = CHECKS[check].outcome(subject_of(specimen), Context())
+    assert result.status is Status.PASSED, result.detail
+
+
+@pytest.mark.parametrize("name", ["token", "block", "naive", "recursive_rejection"])
+def test_the_random_numbers_of_our_rules_are_disjoint(name):
+    verifier = verifiers.get(name)
+    paths = 1 if verifiers.traits_of(verifier).single_path else 2
+    subject = SamplerSubject(name, SamplerCode(as_sampler(verifier)), num_paths=paths)
+    for calls in (1, 2):
+        assert disjoint(subject, Context(), calls, SMALL).proven == list(SMALL)
+
+
+def test_coins_of_open_requests_are_fair():
+    rng, rows = np.random.default_rng(0), 4000
+    drafts, where = open_requests(Shape(34, 3, batch=rows), 1, rng)
+    target = drafts.target_probs[np.arange(rows), 0, where]
+    assert np.allclose(target.max(axis=1), 0.5)
+    lower = target[:, :17].sum(axis=1)
+    assert np.allclose(np.minimum(lower, 1 - lower), 0.25)
+    assert stats.binomtest(int((where == 0).sum()), rows, 1 / 4 + 1 / 8).pvalue > NEVER

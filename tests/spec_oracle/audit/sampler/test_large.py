@@ -1,0 +1,47 @@
+"""Samples at full vocabularies of code that cannot be traced: what is found, and what they say they find."""
+
+import numpy as np
+import pytest
+
+from lab.specimens.registry import specimens
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.results import Status
+from spec_oracle.audit.sampler.large import _rows, large
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.contracts import SamplerCode
+from spec_oracle.statistics import draws_needed_by_g, smallest_detectable_tv_by_g
+
+OURS = [s for s in specimens().values() if s.name.startswith("unseen-")]
+RATE = 1e-8
+
+
+def found(specimen):
+    return large(SamplerSubject(specimen.name, SamplerCode(specimen.function)), Context(), RATE)[0]
+
+
+@pytest.mark.parametrize("specimen", [s for s in OURS if s.killers], ids=lambda s: s.name)
+def test_defects_of_full_vocabularies_and_long_drafts_are_found(specimen):
+    assert found(specimen).status is Status.FAILED
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("specimen", [s for s in OURS if not s.killers], ids=lambda s: s.name)
+def test_right_code_passes(specimen):
+    result = found(specimen)
+    assert result.status is Status.PASSED, result.detail
+    assert all("V " in line and "detect" in line for line in result.scope)
+
+
+@pytest.mark.parametrize(("kind", "cells"), [("weak", 4), ("good", 16)])
+def test_all_cells_are_equally_likely_at_every_position(kind, cells):
+    rows = _rows(32_769, 3, kind, 0)
+    assert np.allclose(rows.draft.sum(axis=1), 1)
+    for target, cell in zip(rows.target, rows.cells, strict=True):
+        assert np.allclose(np.bincount(cell, target, minlength=cells), 1 / cells)
+
+
+def test_as_many_samples_are_planned_as_detect_what_is_promised():
+    law = np.full(16, 1 / 16)
+    needed = draws_needed_by_g(effort.LARGE_TV, law, alpha=RATE)
+    assert smallest_detectable_tv_by_g(needed, law, alpha=RATE) <= effort.LARGE_TV
