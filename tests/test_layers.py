@@ -32,6 +32,7 @@ LAYERS = (
         "spec_oracle.adapters",
         "spec_oracle.decoding",
     },
+    {"spec_oracle.exact.samplers"},
     {"spec_oracle.audit", "spec_oracle.efficiency"},
     {"spec_oracle.gate", "spec_oracle.sweeps"},
     {"spec_oracle.report"},

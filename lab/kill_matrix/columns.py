@@ -24,7 +24,6 @@ from spec_oracle.audit.facts import ROUNDING, Facts
 from spec_oracle.audit.panel import instances_for, panel
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampler.traced import traced_law
 from spec_oracle.audit.sampling import judge_process, screen
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.table import CHECKS
@@ -34,6 +33,7 @@ from spec_oracle.contracts.engine import as_list
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.interception import NotTracedError
+from spec_oracle.exact.samplers import traced_law
 from spec_oracle.statistics import pooled_cells
 from spec_oracle.statistics.validation import require_sample
 from spec_oracle.toy import Instance

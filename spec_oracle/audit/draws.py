@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -16,8 +15,7 @@ from spec_oracle.audit.sampling import confirm
 from spec_oracle.audit.streams import stream
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact import Gap
-from spec_oracle.exact.arithmetic import arithmetic
-from spec_oracle.exact.call import DraftTable
+from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.gap import largest_gap
 from spec_oracle.statistics import draws_needed_by_joint_e_process
 from spec_oracle.toy import Instance
@@ -32,17 +30,6 @@ def sampled_drafts(
     table = draft_table(instance, drafting)
     probability = table.law.probability / table.law.probability.sum()
     return table.drafts(rng.choice(len(probability), size=batch, p=probability))
-
-
-def draft_table(instance: Instance, drafting: Drafting = Drafting.INDEPENDENT) -> DraftTable:
-    """Return all drafts of an instance with their probabilities, in float64."""
-    return _table(instance.floats, drafting)
-
-
-@lru_cache(maxsize=16)
-def _table(instance: Instance, drafting: Drafting) -> DraftTable:
-    # Cached: checks of batches and seeds make thousands of small draws from one instance.
-    return DraftTable(instance, drafting, arithmetic())
 
 
 def extended_cells(

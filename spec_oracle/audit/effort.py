@@ -31,9 +31,6 @@ SAMPLER_PILOT: Final = 16  # Requests of the first call by which the pace is mea
 CONFIRMING_TV: Final = 0.02
 CONFIRMING_SHARE: Final = 0.05  # Share of the budget that these samples may take.
 CONFIRMING_PILOT: Final = 1000  # Requests of the first call by which their pace is measured.
-# Most tokens of one random decision that are all run when a sampler is traced.
-FULL_VOCABULARY: Final = 300
-EVERY_ID_NUMBERS: Final = 600  # Target probabilities of a call up to which every sampled id is run.
 # TV that must be excluded before a sampler that was integrated over its uniforms may be called lossless.
 INTEGRATED_TV: Final = 1e-3
 # Random uniforms per draft by which the integration finds where the sampler's emission changes.

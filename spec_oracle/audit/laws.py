@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import verifiers
-from spec_oracle.audit.draws import draft_table
 from spec_oracle.audit.facts import ROUNDING, Facts
 from spec_oracle.audit.results import CheckResult, Findings, How, Status, failed, passed
 from spec_oracle.exact import EmissionLaw, emission_law
+from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from spec_oracle.toy import Instance
 from verifiers import Drafting, ModelBound, StatefulVerifier, drafting_of

@@ -1,5 +1,6 @@
 """One call of a verifier, as the exact laws run it: drafts in, checked emissions out."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,17 @@ def bound_to_instance(verifier: AnyVerifier, instance: Instance, chosen: Arithme
 def fresh_state(verifier: AnyVerifier, batch: int) -> State:
     """Return the state of requests that were never verified; () for a verifier without state."""
     return verifier.initial_state(batch) if isinstance(verifier, StatefulVerifier) else ()
+
+
+def draft_table(instance: Instance, drafting: Drafting = Drafting.INDEPENDENT) -> DraftTable:
+    """Return all drafts of an instance with their probabilities, in float64."""
+    return _table(instance.floats, drafting)
+
+
+@lru_cache(maxsize=16)
+def _table(instance: Instance, drafting: Drafting) -> DraftTable:
+    # Cached: checks of batches and seeds make thousands of small draws from one instance.
+    return DraftTable(instance, drafting, arithmetic())
 
 
 def call_verifier(

@@ -17,7 +17,6 @@ from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError
 from spec_oracle.audit.sampler.large import large
 from spec_oracle.audit.sampler.pace import pace, too_slow
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampler.traced import law_after
 from spec_oracle.audit.sampler.watched import Watched
 from spec_oracle.audit.shapes.axes import AXES, Shape
 from spec_oracle.audit.shapes.covered import Covered, Laws
@@ -28,6 +27,7 @@ from spec_oracle.audit.shapes.trees import among_others, run_ids, tree_of
 from spec_oracle.contracts import ContractError
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import DraftTree
+from spec_oracle.exact.samplers import law_after
 from verifiers import Drafts
 
 Place: TypeAlias = tuple[Shape, DraftTree]

@@ -1,49 +1,23 @@
 """Exact laws of samplers by tracing their random numbers, confirmed by uninstrumented samples."""
 
-import math
 import time
-from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
-
-import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import confirmed_by_samples, draft_table
-from spec_oracle.audit.laws import LawsAfter, judge_laws
+from spec_oracle.audit.draws import confirmed_by_samples
+from spec_oracle.audit.laws import judge_laws
 from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult, NoEvidenceError
 from spec_oracle.audit.sampler.claimed import confirmed_claim, require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.watched import require_alike
 from spec_oracle.audit.streams import stream
-from spec_oracle.contracts import ContractError, ImpossibleOutputError, SamplerCode, SubjectRaisedError
-from spec_oracle.contracts.sampler import (
-    CALL_FACTOR,
-    CALL_SECONDS,
-    Handed,
-    checked_emissions,
-    contract_arguments,
-    require_finished,
-)
+from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
-from spec_oracle.exact.conditional import ConditionalLaw, Outcome, law_of
-from spec_oracle.exact.interception import (
-    Branch,
-    EnumeratedGenerator,
-    NotTracedError,
-    TooManyBranchesError,
-    enumerate_calls,
-)
-from spec_oracle.exact.representatives import OPEN, NotAlikeError
-from spec_oracle.threads import raising
-from spec_oracle.toy import Instance
-from verifiers import Drafts
-
-Known: TypeAlias = dict[bytes, ConditionalLaw]
-"""Laws of what is emitted after one draft, by the bytes of the arrays that the sampler is given."""
+from spec_oracle.exact.interception import NotTracedError
+from spec_oracle.exact.samplers import Known, law_after, laws_after, traced_law
 
 
 def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResult:
@@ -84,125 +58,3 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
         seconds = effort.CONFIRMING_SHARE * context.budget
         line = confirmed_by_samples(code, laws, rate, context.seed, seconds)
     return replace(found, scope=(*found.scope, line))
-
-
-def traced_law(
-    code: SamplerCode,
-    instance: Instance,
-    known: Known | None = None,
-    *,
-    end: float = math.inf,
-    exact: bool = False,
-) -> EmissionLaw:
-    """Return the exact emission law of a sampler on ``instance``, in float64.
-
-    The sampler is run on one draft at a time, once per outcome of its random decisions. Laws found in
-    ``known`` are not computed again, new ones are entered: instances that differ in one row, as in the search
-    for a small counterexample, share most of them. ``end`` is when `time.process_time` says that it takes too
-    long. Raises `NotTracedError` where the law would not be exact, `ContractError` for what is no emission,
-    `SubjectRaisedError` when the sampler raises.
-    """
-    del exact  # foreign code computes in floats
-    floats = instance.floats
-    vocab, probability = floats.vocab_size, draft_table(floats).law.probability
-    masses = [np.zeros(vocab**length) for length in range(1, floats.draft_length + 2)]
-    for row, law in laws_after(code, floats, {} if known is None else known, end).items():
-        for prefix, mass in law.leaves.items():
-            index = np.ravel_multi_index(prefix, (vocab,) * len(prefix)) if prefix else 0
-            masses[len(prefix)].reshape(-1, vocab)[index] += mass * probability[row]
-    return EmissionLaw(floats, tuple(masses))
-
-
-def laws_after(code: SamplerCode, instance: Instance, known: Known, end: float = math.inf) -> LawsAfter:
-    """Return the law after each possible draft; errors as above."""
-    table = draft_table(instance)
-    found = {}
-    for row in np.flatnonzero(table.law.probability).tolist():
-        drafts = table.drafts(np.array([row]))
-        key = b"".join(
-            repr(array.shape).encode() + array.tobytes()
-            for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)
-        )
-        if key not in known:
-            known[key] = law_after(code, drafts, max_seconds=end - time.process_time())
-        found[row] = known[key]
-    return found
-
-
-def law_after(
-    code: SamplerCode,
-    drafts: Drafts,
-    request: int = 0,
-    *,
-    max_branches: int = 100_000,
-    max_seconds: float = math.inf,
-    in_full: bool = False,
-    looked_at: Collection[int] = (),
-) -> ConditionalLaw:
-    """Return the exact law of the emission of one request of a batch, given the drafts of all.
-
-    The code sees fresh copies of its inputs in every branch. Where it draws one of many tokens and looks at
-    it, few are run, and the others `assumed` to come out as these; those ``looked_at`` are run in any case,
-    all of small shapes, and ``in_full``. Errors as `enumerate_calls`, `ContractError` for no emission,
-    `SubjectRaisedError` when the code raises while its random numbers are traced.
-    """
-    inputs, end = (
-        [Handed(code, array) for array in contract_arguments(drafts)],
-        time.process_time() + max_seconds,
-    )
-
-    def call() -> Any:
-        tokens, draft, target = (given.fresh() for given in inputs)
-        returned = code.function(tokens, draft, target, _generator(code))
-        require_finished(returned)
-        return returned
-
-    everything = in_full or drafts.target_probs.size <= effort.EVERY_ID_NUMBERS
-    # Processor time is what tracing may take; a call that waits for ever uses none.
-    with raising(CALL_SECONDS + CALL_FACTOR * max_seconds):
-        branches = enumerate_calls(
-            call,
-            max_branches=max_branches,
-            max_seconds=max_seconds,
-            looked_at=None if everything else {-1, *np.unique(drafts.tokens[request]).tolist(), *looked_at},
-            leave_open=not in_full,
-        )
-        try:
-            return law_of(drafts.vocab_size, [_outcome(branch, drafts, request) for branch in branches])
-        except NotAlikeError as error:
-            most = max(len(stand.values) for branch in branches for stand in branch.stands)
-            if most > effort.FULL_VOCABULARY:
-                raise TooManyBranchesError(f"{error} ({most:,} tokens)") from None
-            left = end - time.process_time()
-            return law_after(code, drafts, request, max_branches=max_branches, max_seconds=left, in_full=True)
-
-
-def _generator(code: SamplerCode) -> Any:
-    """Return a generator of the library whose draws are enumerated."""
-    if code.array == "numpy":
-        return EnumeratedGenerator()
-    import torch
-
-    return torch.Generator()
-
-
-def _outcome(branch: Branch[Any], drafts: Drafts, request: int) -> Outcome:
-    """Return what a branch comes to; raises `NotAlikeError` where what is open is not the last token."""
-    returned = branch.result
-    opened = next((stand for stand in branch.stands if stand.value == OPEN), None)
-    where: list[list[int]] = []
-    if opened is not None and isinstance(returned, tuple | list) and len(returned) == 2:
-        tokens, accepted = (
-            np.array(part.tolist()) if hasattr(part, "detach") else np.array(part) for part in returned
-        )
-        where = np.argwhere(tokens == OPEN).tolist()
-        tokens[tokens == OPEN] = opened.values[opened.chances.argmax()]
-        if (accepted == OPEN).any():
-            raise NotAlikeError("the accepted length is open")
-        returned = (tokens, accepted)
-    found = checked_emissions(returned, drafts)
-    last = int(found.lengths[request]) - 1
-    if where and where != [[request, last]]:
-        raise NotAlikeError("a token was left open that is not the last")
-    *prefix, following = found.tokens[request, : last + 1].tolist()
-    return Outcome(tuple(prefix), OPEN if where else following, branch.weight, branch.stands, branch.alike)

@@ -21,11 +21,11 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from spec_oracle.audit.draws import draft_table
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.audit.shapes.covered import UnlikeError
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import Emissions, SamplerFunction
+from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.places import is_users, short_path
@@ -33,7 +33,7 @@ from spec_oracle.toy import Instance
 from verifiers import Drafts
 
 LawAfter: TypeAlias = Callable[..., ConditionalLaw]
-"""Traces code after drafts: `spec_oracle.audit.sampler.traced.law_after`."""
+"""Traces code after drafts: `spec_oracle.exact.samplers.law_after`."""
 
 Step: TypeAlias = tuple[str, int, int, int]
 """A file, a line, and the instructions of it that ran one after the other; or `_LINES` and the next line."""

@@ -6,9 +6,10 @@ import torch
 from scipy import stats
 
 from lab.specimens.registry import specimens
-from spec_oracle.audit import AuditOptions, SubjectVerdict, audit, effort
-from spec_oracle.audit.sampler.traced import law_after
+from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
 from spec_oracle.contracts import SamplerCode
+from spec_oracle.exact import samplers
+from spec_oracle.exact.samplers import law_after
 from verifiers import Drafts
 
 VOCAB = 40
@@ -38,7 +39,7 @@ def of_specimen(name):
     ],
 )
 def test_few_runs_give_the_law_of_all(name, assumed, monkeypatch):
-    monkeypatch.setattr(effort, "EVERY_ID_NUMBERS", 0)
+    monkeypatch.setattr(samplers, "EVERY_ID_NUMBERS", 0)
     code = of_specimen(name)
     few = law_after(code, drafts(), max_branches=60)
     assert few.distance(law_after(code, drafts(), in_full=True)) < 1e-12
