@@ -82,8 +82,7 @@ def audit_apart(
     chosen, limits, started = options or AuditOptions(), isolation or Isolation(), time.perf_counter()
     how = [own.get(name, chosen) for name in names]
     concurrently: Any = process  # its types say mp_context, it reads context
-    context = _context(how, any_third_party=any(map(is_third_party, names)))
-    apart = concurrently(timeout=limits.timeout, context=context, daemon=False)(_audited)
+    apart = concurrently(timeout=limits.timeout, context=_context(names, how), daemon=False)(_audited)
     for name in names:
         require_name(name)
     slow_first = sorted(range(len(names)), key=lambda number: quickness(names[number]))
@@ -105,6 +104,7 @@ def audit_apart(
         waiting = [(number, (names[number], folders[number])) for number in slow_first]
         try:
             with sigterm_as_ctrl_c():
+                progress("", 0, len(names) * len(CHECKS))
                 while waiting or running:
                     while waiting and len(running) < limits.jobs:
                         number, (name, folder) = waiting.pop(0)
@@ -153,14 +153,16 @@ class _Steps:
         return f"{self._name}: {check}, {took:.0f} s{budget}"
 
 
-def _context(options: Iterable[AuditOptions], *, any_third_party: bool) -> Any:
+def _context(names: Sequence[str], options: Iterable[AuditOptions]) -> Any:
     # Fresh processes, since array libraries do not survive a fork of their threads; where there is a fork
     # server it imports them once, before any thread is started, and for engines what shrinks counterexamples.
     if "forkserver" not in get_all_start_methods():
         return get_context("spawn")
     context = get_context("forkserver")
     arrays = {how.array for how in options}
-    libraries = ["torch", "hypothesis"] if any_third_party else ["torch"] if "torch" in arrays else []
+    libraries = (
+        ["torch", "hypothesis"] if any(map(is_third_party, names)) else ["torch"] if "torch" in arrays else []
+    )
     context.set_forkserver_preload(["spec_oracle.audit.isolation", *libraries])
     return context
 

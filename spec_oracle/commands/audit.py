@@ -32,6 +32,7 @@ from spec_oracle.toy import Instance
 
 def run(options: Any) -> int:
     """Audit the subjects, write the report, and return its exit code."""
+    options = _as_fields(options)
     from spec_oracle.audit.isolation import Isolation, audit_apart
     from spec_oracle.audit.options import AuditOptions
     from spec_oracle.audit.subjects import engine_availability, listed, subject_names
@@ -63,7 +64,7 @@ def run(options: Any) -> int:
         found = Configuration() if options.no_config else find_configuration(Path())
     if found.file is not None:
         progress(f"configuration: {found.file}")
-    given = given_fields(AuditOptions, _as_fields(options))
+    given = given_fields(AuditOptions, options)
     # What is not given is the configuration's, else the default of `AuditOptions` or `Isolation`.
     subjects = subjects or list(found.subjects or subject_names())
     limits = {"jobs": cores(), **found.limits, **given_fields(Isolation, options)}
