@@ -12,7 +12,8 @@ from typing import Any
 
 from spec_oracle.audit import AuditOptions
 from spec_oracle.audit.isolation import audit_apart
-from spec_oracle.audit.subjects import engine_availability, quickness
+from spec_oracle.audit.listing import engine_availability
+from spec_oracle.audit.subjects import quickness
 from spec_oracle.commands.options import add, jobs, positive_number
 from spec_oracle.report.audit_text import markdown_page, page_rows
 from spec_oracle.report.progress import showing_progress

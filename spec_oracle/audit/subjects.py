@@ -8,7 +8,7 @@ import inspect
 import pkgutil
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -24,29 +24,12 @@ from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import SamplerCode, raising, takes_four, takes_uniforms
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.errors import InvalidInputError, unknown
-from verifiers import AnyVerifier, Drafting, drafting_of, traits_of
+from verifiers import AnyVerifier, traits_of
 
 Subject: TypeAlias = VerifierSubject | SamplerSubject | EngineSubject | ServerSubject
 
 DEFAULT_PATHS = 2
 """Draft paths of verifiers that take several, unless told otherwise."""
-
-
-def subject_names() -> tuple[str, ...]:
-    """Return what an audit without arguments covers: all verifiers, and samplers installed as packages."""
-    installed = [
-        name
-        for name in registry.names()
-        if (some := registry.known(name)).rule and not some.wheel and not some.why_unavailable
-    ]
-    return (*verifiers.names(), *installed)
-
-
-def engine_availability() -> tuple[list[str], list[str]]:
-    """Return the engines that can be audited here, and a line for each that cannot: name and reason."""
-    reasons = {name: registry.known(name).why_unavailable for name in registry.names()}
-    available = [name for name, reason in reasons.items() if not reason]
-    return available, [f"{name}: {reason}" for name, reason in reasons.items() if reason]
 
 
 def is_third_party(name: str) -> bool:
@@ -59,41 +42,6 @@ def quickness(name: str) -> int:
     if name in verifiers.names():
         return 2
     return int(is_third_party(name) and registry.known(name).is_quick)
-
-
-_PATHS = {
-    Drafting.INDEPENDENT: "K paths",
-    Drafting.DISTINCT: "K distinct",
-    Drafting.TOP_AND_SAMPLED: "K, top ones",
-}
-
-
-@dataclass(frozen=True)
-class Listed:
-    """What can be audited by name: its ``group``, what it ``verifies`` (drafts, or by which rule), a line."""
-
-    group: str
-    name: str
-    verifies: str
-    about: str
-
-
-def listed() -> Iterator[Listed]:
-    """Yield all that can be audited by name, groups together; code under test is not imported."""
-    for name in verifiers.names():
-        rule = verifiers.get(name)
-        paths = "1 path" if traits_of(rule).single_path else _PATHS[drafting_of(rule)]
-        about = str(sys.modules[f"verifiers.rules.{name}"].__doc__).partition("\n")[0]
-        yield Listed("rules", name, paths, about)
-    missing = []
-    for name in registry.names():
-        known = registry.known(name)
-        verifies = known.rule or "completions"
-        if reason := known.why_unavailable:
-            missing.append(Listed("not here", name, verifies, reason.partition(":")[0]))
-        else:
-            yield Listed("engines", name, verifies, f"{known.version}: {known.about}")
-    yield from missing
 
 
 def require_name(name: str) -> None:

@@ -34,8 +34,8 @@ def run(options: Any) -> int:
     """Audit the subjects, write the report, and return its exit code."""
     options = _as_fields(options)
     from spec_oracle.audit.isolation import Isolation, audit_apart
+    from spec_oracle.audit.listing import engine_availability, listed, subject_names
     from spec_oracle.audit.options import AuditOptions
-    from spec_oracle.audit.subjects import engine_availability, listed, subject_names
     from spec_oracle.gate.baseline import beside_baseline
     from spec_oracle.gate.configuration import (
         Configuration,

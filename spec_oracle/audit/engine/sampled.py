@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.subject import Case
+from spec_oracle.audit.engine.wording import scope_of, shown
 from spec_oracle.audit.results import (
     CheckResult,
     Findings,
@@ -291,22 +292,3 @@ def _beside_plain(
         return replace(check, status=Status.FAILED, detail=detail + of_plain.detail)
     detail = f"next_token_probs is not the distribution of generate_plain: {of_plain.detail}"
     return replace(check, status=Status.INCONCLUSIVE, detail=detail)
-
-
-def scope_of(cases: Sequence[Case], lengths: Sequence[int], how: str) -> str:
-    """Return a line that says which completions were judged, and how."""
-    engines = len({case.name for case in cases})
-    span = f"{lengths[0]} to " * (lengths[0] < lengths[-1]) + counted(lengths[-1], "token")
-    return f"completions of {span}, {counted(engines, 'engine')}, {counted(len(cases), 'prompt')}, {how}"
-
-
-def counted(count: int, what: str) -> str:
-    """Return a number of things."""
-    return f"{count:,} {what}{'s' * (count != 1)}"
-
-
-def shown(sequence: tuple[Any, ...]) -> str:
-    """Return a completion, or completions that follow each other, for people."""
-    if sequence and isinstance(sequence[0], tuple):
-        return " and then ".join(map(shown, sequence))
-    return ",".join(map(str, sequence)) or "(empty)"

@@ -11,7 +11,7 @@ from spec_oracle.adapters.errors import EngineError
 from spec_oracle.adapters.registry import known, names
 from spec_oracle.adapters.samplers.wheels import FOLDER_VARIABLE
 from spec_oracle.audit import AuditOptions, Status, audit
-from spec_oracle.audit.subjects import listed
+from spec_oracle.audit.listing import listed
 from spec_oracle.errors import InvalidInputError
 
 DECODER = """

@@ -8,7 +8,8 @@ import pytest
 from spec_oracle.adapters import registry
 from spec_oracle.adapters.errors import EngineError
 from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit
-from spec_oracle.audit.subjects import listed, of_engines, resolve_subject
+from spec_oracle.audit.listing import listed
+from spec_oracle.audit.subjects import of_engines, resolve_subject
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -72,7 +73,7 @@ def test_what_an_audit_covers():
 
 def test_the_subject_is_known_by_name_without_being_imported():
     code = (
-        "import sys; from spec_oracle.audit.subjects import listed\n"
+        "import sys; from spec_oracle.audit.listing import listed\n"
         "assert 'transformers-generate' in {one.name for one in listed()}\n"
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )
