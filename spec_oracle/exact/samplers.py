@@ -30,7 +30,7 @@ from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
 from verifiers import Drafts
 
-FULL_VOCABULARY: Final = 300
+FULL_VOCABULARY: Final = 600
 """The most tokens that are all run where representatives of them turn out not to be alike."""
 
 EVERY_ID_NUMBERS: Final = 600

@@ -18,6 +18,7 @@ from spec_oracle.audit.sampler.dependence import (
     equal_calls,
     equal_requests,
     findings,
+    independent,
     ordered,
 )
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -184,7 +185,11 @@ def frozen(tokens, draft_probs, target_probs, generator):
     return tuple(np.concatenate(parts) for parts in zip(*results, strict=True))
 
 
-def test_emissions_that_are_all_alike_leave_the_check_open():
-    result = CHECKS["batch"].outcome(SamplerSubject("mine", SamplerCode(frozen)), Context())
+def test_emissions_that_are_all_alike_leave_their_design_open_and_open_positions_decide():
+    subject = SamplerSubject("mine", SamplerCode(frozen))
+    result = independent(equal_calls(subject, 0), BATCHES, 1e-7)
     assert result.status is Status.INCONCLUSIVE
     assert "33 requests a call: all of" in result.detail
+    result = CHECKS["batch"].outcome(subject, Context())
+    assert result.status is Status.FAILED
+    assert "random numbers are shared" in result.detail
