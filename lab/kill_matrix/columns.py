@@ -22,7 +22,8 @@ from spec_oracle.audit.engine.laws import Asked, traced
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.facts import ROUNDING, Facts
 from spec_oracle.audit.panel import instances_for, panel
-from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.results import CheckResult, NoEvidenceError, Status
+from spec_oracle.audit.sampler.claimed import require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import judge_process, screen
 from spec_oracle.audit.subjects import of_engines
@@ -33,7 +34,7 @@ from spec_oracle.contracts.engine import as_list
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.interception import NotTracedError
-from spec_oracle.exact.samplers import traced_law
+from spec_oracle.exact.samplers import Known, traced_law
 from spec_oracle.statistics import pooled_cells
 from spec_oracle.statistics.validation import require_sample
 from spec_oracle.toy import Instance
@@ -100,10 +101,18 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
     code = SamplerCode(specimen.function, specimen.array)
     subject = SamplerSubject(specimen.name, code, facts)
     return {
-        **_of_one_call(subject, bench, partial(traced_law, code)),
+        **_of_one_call(subject, bench, partial(_traced, code)),
         "joint": partial(_screening, code, bench),
         YARDSTICK: partial(_first_token_of_function, code, bench),
     }
+
+
+def _traced(code: SamplerCode, instance: Instance) -> EmissionLaw:
+    """Return the exact law; raises `NoEvidenceError` where no decision was seen: they are out of sight."""
+    known: Known = {}
+    law = traced_law(code, instance, known)
+    require_decisions([*known.values()], [law])
+    return law
 
 
 def _of_one_call(
@@ -125,7 +134,7 @@ def _exact(law_of: Callable[[Instance], EmissionLaw], seed: int) -> CheckResult:
         try:
             with np.errstate(all="ignore"):
                 law = law_of(toys[name])
-        except (NotTracedError, SubjectRaisedError) as error:
+        except (NotTracedError, NoEvidenceError, SubjectRaisedError) as error:
             return CheckResult(EXACT, Status.INCONCLUSIVE, str(error))
         except SpecOracleError as error:
             return CheckResult(EXACT, Status.FAILED, str(error))

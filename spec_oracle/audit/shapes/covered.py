@@ -140,6 +140,9 @@ class Covered:
                 try:
                     found = judge(one, tree, laws, explained=subject.facts.tolerance, end=limit)
                 except _NOT_TRACED as error:
+                    if isinstance(error, SubjectRaisedError) and dtype not in context.dtypes:
+                        self.other_types.setdefault(dtype, f"not for {dtype} rows: {_short(error)}")
+                        continue
                     self.leave_out(error, one, tree)
                     break
                 finally:

@@ -24,6 +24,12 @@ LOSSY_BESIDES = {
     "one-greedy-mate-makes-all-greedy": "a peaked row of the toy is a point mass, which counts as greedy",
     "chain-rows-of-the-neighbour": "the rows of a batch of drafts take turns, with one request each, too",
     "chain-greedy-block-without-carry": "what a call owes to the next one belongs to its law",
+    **dict.fromkeys(
+        ("shape-target-clamped-at-a-millionth", "shape-smoothed-ratio"),
+        "a millionth more shows at three tokens, too: total variation 1e-6",
+    ),
+    "shape-residual-floored": "what a floor of 0.001 adds shows at three tokens, too",
+    "shape-row-after-a-near-draft": "some rows of the toy are near their drafts, too",
     "result-of-the-call-before-the-last": "returns results of other runs when one is run for every outcome",
 }
 """Specimens that are declared for another check, and lossy in one call nevertheless."""
@@ -31,9 +37,13 @@ LOSSY_BESIDES = {
 ONE_CALL = [specimen for specimen in specimens().values() if specimen.kind not in {"system", "engine"}]
 
 
+OUT_OF_SIGHT = ("own-", "unseen-")
+"""How the names of specimens begin that draw from generators of their own: no decision is seen."""
+
+
 def expected(specimen):
     """Return the verdict of the exact tier: failed exactly where one valid call of one request is lossy."""
-    if specimen.name in NOT_FOLLOWED:
+    if specimen.name in NOT_FOLLOWED or specimen.name.startswith(OUT_OF_SIGHT):
         return Status.INCONCLUSIVE
     lossy = specimen.killers in (("joint",), ("exact",)) or specimen.name in LOSSY_BESIDES
     return Status.FAILED if lossy else Status.PASSED
@@ -44,4 +54,4 @@ def test_the_exact_tier_proves_every_defect_of_one_call_and_nothing_else(specime
     result = columns_of(specimen, 1e-6, 0)[EXACT]()
     assert result.status is expected(specimen), result.detail
     if result.status is Status.FAILED and "its probabilities changed between two runs" not in result.detail:
-        assert result.total_variation > 1e-5
+        assert result.total_variation > (1e-6 if specimen.name in LOSSY_BESIDES else 1e-5)

@@ -20,9 +20,14 @@ OWN_GENERATORS = {"blocks-of-a-counter-generator", "hash-of-a-counter", "own-see
 """Lossless, with random numbers that cannot be followed; the checks of dependence are what they are for."""
 
 
+OUT_OF_SIGHT = ("own-", "unseen-")
+"""How the names of specimens begin that draw from generators of their own."""
+
+
 def of_one_call(num_paths):
     """Return the functions whose law of one call is right, or is what is wrong with them."""
     found = [s for s in specimens(num_paths=num_paths).values() if s.name not in OWN_GENERATORS]
+    found = [s for s in found if not s.name.startswith(OUT_OF_SIGHT)]
     return [s for s in found if s.kind == "function" and set(s.killers) <= {"joint", "exact"}]
 
 
@@ -46,7 +51,9 @@ def audited(specimen: Specimen) -> SubjectReport:
 def test_every_defect_is_lossy_and_every_control_lossless(specimen):
     report = audited(specimen)
     right = SubjectVerdict.INCONCLUSIVE if specimen.name == NO_BONUS else VERDICT[specimen.is_control]
-    assert (report.verdict, report.evidence) == (right, Evidence.EXACT)
+    is_unlike = specimen.name.startswith("watched-")  # what ordinary calls do is only sampled
+    assert report.verdict is right
+    assert report.evidence is Evidence.EXACT or (is_unlike and report.evidence is Evidence.STATISTICAL)
 
 
 @pytest.mark.parametrize(("name", "paths"), [("epsilon-in-ratio", 1), ("k-seq-of-low-rho", 2)])
