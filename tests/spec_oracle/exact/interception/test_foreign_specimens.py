@@ -26,8 +26,10 @@ ONE_CALL = [
     for specimen in specimens().values()
     if specimen.function and specimen.array == "numpy" and set(specimen.killers) <= {"joint", "exact"}
 ]
-OWN_GENERATORS = {"blocks-of-a-counter-generator", "hash-of-a-counter"}
-"""Random numbers from a key that is drawn: nothing to follow."""
+OWN_GENERATORS = {"blocks-of-a-counter-generator", "hash-of-a-counter"}.union(
+    name for name in specimens() if name.startswith(("own-", "unseen-"))
+)
+"""Random numbers from a key that is drawn, or from a generator of their own: nothing to follow."""
 
 CONTROLS = [s.name for s in ONE_CALL if s.is_control and s.name not in OWN_GENERATORS]
 DEFECTS = [specimen.name for specimen in ONE_CALL if not specimen.is_control]
