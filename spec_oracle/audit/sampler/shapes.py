@@ -150,8 +150,9 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
             "dtype": ("float64",),
             "num_paths": (subject.num_paths,),
         }
-        few = design(**{**sizes, **context.only}).shapes
-        trees = [(shape, tree_of(shape, context.seed, subject.drafting)) for shape in few]
+        few = design(**{**sizes, **context.only})
+        first = few.shapes[: few.of_values]
+        trees = [(shape, tree_of(shape, context.seed, subject.drafting)) for shape in first]
     share = effort.SHAPES_SAMPLED_SHARE if covered.shapes else 1.0
     requests = min(pace(subject, context) * context.shape_seconds * share, effort.SHAPES_MOST_REQUESTS)
     if not covered.shapes and requests < effort.SHAPES_REQUESTS:

@@ -3,8 +3,8 @@
 Defects of shape need one condition (V above 65,536), or two (a bonus token at an odd length in float32),
 seldom three. A few dozen shapes have every value of every axis: these come first, since a value that was
 never tried leaves an audit open. All pairs of values fit into a few hundred shapes, where their product has
-millions. In both parts cheap shapes come first, but one of the largest is early: code that fails there should
-fail at once.
+millions. In the first part cheap shapes come first, but one of the largest is early: code that fails there
+should fail at once. In the second, those come first that have most new pairs for what they cost.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,15 +22,18 @@ Pairs: TypeAlias = frozenset[tuple[str, Any, str, Any]]
 MOST_NUMBERS: Final = 6_000_000
 """Most probabilities that are handed over in one call."""
 
-MOST_OF_A_BATCH: Final = 1_000_000
+MOST_OF_A_BATCH: Final = 500_000
 """The same for a batch; where there are too many, it is as large as can be."""
 
-MOST_POSITIONS: Final = 700
+MOST_POSITIONS: Final = 300
 """Most positions of all requests; where there are more, the draft is as long as can be, or the batch of one
 draft."""
 
 _NUMBERS_A_POSITION: Final = 1_500
 """Numbers that cost about as much as one position, for which traced code takes about 0.1 ms."""
+
+_A_SHAPE: Final = 20
+"""What any shape costs, in positions."""
 
 _MANY: Final = 8
 """Requests from which on a batch is large: it comes with short drafts of few tokens first."""
@@ -97,10 +100,10 @@ def design(most_numbers: int = MOST_NUMBERS, **fewer: tuple[Any, ...]) -> Design
         tried = [[value for name, value in zip(axes, row, strict=True) if name in varied] for row in known]
         rows = AllPairs([list(values) for values in varied.values()], previously_tested=tried)
     others = (Shape(**fixed, **dict(zip(varied, row, strict=True))) for row in rows)
-    more = _ordered(_affordable(shape, axes, most_numbers) for shape in others)
-    early = [_affordable(shape, axes, most_numbers) for shape in _of_special_interest(axes)]
-    listed = tuple(dict.fromkeys((*first, *early, *more)))
-    return Design(listed, len(first), len({*first, *early}), axes)
+    more = [_affordable(shape, axes, most_numbers) for shape in others]
+    interesting = [_affordable(shape, axes, most_numbers) for shape in _of_special_interest(axes)]
+    early = dict.fromkeys((*first, *interesting))
+    return Design((*early, *_most_new_first({*more} - {*early}, early)), len(first), len(early), axes)
 
 
 def cost(shape: Shape) -> float:
@@ -117,18 +120,29 @@ def _ordered(shapes: Iterable[Shape]) -> list[Shape]:
     return ordered
 
 
+def _most_new_first(shapes: Iterable[Shape], known: Iterable[Shape]) -> Iterable[Shape]:
+    """Yield the shapes in the order of the pairs of values that are new, for what a shape costs."""
+    left, tried = {shape: pairs_of([shape]) for shape in sorted(shapes, key=str)}, set(pairs_of(known))
+    while left:
+        best = max(left, key=lambda shape: len(left[shape] - tried) / (_A_SHAPE + cost(shape)))
+        tried |= left.pop(best)
+        yield best
+
+
 def _of_values(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
     """Yield shapes that have every value: no two sizes are large together.
 
     Large batches come with the smallest vocabularies and one draft, long drafts with the next ones in small
-    batches, large vocabularies with one or two drafts of one request.
+    batches, the longest first, large vocabularies with one or two drafts of one request.
     """
     vocabularies = sorted(axes["vocab_size"])
     many = sorted((size for size in axes["batch"] if size > _MANY), reverse=True)
     few = sorted((size for size in axes["batch"] if size <= _MANY), reverse=True) or [min(axes["batch"])]
     lengths = sorted(axes["draft_length"])
+    lengths = [lengths[-1], *lengths[:-1]]
     kinds = list(axes["kind"])
     sparse = [kind for kind in _OF_FEW_TOKENS if kind in kinds] or kinds
+    least = sorted(axes["draft_length"])[:2]
     small = sum(vocab < _LARGE for vocab in vocabularies)
     count = max(len(many) + max(len(few), len(lengths)), len(vocabularies), *map(len, axes.values()))
     types = [*axes["dtype"]]
@@ -138,7 +152,7 @@ def _of_values(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
         is_large, place = vocab >= _LARGE, number - len(many)
         rows = sparse if is_large else kinds
         is_shortest = place < 0 or vocab >= _HUGE
-        short = lengths[0] if is_shortest else lengths[number % len(lengths[:2])]
+        short = least[0] if is_shortest else least[number % len(least)]
         length = lengths[place] if 0 <= place < len(lengths) else short
         yield Shape(
             vocab_size=vocab,
@@ -163,7 +177,7 @@ def _lost(axes: Mapping[str, Sequence[Any]], shapes: Sequence[Shape]) -> Iterabl
 
 def _of_special_interest(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
     """Yield what comes before the other pairs: rows of the largest vocabularies that are not sparse."""
-    for number, kind in enumerate(("spread", "near", "flat")):
+    for number, kind in enumerate(("spread", "near", "flat", "special")):
         if kind in axes["kind"]:
             yield Shape(
                 vocab_size=sorted(axes["vocab_size"])[-1 - number % min(2, len(axes["vocab_size"]))],

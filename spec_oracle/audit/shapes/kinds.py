@@ -30,6 +30,9 @@ _TAIL: Final = 1e-30
 _FEW: Final = 12
 """Tokens of large sparse rows."""
 
+_ENDS: Final = (1, 2, 50_256, 128_001, 128_009, 151_643, 151_645)
+"""Tokens that end a text, of Llama, Mistral, GPT-2 and Qwen: the last two of a vocabulary are drafted."""
+
 _MANY: Final = 1_000
 """Tokens from which on the levels of target and draft are independent of each other."""
 
@@ -187,7 +190,8 @@ def special_rows(
     The target wants these with the probability ``drafted``, and the others about equally.
     """
     rng = stream(0, "shapes/models", vocab, count, variant, KINDS.index("special"))
-    ids = rng.permutation(ids)
+    ends = [one for one in _ENDS if one in ids][-2:]
+    ids = np.concatenate([rng.permutation(ends), rng.permutation(np.setdiff1d(ids, ends))]).astype(np.int64)
     count = min(count, len(ids))
     target, draft = np.zeros(vocab), np.full(vocab, _TAIL if tail else 0.0)
     target[ids] = np.concatenate(

@@ -18,7 +18,7 @@ QUICK = {
     "bonus-of-float16": "float16",
     "ids-of-int32": "int32",
     "order-in-memory": "transposed",
-    "two-or-three-requests": " of 2",
+    "two-or-three-requests": " of 3",
 }
 """Defects that few shapes show, and what the first of these has."""
 

@@ -16,7 +16,7 @@ from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import InvalidInputError
 
 QUICK = {
-    "residual-cut-at-32768": "V 65537",
+    "residual-cut-at-32768": "V 32769",
     "end-of-qwen-masked": "V 151936",
     "mask-of-bert-masked": "V 151936",
 }
