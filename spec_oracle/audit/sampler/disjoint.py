@@ -243,15 +243,14 @@ def _coins_agree(  # noqa: PLR0917
         np.array([sums[key] for key in keys]), np.array([edges[key] for key in keys])
     )
     worst = int(p_values.argmin())
-    scope, (_, apart, requests_apart, positions) = (
-        (f"shared numbers: p-value {p_values[worst] * len(keys):.1e}",),
-        keys[worst],
-    )
-    if p_values[worst] * len(keys) > rate:
+    p_value = float(p_values[worst] * len(keys))
+    scope = (f"shared numbers: p-value {p_value:.1e}",)
+    if p_value > rate:
         return passed("", alpha=rate, draws=draws, how=How.SAMPLED, scope=scope)
     sizes = ", ".join(dict.fromkeys(f"V {one.vocab_size:,}, L {one.draft_length}" for one in shapes))
-    where_ = f"{apart} calls, {requests_apart} requests and {positions} positions apart"
-    detail = f"random numbers are shared {where_} ({sizes})"
+    _, calls_apart, requests_apart, positions = keys[worst]
+    distance = f"{calls_apart} calls, {requests_apart} requests and {positions} positions apart"
+    detail = f"random numbers are shared {distance} ({sizes})"
     return failed(detail, alpha=rate, draws=draws, how=How.SAMPLED, scope=scope)
 
 
