@@ -5,7 +5,7 @@ handed, or of a counter generator of its own, which nobody can trace. At three t
 is shared.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -87,6 +87,15 @@ def advancing(advance: Callable[[int, int], int]) -> SamplerFunction:
     return verify
 
 
+def _both_ways(handed_by: Any, own_by: Any, defects: Mapping[str, Any], controls: Mapping[str, Any]) -> None:
+    """Register them by the generator that is handed over, and by one of their own."""
+    for how, lift in (("handed", handed_by), ("own", own_by)):
+        for killer, listed in (("batch",), defects), ((), controls):
+            specimens_of(*killer, rule="token", function=lift)(
+                **{f"{how}_{name}": part for name, part in listed.items()}
+            )
+
+
 _BLOCKS = {
     "four_numbers_a_request": (
         "C16: Four random numbers a request: from the fourth draft on it reads those of the next one",
@@ -115,11 +124,7 @@ _RIGHT = {
         lambda b, i, length: i * len(b) + b,
     ),
 }
-for _how, _lift in (("handed", handed), ("own", counted)):
-    specimens_of("batch", rule="token", function=_lift)(
-        **{f"{_how}_{name}": part for name, part in _BLOCKS.items()}
-    )
-    specimens_of(rule="token", function=_lift)(**{f"{_how}_{name}": part for name, part in _RIGHT.items()})
+_both_ways(handed, counted, _BLOCKS, _RIGHT)
 
 specimens_of("calls", rule="token", function=advancing)(
     own_offset_by_four_a_request=(
@@ -203,18 +208,13 @@ _STRIDES = {
         lambda b, v, vocab: np.where(vocab > 1024, 512, vocab) * b + v,
     ),
 }
-for _how, _race in (("handed", racing), ("own", racing_by_own)):
-    specimens_of("batch", rule="token", function=_race)(
-        **{f"{_how}_{name}": part for name, part in _STRIDES.items()}
+_PAGES = {
+    "stride_of_whole_pages": (
+        "control: Noise has a stride of whole pages of 1,024 tokens",
+        lambda b, v, vocab: (vocab + 1023) // 1024 * 1024 * b + v,
     )
-    specimens_of(rule="token", function=_race)(
-        **{
-            f"{_how}_stride_of_whole_pages": (
-                "control: Noise has a stride of whole pages of 1,024 tokens",
-                lambda b, v, vocab: (vocab + 1023) // 1024 * 1024 * b + v,
-            )
-        }
-    )
+}
+_both_ways(racing, racing_by_own, _STRIDES, _PAGES)
 
 specimens_of("batch", rule="token", function=lambda index: racing_by_own(index, compacted=True))(
     own_refused_in_pairs=(

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import FrameType
 
 from spec_oracle.exact.errors import NotTracedError
+from spec_oracle.places import short_path
 
 _HERE = str(Path(__file__).parent)
 _LIBRARIES = ("torch", "numpy", "scipy", "contextlib.py", "copy.py", "functools.py", "threading.py")
@@ -35,22 +36,14 @@ class UnrepeatableError(NotTracedError):
 
 
 def here() -> tuple[str, FrameType | None]:
-    """Return ``file:line: source`` of the innermost frame that is neither ours nor a library's, and it.
-
-    The file without what is of this machine: from the package on, or from the working directory.
-    """
+    """Return ``file:line: source`` of the innermost frame that is neither ours nor a library's, and it."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  (the documented way to walk one's own stack)
     while frame is not None and not is_foreign(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:
         return "unknown line", None
     name, line = frame.f_code.co_filename, frame.f_lineno
-    path = Path(name)
-    if "site-packages" in path.parts:
-        path = Path(*path.parts[path.parts.index("site-packages") + 1 :])
-    elif path.is_relative_to(Path.cwd()):
-        path = path.relative_to(Path.cwd())
-    return f"{path}:{line}: {linecache.getline(name, line).strip()}", frame
+    return f"{short_path(Path(name))}:{line}: {linecache.getline(name, line).strip()}", frame
 
 
 @lru_cache(maxsize=4096)
