@@ -11,7 +11,7 @@ from functools import partial
 from itertools import product
 from typing import Any, TypeAlias
 
-from lab.specimens.engine_paths import DRAFT, VOCAB, Row, Rows, TableEngine, Uniform, engine, inverted
+from lab.specimens.engine_paths import DRAFT, TARGET, VOCAB, Row, Rows, TableEngine, Uniform, engine, inverted
 from lab.specimens.specimen import specimens_of
 
 Past: TypeAlias = list[tuple[int, int]]
@@ -191,6 +191,11 @@ class CarriesOver(SteppingEngine):
         return rows(context)[one] * rows([*context, one])[two]
 
 
+def near(context: Sequence[int]) -> Row:
+    """Return a row of a drafter that is mostly right."""
+    return [0.8 * p + 0.2 * q for p, q in zip(TARGET(context), DRAFT(context), strict=True)]
+
+
 def _stepping(part: Callable[[Past], bool]) -> Any:
     return engine(partial(SteppingEngine, is_wrong=part))
 
@@ -224,14 +229,17 @@ specimens_of("calls", engine=engine)(
     ),
     pattern_cache_of_four_drafts=(
         "E12: The cache has room for four drafts accepted in a row, and loses tokens beyond",
-        SmallCache,
+        partial(SmallCache, draft=near),
     ),
 )
 specimens_of(engine=engine)(
     pattern_yields_calls=("control: Yields each call", SteppingEngine),
     pattern_stops=("control: Yields each call, with a stop token", partial(SteppingEngine, stop_tokens=(2,))),
     pattern_without_drafts=("control: Drafts nothing where the last two tokens are equal", SometimesBare),
-    pattern_drafts_ahead=("control: Draws the drafts of the next call at the end of each one", DraftsAhead),
+    pattern_drafts_ahead=(
+        "control: Draws the drafts of the next call at the end of each one",
+        partial(DraftsAhead, draft_length=1),
+    ),
     pattern_drafts_at_first=(
         "control: Draws the drafts of two calls before the first one",
         partial(DraftsAtFirst, draft=lambda context: DRAFT(())),

@@ -136,7 +136,9 @@ ENGINE_LEAST_RUNS: Final = 300  # Runs that it may always take: the pace of the 
 ENGINE_MORE_RUNS: Final = 1500
 # Most tokens of the histories from which `calls` traces one call, and more where drafts are longer.
 ENGINE_CALLS_TOKENS: Final = 24
-ENGINE_PATTERNS_SHARE: Final = 0.75  # Share of the budget for the calls after every pattern of acceptance.
+# Share of the budget for completions that are traced and, in what is left of it, for the calls after every
+# pattern of acceptance.
+ENGINE_CALLS_SHARE: Final = 0.75
 # Histories of a pattern of no, one, two and three calls from which the next one is traced.
 ENGINE_HISTORIES: Final = (1, 3, 2, 1)
 # Histories of a pattern on which samples confirm a defect.

@@ -4,6 +4,7 @@ No call remembers or repeats another one: what a generation leaves behind for th
 of engines that decode many requests at once, whether batches or calls share their random numbers.
 """
 
+import time
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -40,12 +41,14 @@ def calls(subject: EngineSubject, context: Context) -> CheckResult:
         return first_that_works([traced, partial(sampled_longer, cases, context.after_claims(rate))])
 
     def longer(rate: float) -> CheckResult:
+        started = time.process_time()
         if not showing:
             return completions(rate)
         found = completions(rate / 2)
         if found.status is not Status.PASSED or found.how is not How.PROVEN:
             return found
-        after = after_patterns(showing, subject.facts.tolerance, replace(context, rate=rate / 2))
+        left = effort.ENGINE_CALLS_SHARE * context.budget - (time.process_time() - started)
+        after = after_patterns(showing, subject.facts.tolerance, replace(context, rate=rate / 2), left)
         draws, scope = found.draws + after.draws, (*found.scope, *after.scope)
         return replace(found if after.status is Status.PASSED else after, draws=draws, scope=scope)
 

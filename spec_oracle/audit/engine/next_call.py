@@ -76,7 +76,8 @@ class Outcome(NamedTuple):
 class Calls:
     """Runs one case to histories of at most ``tokens`` tokens, and traces the call after each.
 
-    All within ``seconds``. ``fresh``: every run is that of a copy that has generated nothing.
+    All within ``seconds`` of processor time. ``fresh``: every run is that of a copy that has generated
+    nothing.
     """
 
     case: Case
@@ -89,7 +90,7 @@ class Calls:
     _extended: dict[tuple[History, Call], History] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self.ends = time.perf_counter() + self.seconds
+        self.ends = time.process_time() + self.seconds
 
     def seen(self, engine: Any, most_calls: int, most_tokens: int) -> Seen:
         """Return the first calls of one run; the tokens of the last one as they came.
@@ -132,7 +133,7 @@ class Calls:
                 raise ContractError("steps ended before a stop token and before max_new_tokens tokens")
             return found
 
-        left = self.ends - time.perf_counter()
+        left = self.ends - time.process_time()
         if left <= 0:
             raise TooManyBranchesError("no time is left for further calls")
         try:

@@ -38,12 +38,15 @@ CALLS = 3
 _SHOWN = 6
 
 
-def after_patterns(cases: Sequence[Case], tolerance: float, context: Context) -> CheckResult:
-    """Judge the next call after every pattern of accepted lengths, for the first prompt of each engine."""
+def after_patterns(cases: Sequence[Case], tolerance: float, context: Context, seconds: float) -> CheckResult:
+    """Judge the next call after every pattern of accepted lengths, for the first prompt of each engine.
+
+    All within ``seconds`` of processor time, but for samples that confirm a defect.
+    """
     firsts = list({case.name: case for case in reversed(cases)}.values())[::-1]
     scope, draws = list[str](), 0
     for number, case in enumerate(firsts):
-        patterns = Patterns(case, tolerance, context, 1 / len(firsts), 0.5 ** (number + 1))
+        patterns = Patterns(case, tolerance, context, seconds / len(firsts), 0.5 ** (number + 1))
         result = patterns.judge()
         if result.status is not Status.PASSED:
             return result
@@ -57,14 +60,14 @@ class Patterns:
     """What is known of the call after each pattern.
 
     ``reached`` are histories of it; ``judged`` those after which the call is the target's, ``on_average``
-    those after which it depends on more than the text. ``part`` of the time is this engine's, ``rate_part``
-    of the rate.
+    those after which it depends on more than the text. ``seconds``, and ``rate_part`` of the
+    rate, are this engine's.
     """
 
     case: Case
     tolerance: float
     context: Context
-    part: float
+    seconds: float
     rate_part: float
     calls: Calls = field(init=False)
     reached: dict[Pattern, list[History]] = field(default_factory=lambda: {(): [History()]}, init=False)
@@ -76,17 +79,20 @@ class Patterns:
     def __post_init__(self) -> None:
         length = int(getattr(self.case.code.engine, "draft_length", 0))
         tokens = max(effort.ENGINE_CALLS_TOKENS, (CALLS + 1) * (length + 1) + 1)
-        seconds = effort.ENGINE_PATTERNS_SHARE * self.context.budget * self.part
-        self.calls = Calls(self.case, tokens, seconds)
+        self.calls = Calls(self.case, tokens, self.seconds)
 
     def judge(self) -> CheckResult:
         """Judge the call after every pattern, shortest first, up to the first that is wrong."""
-        tried, why = set[Pattern](), ""
+        why = ""
         try:
-            while (pattern := next((one for one in self._wanted() if one not in tried), None)) is not None:
-                tried.add(pattern)
-                if (wrong := self._wrong_after(pattern)) is not None:
-                    return wrong
+            for _ in range(CALLS):  # what is reached by way of longer patterns comes in a later round
+                tried = set[Pattern]()
+                while (
+                    pattern := next((one for one in self._wanted() if one not in tried), None)
+                ) is not None:
+                    tried.add(pattern)
+                    if pattern not in self.judged and (wrong := self._wrong_after(pattern)) is not None:
+                        return wrong
         except NotTracedError as error:
             why = str(error)
         return passed("", draws=self.draws, scope=(self._covered(why),))
@@ -136,11 +142,10 @@ class Patterns:
     def _histories(self, pattern: Pattern) -> list[History]:
         """Return some histories whose last calls have a pattern, of the first way to it that there is.
 
-        What does not happen in the first call may happen in the second.
+        What does not happen in the first calls may happen in later ones.
         """
-        before = self.reached.get(pattern[:-1], [])
-        if len(pattern) == 1:
-            before = [*before, *(one for length in self.seen for one in self.reached.get((length,), []))]
+        before = [*self.reached.get(pattern[:-1], [])]
+        before += [one for length in self.seen for one in self.reached.get((length, *pattern[:-1]), [])]
         for one in before:
             if found := self.calls.first(one, pattern[-1], max(effort.ENGINE_HISTORIES)):
                 return found
@@ -159,8 +164,8 @@ class Patterns:
 
     def _confirmed(self, history: History) -> CheckResult | None:
         """Let uninstrumented completions decide whether a call is wrong; None, and a note, if it is not."""
-        said, budget = self._said(history), effort.CLAIM_SHARE * self.context.budget * self.part
-        self.calls.ends = max(self.calls.ends, time.perf_counter() + budget)
+        said, budget = self._said(history), effort.CLAIM_SHARE * self.context.budget
+        self.calls.ends = max(self.calls.ends, time.process_time() + budget)
         sample, claimed = self._sample(history.pattern)
         self.rate_part /= 2
         try:
