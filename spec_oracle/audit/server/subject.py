@@ -135,7 +135,7 @@ class ServerSubject:
     """A server under audit; ``reference`` serves the same model without speculation, if there is one.
 
     ``name`` is its address; ``seed`` is that of the audit's own choices; ``started`` is when the audit began,
-    on the clock of `time.monotonic`;
+    on the clock of `time.monotonic`, None for when its first check does;
     ``sampled_apart`` are completions of the first prompt beside those of `joint`.
     """
 
@@ -145,7 +145,7 @@ class ServerSubject:
     reference: Server | None = None
     facts: Facts = NOTHING_DECLARED
     seed: int = 0
-    started: float = field(default_factory=time.monotonic)
+    started: float | None = None
     sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1
@@ -160,6 +160,7 @@ class ServerSubject:
         names = list(shares)
         later = [name for name in names[names.index(check) :] if name == check or name not in left_out]
         now = time.monotonic()
+        self.started = now if self.started is None else self.started
         seconds = (budget - (now - self.started)) * shares[check] / sum(shares[name] for name in later)
         for server in (self.server, self.reference):
             if server is not None:
