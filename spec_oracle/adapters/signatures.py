@@ -15,7 +15,9 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
+
+_Role: TypeAlias = tuple[str, str, str]
 
 _LENGTHS: Final = "drafted tokens of each request"
 _CUMULATIVE: Final = "cumulative lengths"
@@ -34,6 +36,8 @@ _ROLES: Final = (
     (r"bonus\w*logits", "bonus logits", "logits_of(batch.bonus_probs)", "logits_of(target_probs[:, -1])"),
     (r"bonus\w*prob\w*", "bonus probabilities", "batch.bonus_probs", "target_probs[:, -1]"),
     (r"bonus\w*", _BONUS, "batch.sample_bonus()", "sample_bonus(target_probs[:, -1])"),
+    (r"all_greedy", "whether all are greedy", *(f"bool({who}.all())" for who in _GREEDY)),
+    (r"all_random", "whether none is greedy", *(f"not {who}.any()" for who in _GREEDY)),
     (r"\w*greedy\w*", "greedy requests", "batch.is_greedy", "is_greedy"),
     (r"temperatures?", "0 for greedy requests", *(f"torch.where({who}, 0.0, 1.0)" for who in _GREEDY)),
     (r"generators", "a generator a request", "batch.generators(generator)", ""),
@@ -118,7 +122,10 @@ def guess(thing: Any) -> Guess:
     is_flat = any(_is_flat(name, text) for name, text in told.items())
     roles = {one.name: _role(one.name) for one in parameters}
     array = _array(function, " ".join(told.values()))
-    values = {one.name: _value(one, roles, is_flat=is_flat) for one in parameters}
+    values = {one.name: _value(one.name, _annotation(one), roles, is_flat=is_flat) for one in parameters}
+    for name in [name for name, value in values.items() if not value]:
+        values[name] = _namespace(name, source, roles, is_flat=is_flat)
+        roles[name] = ("an object with the attributes that are read", "", "") if values[name] else roles[name]
     if array == "numpy":
         values = {name: _in_numpy(value) for name, value in values.items()}
     if any("uniforms" in value for value in values.values()):
@@ -172,8 +179,10 @@ def _source(function: Any) -> str:
 
 
 def _comment(parameter: inspect.Parameter, source: str) -> str:
-    """Return what the line of a parameter says behind it, which is often a shape."""
-    found = re.search(rf"^\s+{parameter.name}\b[^#\n]*#\s*(.+)$", source, re.MULTILINE)
+    """Return the comment behind a parameter, or above it, which is often a shape."""
+    behind = rf"^\s+{parameter.name}\b[^#\n]*#\s*(.+)$"
+    above = rf"^\s*#\s*(.+)\n\s+{parameter.name}\b"
+    found = re.search(behind, source, re.MULTILINE) or re.search(above, source, re.MULTILINE)
     return found[1] if found else ""
 
 
@@ -185,7 +194,7 @@ def _is_flat(name: str, told: str) -> bool:
     return _role(name)[0] == _CUMULATIVE or bool(re.search(r"\[\W*(num|total|n)_\w*tokens|\[N\b", told))
 
 
-def _role(name: str) -> tuple[str, str, str]:
+def _role(name: str) -> _Role:
     """Return what a parameter of that name means, and its values: flat, padded."""
     for pattern, role, flat, padded in _ROLES:
         if re.fullmatch(pattern, name, re.IGNORECASE):
@@ -193,12 +202,22 @@ def _role(name: str) -> tuple[str, str, str]:
     return "", "", ""
 
 
-def _value(parameter: inspect.Parameter, roles: Mapping[str, tuple[str, str, str]], *, is_flat: bool) -> str:
+def _namespace(name: str, source: str, roles: Mapping[str, _Role], *, is_flat: bool) -> str:
+    """Return an object for a parameter of which attributes are read, "" where none of these is known."""
+    read = dict.fromkeys(re.findall(rf"\b{name}\.([a-z]\w*)\b(?!\()", source))
+    values = {one: _value(one, "", {**roles, one: _role(one)}, is_flat=is_flat) for one in read}
+    if not any(values.values()):
+        return ""
+    lines = (f"    {one}={value or 'None'}," + "  # TODO" * (not value) for one, value in values.items())
+    return "\n".join(["SimpleNamespace(", *lines, ")"])
+
+
+def _value(name: str, annotation: str, roles: Mapping[str, tuple[str, str, str]], *, is_flat: bool) -> str:
     """Return a value beside those of the other parameters, and of the type that the annotation asks for."""
-    role, flat, padded = roles[parameter.name]
+    role, flat, padded = roles[name]
     if role == _UNIFORMS:
-        last = [name for name in roles if re.search("final|bonus|last|next", name)]
-        part = "" if not last else "[:, -1]" if parameter.name in last else "[:, :-1]"
+        last = [other for other in roles if re.search("final|bonus|last|next", other)]
+        part = "" if not last else "[:, -1]" if name in last else "[:, :-1]"
         return f"uniforms{part}"
     # Who gets bonus tokens, or rows for them, gets no such rows with the others.
     has_bonus = any(other.startswith("bonus") for other, _, _ in roles.values())
@@ -206,7 +225,7 @@ def _value(parameter: inspect.Parameter, roles: Mapping[str, tuple[str, str, str
         flat_target="batch.target_probs" if has_bonus else "batch.all_target_probs",
         target="target_probs[:, :-1]" if has_bonus else "target_probs",
     )
-    annotation = _annotation(parameter).lower()
+    annotation = annotation.lower()
     if role == _LENGTHS and re.search(r"\bint\b", annotation) and "list" not in annotation:
         return "batch.max_length" if is_flat else "draft_tokens.shape[1]"
     return f"{value}.tolist()" if role == _LENGTHS and "list" in annotation else value

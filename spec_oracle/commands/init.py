@@ -108,8 +108,11 @@ def _told(name: str, guessed: Guess) -> Iterator[str]:
     width = max((len(argument.name) for argument in known), default=0)
     yield "guessed from names, annotations and comments, to be looked over:"
     for argument in known:
-        yield f"  {argument.name:{width}}  {argument.role}: {argument.value}"
+        shown = ", ".join(re.findall(r"^ +(\w+)=", argument.value, re.MULTILINE)) or argument.value
+        yield f"  {argument.name:{width}}  {argument.role}: {shown}"
     yield f"  {'returns':{width}}  {guessed.result}" if guessed.result_known else "  returns: not known"
+    if guessed.array == "numpy" and guessed.unknown:
+        yield "the helpers for flat tensors and bonus tokens are for torch: numpy arrays are left to you"
     for what, names in (("not known", guessed.unknown), ("left at their defaults", guessed.defaults)):
         if names:
             yield f"{what}: {', '.join(names)}"
@@ -142,14 +145,18 @@ def adapter_text(name: str, guessed: Guess) -> str:
     )
     blocks = [
         f'"""{name} under the sampler contract; written by `spec-oracle init`."""',
-        "\n".join(said for library, said in _LIBRARIES.items() if re.search(rf"\b{library}\.", text)),
+        "\n".join(said for library, said in _LIBRARIES.items() if re.search(rf"\b{library}", text)),
         f"from {module} import {top}" + " as under_test" * (not guessed.is_class),
         "\n".join(_helpers(text)),
     ]
     return "\n\n".join(filter(None, blocks)) + ("\n\n" if guessed.is_class else "\n\n\n") + text
 
 
-_LIBRARIES = {"np": "import numpy as np", "torch": "import torch"}
+_LIBRARIES = {
+    r"SimpleNamespace\(": "from types import SimpleNamespace\n",
+    r"np\.": "import numpy as np",
+    r"torch\.": "import torch",
+}
 _HELPERS = [
     "drawing_from",
     "fresh_seed",
@@ -184,7 +191,7 @@ def _call(guessed: Guess, called: str, fourth: str) -> Iterator[str]:
     is_handed = any(argument.value == "generator" for argument in guessed.arguments)
     arguments = []
     for one in guessed.arguments:
-        if "(generator)" in one.value:
+        if "(generator)" in one.value or "SimpleNamespace(" in one.value:
             yield f"{one.name} = {one.value}"
         elif "sample_bonus" in one.value and is_handed:
             # Two that sample from one stream must not both begin where it is.

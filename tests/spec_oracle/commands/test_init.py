@@ -2,6 +2,7 @@
 
 import importlib.util
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,18 @@ def in_numpy(draft_tokens, draft_logits, target_logits, rng):
     return np.zeros(3), num_emitted
 
 
+def like_vllm(
+    # [num_tokens]
+    draft_token_ids: torch.Tensor,
+    num_draft_tokens: list[int],
+    bonus_token_ids: torch.Tensor,  # [batch_size, 1]
+    sampling_metadata,
+):
+    if not sampling_metadata.all_random:
+        greedy = sampling_metadata.temperature == 0
+    return sample(draft_token_ids, sampling_metadata.generators, sampling_metadata.min_p)
+
+
 NUMBER = 3
 """
 
@@ -57,7 +70,9 @@ def folder(tmp_path, monkeypatch):
         shutil.copy(file, tmp_path)
     shutil.copy(EXAMPLES / "same_uniform.py", tmp_path)
     (tmp_path / "mine.py").write_text(CODE)
-    return tmp_path
+    yield tmp_path
+    for name in [name for name, module in sys.modules.items() if str(tmp_path) in str(module)]:
+        del sys.modules[name]
 
 
 def loaded(file):
@@ -136,6 +151,26 @@ def test_a_function_with_a_generator_is_handed_it_after_the_bonus_was_sampled(fo
     assert "target_probs=target_probs[:, :-1]," in text
     assert "temperature=torch.where(is_greedy, 0.0, 1.0)," in text
     compile(text, "mine_adapter.py", "exec")
+
+
+def test_an_object_is_made_with_the_attributes_that_are_read(folder, capsys):
+    assert main(["init", "mine:like_vllm"]) == 0
+    text = (folder / "mine_adapter.py").read_text()
+    made = """
+    sampling_metadata = SimpleNamespace(
+        all_random=not batch.is_greedy.any(),
+        temperature=torch.where(batch.is_greedy, 0.0, 1.0),
+        generators=batch.generators(generator),
+        min_p=None,  # TODO
+    )
+    with drawing_from(generator):
+"""
+    assert made in text
+    assert "draft_token_ids=batch.tokens,  # [num_tokens]" in text
+    assert "num_draft_tokens=batch.lengths.tolist()," in text
+    told = capsys.readouterr().out
+    assert "sampling_metadata  an object with the attributes that are read: all_random, temperature," in told
+    assert "next: fill in the TODOs" in told
 
 
 def test_numpy_has_its_own_words(folder):
