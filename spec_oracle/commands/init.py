@@ -28,6 +28,9 @@ def run(options: Any) -> int:
         raise InvalidInputError(
             f"SUBJECT: {name!r} is {type(thing).__name__} {thing!r}, which cannot be called"
         )
+    if guessed.arguments[:1] and guessed.arguments[0].name == "self":
+        made = "write a function that makes the object and calls it, and name that function"
+        raise InvalidInputError(f"SUBJECT: {name!r} is a method of a class: name the class, or {made}")
     is_ready, stem = (
         guessed.keeps_contract or is_engine(thing),
         re.sub(r"\W", "_", name.partition(":")[0].rpartition(".")[2]),

@@ -220,6 +220,7 @@ def test_a_project_gets_a_table_and_a_test_among_its_tests(folder, capsys):
     [
         ("token", "package.module:object"),
         ("mine:NUMBER", "cannot be called"),
+        ("mine:Sampler.forward", "name the class"),
         ("mine:Sampel", "did you mean 'Sampler'"),
         ("mien:Sampler", "did you mean 'mine'"),
     ],
