@@ -31,7 +31,12 @@ _AFTER_ONE: Final = "torch.nn.functional.pad(draft_tokens, (1, 0))"
 _OF_DRAFT: Final = r"(draft|q|propos\w*|assistant|candidate|small)_?\w*"
 _ROLES: Final = (
     (r"cu_\w+|\w*cumul\w*|\w*offsets?|\w*indptr", _CUMULATIVE, "batch.ends", ""),
-    (r"max_\w*(len|draft|spec|tok)\w*", "longest draft", "batch.max_length", "draft_tokens.shape[1]"),
+    (
+        r"max_\w*(len|draft|spec|tok)\w*|(draft|candidate|spec)_len(gth)?|gamma",
+        "longest draft",
+        "batch.max_length",
+        "draft_tokens.shape[1]",
+    ),
     (r"num_(draft|spec)\w*|draft_len\w*|\w*lengths|\w*lens", _LENGTHS, "batch.lengths", _FULL),
     (r"bonus\w*logits", "bonus logits", "logits_of(batch.bonus_probs)", "logits_of(target_probs[:, -1])"),
     (r"bonus\w*prob\w*", "bonus probabilities", "batch.bonus_probs", "target_probs[:, -1]"),

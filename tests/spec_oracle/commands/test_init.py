@@ -173,6 +173,13 @@ def test_an_object_is_made_with_the_attributes_that_are_read(folder, capsys):
     assert "next: fill in the TODOs" in told
 
 
+def test_the_parameters_of_transformers_are_known():
+    utils = pytest.importorskip("transformers.generation.utils")
+    guessed = guess(utils._speculative_sampling)
+    assert not guessed.unknown
+    assert "assistant_ensemble_weight" in guessed.defaults
+
+
 def test_numpy_has_its_own_words(folder):
     assert main(["init", "mine:in_numpy"]) == 0
     text = (folder / "mine_adapter.py").read_text()
