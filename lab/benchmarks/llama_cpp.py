@@ -65,8 +65,8 @@ BUDGET, BUDGET_OF_SMOLLM2 = 1200.0, 300.0
 PAGE = """\
 # Running servers: results
 
-Made by `python -m lab.benchmarks.llama_cpp --output docs/servers-results.md`; do not edit. What is asked, and how to read the
-rows: [Running servers](servers.md).
+Made by `python -m lab.benchmarks.llama_cpp --output docs/servers-results.md`; do not edit. What is asked, and
+how to read the rows: [Running servers](servers.md).
 
 ## llama.cpp
 
