@@ -15,22 +15,11 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.sampler import (
-    bad_input,
-    batch,
-    calls,
-    inputs_kept,
-    large,
-    length,
-    pace,
-    scale,
-    streams,
-)
+from spec_oracle.audit.sampler import bad_input, batch, calls, inputs_kept, length, pace, scale, streams
 from spec_oracle.audit.sampler.dependence import Design
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.table import CHECKS
-from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.statistics import EProcess, goodness_of_fit_by_e_process, goodness_of_fit_by_g
 from spec_oracle.toy import Instance
@@ -154,10 +143,6 @@ def small_checks(monkeypatch):
     monkeypatch.setattr(length, "INSTANCES", ("flat",))
     monkeypatch.setattr(calls, "CHAINS", (Design((2,), 19), Design((1, 2), 23)))
     monkeypatch.setattr(batch, "BATCHES", (Design((2,), 23), Design((12,), 17)))
-    untraced = Design((4, 5), effort.UNTRACED_TURNS, 33, 5)
-    monkeypatch.setattr(calls, "UNTRACED_CHAIN", untraced)
-    monkeypatch.setattr(batch, "UNTRACED", untraced)
-    monkeypatch.setattr(large, "SHAPES", (Shape(257, 4, dtype="float32"),))
     monkeypatch.setattr(scale, "SWEPT_VOCABULARY", 65)
     monkeypatch.setattr(scale, "VOCABULARY", 129)
     for module in (panels, pace, length, calls, streams, batch, scale, bad_input, inputs_kept):
@@ -186,6 +171,7 @@ def most_alarms(audits, alpha):
 
 @pytest.mark.usefixtures("small_checks")
 def test_null_audits_raise_few_alarms():
+    """Four by day, thousands at night: an audit takes half a minute."""
     audits, alpha = 4, 1e-2
     assert sum(bool(null_audit(seed, alpha)) for seed in range(audits)) <= most_alarms(audits, alpha)
 
