@@ -48,7 +48,8 @@ def statuses(checks):
 
 def test_shares_hand_out_the_whole_rate_and_no_more():
     assert sum(check.share for check in CHECKS.values()) == 1
-    assert all(check.share > 0 for check in CHECKS.values())
+    without = {name for name, check in CHECKS.items() if check.share <= 0}
+    assert without == {"logprobs"}  # It compares numbers: chance plays no part.
     assert {type(check.share) for check in CHECKS.values()} == {Fraction}
 
 
