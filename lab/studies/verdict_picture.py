@@ -38,7 +38,7 @@ def printed() -> str:
         copytree(examples, ".", dirs_exist_ok=True)
         spec_oracle(COMMAND.split())
     shown = re.sub(r"\d+(\.\d)? s, seed", "... s, seed", out.getvalue())
-    return re.sub(r"(?<=although ).*", "...", shown)
+    return re.sub(r"(?<=position 0), although .*", " ...", shown)
 
 
 def picture(text: str) -> str:
