@@ -140,7 +140,7 @@ ENGINE_CALLS_TOKENS: Final = 24
 # pattern of acceptance.
 ENGINE_CALLS_SHARE: Final = 0.75
 # Histories of a pattern of no, one, two and three calls from which the next one is traced.
-ENGINE_HISTORIES: Final = (1, 3, 2, 1)
+ENGINE_HISTORIES: Final = (1, 3, 2, 2)
 # Histories of a pattern on which samples confirm a defect.
 ENGINE_LIKELY: Final = 16
 # How much longer a generation takes when its random numbers are traced: a first guess.

@@ -32,7 +32,7 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -44,6 +44,7 @@ from numpy.typing import NDArray
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import short
 from spec_oracle.exact.completions import Ids, completion_law, equal_bins
+from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.validation import is_whole
 
 ROW_TOLERANCE = 1e-3
@@ -237,7 +238,7 @@ class EngineCode:
     def each_call(self, engine: Any, prompt: Ids, tokens: int, ended: Callable[[list[Any]], bool]) -> None:
         """Hand what each call of a generation emitted to ``ended``, until that returns true.
 
-        ``engine`` is this one or a copy of it. Raises `ContractError` where ``steps`` shows calls only after
+        ``engine`` is this one or a copy of it. Raises `NotTracedError` where ``steps`` shows calls only after
         the last one has ended.
         """
 
@@ -250,9 +251,12 @@ class EngineCode:
                 engine.steps(list(prompt), tokens, on_call=on_call)
             return
         shown = engine.steps(list(prompt), tokens)
-        if not isinstance(shown, Generator):
-            raise ContractError("steps must yield the token ids of each call as soon as the call has ended")
-        with suppress(EnoughError), closing(shown):
+        if not isinstance(shown, Iterable):
+            raise ContractError(f"steps must yield lists of token ids; it returned {short(shown)}")
+        if isinstance(shown, Sequence):
+            raise NotTracedError("steps returns all calls at once: yield each one as soon as it has ended")
+        closed = closing(shown) if isinstance(shown, Generator) else nullcontext()
+        with suppress(EnoughError), closed:
             for emitted in shown:
                 on_call(emitted)
 

@@ -8,10 +8,12 @@ ends too early or too late for its tokens moves that distribution.
 
 import math
 import time
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.engine.subject import Case
@@ -32,6 +34,16 @@ NO_DRAFTS = -1
 
 Pattern: TypeAlias = tuple[int, ...]
 """The accepted lengths of some calls, `NO_DRAFTS` where there were no drafts."""
+
+_DISORDERED: tuple[Callable[[Ids], Ids], ...] = (
+    lambda context: context[:-1],
+    lambda context: (*context[:-2], context[-1]),
+    lambda context: (*context, context[-1]),
+    lambda context: (*context[:-2], context[-1], context[-2]) if len(context) > 1 else (),
+    lambda context: context[-1:],
+    lambda context: context[:1],
+)
+"""What a context may be taken for: tokens at its end lost, repeated or exchanged, or all but one lost."""
 
 Seen: TypeAlias = list[tuple[Any, int]]
 """Calls as they come: tokens, and the accepted length."""
@@ -165,27 +177,59 @@ class Calls:
         mass = math.fsum(one.mass for one in self.after(history) if one.call == outcome.call)
         return History((*history.calls, outcome.call), script, history.chance * mass, history)
 
-    def first(self, before: History, accepted: int, count: int) -> list[History]:
-        """Return that many histories with one call more, which accepts so much.
-
-        They differ in their last tokens where they can; likely ones come first, and those after which the
-        completion is over are left out.
-        """
+    def going_on(self, before: History, accepted: int) -> dict[Call, Outcome]:
+        """Return calls that accept so much, likely ones first, after which the completion is not over."""
         likeliest: dict[Call, Outcome] = {}
         for outcome in sorted(self.after(before), key=lambda one: -one.mass):
             if outcome.call.accepted == accepted and not self._is_over(before.text + outcome.call.emitted):
                 likeliest.setdefault(outcome.call, outcome)
-        lasts = Counter[int]()
-        turns: dict[Call, int] = {}
-        for call in likeliest:
-            last = call.emitted[-1] if call.emitted else -1
-            turns[call] = lasts[last]
-            lasts[last] += 1
-        calls = sorted(likeliest, key=lambda call: turns[call])[:count]
-        for call in calls:
-            if (before, call) not in self._extended:
-                self._extended[before, call] = self.extended(before, likeliest[call])
-        return [self._extended[before, call] for call in calls]
+        return dict([*likeliest.items()][: effort.ENGINE_LIKELY])
+
+    def telling(self, before: History, accepted: int, count: int) -> list[History]:
+        """Return that many histories with one call more, which accepts so much: the most telling ones."""
+        found = self.going_on(before, accepted)
+        calls = self._telling(before.text, [*found], count)
+        return [self.longer(before, found[call]) for call in calls]
+
+    def likeliest(self, pattern: Pattern) -> list[History]:
+        """Return the likeliest histories of a pattern, of those whose beginnings are likeliest, too."""
+        level = [History()]
+        for accepted in pattern:
+            longer = [(one, out) for one in level for out in self.going_on(one, accepted).values()]
+            longer.sort(key=lambda some: -some[0].chance * some[1].mass)
+            level = [self.longer(*some) for some in longer[: effort.ENGINE_LIKELY]]
+        return level
+
+    def longer(self, before: History, outcome: Outcome) -> History:
+        """Return the history with one call more, the same one for every outcome of that call."""
+        if (before, outcome.call) not in self._extended:
+            self._extended[before, outcome.call] = self.extended(before, outcome)
+        return self._extended[before, outcome.call]
+
+    def _telling(self, text: Ids, calls: list[Call], count: int) -> list[Call]:
+        """Return the calls after which a disordered context would show best in the next row.
+
+        Each one shows most of what those before it show least.
+        """
+        shows = [self._shows(self.case.prompt + text + call.emitted) for call in calls]
+        found, shown = list[int](), np.zeros(len(_DISORDERED))
+        while len(found) < min(count, len(calls)):
+            left = [number for number in range(len(calls)) if number not in found]
+            found.append(max(left, key=lambda number: float(np.maximum(shows[number], shown).sum())))
+            shown = np.maximum(shown, shows[found[-1]])
+        return [calls[number] for number in found]
+
+    def _shows(self, context: Ids) -> NDArray[np.float64]:
+        """Return the distances of the next row from those of disordered contexts, 0 where there is none."""
+        code = self.case.code
+        others = [disordered(context) for disordered in _DISORDERED]
+        is_row = [bool(other) and not is_ended(other, code.endings) for other in others]
+        row = code.row(context)
+        gaps = [
+            np.abs(row - code.row(other)).sum() / 2 if there_is else 0.0
+            for other, there_is in zip(others, is_row, strict=True)
+        ]
+        return np.array(gaps)
 
     def _is_over(self, text: Ids) -> bool:
         endings = self.case.code.endings

@@ -12,7 +12,7 @@ uninstrumented completions do not confirm, which have all that is hidden on aver
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -41,13 +41,19 @@ _SHOWN = 6
 def after_patterns(cases: Sequence[Case], tolerance: float, context: Context, seconds: float) -> CheckResult:
     """Judge the next call after every pattern of accepted lengths, for the first prompt of each engine.
 
-    All within ``seconds`` of processor time, but for samples that confirm a defect.
+    All within ``seconds`` of processor time, but for samples that confirm a defect; each engine may take half
+    of what is left.
     """
     firsts = list({case.name: case for case in reversed(cases)}.values())[::-1]
-    scope, draws = list[str](), 0
+    scope, draws, ends = list[str](), 0, time.process_time() + seconds
     for number, case in enumerate(firsts):
-        patterns = Patterns(case, tolerance, context, seconds / len(firsts), 0.5 ** (number + 1))
-        result = patterns.judge()
+        left = ends - time.process_time()
+        if left <= 0:
+            names = ", ".join(one.name for one in firsts[number:])
+            scope.append(f"no time was left for the next call after patterns of accepted lengths: {names}")
+            break
+        part = left if case is firsts[-1] else left / 2
+        result = Patterns(case, tolerance, context, part, 0.5 ** (number + 1)).judge()
         if result.status is not Status.PASSED:
             return result
         scope += result.scope
@@ -70,7 +76,7 @@ class Patterns:
     seconds: float
     rate_part: float
     calls: Calls = field(init=False)
-    reached: dict[Pattern, list[History]] = field(default_factory=lambda: {(): [History()]}, init=False)
+    reached: dict[Pattern, list[History]] = field(default_factory=dict, init=False)
     on_average: set[Pattern] = field(default_factory=set, init=False)
     judged: set[Pattern] = field(default_factory=set, init=False)
     seen: set[int] = field(default_factory=set, init=False)
@@ -85,17 +91,25 @@ class Patterns:
         """Judge the call after every pattern, shortest first, up to the first that is wrong."""
         why = ""
         try:
-            for _ in range(CALLS):  # what is reached by way of longer patterns comes in a later round
-                tried = set[Pattern]()
-                while (
-                    pattern := next((one for one in self._wanted() if one not in tried), None)
-                ) is not None:
-                    tried.add(pattern)
-                    if pattern not in self.judged and (wrong := self._wrong_after(pattern)) is not None:
-                        return wrong
+            for number in range(max(effort.ENGINE_HISTORIES)):
+                if (wrong := self._wrong_in_round(number)) is not None:
+                    return wrong
         except NotTracedError as error:
             why = str(error)
+        if not self.judged | self.on_average:
+            return passed("", scope=(f"{self.case.label}: no call after others was traced ({why})",))
         return passed("", draws=self.draws, scope=(self._covered(why),))
+
+    def _wrong_in_round(self, number: int) -> CheckResult | None:
+        """Judge the call after one more history of every pattern."""
+        for _ in range(CALLS):  # what is reached by way of longer patterns comes in a later turn
+            tried = set[Pattern]()
+            while (pattern := next((one for one in self._wanted() if one not in tried), None)) is not None:
+                tried.add(pattern)
+                is_due = number < effort.ENGINE_HISTORIES[len(pattern)]
+                if is_due and (wrong := self._wrong_after(pattern, number)) is not None:
+                    return wrong
+        return None
 
     def _wanted(self) -> list[Pattern]:
         lengths = sorted(self.seen)
@@ -116,17 +130,21 @@ class Patterns:
             line += f"; right on average over earlier calls only, by samples: after {after}"
         return line + f" ({why})" * bool(why)
 
-    def _wrong_after(self, pattern: Pattern) -> CheckResult | None:
-        if any(pattern[:size] in self.on_average for size in range(len(pattern))):
+    def _wrong_after(self, pattern: Pattern, number: int) -> CheckResult | None:
+        """Judge the call after history ``number`` of a pattern, if there is one and it was not judged."""
+        if any(pattern[:size] in self.on_average for size in range(len(pattern) + 1)):
             return None
-        if pattern:
-            self.reached[pattern] = self._histories(pattern)
-        for history in self.reached[pattern][: effort.ENGINE_HISTORIES[len(pattern)]]:
-            self.seen |= {outcome.call.accepted for outcome in self.calls.after(history)}
-            if (wrong := self._wrong(history)) is not None or pattern in self.on_average:
-                return wrong
+        reached = self.reached.setdefault(pattern, [])
+        if len(reached) > number or (history := self._another(pattern)) is None:
+            return None
+        reached.append(history)
+        self.seen |= {outcome.call.accepted for outcome in self.calls.after(history)}
+        wrong = self._wrong(history)
+        if history.pattern in self.on_average:
+            self.judged.discard(pattern)
+        elif wrong is None:
             self.judged.add(pattern)
-        return None
+        return wrong
 
     def _wrong(self, history: History) -> CheckResult | None:
         """Judge the call after a history; patterns of calls that samples find right are noted."""
@@ -139,17 +157,29 @@ class Patterns:
         except NotTracedError as error:
             return inconclusive(f"{self._said(history)}; not confirmed: {error}")
 
-    def _histories(self, pattern: Pattern) -> list[History]:
-        """Return some histories whose last calls have a pattern, of the first way to it that there is.
+    def _another(self, pattern: Pattern) -> History | None:
+        """Return another history whose last calls have a pattern, of other calls before if that can be.
 
         What does not happen in the first calls may happen in later ones.
         """
-        before = [*self.reached.get(pattern[:-1], [])]
-        before += [one for length in self.seen for one in self.reached.get((length, *pattern[:-1]), [])]
-        for one in before:
-            if found := self.calls.first(one, pattern[-1], max(effort.ENGINE_HISTORIES)):
-                return found
-        return []
+        if not pattern:
+            return None if self.reached[()] else History()
+        reached = self.reached[pattern]
+        for before in self._before(pattern, len(reached)):
+            for found in self.calls.telling(before, pattern[-1], len(reached) + 1):
+                if found not in reached:
+                    return found
+        return None
+
+    def _before(self, pattern: Pattern, number: int) -> Iterator[History]:
+        """Yield histories that the last call of a pattern may follow, the best first."""
+        shorter = pattern[:-1]
+        reached = self.reached.get(shorter, [])
+        yield from (*reached[number:], *reached[:number])
+        for length in self.seen:
+            yield from self.reached.get((length, *shorter), [])
+        for one in self.reached.get(shorter[:-1], [])[:1] if shorter and not number else []:
+            yield from self.calls.telling(one, shorter[-1], max(effort.ENGINE_HISTORIES))
 
     def _said(self, history: History) -> str:
         law, expected = self.calls.laws(history, averaged=True)
@@ -166,7 +196,7 @@ class Patterns:
         """Let uninstrumented completions decide whether a call is wrong; None, and a note, if it is not."""
         said, budget = self._said(history), effort.CLAIM_SHARE * self.context.budget
         self.calls.ends = max(self.calls.ends, time.process_time() + budget)
-        sample, claimed = self._sample(history.pattern)
+        sample, claimed = self._sample(history)
         self.rate_part /= 2
         try:
             is_confirmed = borne_out(
@@ -174,7 +204,7 @@ class Patterns:
                 claimed,
                 rate=effort.CLAIM_PART * self.context.rate * self.rate_part,
                 seconds=budget,
-                pilot=effort.ENGINE_PILOT,
+                pilot=effort.ENGINE_ROUND,
                 most=effort.ENGINE_MANY,
             )
         except NoEvidenceError:
@@ -195,20 +225,15 @@ class Patterns:
             scope=(f"{draws:,} plain completions, too, follow what was traced and not the target",),
         )
 
-    def _sample(self, pattern: Pattern) -> tuple[PlainSample, NDArray[np.float64]]:
-        """Return what samples completions up to the call after a pattern, and the law [C] that is claimed.
+    def _sample(self, history: History) -> tuple[PlainSample, NDArray[np.float64]]:
+        """Return what samples completions up to the call after a history, and the law [C] that is claimed.
 
-        Outcomes are the likeliest calls of that pattern with the tokens that follow, as many as show the
-        defect; all else is one outcome. What is claimed is halfway to what was traced: other decisions may
-        have led to the same calls.
+        Outcomes are its calls, and the likeliest ones of its pattern, with the tokens that follow, as many as
+        show the defect; all else is one outcome. What is claimed is halfway to what was traced: other
+        decisions may have led to the same calls.
         """
-        level = [History()]
-        for accepted in pattern:
-            longer = [
-                one for before in level for one in self.calls.first(before, accepted, effort.ENGINE_LIKELY)
-            ]
-            level = sorted(longer, key=lambda one: -one.chance)[: effort.ENGINE_LIKELY]
-        length, size = len(level[0].text), len(pattern)
+        level = list({one.calls: one for one in (*self.calls.likeliest(history.pattern), history)}.values())
+        length, size = len(history.text), len(history.calls)
         found = [self.calls.laws(one, averaged=True) for one in level]
 
         def cut(law: Mapping[Ids, float], count: int) -> dict[Ids, float]:
