@@ -38,5 +38,5 @@ def test_block_verification_is_independent_of_the_step_before():
     # the next step of the requests whose drafts were all rejected, at the next position
     sampled, _ = verify_drafts_of_token_0(rejected, 1)
     share = (sampled[:, 0] == 0).float().mean().item()
-    # the standard error is 0.05; with uniforms that are used twice it is 0.375
+    # the standard error is 0.05; uniforms that both steps read make it 0.375
     assert share == pytest.approx(0.6, abs=0.12)
