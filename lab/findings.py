@@ -174,9 +174,9 @@ def copied(finding: Finding, folder: Path, *, patched: bool) -> Path:
     if patched:
         text = (FOLDER / finding.patch).read_text("utf-8")
         for file in re.findall(r"^\+\+\+ b/(.*)$", text, re.MULTILINE):
-            source = (root / file).resolve()
-            (root / file).unlink()
-            shutil.copyfile(source, root / file)
+            content = (root / file).read_bytes()
+            (root / file).unlink()  # it may be a link
+            (root / file).write_bytes(content)
         command = ["patch", "--silent", "--strip=1", f"--directory={root}"]
         subprocess.run(command, input=text, text=True, check=True)  # noqa: S603  # our own patch
     return root
