@@ -63,8 +63,8 @@ class Watched:
     ) -> list[ConditionalLaw]:
         """Return the exact law of a request's emission after each of several drafts, up to a processor time.
 
-        Of sampled ids those ``looked_at`` are run, all ``in_full`` (None: at small sizes); where an ordinary call branches by one of which few were
-        run, also those that it emitted.
+        Of sampled ids those ``looked_at`` are run, all ``in_full`` (None: at small sizes); where an ordinary
+        call branches by one of which few were run, also those that it emitted.
         Raises `UnlikeError` where ordinary calls take a step that no traced call took, here or at another
         shape, besides what ``law_after`` raises.
         """

@@ -6,7 +6,7 @@ left out, and in a batch of one a request has one place.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import heapify, heapreplace, heappop
+from heapq import heapify, heappop, heapreplace
 from itertools import combinations, permutations
 from typing import Any, Final, TypeAlias
 
@@ -75,8 +75,7 @@ class Untried:
 
     def shapes(self) -> Iterator[Shape]:
         """Yield brief shapes that have all pairs that are left."""
-        queue = [(*self._best({"vocab_size": vocab}), vocab) for vocab in self._axes["vocab_size"]]
-        queue = [(worth, vocab) for worth, _, vocab in queue]
+        queue = [(self._best({"vocab_size": vocab})[0], vocab) for vocab in self._axes["vocab_size"]]
         heapify(queue)
         while queue:
             # What a vocabulary brings mostly falls as pairs are taken: only the best is looked at again.

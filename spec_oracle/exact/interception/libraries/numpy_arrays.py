@@ -56,7 +56,8 @@ class NoiseArray(_ArrayBase):  # type: ignore[misc]
         if func in _JOINING and not (kwargs or any(map(has_symbols, args[0]))):
             return func([_numbers(part) for part in args[0]], *args[1:])  # quicker than as objects
         try:
-            result = super().__array_function__(func, types, args, kwargs)
+            arrays = [kind for kind in types if not issubclass(kind, Symbol)]
+            result = super().__array_function__(func, arrays, args, kwargs)
         except TypeError as error:
             if not any(map(has_symbols, args)):
                 raise
@@ -337,4 +338,15 @@ _HANDLED: Final = {
     np.searchsorted: _searchsorted,
     np.result_type: lambda *values: np.result_type(*(_number_type(value) for value in values)),
 }
+
+
+def _function_of_symbol(_: Symbol, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """Search ordinary numbers for one noise at once; numpy would compare them one by one."""
+    if any(issubclass(kind, NoiseArray) for kind in types):
+        return NotImplemented
+    compute: Any = _searchsorted if func is np.searchsorted else func._implementation  # noqa: SLF001
+    return compute(*args, **kwargs)
+
+
 Symbol.__array_ufunc__ = NoiseArray.__array_ufunc__  # type: ignore[attr-defined]
+Symbol.__array_function__ = _function_of_symbol  # type: ignore[attr-defined]

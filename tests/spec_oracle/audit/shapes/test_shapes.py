@@ -160,11 +160,17 @@ def rule(name, spoil=lambda masses: masses):
 
 
 def shifted(masses):
-    """Move a ten-thousandth of the mass to another token, the last of the least likely ones."""
+    """Move a ten-thousandth of the mass to the least likely other token, a possible one where there is one.
+
+    Moved to a draft that was refused, it could make up for what is moved after its acceptance.
+    """
     moved = 1e-4 * masses.sum()
     spoilt = masses.copy()
     spoilt[masses.argmax()] -= moved
-    spoilt[len(masses) - 1 - masses[::-1].argmin()] += moved
+    others = np.delete(np.arange(len(masses)), masses.argmax())
+    possible = others[masses[others] > 0]
+    others = possible if len(possible) else others
+    spoilt[others[masses[others].argmin()]] += moved
     return spoilt
 
 
