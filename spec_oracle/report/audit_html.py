@@ -41,6 +41,13 @@ _ROWS = 60
 _EQUAL = 1e-9
 
 
+def _names(report: AuditReport) -> list[str]:
+    """Return the checks that were run of any subject, in their order."""
+    checks = [check for subject in report.subjects for check in subject.checks]
+    run = {check.name for check in checks if check.status not in UNTRIED}
+    return [name for name in dict.fromkeys(check.name for check in checks) if name in run]
+
+
 def audit_to_html(report: AuditReport) -> str:
     """Return the page: verdicts and headroom, then each subject, its counterexample first."""
     reader = environment()
@@ -64,7 +71,7 @@ def audit_to_html(report: AuditReport) -> str:
         version=tool_version(),
         closing=audit_text.closing_line(report),
         head=audit_text.HEAD,
-        names=list(dict.fromkeys(check.name for subject in report.subjects for check in subject.checks)),
+        names=_names(report),
         subjects=[(subject, (*cells, *_facts(subject))) for cells, subject in rows],
     )
 
