@@ -3,7 +3,7 @@
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -108,22 +108,17 @@ def _described(subject: str, instance: Instance, law: Law, options: AuditOptions
     return Counterexample(instance, gap, total, masses, file, reproduce, not_saved=not_saved)
 
 
-def with_files(checks: Iterable[CheckResult], subject: str, options: AuditOptions) -> tuple[CheckResult, ...]:
-    """Save the inputs of failed checks, and say how to run each of these again."""
-    return tuple(
-        replace(check, again=_with_file(check, subject, options)) if check.again else check
-        for check in checks
-    )
-
-
-def _with_file(check: CheckResult, subject: str, options: AuditOptions) -> Again:
+def with_file(check: CheckResult, subject: str, options: AuditOptions) -> CheckResult:
+    """Save the inputs of a failed check, and say how to run it on them again."""
+    if check.again is None:
+        return check
     again: Again = replace(check.again, check=check.name)
     file, not_saved = again.file, ""
     if file is None:
         file, not_saved = _saved(again, f"{subject}-{check.name}", options)
     what = ["--check", check.name] if file is None else ["--instance", file]
     reproduce = _command(subject, *what, *options.to_reproduce())
-    return replace(again, file=file, not_saved=not_saved, reproduce=reproduce)
+    return replace(check, again=replace(again, file=file, not_saved=not_saved, reproduce=reproduce))
 
 
 def _saved(found: Instance | Again, name: str, options: AuditOptions) -> tuple[str | None, str]:

@@ -56,7 +56,8 @@ class Check:
 
     def outcome(self, subject: Any, context: Context) -> CheckResult:
         """Run the check on a subject; a broken contract, an exception, or a short budget is a result."""
-        answer = self.answer(subject.kind) if context.again is None else asked_again
+        is_again = context.again is not None and context.again.check == self.name
+        answer = asked_again if is_again else self.answer(subject.kind)
         if isinstance(answer, str):
             return CheckResult(self.name, Status.NOT_APPLICABLE, answer)
         rate = context.alpha * float(self.share)

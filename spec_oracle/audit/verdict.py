@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 import verifiers
-from spec_oracle.audit.counterexample import counterexample, with_files
+from spec_oracle.audit.counterexample import counterexample, with_file
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.first_call import place_of
 from spec_oracle.audit.options import AuditOptions
@@ -74,8 +74,8 @@ def report_on(
 ) -> SubjectReport:
     """Return the report on a subject: what the checks found, and the verdict that they come to."""
     facts = subject.facts
-    checks = tuple(with_record(replace(check, findings=None), facts) for check in found_by)
-    checks = with_files(checks, subject.name, options)
+    recorded = (with_record(replace(check, findings=None), facts) for check in found_by)
+    checks = tuple(with_file(check, subject.name, options) for check in recorded)
     joint = next((check for check in found_by if check.name == "joint"), found_by[0])
     found = joint.findings or Findings()
     against = against_law(checks)

@@ -123,7 +123,8 @@ def again_lines(check: CheckResult) -> list[str]:
     again = check.again
     if again is None:
         return []
-    shown = [f"smallest inputs: {again.size}: {again.says}"] if again.size else []
+    says = f": {again.says}" if again.says != check.detail else ""
+    shown = [f"smallest inputs: {again.size}{says}"] if again.size else []
     lost = [f"not saved: {again.not_saved}"] if again.not_saved else []
     return [*shown, f"reproduce: {again.reproduce}", *lost]
 

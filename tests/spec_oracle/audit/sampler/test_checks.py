@@ -216,7 +216,8 @@ def test_mixed_batches_are_judged_where_they_are_taken(wrong, status):
         return mixed(tokens, draft_probs, target_probs, generator, **options)
 
     instance = panel(3, 3, 1, 0)["flat"]
-    result = run_guarded(lambda: mixed_batches(SamplerCode(function), instance, Context(), 1e-9))
+    sampler = SamplerSubject("mine", SamplerCode(function))
+    result = run_guarded(lambda: mixed_batches(sampler, Context(), 1e-9, instance=instance))
     assert result.status is status
 
 
