@@ -6,6 +6,7 @@ kept with what the part says of them.
 """
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -19,7 +20,7 @@ import numpy as np
 from spec_oracle.audit.context import Context, run_guarded
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, Status, breach, inconclusive
-from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.shapes.axes import TYPES, Shape
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from spec_oracle.errors import InvalidInputError, SpecOracleError, unknown
 from spec_oracle.toy import Instance
@@ -44,6 +45,16 @@ _MOST_NUMBERS: Final = 200_000
 
 _SIZES: Final = ((2, 1), (2, 2), (3, 1), (2, 3), (3, 2))
 """V and L of smaller toy instances."""
+
+
+_SIMPLER: Final[tuple[dict[str, Any], ...]] = (
+    *({"batch": batch, "place": "first"} for batch in (1, 2)),
+    *({"layout": "contiguous"}, {"ids": "int64"}, {"dtype": "float64"}, {"dtype": "float32"}),
+    *({"vocab_size": vocab} for vocab in (2, 3, 5, 8, 33, 257)),
+    *({"draft_length": length} for length in (1, 2, 3)),
+    {"kind": "flat"},
+)
+"""Changes that make a shape simpler."""
 
 
 @dataclass(frozen=True)
@@ -186,9 +197,9 @@ def _failing(again: Again, subject: Any, context: Context) -> Again | None:
     return None
 
 
-def _kind(says: str) -> str:
-    """Return a sentence without its numbers: smaller inputs must fail in the same way."""
-    return "".join(filter(str.isalpha, says))
+def _kind(says: str) -> list[str]:
+    """Return how a sentence begins: smaller inputs must fail in the same way."""
+    return re.findall("[a-z_]+", says)[:3]
 
 
 def _shrunk(again: Again, subject: Any, context: Context, took: float) -> Again:
@@ -225,12 +236,25 @@ def _smaller(inputs: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
         if 2 <= len(kept) < drafts.vocab_size:
             tokens = np.searchsorted(kept, drafts.tokens)
             yield {**inputs, "drafts": Drafts(tokens, *(array[..., kept] for array in rows))}
+    if "shape" in inputs:
+        for change in _SIMPLER:
+            shape = replace(inputs["shape"], **change)
+            if shape != inputs["shape"] and _is_as_simple(shape, inputs["shape"]):
+                yield {**inputs, "shape": shape}
+    if "vocab_size" in inputs:
+        yield from ({**inputs, "vocab_size": v} for v in (2, 5, 17, 65, 257) if v < inputs["vocab_size"])
     if "instance" in inputs:
         one: Instance = inputs["instance"]
         for vocab, length in _SIZES:
             smaller = vocab <= one.vocab_size and length <= one.draft_length
             if smaller and (vocab, length) != (one.vocab_size, one.draft_length):
                 yield {**inputs, "instance": panel(vocab, length, one.num_paths, seed)["flat"]}
+
+
+def _is_as_simple(shape: Shape, other: Shape) -> bool:
+    sizes = ("vocab_size", "draft_length", "batch")
+    smaller = all(getattr(shape, name) <= getattr(other, name) for name in sizes)
+    return smaller and TYPES.index(shape.dtype) <= TYPES.index(other.dtype)
 
 
 def _of_requests(value: Any, some: slice, batch: int) -> Any:

@@ -152,4 +152,6 @@ def place_of(subject: Any) -> str:
     """Return "file:line" where a subject's code is defined, "" where that is not known."""
     if subject.kind == "engine":
         return next((defined_at(code.engine.generate) for code in subject.engines.values()), "")
+    if subject.kind == "verifier":
+        return defined_at(subject.verifier.verify)
     return defined_at(subject.code.function) if hasattr(subject, "code") else ""

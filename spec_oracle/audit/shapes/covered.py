@@ -45,7 +45,8 @@ class Judged:
     """The total variation at a shape, beyond what rounding does to single tokens, and what is left open.
 
     ``allowed`` is what rounding explains; ``unseen`` the probability of drafts that were not tried;
-    ``assumed`` that of tokens that others represent; ``drafts`` were tried; the ``seed`` is the tree's.
+    ``assumed`` that of tokens that others represent; ``drafts`` were tried; the ``seed`` is the tree's;
+    ``gap`` names the token that is farthest off, where the shape is lossy.
     """
 
     shape: Shape
@@ -55,6 +56,7 @@ class Judged:
     assumed: float
     drafts: int
     seed: int = 0
+    gap: str = ""
 
     @property
     def is_lossy(self) -> bool:
@@ -62,7 +64,7 @@ class Judged:
         return self.total_variation > self.allowed + self.unseen
 
     def __str__(self) -> str:
-        return f"total variation {self.total_variation:.3g} at {self.shape}"
+        return f"total variation {self.total_variation:.3g} at {self.shape}{self.gap}"
 
 
 @dataclass
@@ -95,6 +97,13 @@ class Covered:
         """The shape with the largest distance, if that is a defect."""
         wrong = [shape for shape in self.shapes if shape.is_lossy]
         return max(wrong, key=lambda shape: shape.total_variation, default=None)
+
+    @property
+    def wrong(self) -> dict[str, Any]:
+        """The shape that is wrong, and the seed of its tree, by name; nothing where none is."""
+        if self.lossy is not None:
+            return {"shape": self.lossy.shape, "seed": self.lossy.seed}
+        return {"shape": self.small_wrong[0], "seed": 0} if self.small_wrong else {}
 
     def try_design(
         self, subject: Any, context: Context, design: Design, laws: Laws, seconds: float = math.inf
@@ -288,7 +297,7 @@ def judge(shape: Shape, tree: DraftTree, laws: Laws, *, explained: float, end: f
     for paths, law in zip(listed, found, strict=True):
         account.add(paths, law)
     coarsest = max(shape.dtype, ENGINES, key=unit_roundoff)
-    return Judged(
+    judged = Judged(
         shape,
         account.total_variation(2 * unit_roundoff(coarsest)),
         max(explained, tolerance(coarsest, tree.draft_length, tree.vocab_size)),
@@ -296,6 +305,23 @@ def judge(shape: Shape, tree: DraftTree, laws: Laws, *, explained: float, end: f
         account.assumed,
         len(listed),
     )
+    return replace(judged, gap=_gap(account)) if judged.is_lossy else judged
+
+
+def _gap(account: Account) -> str:
+    beginning, token, expected, found = account.largest_gap()
+    after = f"after tokens {','.join(map(str, beginning))}" if beginning else "at position 0"
+    return f": {after}, token {token} is emitted with probability {found:.4g}, {expected:.4g} expected"
+
+
+def one_shape(subject: Any, laws: Laws, shape: Shape, seed: int) -> CheckResult:
+    """Judge one shape, with its tree of that seed."""
+    tree = tree_of(shape, seed, subject.drafting)
+    found = judge(shape, tree, laws, explained=subject.facts.tolerance)
+    covered = Covered(shapes=[found])
+    if found.is_lossy:
+        return covered.failure(str(found), found.total_variation)
+    return passed(f"total variation {found.total_variation:.3g} at {shape}", how=How.PROVEN)
 
 
 def _short(error: Exception) -> str:
