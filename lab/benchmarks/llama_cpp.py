@@ -93,6 +93,12 @@ not report this, unless you pass `--assume-speculating`. Failed requests are cou
 may hide is added to the smallest detectable total variation, unless `--seeded` makes a request repeat its
 completion.
 
+`--budget SECONDS` is the time of the whole audit, finding out what the server speaks included; checks share
+it, and what one leaves over goes to the later ones. A check whose time ends reports what its samples so far
+would detect, and what to change. Where equal requests get different probabilities (several slots, batching,
+low precision), the largest difference counts as the server's own noise: a check allows for it, and states how
+large a total variation it hides.
+
 ## llama.cpp
 
 xllamacpp {version}: the target is a random Llama of {layers} layers and {vocab} tokens, the draft the same

@@ -167,13 +167,20 @@ ENGINE_LARGER_SHARE: Final = 0.5  # Share of the budget that these samples may t
 
 # --- servers ---------------------------------------------------------------------------------------------
 
-SERVER_JOINT_SHARE: Final = 0.6  # Share of the budget for the completions of `joint`.
-SERVER_PLAIN_LAW_SHARE: Final = 0.1  # Share for the one-token samples of `plain-law`.
-SERVER_CALLS_SHARE: Final = 0.1  # Share for the long completions of `calls`.
-# Share for neighbouring seeds, and as much for requests in turn, in `streams`.
-SERVER_STREAMS_SHARE: Final = 0.05
-# Share for concurrent requests, and as much for other traffic, in `batch`.
-SERVER_BATCH_SHARE: Final = 0.05
+# Parts of the budget, which is for all checks together; what one leaves over is shared by the later ones.
+SERVER_SHARES: Final = {
+    "plain-law": 0.15,
+    "joint": 0.5,
+    "length": 0.01,
+    "calls": 0.1,
+    "streams": 0.1,
+    "batch": 0.1,
+}
+# Part of the time of `joint` that is kept to find out which is wrong, completions or probabilities.
+SERVER_BLAME_PART: Final = 0.2
+SERVER_PILOT_PART: Final = 0.1  # Part of the time of `joint` for the completions that measure the pace.
+# Part of the time of `plain-law` for finding out what the probabilities are, and as much for their noise.
+SERVER_READING_PART: Final = 0.2
 SERVER_TOKENS: Final = 4  # Tokens of the completions of `joint`.
 SERVER_LONGER: Final = 4  # How many times longer the completions of `calls` are.
 SERVER_PILOT: Final = 64  # Completions by which the pace is measured; they count.

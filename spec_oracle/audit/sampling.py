@@ -59,8 +59,13 @@ S = TypeVar("S", bound=Sampled)
 
 
 class Stream(Sampled, Protocol):
-    """A law that may be known better after more samples; ``ended`` says why there are no more, else ""."""
+    """A law that may be known better after more samples.
 
+    ``is_over`` once there are no more; ``ended`` says why, unless only the time is up.
+    """
+
+    @property
+    def is_over(self) -> bool: ...  # noqa: D102
     @property
     def ended(self) -> str: ...  # noqa: D102
 
@@ -155,7 +160,7 @@ def judge_looks(
 
     def sizes() -> Iterator[int]:
         size, before = effort.FIRST_LOOK, int(sample.counts.sum())
-        while (drawn := int(sample.counts.sum())) < count and not sample.ended:
+        while (drawn := int(sample.counts.sum())) < count and not sample.is_over:
             if drawn and time.monotonic() - started >= seconds:
                 break
             yield min(size, count - drawn)

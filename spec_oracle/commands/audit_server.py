@@ -1,6 +1,7 @@
 """``spec-oracle audit-server``: judge the completions of a running server."""
 
 import json
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -36,17 +37,21 @@ def run(options: Any) -> int:
     plan = Plan(options.tokens, options.requests, options.detect, options.seeded, options.assume_speculating)
     sampling = Sampling(options.temperature, options.top_k, options.top_p, _fields(options.field))
     limits = Limits(timeout=options.timeout, concurrency=options.concurrency)
+    started = time.monotonic()
     with ExitStack() as open_:
         progress = open_.enter_context(showing_progress())
 
         def connected(url: str) -> Server:
-            client = open_.enter_context(Client(url, limits, options.api_key_env))
+            end = started + options.budget
+            client = open_.enter_context(Client(url, limits, options.api_key_env, end))
             names = {"api": options.api, "model": options.model, "prompts": options.prompt}
             return connect(client, sampling, **names, progress=progress)
 
         reference = connected(options.reference) if options.reference else None
         server = connected(options.url)
-        subject = ServerSubject(server.client.url, server, plan, reference, seed=options.seed)
+        subject = ServerSubject(
+            server.client.url, server, plan, reference, seed=options.seed, started=started
+        )
         report = audit(subject, options=chosen)
     write = partial(emit, options) if options.output or options.format != "text" else show
     report = replace(report, command=options.command_line)
@@ -108,7 +113,7 @@ AUDIT_SERVER = Command(
         "effort and error rate": [
             value("--detect", "TV", "total variation that must be detectable for a pass", rate, 0.02),
             value("--requests", "N", "completions at most; default: as many as --detect needs", positive),
-            value("--budget", "SECONDS", "of the audit", positive_number, 300.0),
+            value("--budget", "SECONDS", "of the whole audit, at most", positive_number, 300.0),
             value("--alpha", "RATE", "false-alarm rate", rate, 1e-6),
             value("--seed", "SEED", "of the audit's own choices", int, 0),
             several("--skip", "CHECK", "leave this check out", default=[]),

@@ -22,6 +22,10 @@ class ServerError(SubjectRaisedError):
     """The server is gone, or does not do what it was asked."""
 
 
+class OutOfTimeError(ServerError):
+    """The time that requests may take is over; the server may be well."""
+
+
 class RefusedError(ServerError):
     """The server refuses the request as it is: a status of 400 to 499 but 429, or 501."""
 

@@ -62,7 +62,7 @@ def showing_progress(console: Console | None = None) -> Iterator[Tell]:
             if shown.is_terminal or told - at < EVERY:
                 return
             left = bar.tasks[0].time_remaining
-            line += "" if left is None else f", {left:.0f} s left"
+            line += f", {now}" if now else "" if left is None else f", {left:.0f} s left"
         last, at = what, told
         shown.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
 

@@ -1,9 +1,10 @@
-"""The sampler contract that every adapter keeps, and the conversions adapters share.
+"""The sampler contract that every adapter keeps, and the conversions adapters share, ours and users'.
 
 ``verify(draft_tokens [B, L], draft_probs [B, L, V], target_probs [B, L+1, V], generator)`` returns
 ``(tokens [B, L+1] int64 padded with -1, num_accepted [B] int64)``, all torch. Rows go into the engine in the
 dtype they come in: float32 is what engines run on, float64 leaves rounding out of an exact law. Without a
-generator the engine draws from torch's global stream, as it does in production.
+generator the engine draws from torch's global stream, as it does in production. See
+docs/from-your-signature.md for adapters to copy.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,10 +27,10 @@ def logits_of(probs: Tensor) -> Tensor:
     return torch.log(probs)
 
 
-def draw_bonus(last_rows: Tensor, is_greedy: Tensor | None = None) -> Tensor:
-    """Draw the token after a fully accepted draft from its target rows [B, V], int64 [B, 1].
+def sample_bonus(last_rows: Tensor, is_greedy: Tensor | None = None) -> Tensor:
+    """Sample the token after a fully accepted draft from its target rows [B, V], int64 [B, 1].
 
-    For engines whose verifier takes the bonus token from its caller, the sampler of plain decoding: the
+    For engines whose verifier takes the bonus token from its caller, the sampler of target-only decoding: the
     likeliest token for requests that are decoded greedily, bool [B].
     """
     drawn = torch.multinomial(last_rows, num_samples=1)
@@ -38,19 +39,25 @@ def draw_bonus(last_rows: Tensor, is_greedy: Tensor | None = None) -> Tensor:
     return torch.where(is_greedy[:, None], last_rows.argmax(dim=1, keepdim=True), drawn)
 
 
-def counted(tokens: Tensor) -> Emission:
-    """Return padded ``tokens`` [B, L+1] as int64 and the accepted length [B] that they show."""
+def from_padded(tokens: Tensor) -> Emission:
+    """Return ``tokens`` [B, L+1], negative after the last emitted one, and the accepted lengths they show."""
     padded = tokens.to(torch.int64)
     return padded, (padded >= 0).sum(dim=1) - 1
 
 
-def assembled(draft_tokens: Tensor, num_accepted: Tensor, next_token: Tensor) -> Emission:
+def from_lengths(tokens: Tensor, num_accepted: Tensor) -> Emission:
+    """Return ``tokens`` [B, L+1] of which ``num_accepted`` [B] and one more count, padded after these."""
+    tau = num_accepted.to(torch.int64)
+    position = torch.arange(tokens.shape[1], device=tokens.device)
+    return torch.where(position <= tau[:, None], tokens.to(torch.int64), PADDING), tau
+
+
+def from_accepted(draft_tokens: Tensor, num_accepted: Tensor, next_token: Tensor) -> Emission:
     """Return the emission that accepts ``num_accepted`` [B] drafted tokens and adds ``next_token`` [B]."""
-    position = torch.arange(draft_tokens.shape[1] + 1)
     tau = num_accepted.to(torch.int64)[:, None]
     tokens = torch.nn.functional.pad(draft_tokens, (0, 1), value=PADDING)
-    tokens = torch.where(position < tau, tokens, PADDING)
-    return torch.where(position == tau, next_token.to(torch.int64)[:, None], tokens), tau[:, 0]
+    position = torch.arange(tokens.shape[1], device=tokens.device)
+    return from_lengths(torch.where(position == tau, next_token.to(torch.int64)[:, None], tokens), tau[:, 0])
 
 
 def fresh_seed(generator: Generator) -> int:

@@ -18,7 +18,7 @@ def load(ensemble_weight: float | None) -> Verify:
         emitted, matches = _speculative_sampling(
             tokens, contract.logits_of(draft), tokens.shape[1], contract.logits_of(target), ensemble_weight
         )
-        return contract.assembled(tokens, matches.reshape(1), emitted[:, -1])
+        return contract.from_accepted(tokens, matches.reshape(1), emitted[:, -1])
 
     def verify(tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None) -> Emission:
         with contract.drawing_from(generator):

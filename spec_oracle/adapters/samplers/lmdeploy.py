@@ -28,10 +28,10 @@ def load(*, reads_draft: bool) -> Verify:
             output, _num_rejected, _last = sampler.forward(
                 contract.logits_of(target[:, :-1]),
                 tokens,
-                contract.draw_bonus(target[:, -1], is_greedy)[:, 0],
+                contract.sample_bonus(target[:, -1], is_greedy)[:, 0],
                 is_greedy=is_greedy,
                 draft_probs=draft if reads_draft else None,
             )
-        return contract.counted(output)
+        return contract.from_padded(output)
 
     return verify

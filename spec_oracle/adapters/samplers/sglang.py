@@ -57,7 +57,7 @@ def load_blockwise(*, reads_draft: bool) -> Verify:
             draft_temperatures=torch.ones(batch),
             noise=noise,
         )
-        return contract.assembled(tokens, accepted, bonus)
+        return contract.from_accepted(tokens, accepted, bonus)
 
     return verify
 
@@ -108,7 +108,7 @@ class Chain:
             block_verification=self.block,
         )
         last = accept_index.gather(1, accepted.to(torch.int64)[:, None])
-        return contract.assembled(tokens, accepted, predicts[last[:, 0].to(torch.int64)])
+        return contract.from_accepted(tokens, accepted, predicts[last[:, 0].to(torch.int64)])
 
 
 def load_chain(*, block: bool, device: str = "cpu") -> Chain:

@@ -5,6 +5,7 @@ import torch
 from spec_oracle.adapters.errors import EngineError
 from spec_oracle.adapters.samplers import contract
 from spec_oracle.adapters.samplers.contract import Emission, Generator, Tensor, Verify
+from spec_oracle.adapters.samplers.flat import flat
 from spec_oracle.adapters.samplers.stand_ins import load_alone
 from spec_oracle.adapters.samplers.wheels import wheel
 
@@ -24,23 +25,23 @@ def load(*, reads_draft: bool) -> Verify:
     compiled = jax.jit(module.rejection_sample, static_argnames="do_sampling")
 
     def rows(values: Tensor) -> Tensor:
-        return values.to(torch.float32).reshape(-1, values.shape[-1]).numpy()
+        return values.to(torch.float32).numpy()
 
     def verify(tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None) -> Emission:
-        batch, length = tokens.shape
+        batch = flat(tokens, draft, target)
         with contract.drawing_from(generator):
-            key, bonus = contract.fresh_seed(torch.default_generator), contract.draw_bonus(target[:, -1])
+            key, bonus = contract.fresh_seed(torch.default_generator), batch.sample_bonus()
         output = compiled(
-            tokens.to(torch.int32).reshape(-1).numpy(),
-            torch.full((batch,), length, dtype=torch.int32).numpy(),
-            rows(draft) if reads_draft else None,
-            rows(target[:, :-1]),
+            batch.tokens.to(torch.int32).numpy(),
+            batch.lengths.to(torch.int32).numpy(),
+            rows(batch.draft_probs) if reads_draft else None,
+            rows(batch.target_probs),
             bonus[:, 0].to(torch.int32).numpy(),
             do_sampling=True,
             key=jax.random.key(key % 2**32),
         )
-        flat = torch.tensor(output.tolist(), dtype=torch.int64)
-        main, last = flat[:-batch].reshape(batch, length), flat[-batch:, None]
-        return contract.counted(torch.cat([main, last], dim=1))
+        laid = torch.tensor(output.tolist(), dtype=torch.int64)
+        drafted, last = laid.split((len(batch.tokens), len(tokens)))
+        return contract.from_padded(torch.cat([drafted.reshape(tokens.shape), last[:, None]], dim=1))
 
     return verify

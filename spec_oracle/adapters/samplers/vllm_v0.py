@@ -42,10 +42,10 @@ def _verify_with(sampler: Callable[..., Any]) -> Verify:
 
     def verify(tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None) -> Emission:
         with contract.drawing_from(generator):
-            return contract.counted(
+            return contract.from_padded(
                 sampler(
                     target_with_bonus_probs=target,
-                    bonus_token_ids=contract.draw_bonus(target[:, -1]),
+                    bonus_token_ids=contract.sample_bonus(target[:, -1]),
                     draft_probs=draft,
                     draft_token_ids=tokens,
                 )

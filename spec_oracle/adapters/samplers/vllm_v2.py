@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from spec_oracle.adapters.samplers.contract import Emission, Generator, Tensor, assembled, logits_of
+from spec_oracle.adapters.samplers.contract import Emission, Generator, Tensor, from_lengths, logits_of
 from spec_oracle.adapters.samplers.stand_ins import load_alone
 from spec_oracle.adapters.samplers.triton_interpreter import interpreted, require_interpreter
 from spec_oracle.adapters.samplers.wheels import wheel
@@ -65,8 +65,7 @@ class Keyed:
             length,
             use_block_verification=self.block,
         )
-        accepted = num_sampled.to(torch.int64) - 1
-        return assembled(tokens, accepted, sampled.gather(1, accepted[:, None])[:, 0])
+        return from_lengths(sampled, num_sampled - 1)
 
 
 def load(*, block: bool, reads_draft: bool) -> Keyed:

@@ -8,18 +8,19 @@ every time ends the audit.
 """
 
 import json
+import math
 import os
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import import_module
 from threading import Lock
 from typing import Any, Self
 
-from spec_oracle.contracts.server import RefusedError, ServerError
+from spec_oracle.contracts.server import OutOfTimeError, RefusedError, ServerError
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.version import tool_version
 
@@ -27,6 +28,9 @@ LARGEST_ANSWER = 2**24
 """Bytes; no answer of a few tokens is longer."""
 
 LONGEST_PAUSE = 30.0
+SHORTEST_ATTEMPT = 0.05
+"""Seconds that an attempt may take although the time is nearly over."""
+
 SHOWN = 200
 """Characters of a server's message that an error shows."""
 
@@ -85,12 +89,14 @@ class Client:
     """Sends requests to one server, and to nothing else: no proxies, no redirects, TLS verified.
 
     ``key_variable`` names the environment variable that holds an API key; the key goes into a header and
-    nowhere else. ``failures`` counts failed attempts by cause, ``requests`` what was asked.
+    nowhere else. ``failures`` counts failed attempts by cause, ``requests`` what was asked. No request
+    goes on after ``end``, on the clock of `time.monotonic`.
     """
 
     url: str
     limits: Limits = field(default_factory=Limits)
     key_variable: str = ""
+    end: float = math.inf
     requests: int = field(default=0, init=False)
     failures: Counter[str] = field(default_factory=Counter, init=False)
 
@@ -110,6 +116,7 @@ class Client:
             limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
         )
         self._pool, self._lock, self._ended = ThreadPoolExecutor(most), Lock(), ""
+        self._started, self._answered = time.monotonic(), 0
 
     def __enter__(self) -> Self:
         return self
@@ -119,16 +126,26 @@ class Client:
         self._pool.shutdown(cancel_futures=True)
         self._http.close()
 
-    def ask(self, requests: Sequence[Request]) -> list[Answer]:
-        """Send requests, as many at a time as the limits allow; return the answers in the same order.
+    @property
+    def pace(self) -> float:
+        """Requests answered per second, so far."""
+        return self._answered / max(time.monotonic() - self._started, 1e-9)
 
-        Raises `RefusedError`, and `ServerError` for a server that is gone: then, and after Ctrl-C, for all
-        later requests too.
+    def ask(self, requests: Sequence[Request]) -> list[Answer]:
+        """Return all of `answers`."""
+        return list(self.answers(requests))
+
+    def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
+        """Send requests, as many at a time as the limits allow; yield the answers in the same order.
+
+        Raises `RefusedError`, `OutOfTimeError`, and `ServerError` for a server that is gone: then, and after
+        Ctrl-C, for all later requests too.
         """
         futures = [self._pool.submit(self._answer, request) for request in requests]
         try:
-            return [future.result() for future in futures]
-        except RefusedError:
+            for future in futures:
+                yield future.result()
+        except (RefusedError, OutOfTimeError):
             raise
         except (KeyboardInterrupt, ServerError) as error:
             self._ended = self._ended or str(error) or "interrupted"
@@ -141,36 +158,57 @@ class Client:
         with self._lock:
             self.requests += 1
             number = self.requests
-        is_doubtful = False
+        is_doubtful, cause = False, ""
         for attempt in range(self.limits.attempts):
             if self._ended:
                 raise ServerError(self._ended)
+            if self._seconds_left() <= 0:
+                raise self._out_of_time(cause)
             try:
-                return Answer(self._attempt(request, f"spec-oracle-{number}"), is_doubtful)
+                data = self._attempt(request, f"spec-oracle-{number}")
             except _AgainError as error:
+                if self._seconds_left() <= 0:
+                    raise self._out_of_time(cause or error.cause) from None
                 is_doubtful |= error.is_doubtful
                 cause, pause = error.cause, max(self.limits.pause * 2**attempt, error.pause)
                 with self._lock:
                     self.failures[cause] += 1
+            else:
+                with self._lock:
+                    self._answered += 1
+                return Answer(data, is_doubtful)
             if attempt + 1 < self.limits.attempts:
-                time.sleep(min(pause, LONGEST_PAUSE))
+                time.sleep(max(0.0, min(pause, LONGEST_PAUSE, self._seconds_left())))
         raise ServerError(
             f"{self.url}: a request failed {self.limits.attempts} times; the last cause: {cause}"
         )
 
+    def _seconds_left(self) -> float:
+        return self.end - time.monotonic()
+
+    def _out_of_time(self, cause: str) -> OutOfTimeError:
+        last = f"; the last failure: {cause}" if cause else ""
+        return OutOfTimeError(
+            f"out of time: {self._answered:,} requests were answered, {self.pace:.2g} a second{last}; "
+            "raise --budget"
+        )
+
     def _attempt(self, request: Request, name: str) -> Any:
         httpx = _httpx()
+        timeout = min(self.limits.timeout, max(self._seconds_left(), SHORTEST_ATTEMPT))
         method = "GET" if request.body is None else "POST"
         content = None if request.body is None else json.dumps(request.body)
         headers = {"Content-Type": "application/json", "X-Request-Id": name}
         url = self.url + request.path
         try:
-            with self._http.stream(method, url, content=content, headers=headers) as response:
-                text = self._read(response)
+            with self._http.stream(
+                method, url, content=content, headers=headers, timeout=timeout
+            ) as response:
+                text = self._read(response, timeout)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise _AgainError(f"no connection ({self._shown(str(error))})", is_doubtful=False) from None
         except httpx.TimeoutException:
-            raise _AgainError(f"no answer in {self.limits.timeout:g} s") from None
+            raise _AgainError(f"no answer in {timeout:.3g} s") from None
         except (httpx.TransportError, httpx.DecodingError):
             raise _AgainError("connection broken") from None
         self._judge(response.status_code, text, response.headers)
@@ -179,14 +217,14 @@ class Client:
         except ValueError:
             raise _AgainError("an answer that is not JSON") from None
 
-    def _read(self, response: Any) -> str:
+    def _read(self, response: Any, timeout: float) -> str:
         """Read the body; the time limit of single reads does not bound a server that sends byte by byte."""
-        end, parts, size = time.monotonic() + self.limits.timeout, [], 0
+        end, parts, size = time.monotonic() + timeout, [], 0
         for part in response.iter_bytes():
             parts.append(part)
             size += len(part)
             if time.monotonic() > end:
-                raise _AgainError(f"no answer in {self.limits.timeout:g} s")
+                raise _AgainError(f"no answer in {timeout:.3g} s")
             if size > LARGEST_ANSWER:
                 raise _AgainError(f"an answer of more than {LARGEST_ANSWER} bytes")
         return b"".join(parts).decode("utf-8", "replace")

@@ -1,7 +1,9 @@
 """A running server: what it was found to speak, and completions of the audit's prompts by it."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, TypeAlias
@@ -12,6 +14,7 @@ from spec_oracle.contracts.server import (
     Ask,
     Completion,
     Drafts,
+    OutOfTimeError,
     Prompt,
     RefusedError,
     Sampling,
@@ -38,8 +41,8 @@ LISTINGS = (20, 10, 5)
 
 _SEEDS = range(1001, 1009)
 
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""(what, done, of how many)."""
+Progress: TypeAlias = Callable[..., None]
+"""(what, done, of how many, now=): ``now`` says how fast it goes, and how much time is left."""
 
 
 @dataclass
@@ -57,26 +60,36 @@ class Server:
     prompts: tuple[Prompt, ...]
     listed: int
     by_letters: bool = False
-    progress: Progress = lambda *_: None
+    progress: Progress = lambda *_, **__: None
     ends: set[Token] = field(default_factory=set)
     """Tokens that were seen to end a completion."""
 
     def complete(self, asks: Sequence[Ask]) -> list[Completion]:
-        """Return the completions, in order; raises `ServerError`."""
-        answers = self.client.ask([self.api.request(ask, self.sampling) for ask in asks])
-        found = [replace(read(self.api, answer.data), is_doubtful=answer.is_doubtful) for answer in answers]
-        if self.by_letters:
-            return [replace(completion, tokens=tuple(completion.text)) for completion in found]
-        for ask, completion in zip(asks, found, strict=True):
-            if completion.ended and completion.tokens and len(completion.tokens) <= ask.tokens:
-                self.ends.add(completion.tokens[-1])
-        return found
+        """Return all of `stream`."""
+        return list(self.stream(asks))
+
+    def stream(self, asks: Sequence[Ask]) -> Iterator[Completion]:
+        """Yield the completions, in order; raises `ServerError`, after those that came before."""
+        answers = self.client.answers([self.api.request(ask, self.sampling) for ask in asks])
+        for ask, answer in zip(asks, answers, strict=True):
+            found = replace(read(self.api, answer.data), is_doubtful=answer.is_doubtful)
+            if self.by_letters:
+                found = replace(found, tokens=tuple(found.text))
+            elif found.ended and found.tokens and len(found.tokens) <= ask.tokens:
+                self.ends.add(found.tokens[-1])
+            yield found
+
+    def tell(self, what: str, done: int, of: int) -> None:
+        """Show how far a check is, how fast requests are answered, and how long it may go on."""
+        left = self.client.end - time.monotonic()
+        until = f", at most {max(left, 0):.0f} s left" if math.isfinite(left) else ""
+        self.progress(what, done, of, now=f"{self.client.pace:.3g} requests a second{until}")
 
     def drafts(self) -> Drafts:
         """Return the drafts that the server has counted since it began, of all traffic."""
         try:
             return drafts_counted(self.client.ask([Request("/metrics")])[0].data)
-        except RefusedError:
+        except (RefusedError, OutOfTimeError):
             return Drafts()
 
     @cached_property
@@ -94,7 +107,7 @@ def connect(
     api: str = "",
     model: str = "",
     prompts: Sequence[str] = (),
-    progress: Progress = lambda *_: None,
+    progress: Progress = lambda *_, **__: None,
 ) -> Server:
     """Find out what the server speaks, and return it; ``api`` and ``model`` "" are found out too.
 

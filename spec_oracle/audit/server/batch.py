@@ -20,7 +20,7 @@ def batch(subject: ServerSubject, context: Context) -> CheckResult:
     return first_failure(
         context.rate,
         lambda rate: among_equals(subject, context, rate),
-        lambda rate: beside_other_traffic(subject, context.budget, rate),
+        lambda rate: beside_other_traffic(subject, context.budget / 3, rate),
     )
 
 
@@ -30,7 +30,7 @@ def among_equals(subject: ServerSubject, context: Context, rate: float) -> Check
     if width < 2:
         return CheckResult("", Status.NOT_RUN, "needs concurrent requests: --concurrency 2 or more")
     asks = [streams.first_prompt(subject)] * width
-    seconds = effort.SERVER_BATCH_SHARE * context.budget
+    seconds = context.budget / 3
     found = streams.concurrent(subject, lambda: asks, 2 * effort.SERVER_PAIRS // width, seconds)
     if len({tokens for some in found for tokens in some}) == 1 and not _may_be_alike(subject):
         draws = width * len(found)
@@ -52,7 +52,7 @@ def _may_be_alike(subject: ServerSubject) -> bool:
     return law is None or float(law.probabilities[0]) > CERTAIN
 
 
-def beside_other_traffic(subject: ServerSubject, budget: float, rate: float) -> CheckResult:
+def beside_other_traffic(subject: ServerSubject, seconds: float, rate: float) -> CheckResult:
     """Judge whether completions are distributed alike beside hotter, colder, longer and seeded requests."""
     server, tokens, heat = subject.server, subject.plan.tokens, subject.server.sampling.temperature
     first, last = server.prompts[0], server.prompts[-1]
@@ -63,10 +63,9 @@ def beside_other_traffic(subject: ServerSubject, budget: float, rate: float) -> 
     ]
     ours = max(1, server.client.limits.concurrency // 2)
     asks = [streams.first_prompt(subject), *others] * ours
-    seconds = effort.SERVER_BATCH_SHARE * budget
     found = streams.concurrent(subject, lambda: asks, -(-effort.SERVER_BESIDE // ours), seconds)
     beside = Counter(completion for some in found for completion in some[:: 1 + len(others)])
-    alone = Counter(streams.sampled_apart(subject))
+    alone = Counter(streams.sampled_apart(subject, seconds))
     both = sorted(beside | alone, key=repr)  # not in the order in which they came: that tells the sample
     fit = homogeneity([beside[one] for one in both], [alone[one] for one in both], alpha=rate)
     what = "completions beside other traffic"

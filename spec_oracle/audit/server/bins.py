@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.contracts import ImpossibleOutputError
-from spec_oracle.contracts.server import Prefix, ServerError, Token
+from spec_oracle.contracts.server import OutOfTimeError, Prefix, ServerError, Token
 
 Bins: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
 """Counts [C], their law [C], and its slack [C]."""
@@ -41,12 +41,13 @@ IMPOSSIBLE: Leaf = ((-2, ()), True)
 class Binned:
     """What `judge_looks` samples: ``more(count)`` asks the server, ``bins()`` counts all samples so far.
 
-    Sampling ends with the server; raises `ServerError` where it is gone before the first sample.
+    Sampling ends with the server, and with the time; raises `ServerError` where there is no sample by then.
     """
 
     more: Callable[[int], object]
     bins: Callable[[], Bins]
     ended: str = ""
+    is_over: bool = field(default=False, init=False)
     seconds: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
@@ -57,10 +58,12 @@ class Binned:
         try:
             self.more(count)
         except ServerError as error:
+            self.counts, self.law, self.slack = self.bins()
             if not self.counts.any():
                 raise
-            self.ended = str(error)
-        self.counts, self.law, self.slack = self.bins()
+            self.is_over, self.ended = True, "" if isinstance(error, OutOfTimeError) else str(error)
+        else:
+            self.counts, self.law, self.slack = self.bins()
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +130,7 @@ def grow_tree(distributions: Distributions, length: int, smallest: float, ends: 
     while heap:
         batch = [heapq.heappop(heap) for _ in range(min(len(heap), 4 * server.client.limits.concurrency))]
         distributions.fetch(prefix for _, _, prefix, _ in batch)
-        server.progress("target-only decoding", len(expanded), 0)
+        server.tell("target-only decoding", len(expanded), 0)
         for minus, _, prefix, slack in batch:
             mass, law = -minus, distributions.after(prefix)
             if law is None:

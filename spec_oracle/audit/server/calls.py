@@ -19,7 +19,7 @@ from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, no
 from spec_oracle.audit.sampling import judge_looks
 from spec_oracle.audit.server import subject as subjects
 from spec_oracle.audit.server.bins import Binned, Bins
-from spec_oracle.audit.server.conclusion import result_of
+from spec_oracle.audit.server.conclusion import result_of, samples_needed, unless_unconfirmed
 from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.audit.server.subject import Completions, ServerSubject
 from spec_oracle.contracts.server import Prefix, Token
@@ -47,15 +47,15 @@ def calls(subject: ServerSubject, context: Context) -> CheckResult:
 
     def tokens_alone(rate: float) -> CheckResult:
         more = Binned(lambda tokens: uniforms.add(long.sample(-(-tokens // length))), uniforms.by_tenths)
-        seconds, progress = (
-            effort.SERVER_CALLS_SHARE * context.budget,
-            partial(subject.server.progress, "calls"),
+        progress = partial(subject.server.tell, "calls")
+        decision = judge_looks(more, rate=rate, count=needed, seconds=context.budget, progress=progress)
+        uncertain = (
+            "" if samples_needed(2 * plan.coarse, more, rate)[1] else subject.distributions.uncertainty
         )
-        decision = judge_looks(more, rate=rate, count=needed, seconds=seconds, progress=progress)
         what = f"tokens 2 to {length} of {len(long.found):,} completions"
-        return result_of(what, decision, 2 * plan.coarse, rate)
+        return result_of(what, decision, 2 * plan.coarse, rate, uncertain)
 
-    return first_failure(rate, tokens_alone, uniforms.pairs)
+    return unless_unconfirmed(first_failure(rate, tokens_alone, uniforms.pairs), context)
 
 
 @dataclass

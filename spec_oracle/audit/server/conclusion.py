@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.reports import TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings, How, Status
 from spec_oracle.audit.sampling import Decision
-from spec_oracle.audit.server.subject import ServerSubject
+from spec_oracle.audit.server.bins import Binned
+from spec_oracle.audit.server.subject import UNCONFIRMED, ServerSubject, is_unconfirmed
 from spec_oracle.contracts.server import Ask, Drafts, Token
-from spec_oracle.statistics import clopper_pearson
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.statistics import clopper_pearson, draws_needed_by_g
 
 LEVEL = 0.05
 """Chance that the interval of a counterexample misses."""
@@ -22,18 +25,47 @@ DISTINGUISHED = 0.5
 """Least share of completions to be distinguished beyond their first token, on which nothing speculates."""
 
 
-def result_of(what: str, decision: Decision[Any], coarsest: float, rate: float) -> CheckResult:
-    """Return the result of a decision; it passes if it would have detected a TV of ``coarsest``."""
+def samples_needed(tv: float, sampled: Binned, rate: float) -> tuple[int, bool]:
+    """Return how many samples the G test takes to detect ``tv``, and whether it can at all.
+
+    Where the noise of the reported probabilities hides as much, as many as would do without it.
+    """
+    try:
+        return draws_needed_by_g(tv, sampled.law, alpha=rate / 2, slack=sampled.slack), True
+    except InvalidInputError:
+        return draws_needed_by_g(tv, sampled.law, alpha=rate / 2), False
+
+
+def result_of(
+    what: str, decision: Decision[Any], coarsest: float, rate: float, uncertain: str = ""
+) -> CheckResult:
+    """Return the result of a decision; it passes if it would have detected a TV of ``coarsest``.
+
+    ``uncertain`` says why no number of samples would detect less, "" where more would.
+    """
     status, detectable = Status.PASSED, decision.detectable_tv
-    seen = f"{decision.draws:,} samples are as expected; a total variation of {detectable:.2g} would show"
+    seen = f"{decision.draws:,} samples are as expected; {would_show(detectable)}"
     if decision.reason:
         status, seen = Status.FAILED, decision.reason
     elif decision.ended:
         status, seen = Status.INCONCLUSIVE, f"{seen}; ended early: {decision.ended}"
     elif detectable > coarsest:
-        status, seen = Status.INCONCLUSIVE, f"{seen}, not {coarsest:.2g}; raise --budget or --requests"
+        status = Status.INCONCLUSIVE
+        seen = f"{seen}, not {coarsest:.2g}; {uncertain or 'raise --budget, --requests or --detect'}"
     scope = (f"{what}: {decision.statistics}",)
     return CheckResult("", status, f"{what}: {seen}", rate, decision.draws, how=How.SAMPLED, scope=scope)
+
+
+def would_show(tv: float) -> str:
+    """Return what a test detects, in words."""
+    return f"a total variation of {tv:.3g} would show" if tv <= 1 else "no total variation is sure to show"
+
+
+def unless_unconfirmed(result: CheckResult, context: Context) -> CheckResult:
+    """Return the result, which fails nothing where the reported probabilities were not confirmed before."""
+    if result.status is not Status.FAILED or not is_unconfirmed(context):
+        return result
+    return replace(result, status=Status.INCONCLUSIVE, detail=f"{UNCONFIRMED} ({result.detail})")
 
 
 def conclude(
@@ -56,10 +88,8 @@ def conclude(
             reason = never_happened(drafts)
         if not reason and detectable > subject.plan.detect:
             retried = f" ({doubt:.2g} of it for retried completions)" if doubt else ""
-            seen = (
-                f"only a total variation of {detectable:.3g}{retried} would show, not {subject.plan.detect:g}"
-            )
-            reason = uncertain or f"{seen}; raise --budget, --requests or --detect"
+            seen = f"{would_show(detectable)}{retried}, not {subject.plan.detect:g}"
+            reason = f"{seen}; {uncertain or 'raise --budget, --requests or --detect'}"
         if not reason and distinguished < DISTINGUISHED:
             reason = f"only {distinguished:.0%} of completions differ in more than one token; try --top-k"
     if reason:

@@ -5,7 +5,8 @@ temperature and filters; others list them before. Each is a *reading*; which one
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -158,15 +159,20 @@ class Distributions:
         missing = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in self.logs]
         for start in range(0, len(missing), CHUNK):
             chunk = missing[start : start + CHUNK]
-            for prefix, answer in zip(chunk, self._complete(chunk, self.server.listed), strict=True):
+            for prefix, answer in zip(chunk, self._stream(chunk, self.server.listed), strict=True):
                 self.logs[prefix] = answer.logs
 
-    def _complete(self, prefixes: Sequence[Prefix], listed: int) -> list[Completion]:
+    def _stream(self, prefixes: Sequence[Prefix], listed: int) -> Iterator[Completion]:
         prompts = self.server.prompts  # token ids, where a server lists probabilities
         asks = [Ask((*prompts[number], *tokens), 1, listed=listed) for number, tokens in prefixes]  # type: ignore[arg-type]
-        found = self.server.complete(asks)
-        self.drafted += sum(answer.drafted or 0 for answer in found)
-        return found
+        for answer in self.server.stream(asks):
+            self.drafted += answer.drafted or 0
+            yield answer
+
+    def _until(self) -> float:
+        """Return when to stop asking for what is only worth a part of the time."""
+        now = time.monotonic()
+        return now + effort.SERVER_READING_PART * (self.server.client.end - now)
 
     def _read(self, logs: Logs | None, reading: str, error: float) -> Distribution | None:
         return READINGS[reading](logs, self.server.sampling, self.server.listed, error) if logs else None
@@ -174,7 +180,11 @@ class Distributions:
     @cached_property
     def reading(self) -> str:
         """The name of the reading under which one-token samples are most probable."""
-        samples = self.samples(self.near() * effort.SERVER_READING_SAMPLES)
+        near, until, samples = self.near(), self._until(), list[tuple[Prefix, Token]]()
+        for _ in range(effort.SERVER_READING_SAMPLES):
+            samples += self.samples(near)
+            if time.monotonic() > until:
+                break
         return max(READINGS, key=lambda reading: self._log_likelihood(reading, samples))
 
     def near(self) -> list[Prefix]:
@@ -188,13 +198,12 @@ class Distributions:
         self.fetch(nearest)
         return [*roots, *nearest]
 
-    def samples(self, prefixes: Sequence[Prefix]) -> list[tuple[Prefix, Token]]:
+    def samples(self, prefixes: Sequence[Prefix]) -> Iterator[tuple[Prefix, Token]]:
         """Sample one token after each prefix, asked for as in a completion: no probabilities are shown."""
-        found = self._complete(prefixes, listed=0)
-        for answer in found:
+        for prefix, answer in zip(prefixes, self._stream(prefixes, listed=0), strict=True):
             if len(answer.tokens) != 1:
                 raise ContractError(f"{len(answer.tokens)} tokens where one was asked for: {answer.tokens!r}")
-        return [(prefix, answer.tokens[0]) for prefix, answer in zip(prefixes, found, strict=True)]
+            yield prefix, answer.tokens[0]
 
     def _log_likelihood(self, reading: str, samples: Sequence[tuple[Prefix, Token]]) -> float:
         total, error = 0.0, self.rounding
@@ -216,10 +225,12 @@ class Distributions:
     @cached_property
     def noise(self) -> float:
         """By how much log-probabilities differ when they are asked for again, mixed and at once, nats."""
-        near, noise = self.near(), 0.0
+        near, until, noise = self.near(), self._until(), 0.0
         for _ in range(effort.SERVER_NOISE_REPEATS - 1):
-            for prefix, answer in zip(near, self._complete(near, self.server.listed), strict=True):
+            for prefix, answer in zip(near, self._stream(near, self.server.listed), strict=True):
                 noise = max(noise, _difference(self.logs[prefix] or {}, answer.logs or {}))
+            if time.monotonic() > until:
+                break
         return noise
 
     @property
@@ -230,12 +241,14 @@ class Distributions:
 
     @property
     def uncertainty(self) -> str:
-        """Say why what is reported leaves open too much."""
+        """Say why what is reported leaves open too much, and what would help."""
+        tv = math.expm1(self.error) / 2
+        bound = f"which counts as its own noise: up to {tv:.2g} in total variation a token"
         if self.noise > self.rounding:
             differ = f"the server's probabilities differ by {self.noise:.2g} nats between equal requests"
-            return f"{differ}; try one slot, no batching, or full precision"
-        rounds = "the server rounds its log-probabilities too much"
-        return f"{rounds}: they are accurate to {self.rounding:.2g} nats"
+            return f"{differ}, {bound}; try one slot, no batching, full precision, or a larger --detect"
+        rounds = f"the server's log-probabilities are accurate to {self.rounding:.2g} nats"
+        return f"{rounds}, {bound}; ask it for more digits, or use a larger --detect"
 
 
 def _difference(first: Logs, second: Logs) -> float:

@@ -16,12 +16,18 @@ from spec_oracle.audit.reports import TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError, inconclusive
 from spec_oracle.audit.sampling import judge_looks
 from spec_oracle.audit.server.bins import IMPOSSIBLE, Binned, Tree, grow_tree
-from spec_oracle.audit.server.conclusion import conclude, result_of, wrong_completion
+from spec_oracle.audit.server.conclusion import conclude, result_of, samples_needed, wrong_completion
 from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.audit.server.reference import by_reference
-from spec_oracle.audit.server.subject import NEEDS_PROBABILITIES, UNCHECKED, ServerSubject, is_unchecked
-from spec_oracle.contracts.server import Prefix
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.audit.server.subject import (
+    NEEDS_PROBABILITIES,
+    UNCHECKED,
+    UNCONFIRMED,
+    ServerSubject,
+    is_unchecked,
+    is_unconfirmed,
+)
+from spec_oracle.contracts.server import OutOfTimeError, Prefix
 from spec_oracle.statistics import (
     draws_needed_by_g,
     goodness_of_fit_by_g,
@@ -36,6 +42,9 @@ USUAL_BINS = [0.01] * 100
 
 LEVEL = 0.05
 """Chance that any of the intervals of a counterexample misses."""
+
+LARGEST_BIN = 0.2
+"""Even with few completions the likeliest prefixes have bins of their own."""
 
 AT_ONCE = 128
 
@@ -53,27 +62,23 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
     if is_unchecked(context):
         raise NoEvidenceError(UNCHECKED)
     completions, reported = subject.completions, subject.distributions
-    seconds, start = effort.SERVER_JOINT_SHARE * context.budget, time.monotonic()
-    completions.sample(effort.SERVER_PILOT)
-    pace = effort.SERVER_PILOT / (time.monotonic() - start)
+    seconds, start = (1 - effort.SERVER_BLAME_PART) * context.budget, time.monotonic()
+    pace = completions.pilot(effort.SERVER_PILOT_PART * seconds)
     planned = plan.requests or draws_needed_by_g(plan.detect, USUAL_BINS, alpha=rate / 2)
     affordable = max(effort.SERVER_PILOT, pace * seconds)
-    smallest = max(effort.SERVER_SMALLEST_BIN, MIN_EXPECTED / min(planned, affordable))
+    smallest = max(effort.SERVER_SMALLEST_BIN, min(MIN_EXPECTED / min(planned, affordable), LARGEST_BIN))
     # Another tree whenever another token was seen to end completions.
     tree_with = cache(partial(grow_tree, reported, plan.tokens, smallest))
     sampled = Binned(completions.sample, lambda: tree_with(frozenset(server.ends)).of(completions.tally))
-    uncertain = ""
-    try:
-        needed = draws_needed_by_g(plan.detect, sampled.law, alpha=rate / 2, slack=sampled.slack)
-    except InvalidInputError:  # the slack alone is more than that
-        needed, uncertain = planned, reported.uncertainty
+    needed, can_be_detected = samples_needed(plan.detect, sampled, rate)
     decision = judge_looks(
         sampled,
         rate=rate,
         count=plan.requests or needed,
-        seconds=seconds,
-        progress=partial(server.progress, "joint"),
+        seconds=seconds - (time.monotonic() - start),
+        progress=partial(server.tell, "joint"),
     )
+    uncertain = "" if can_be_detected else reported.uncertainty
     tree, counts = tree_with(frozenset(server.ends)), sampled.counts
     bound, scope = _least_total_variation(tree, counts), _scope(tree, reported)
     shown = _counterexample(subject, tree, counts) if decision.reason else None
@@ -81,11 +86,11 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
     result = result_of(f"completions of {plan.tokens} tokens", decision, np.inf, rate)
     result = replace(result, findings=found, scope=(*scope, *result.scope), shown=shown)
     result = conclude(subject, result, float(tree.law[tree.depth >= 2].sum()), uncertain)
-    left = seconds - (time.monotonic() - start)
-    if not decision.reason or not _are_probabilities_wrong(subject, context, tree, counts, left):
+    left = context.budget - (time.monotonic() - start)
+    doubt = _doubt_of_probabilities(subject, context, tree, counts, left) if decision.reason else ""
+    if not doubt:
         return result
-    wrong, found = "the probabilities that the server reports are wrong", Findings(is_reference_wrong=True)
-    detail = f"{wrong}: one-token samples contradict them too ({result.detail})"
+    found, detail = Findings(is_reference_wrong=True), f"{doubt} ({result.detail})"
     return inconclusive(detail, alpha=result.alpha, draws=result.draws, findings=found)
 
 
@@ -132,30 +137,39 @@ def _counterexample(
     return wrong_completion(subject, shown, expected, count, draws, is_prefix=is_prefix)
 
 
-def _are_probabilities_wrong(
+def _doubt_of_probabilities(
     subject: ServerSubject, context: Context, tree: Tree, counts: NDArray[np.int64], seconds: float
-) -> bool:
-    """Whether completions made token by token contradict the tree too, and agree with those counted.
+) -> str:
+    """Say why completions that contradict the tree are not held against speculation, "" where they are.
 
-    As many are made as there were completions, or as the time allows; they need no reported probabilities.
+    Completions are made token by token, as many as there were others, or as the time allows; they need no
+    reported probabilities. Doubtful is what contradicts the tree too, and agrees with those counted; and, if
+    the probabilities were not confirmed before, all that agrees with those counted.
     """
     rng, end, drawn = context.stream("server/joint/one-token"), time.monotonic() + seconds, int(counts.sum())
     plain = np.zeros_like(counts)
     while plain.sum() < drawn and (not plain.any() or time.monotonic() < end):
         numbers = rng.integers(len(subject.server.prompts), size=AT_ONCE)
-        for number, tokens in _token_by_token(subject, [(int(number), ()) for number in numbers]):
+        try:
+            made = _token_by_token(subject, [(int(number), ()) for number in numbers])
+        except OutOfTimeError:
+            break
+        for number, tokens in made:
             plain[tree.bin(number, tokens)] += 1
-        subject.server.progress("joint, token by token", int(plain.sum()), drawn)
+        subject.server.tell("joint, token by token", int(plain.sum()), drawn)
     level = effort.SERVER_BLAME_RATE
-    agrees = goodness_of_fit_by_g(plain, tree.law, alpha=level, slack=tree.slack).passed
-    return not agrees and homogeneity(counts, plain, alpha=level).passed
+    if plain.any() and not homogeneity(counts, plain, alpha=level).passed:
+        return ""
+    if plain.any() and not goodness_of_fit_by_g(plain, tree.law, alpha=level, slack=tree.slack).passed:
+        return "the probabilities that the server reports are wrong: one-token samples contradict them too"
+    return UNCONFIRMED if is_unconfirmed(context) else ""
 
 
 def _token_by_token(subject: ServerSubject, made: list[Prefix]) -> list[Prefix]:
     """Return completions of the plan's length, made by one-token requests."""
     for _ in range(subject.plan.tokens):
         going = [place for place, (_, made_) in enumerate(made) if subject.server.ends.isdisjoint(made_[-1:])]
-        samples = subject.distributions.samples([made[place] for place in going])
+        samples = list(subject.distributions.samples([made[place] for place in going]))
         for place, ((number, tokens), token) in zip(going, samples, strict=True):
             made[place] = (number, (*tokens, token))
     return made

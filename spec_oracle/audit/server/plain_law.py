@@ -7,16 +7,13 @@ from functools import partial
 
 import numpy as np
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, Status, inconclusive, not_asked
 from spec_oracle.audit.sampling import judge_looks
 from spec_oracle.audit.server.bins import Binned, log_error
-from spec_oracle.audit.server.conclusion import result_of
+from spec_oracle.audit.server.conclusion import result_of, samples_needed
 from spec_oracle.audit.server.subject import NEEDS_PROBABILITIES, ServerSubject
 from spec_oracle.contracts.server import Prefix, Token
-from spec_oracle.errors import InvalidInputError
-from spec_oracle.statistics import draws_needed_by_g
 
 
 def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
@@ -44,19 +41,18 @@ def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
         for prefix, token in reported.samples([known[place][0] for place in chosen]):
             counts[bins.get((prefix, token), bins[prefix, None])] += 1
 
-    try:
-        count = draws_needed_by_g(subject.plan.coarse, expected, alpha=context.rate / 2, slack=slack)
-    except InvalidInputError:  # not with any number of samples
-        return inconclusive(reported.uncertainty)
+    sampled = Binned(sample, lambda: (counts.copy(), expected, slack))
+    count, can_be_detected = samples_needed(subject.plan.coarse, sampled, context.rate)
     decision = judge_looks(
-        Binned(sample, lambda: (counts.copy(), expected, slack)),
+        sampled,
         rate=context.rate,
         count=count,
-        seconds=effort.SERVER_PLAIN_LAW_SHARE * context.budget,
-        progress=partial(subject.server.progress, "plain-law"),
+        seconds=context.budget,
+        progress=partial(subject.server.tell, "plain-law"),
     )
+    uncertain = "" if can_be_detected else reported.uncertainty
     what = f"one token after {len(known)} prefixes, probabilities {reported.reading}"
-    result = result_of(what, decision, subject.plan.coarse, context.rate)
+    result = result_of(what, decision, subject.plan.coarse, context.rate, uncertain)
     if result.status is Status.PASSED and reported.drafted:
         detail = f"{reported.drafted} tokens were drafted for one-token requests: not target-only decoding"
         return inconclusive(detail, alpha=result.alpha, draws=result.draws)

@@ -14,7 +14,7 @@ from spec_oracle.audit.reports import TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings, How, NoEvidenceError, Status
 from spec_oracle.audit.server.conclusion import conclude, wrong_completion
 from spec_oracle.audit.server.subject import Completions, ServerSubject
-from spec_oracle.contracts.server import Prefix, ServerError
+from spec_oracle.contracts.server import OutOfTimeError, Prefix, ServerError
 from spec_oracle.statistics import homogeneity, smallest_detectable_tv_by_homogeneity
 from spec_oracle.statistics.cells import MIN_EXPECTED
 
@@ -36,20 +36,23 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
     if reference is None:
         raise NoEvidenceError("no --reference server to compare its completions with")
     start = time.monotonic()
+    until = start + (1 - effort.SERVER_BLAME_PART) * context.budget
     # Two kinds of tokens do not compare.
     server.by_letters = reference.by_letters = server.by_letters or reference.by_letters
     theirs = Completions(reference, plan.tokens, (context.seed, "server/joint/reference"), plan.seeded)
     for completions in (ours, theirs):
-        completions.sample(effort.SERVER_PILOT)
-    pace = effort.SERVER_PILOT / (time.monotonic() - start)
-    affordable = int(effort.SERVER_JOINT_SHARE * context.budget * pace)
-    count = plan.requests or min(_needed(plan.detect, context.rate), affordable)
+        completions.pilot(effort.SERVER_PILOT_PART * context.budget)
+    pace = len(theirs.found) / max(time.monotonic() - start, 1e-9)
+    affordable = context.budget * pace
+    count = plan.requests or int(min(_needed(plan.detect, context.rate), affordable))
     ended = ""
     try:
-        while (missing := count - len(theirs.found)) > 0:
+        while (missing := count - len(theirs.found)) > 0 and time.monotonic() < until:
             for completions in (ours, theirs):
-                completions.sample(min(missing, AT_ONCE))
-            server.progress("joint", len(theirs.found), count)
+                completions.sample(min(missing, AT_ONCE, max(effort.FIRST_LOOK, int(pace))))
+            server.tell("joint", len(theirs.found), count)
+    except OutOfTimeError:
+        pass
     except ServerError as error:
         ended = f"; ended early: {error}"
     counts, bins = prefix_counts(ours.found, theirs.found)

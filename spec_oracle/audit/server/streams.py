@@ -17,7 +17,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
 from spec_oracle.audit.server.subject import ServerSubject
-from spec_oracle.contracts.server import Ask, Token
+from spec_oracle.contracts.server import Ask, OutOfTimeError, Token
 from spec_oracle.statistics import Homogeneity, homogeneity
 
 Tokens: TypeAlias = tuple[Token, ...]
@@ -30,16 +30,21 @@ GROUPS = 3
 def streams(subject: ServerSubject, context: Context) -> CheckResult:
     """Judge whether seeded requests repeat, alone on the server, and whether all others are independent."""
     server, rng = subject.server, context.stream("server/streams/seeds")
-    width, seconds = server.client.limits.concurrency, effort.SERVER_STREAMS_SHARE * context.budget
+    width, seconds = server.client.limits.concurrency, context.budget / 4
 
     def repeats(rate: float) -> CheckResult:
         del rate
         seeds = [int(seed) for seed in rng.integers(2**31, size=effort.SERVER_REPEATED_SEEDS)]
-        runs: list[dict[int, Tokens]] = []
-        for order in (seeds, seeds[::-1]):
-            found = [server.complete([first_prompt(subject, seed)])[0].tokens for seed in order]
-            runs.append(dict(zip(order, found, strict=True)))
-        moved = sum(runs[0][seed] != runs[1][seed] for seed in seeds)
+        first: dict[int, Tokens] = {}
+        until = time.monotonic() + seconds / 2
+        for seed in seeds:
+            first[seed] = server.complete([first_prompt(subject, seed)])[0].tokens
+            if time.monotonic() > until:
+                break
+        seeds = list(first)
+        moved = sum(
+            server.complete([first_prompt(subject, seed)])[0].tokens != first[seed] for seed in seeds[::-1]
+        )
         if moved:
             return failed(f"{moved} of {len(seeds)} requests give another completion on the same seed")
         detail = f"{len(seeds)} requests repeat on the same seed"
@@ -75,7 +80,13 @@ def concurrent(
     """Send sets of concurrent requests, one after another; at least one set, until the time is up."""
     end, found = time.monotonic() + seconds, list[list[Tokens]]()
     while len(found) < count and (not found or time.monotonic() < end):
-        found.append([answer.tokens for answer in subject.server.complete(asks())])
+        try:
+            found.append([answer.tokens for answer in subject.server.complete(asks())])
+        except OutOfTimeError:
+            if not found:
+                raise
+            break
+        subject.server.tell("concurrent requests", len(found), count)
     return found
 
 
@@ -83,19 +94,21 @@ def judge_pairs(
     what: str, near: Sequence[Pair], subject: ServerSubject, context: Context, rate: float
 ) -> CheckResult:
     """Judge whether pairs are distributed as pairs made at random of completions sampled far apart."""
-    far = sampled_apart(subject)
+    far = sampled_apart(subject, context.budget / 4)
     order = context.stream("server/streams/pairs").permutation(len(far))
     random = [(far[i], far[j]) for i, j in zip(order[::2], order[1::2], strict=False)]
     fit = homogeneity(_counts(near), _counts(random), alpha=rate)
     return result_of_two(what, "are independent", "are not independent", fit, effort.SERVER_PAIRS_TV)
 
 
-def sampled_apart(subject: ServerSubject) -> list[Tokens]:
+def sampled_apart(subject: ServerSubject, seconds: float) -> list[Tokens]:
     """Return completions of the first prompt: those of `joint`, and new ones as far as these are too few."""
-    completions = subject.completions
-    while (missing := 2 * effort.SERVER_PAIRS - len(completions.after(0))) > 0:
-        completions.sample(missing * len(subject.server.prompts))
-    return completions.after(0)
+    of_joint, more = subject.completions.after(0), subject.sampled_apart
+    if missing := max(0, 2 * effort.SERVER_PAIRS - len(of_joint) - len(more)):
+        asks = [first_prompt(subject)] * subject.server.client.limits.concurrency
+        found = concurrent(subject, lambda: asks, -(-missing // len(asks)), seconds)
+        more += [tokens for some in found for tokens in some]
+    return of_joint + more
 
 
 def result_of_two(what: str, right: str, wrong: str, fit: Homogeneity, coarsest: float) -> CheckResult:

@@ -1,5 +1,6 @@
 """A running server as the subject of an audit: what to ask of it, and what was sampled from it so far."""
 
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,15 +19,27 @@ from spec_oracle.errors import InvalidInputError
 
 NEEDS_PROBABILITIES = "the server reports no token ids with their log-probabilities"
 
-UNCHECKED = "could not check that the server samples from the probabilities it reports"
+UNCHECKED = "could not check that the server samples from the probabilities it reports: see plain-law"
+
+
+UNCONFIRMED = (
+    "this contradicts the probabilities that the server reports, but plain-law could not confirm these; "
+    "raise --budget"
+)
 
 
 def is_unchecked(context: Context) -> bool:
     """Whether an earlier check ran, and could not confirm the probabilities that the server reports."""
     plain, joint = (context.results.get(name) for name in ("plain-law", "joint"))
-    if plain is not None and plain.status not in (Status.PASSED, *UNTRIED):
+    if plain is not None and plain.status not in (Status.PASSED, *UNTRIED) and not is_unconfirmed(context):
         return True
     return joint is not None and joint.findings is not None and joint.findings.is_reference_wrong
+
+
+def is_unconfirmed(context: Context) -> bool:
+    """Whether samples of `plain-law` agree with the reported probabilities, but are too few or too coarse."""
+    plain = context.results.get("plain-law")
+    return plain is not None and plain.status is Status.INCONCLUSIVE and plain.how is not None
 
 
 @dataclass(frozen=True)
@@ -81,7 +94,7 @@ class Completions:
     odd_counts: str = field(default="", init=False)
 
     def sample(self, count: int) -> list[Prefix]:
-        """Sample some more, and return these."""
+        """Sample some more, and return these; those that came before an error stay in ``found``."""
         numbers = self._rng.integers(len(self.server.prompts), size=count)
         seeds = self._rng.integers(2**31, size=count)
         if not self.found:
@@ -90,15 +103,23 @@ class Completions:
             Ask(self.server.prompts[number], self.length, int(seed) if self.seeded else None)
             for number, seed in zip(numbers, seeds, strict=True)
         ]
-        answers = self.server.complete(asks)
-        new = [(int(number), answer.tokens) for number, answer in zip(numbers, answers, strict=True)]
-        self.found += new
-        self.tally.update(new)
-        for answer in answers:
+        before = len(self.found)
+        for number, answer in zip(numbers, self.server.stream(asks), strict=True):
+            self.found.append((int(number), answer.tokens))
+            self.tally[self.found[-1]] += 1
             self.retried += answer.is_doubtful
             self.drafts += Drafts(answer.drafted, answer.accepted)
             self.odd_counts = self.odd_counts or answer.odd_counts
-        return new
+        return self.found[before:]
+
+    def pilot(self, seconds: float) -> float:
+        """Sample a few, for so many seconds at most; return how many came in a second."""
+        start, before = time.monotonic(), len(self.found)
+        while (done := len(self.found) - before) < effort.SERVER_PILOT:
+            if done and time.monotonic() - start >= seconds:
+                break
+            self.sample(min(self.server.client.limits.concurrency, effort.SERVER_PILOT - done))
+        return done / max(time.monotonic() - start, 1e-9)
 
     @cached_property
     def _rng(self) -> np.random.Generator:
@@ -113,7 +134,9 @@ class Completions:
 class ServerSubject:
     """A server under audit; ``reference`` serves the same model without speculation, if there is one.
 
-    ``name`` is its address; ``seed`` is that of the audit's own choices.
+    ``name`` is its address; ``seed`` is that of the audit's own choices; ``started`` is when the audit began,
+    on the clock of `time.monotonic`, None for when its first check does;
+    ``sampled_apart`` are completions of the first prompt beside those of `joint`.
     """
 
     name: str
@@ -122,8 +145,27 @@ class ServerSubject:
     reference: Server | None = None
     facts: Facts = NOTHING_DECLARED
     seed: int = 0
+    started: float | None = None
+    sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1
+
+    def seconds_for(self, check: str, budget: float) -> float:
+        """Return the check's part of what is left of the budget, in seconds; requests end with it.
+
+        What earlier checks left over is shared by the later ones, and nothing is kept for those that the user
+        leaves out.
+        """
+        shares, left_out = effort.SERVER_SHARES, self.facts.known.keys() - self.facts.expected
+        names = list(shares)
+        later = [name for name in names[names.index(check) :] if name == check or name not in left_out]
+        now = time.monotonic()
+        self.started = now if self.started is None else self.started
+        seconds = (budget - (now - self.started)) * shares[check] / sum(shares[name] for name in later)
+        for server in (self.server, self.reference):
+            if server is not None:
+                server.client.end = now + seconds
+        return max(seconds, 0.0)
 
     @cached_property
     def completions(self) -> Completions:

@@ -26,6 +26,7 @@ class Outcomes:
     slack: float = 0.0
     last: int = 10**9
     seconds: float = 0.0
+    is_over: bool = False
     ended: str = ""
     calls: int = 0
 
@@ -38,7 +39,7 @@ class Outcomes:
         self.seconds += count / 1000
         self.calls += 1
         if self.counts.sum() >= self.last:
-            self.ended = "the server is gone"
+            self.is_over, self.ended = True, "the server is gone"
 
 
 def judged(**samples):

@@ -239,9 +239,14 @@ class InProcess:
     def __init__(self, stand_in, concurrency=4):
         self.stand_in, self.limits, self.url = stand_in, Limits(concurrency=concurrency), "http://here"
         self.key_variable, self.failures, self.requests = "", Counter(), 0
+        self.end, self.pace = math.inf, math.inf
 
     def ask(self, requests):
-        return [self._answer(request) for request in requests]
+        return list(self.answers(requests))
+
+    def answers(self, requests):
+        for request in requests:
+            yield self._answer(request)
 
     def _answer(self, request):
         self.requests += 1

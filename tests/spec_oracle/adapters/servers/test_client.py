@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spec_oracle.adapters.servers.client import Client, Limits, Request
-from spec_oracle.contracts.server import RefusedError, ServerError
+from spec_oracle.contracts.server import OutOfTimeError, RefusedError, ServerError
 from spec_oracle.errors import InvalidInputError
 from tests.spec_oracle.adapters.servers.stand_in import StandIn, serving
 
@@ -82,6 +82,17 @@ def test_a_server_that_is_gone_is_told():
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     with Client(url, QUICK) as client, pytest.raises(ServerError, match="no connection"):
         client.ask([ASK])
+
+
+def test_no_request_is_sent_once_the_time_is_over():
+    """The time may be extended: the server is not taken for dead."""
+    stand_in = StandIn()
+    with serving(stand_in) as url, Client(url, QUICK, end=0.0) as client:
+        with pytest.raises(OutOfTimeError, match="0 requests were answered.*raise --budget"):
+            client.ask([ASK])
+        assert not stand_in.calls
+        client.end = float("inf")
+        assert client.ask([ASK])
 
 
 def test_redirects_are_not_followed():

@@ -216,7 +216,8 @@ def test_rows_that_vary_widen_what_is_right_and_are_told():
 def test_rows_that_are_too_uncertain_leave_the_texts_open():
     found = CHECKS["joint"].outcome(subject(defect="noisy-rows", size=0.05, plan=Plan(detect=0.1)), Context())
     assert found.status is Status.INCONCLUSIVE
-    assert "nats between equal requests; try one slot" in found.detail
+    assert "nats between equal requests, which counts as its own noise: up to 0.0" in found.detail
+    assert "try one slot" in found.detail
 
 
 @pytest.mark.parametrize("digits", [2, 3])
