@@ -8,7 +8,7 @@ kept with what the part says of them.
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import wraps
@@ -18,9 +18,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from spec_oracle.audit.context import Context, run_guarded
-from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, Status, breach, inconclusive
-from spec_oracle.audit.shapes.axes import TYPES, Shape
+from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.smaller import arrays_of, smaller
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from spec_oracle.errors import InvalidInputError, SpecOracleError, unknown
 from spec_oracle.toy import Instance
@@ -42,19 +42,6 @@ _SEEDS: Final = 8
 
 _MOST_NUMBERS: Final = 200_000
 """What a file may hold."""
-
-_SIZES: Final = ((2, 1), (2, 2), (3, 1), (2, 3), (3, 2))
-"""V and L of smaller toy instances."""
-
-
-_SIMPLER: Final[tuple[dict[str, Any], ...]] = (
-    *({"batch": batch, "place": "first"} for batch in (1, 2)),
-    *({"layout": "contiguous"}, {"ids": "int64"}, {"dtype": "float64"}, {"dtype": "float32"}),
-    *({"vocab_size": vocab} for vocab in (2, 3, 5, 8, 33, 257)),
-    *({"draft_length": length} for length in (1, 2, 3)),
-    {"kind": "flat"},
-)
-"""Changes that make a shape simpler."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +77,7 @@ class Again:
     def save(self, path: Path) -> None:
         """Write a file that `load` reads; raises `OSError`, and `InvalidInputError` for very large inputs."""
         inputs = {name: _as_json(value) for name, value in self.inputs.items()}
-        numbers = sum(np.size(array) for value in self.inputs.values() for array in _arrays(value))
+        numbers = sum(np.size(array) for value in self.inputs.values() for array in arrays_of(value))
         if numbers > _MOST_NUMBERS:
             raise InvalidInputError(f"the inputs are {numbers:,} numbers, a file holds {_MOST_NUMBERS:,}")
         kept = {"check": self.check, "part": self.part, "rate": self.rate, "says": self.says}
@@ -208,7 +195,7 @@ def _shrunk(again: Again, subject: Any, context: Context, took: float) -> Again:
     is_smaller = context.shrink and took < _SLOWEST
     while is_smaller:
         is_smaller = False
-        for inputs in _smaller(again.inputs, context.seed):
+        for inputs in smaller(again.inputs, context.seed):
             if time.process_time() > end:
                 return again
             found = _failing(replace(again, inputs=inputs), subject, context)
@@ -218,74 +205,10 @@ def _shrunk(again: Again, subject: Any, context: Context, took: float) -> Again:
     return again
 
 
-def _smaller(inputs: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
-    """Yield smaller inputs: fewer requests, positions and tokens of a call, smaller toy instances."""
-    if "drafts" in inputs:
-        drafts: Drafts = inputs["drafts"]
-        batch, length = drafts.batch, drafts.draft_length
-        halves = [slice(0, batch // 2), slice(batch // 2, batch)] if batch > 4 else []
-        for some in halves or ([slice(b, b + 1) for b in range(batch)] if batch > 1 else []):
-            yield {name: _of_requests(value, some, batch) for name, value in inputs.items()}
-        for shorter in dict.fromkeys((1, length // 2, length - 1)) if length > 1 else ():
-            yield {**inputs, "drafts": _cut(drafts, shorter), **_cut_options(inputs, shorter)}
-        rows = (drafts.draft_probs, drafts.target_probs)
-        used = {*drafts.tokens.reshape(-1).tolist()}.union(
-            *(np.flatnonzero((array != 0).any(axis=(0, 1, 2))).tolist() for array in rows)
-        )
-        kept = np.array(sorted(used)) if max(used) < drafts.vocab_size else np.empty(0, dtype=np.int64)
-        if 2 <= len(kept) < drafts.vocab_size:
-            tokens = np.searchsorted(kept, drafts.tokens)
-            yield {**inputs, "drafts": Drafts(tokens, *(array[..., kept] for array in rows))}
-    if "shape" in inputs:
-        for change in _SIMPLER:
-            shape = replace(inputs["shape"], **change)
-            if shape != inputs["shape"] and _is_as_simple(shape, inputs["shape"]):
-                yield {**inputs, "shape": shape}
-    if "vocab_size" in inputs:
-        yield from ({**inputs, "vocab_size": v} for v in (2, 5, 17, 65, 257) if v < inputs["vocab_size"])
-    if "instance" in inputs:
-        one: Instance = inputs["instance"]
-        for vocab, length in _SIZES:
-            smaller = vocab <= one.vocab_size and length <= one.draft_length
-            if smaller and (vocab, length) != (one.vocab_size, one.draft_length):
-                yield {**inputs, "instance": panel(vocab, length, one.num_paths, seed)["flat"]}
-
-
-def _is_as_simple(shape: Shape, other: Shape) -> bool:
-    sizes = ("vocab_size", "draft_length", "batch")
-    smaller = all(getattr(shape, name) <= getattr(other, name) for name in sizes)
-    return smaller and TYPES.index(shape.dtype) <= TYPES.index(other.dtype)
-
-
-def _of_requests(value: Any, some: slice, batch: int) -> Any:
-    if isinstance(value, Drafts):
-        return Drafts(value.tokens[some], value.draft_probs[some], value.target_probs[some])
-    if isinstance(value, dict):
-        return {name: _of_requests(one, some, batch) for name, one in value.items()}
-    return value[some] if isinstance(value, np.ndarray) and len(value) == batch else value
-
-
-def _cut(drafts: Drafts, length: int) -> Drafts:
-    tokens, draft, target = _arrays(drafts)
-    return Drafts(tokens[:, :, :length], draft[:, :, :length], target[:, :, : length + 1])
-
-
-def _cut_options(inputs: Mapping[str, Any], length: int) -> dict[str, Any]:
-    options = inputs.get("options", {})
-    cut = {name: np.minimum(array, length) for name, array in options.items() if name == "draft_lengths"}
-    return {"options": {**options, **cut}} if cut else {}
-
-
-def _arrays(value: Any) -> list[Any]:
-    if isinstance(value, Drafts):
-        return [value.tokens, value.draft_probs, value.target_probs]
-    return list(value.values()) if isinstance(value, dict) else [value] * isinstance(value, np.ndarray)
-
-
 def _as_json(value: Any) -> Any:
     if isinstance(value, Drafts):
         names = ("draft_tokens", "draft_probs", "target_probs")
-        return {name: array.tolist() for name, array in zip(names, _arrays(value), strict=True)}
+        return {name: array.tolist() for name, array in zip(names, arrays_of(value), strict=True)}
     if isinstance(value, Instance):
         return value.to_json()
     if isinstance(value, Shape):

@@ -20,9 +20,10 @@ from spec_oracle.audit.sampler.pace import pace, too_slow
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.watched import Watched
 from spec_oracle.audit.shapes.axes import AXES, Shape
-from spec_oracle.audit.shapes.covered import Covered, Laws, one_shape
+from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import design
 from spec_oracle.audit.shapes.extent import Extent
+from spec_oracle.audit.shapes.judged import Laws, one_shape
 from spec_oracle.audit.shapes.sampled import batches_at, sampled_at
 from spec_oracle.audit.shapes.trees import among_others, run_ids, tree_of
 from spec_oracle.contracts import ContractError
