@@ -1,4 +1,4 @@
-"""The command line: ``spec-oracle audit | audit-server | explain | diff | efficiency | optimum | ...``."""
+"""The command line: ``spec-oracle audit | init | audit-server | explain | diff | ...``."""
 
 import codecs
 import os
@@ -15,6 +15,7 @@ from spec_oracle.version import tool_version
 FAILED = 3
 
 COMMANDS = {
+    "init": "init:INIT",
     "audit": "audit:AUDIT",
     "audit-server": "audit_server:AUDIT_SERVER",
     "explain": "explain:EXPLAIN",
@@ -28,6 +29,7 @@ COMMANDS = {
 
 EXAMPLES = """\
 examples:
+  spec-oracle init my_module:verify        # write an adapter, a configuration and a test for a sampler
   spec-oracle audit my_module:verify       # a sampler of yours: is it lossless?
   spec-oracle explain joint                # what a check asks
   spec-oracle COMMAND --help

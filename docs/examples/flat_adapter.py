@@ -9,6 +9,7 @@ from spec_oracle.adapters.samplers.flat import flat
 def verify(draft_tokens, draft_probs, target_probs, generator, *, draft_lengths=None, is_greedy=None):
     """Keep the contract: each request has its own generator, the caller samples the bonus tokens."""
     batch = flat(draft_tokens, draft_probs, target_probs, draft_lengths, is_greedy)
+    generators = batch.generators(generator)  # {}: all requests share one
     with drawing_from(generator):
         output = rejection_sample(
             draft_token_ids=batch.tokens,
@@ -17,6 +18,6 @@ def verify(draft_tokens, draft_probs, target_probs, generator, *, draft_lengths=
             target_logits=logits_of(batch.target_probs),
             bonus_token_ids=batch.sample_bonus(),
             is_greedy=batch.is_greedy,
-            generators=batch.generators(generator),  # {}: all requests share one
+            generators=generators,
         )
     return batch.from_padded(output)

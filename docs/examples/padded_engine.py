@@ -17,6 +17,6 @@ def verify_drafts(
     residual = (target[:, :-1] - draft).clamp(min=0)
     weights = torch.cat([residual, target[:, -1:]], dim=1)
     row = torch.arange(len(draft_ids))
-    next_id = torch.multinomial(weights[row, num_accepted], num_samples=1)
+    next_id = torch.multinomial(weights[row, num_accepted], num_samples=1).to(draft_ids)
     output = torch.nn.functional.pad(draft_ids, (0, 1)).scatter(1, num_accepted[:, None], next_id)
     return output, num_accepted

@@ -84,6 +84,7 @@ vLLM by OpenAI's. For other servers, give a second server of the same model with
 | `plain-law` | do one-token completions follow the reported probabilities? If not, no longer one is judged. |
 | `joint` | do completions of `--tokens` tokens have the distribution of target-only decoding? |
 | `calls` | do completions four times as long, token by token and in pairs up to six tokens apart? |
+| `logprobs` | are the log-probabilities reported of each token of a completion those of one-token requests? |
 | `length` | are the counts of drafted and accepted tokens possible? |
 | `streams` | same seed, same completion? Are neighbouring seeds and successive requests independent? |
 | `batch` | are concurrent requests independent, and is their distribution the same beside other traffic? |
@@ -92,6 +93,12 @@ A run in which nothing was drafted, accepted or rejected is inconclusive. So is 
 not report this, unless you pass `--assume-speculating`. Failed requests are counted and sent again. What they
 may hide is added to the smallest detectable total variation, unless `--seeded` makes a request repeat its
 completion.
+
+`logprobs` needs no statistics: a log-probability of a completion is compared with the one that a one-token
+request reports after the same tokens, up to what equal requests differ by. So one completion decides, and the
+report names what is wrong: log-probabilities that are missing after the first token, constant, those before
+temperature and filters where one-token requests report those after (or the reverse), those of a neighbouring
+token, those of the residual that a correction was sampled from, or those of tokens behind the end.
 
 `--budget SECONDS` is the time of the whole audit, finding out what the server speaks included; checks share
 it, and what one leaves over goes to the later ones. A check whose time ends reports what its samples so far

@@ -173,6 +173,7 @@ SERVER_SHARES: Final = {
     "joint": 0.5,
     "length": 0.01,
     "calls": 0.1,
+    "logprobs": 0.05,
     "streams": 0.1,
     "batch": 0.1,
 }
@@ -205,6 +206,9 @@ SERVER_PAIRS_TV: Final = 0.5
 SERVER_BESIDE: Final = 2000  # Completions beside other traffic: with as many alone they detect a TV of 0.2.
 SERVER_BESIDE_TV: Final = 0.3  # TV that must be detected beside other traffic.
 SERVER_REPEATED_SEEDS: Final = 24  # Seeds that are sent twice.
+# Completions after each prompt whose log-probabilities are compared with those of one-token requests.
+SERVER_LOGPROBS: Final = 3
+SERVER_LOGPROBS_COARSEST: Final = 0.5  # Difference of log-probabilities that must be detected, nats.
 # False-alarm rate of deciding which is wrong, completions or the reported probabilities; one of them is.
 SERVER_BLAME_RATE: Final = 1e-3
 SERVER_BOUND_RATE: Final = 1e-6  # Chance that the TV is less than the lower bound that is reported.

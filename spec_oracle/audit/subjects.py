@@ -83,7 +83,7 @@ def named_verifier(name: str) -> AnyVerifier:
     if ":" not in name:
         return verifiers.get(name)
     require_name(name)
-    found = of_object(name, _imported(name))
+    found = of_object(name, imported(name))
     if not isinstance(found, VerifierSubject):
         raise InvalidInputError(f"verifier: {name!r} has no verify(drafts, decisions)")
     return found.verifier
@@ -101,7 +101,7 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
     """
     require_name(name)
     if ":" in name:
-        return of_object(name, _imported(name), array=array, num_paths=num_paths)
+        return of_object(name, imported(name), array=array, num_paths=num_paths)
     if name in verifiers.names():
         return of_verifier(name, verifiers.get(name), array=array, num_paths=num_paths)
     return of_third_party(registry.known(name))
@@ -242,7 +242,8 @@ def _namesake(folder: Path, name: str) -> Path | None:
     return None
 
 
-def _imported(name: str) -> Any:
+def imported(name: str) -> Any:
+    """Return what ``package.module:object`` names; raises `InvalidInputError`, `SubjectRaisedError`."""
     module_name, _, attribute = name.partition(":")
     _look_in_working_directory()
     with raising():

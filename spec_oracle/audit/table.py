@@ -86,6 +86,7 @@ def unless_lossy(answer: Answer) -> Answer:
 
 PERCENT: Final = Fraction(1, 100)
 TAKES_ROWS = "it is given the target's next-token distributions"
+REPORTS_NOTHING = "it returns tokens, and no log-probabilities of them"
 HAS_NO_ROWS = "it takes no next-token distributions"
 
 CHECKS: Final = MappingProxyType(
@@ -139,6 +140,15 @@ CHECKS: Final = MappingProxyType(
                 sampler=unless_lossy(sampler.calls),
                 engine=engine.calls,
                 server=unless_lossy(server.calls),
+            ),
+            Check(
+                name="logprobs",
+                question="are reported log-probabilities those of the distribution that is sampled?",
+                share=0 * PERCENT,
+                verifier=REPORTS_NOTHING,
+                sampler=REPORTS_NOTHING,
+                engine="it reports no log-probabilities of the tokens that it generates",
+                server=server.logprobs,
             ),
             Check(
                 name="draft-law",

@@ -179,7 +179,7 @@ def emit(options: Any, text: str) -> None:
     try:
         options.output.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InvalidInputError(f"--output: {error}") from None
+        raise InvalidInputError(f"--output: {error}; name a file that you may write to") from None
 
 
 def progress(line: str) -> None:

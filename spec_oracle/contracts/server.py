@@ -52,7 +52,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Ask:
-    """One request: at most ``tokens`` tokens after ``prompt``; ``listed`` log-probabilities of the first.
+    """One request: at most ``tokens`` tokens after ``prompt``; ``listed`` log-probabilities of each.
 
     ``temperature`` replaces that of the audit.
     """
@@ -65,21 +65,35 @@ class Ask:
 
 
 @dataclass(frozen=True)
+class Reported:
+    """What an answer reports of one token: its id and log-probability, None without, and those listed."""
+
+    token: Token | None
+    log: float | None
+    logs: Mapping[Token, float]
+
+
+@dataclass(frozen=True)
 class Completion:
     """One answer.
 
-    ``tokens`` of the ``text``; ``ended`` if the model ended it, not the limit. ``logs``: log-probabilities
-    listed of the first token, None without. ``drafted`` and ``accepted`` tokens, None where not reported.
+    ``tokens`` of the ``text``; ``ended`` if the model ended it, not the limit. ``reported``: the
+    log-probabilities of its tokens, in order. ``drafted`` and ``accepted`` tokens, None where not reported.
     ``is_doubtful``: see `spec_oracle.adapters.servers.client`.
     """
 
     tokens: tuple[Token, ...]
     ended: bool
     text: str = ""
-    logs: Mapping[Token, float] | None = None
+    reported: tuple[Reported, ...] = ()
     drafted: int | None = None
     accepted: int | None = None
     is_doubtful: bool = False
+
+    @property
+    def logs(self) -> Mapping[Token, float] | None:
+        """Log-probabilities listed of the first token, None without."""
+        return self.reported[0].logs if self.reported and self.reported[0].logs else None
 
     @property
     def odd_counts(self) -> str:

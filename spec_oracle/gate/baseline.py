@@ -76,8 +76,11 @@ def update_baseline(file: Path, report: AuditReport) -> list[str]:
     found = {subject.subject: _tokens(subject) for subject in report.subjects}
     new = {name: entry for name, entry in found.items() if entry is not None}
     kept = read_baseline(file) if file.exists() else {}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(baseline_to_json({**kept, **new}), indent=1) + "\n", encoding="utf-8")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(baseline_to_json({**kept, **new}), indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidInputError(f"--baseline: {error}; name a file that you may write to") from None
     return list(new)
 
 

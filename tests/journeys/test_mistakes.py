@@ -4,6 +4,7 @@ The exit code is 3; it is 2 where code cannot be loaded, or nothing is left to r
 """
 
 import json
+import sys
 
 import pytest
 
@@ -125,6 +126,14 @@ MISTAKES = [
     ("audit token --baseline text.json", "text.json"),
     ("audit token --seed x", "--seed"),
     ("audit token --durations 0", "--durations"),
+    ("init", "--help"),
+    ("init token", "package.module:object"),
+    ("init mine:TEN", "cannot be called"),
+    ("init mine:verfy", "did you mean 'verify'"),
+    ("init mime:verify", "did you mean 'mine'"),
+    ("init syntax:verify", "syntax.py"),
+    ("init imports:verify", "no_such_library"),
+    ("init exits:verify", "SystemExit"),
     ("audit-server", "--help"),
     ("audit-server http://127.0.0.1:9", "127.0.0.1:9"),
     ("audit-server not-a-url", "not-a-url"),
@@ -164,7 +173,9 @@ def folder(tmp_path_factory):
     for name, content in FILES.items():
         (here / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     assert main(["instance", "example", "--output", str(here / "toy.json")]) == 0
-    return here
+    yield here
+    for name in [name for name, module in sys.modules.items() if str(here) in str(module)]:
+        del sys.modules[name]
 
 
 def test_there_are_at_least_sixty():

@@ -73,7 +73,10 @@ def fresh_seed(generator: Generator) -> int:
 
 @contextmanager
 def drawing_from(generator: Generator) -> Iterator[None]:
-    """Let torch's global stream continue ``generator`` inside the block; no generator leaves it alone."""
+    """Let torch's global stream continue ``generator`` inside the block; no generator leaves it alone.
+
+    Code inside must not be handed the generator itself: both would give the same numbers.
+    """
     if generator is None:
         yield
         return

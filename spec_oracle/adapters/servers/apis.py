@@ -9,10 +9,11 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
 from spec_oracle.adapters.servers.client import Request
-from spec_oracle.contracts.server import Ask, Completion, Drafts, Sampling, ServerError
+from spec_oracle.contracts.server import Ask, Completion, Drafts, Reported, Sampling, ServerError
 
 
 @dataclass(frozen=True)
@@ -32,19 +33,24 @@ class LlamaCpp:
 
     def completion(self, data: Any) -> Completion:
         """Return what an answer says."""
-        first = next(iter(data.get("completion_probabilities") or ()), None)
         timings = data.get("timings") or {}
-        listed = first and (first.get("top_probs") or first["top_logprobs"])
-        logs = {
-            entry["id"]: float(entry["logprob"]) if "logprob" in entry else math.log(entry["prob"])
-            for entry in listed or ()
-            if entry.get("prob") != 0
-        }
+        reported = [
+            Reported(
+                token=entry["id"],
+                log=_log(entry),
+                logs={
+                    listed["id"]: _log(listed)
+                    for listed in entry.get("top_probs") or entry.get("top_logprobs") or ()
+                    if listed.get("prob") != 0
+                },
+            )
+            for entry in data.get("completion_probabilities") or ()
+        ]
         return Completion(
             tokens=tuple(data["tokens"]),
             text=data.get("content", ""),
             ended=data.get("stop_type") == "eos",
-            logs=None if first is None else logs,
+            reported=tuple(reported),
             drafted=timings.get("draft_n", 0),
             accepted=timings.get("draft_n_accepted", 0),
         )
@@ -92,14 +98,23 @@ class OpenAI:
         shown = choice.get("logprobs") or {}
         listed = shown.get("tokens") or ()
         shows_ids = all(isinstance(token, int) or token.startswith("token_id:") for token in listed)
-        top = next(iter(shown.get("top_logprobs") or ()), None) if shows_ids else None
-        tokens = choice.get("token_ids") or (shows_ids and [_as_id(token) for token in listed])
+        ids = [_as_id(token) for token in listed] if shows_ids else []
+        tokens = choice.get("token_ids") or ids
+        tops, logs = shown.get("top_logprobs") or (), shown.get("token_logprobs") or ()
+        reported = [
+            Reported(
+                token=token,
+                log=None if log is None else float(log),
+                logs={_as_id(one): float(of) for one, of in (top or {}).items()},
+            )
+            for token, top, log in zip_longest(ids, tops if shows_ids else (), logs if shows_ids else ())
+        ]
         drafted, accepted = _drafts(data.get("timings"), usage.get("completion_tokens_details") or {})
         return Completion(
             tokens=tuple(tokens or choice["text"]),
             text=choice["text"],
             ended=choice.get("finish_reason") == "stop",
-            logs={_as_id(token): float(log) for token, log in top.items()} if top else None,
+            reported=tuple(reported),
             drafted=drafted,
             accepted=accepted,
         )
@@ -119,6 +134,13 @@ def read(api: Api, data: Any) -> Completion:
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration) as error:
         why = f"{type(error).__name__}: {error}"
         raise ServerError(f"cannot read an answer by the API {api.name}: {why}") from None
+
+
+def _log(entry: Mapping[str, Any]) -> float:
+    """Return the log-probability that llama.cpp reports as one, or as a probability."""
+    if "logprob" in entry:
+        return float(entry["logprob"])
+    return math.log(entry["prob"]) if entry["prob"] else -math.inf
 
 
 def _drafts(timings: Any, details: Any) -> tuple[int | None, int | None]:

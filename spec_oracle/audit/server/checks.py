@@ -11,6 +11,7 @@ from spec_oracle.audit.server import batch as batch_
 from spec_oracle.audit.server import calls as calls_
 from spec_oracle.audit.server import joint as joint_
 from spec_oracle.audit.server import length as length_
+from spec_oracle.audit.server import logprobs as logprobs_
 from spec_oracle.audit.server import plain_law as plain_law_
 from spec_oracle.audit.server import streams as streams_
 from spec_oracle.audit.server.subject import ServerSubject
@@ -33,5 +34,6 @@ plain_law = within_its_time(plain_law_.plain_law)
 joint = within_its_time(joint_.joint)
 length = within_its_time(length_.length)
 calls = within_its_time(calls_.calls)
+logprobs = within_its_time(logprobs_.logprobs)
 streams = within_its_time(streams_.streams)
 batch = within_its_time(batch_.batch)

@@ -92,10 +92,33 @@ class StandIn:
         noise = self.size * self.faults.uniform(-1, 1) if self.defect == "noisy-rows" else 0.0
         return {t: logs[t] + noise if self.digits is None else round(logs[t], self.digits) for t in top}
 
+    def reported(self, prompt, tokens, body):
+        """Return (token, log-probability, those listed) of the tokens of a completion."""
+        found = []
+        behind = [1, 2] if self.defect == "logprobs-behind" and tokens[-1] == END else []
+        for place, token in enumerate([*tokens, *behind]):
+            context = (*prompt, *tokens, *behind)[: len(prompt) + place]
+            shown = self.shown(context, body)
+            if place and self.defect == "logprobs-missing":
+                break
+            if place and self.defect == "logprobs-constant":
+                shown = {token: 0.0}
+            elif place and self.defect == "logprobs-mode":  # the other one of the two
+                law = self.law(context, body if self.shape == "openai" else {})
+                shown = {t: math.log(p) for t, p in enumerate(law) if p}
+            elif place and self.defect == "logprobs-shifted":
+                shown = self.shown(context[:-1], body)
+            elif self.defect == "logprobs-residual" and place in self.residuals:
+                whole = sum(self.residuals[place])
+                shown = {t: math.log(p / whole) for t, p in enumerate(self.residuals[place]) if p}
+            found.append((token, shown.get(token, -20.0), shown))
+        return found
+
     def text(self, prompt, count, body):
         """Return (tokens, drafted, accepted)."""
         rng = self.stream(body)
         tokens, drafted, accepted = [], 0, 0
+        self.residuals = {}  # of corrections, by the number of the token
         if self.defect == "stops-late":
             count += 1
 
@@ -127,6 +150,7 @@ class StandIn:
                         break
                     continue
                 residual = [max(a - b, 0.0) for a, b in zip(p, q[place], strict=True)]
+                self.residuals[len(tokens)] = residual
                 tokens.append(token(residual))
                 break
             else:
@@ -214,8 +238,14 @@ class StandIn:
                 "timings": counts,
             }
             if body.get("n_probs"):
-                shown = [{"id": t, "prob": math.exp(log)} for t, log in self.shown(prompt, body).items()]
-                data["completion_probabilities"] = [{"id": tokens[0], "top_probs": shown}]
+                data["completion_probabilities"] = [
+                    {
+                        "id": token,
+                        "prob": math.exp(log),
+                        "top_probs": [{"id": t, "prob": math.exp(of)} for t, of in shown.items()],
+                    }
+                    for token, log, shown in self.reported(prompt, tokens, body)
+                ]
             return {**data, "tokens_evaluated": len(prompt)}
         choice = {"text": self.written(tokens), "finish_reason": "stop" if ended else "length"}
         usage = {"prompt_tokens": len(prompt), "completion_tokens": len(tokens)}
@@ -227,9 +257,12 @@ class StandIn:
                 "rejected_prediction_tokens": drafted - accepted,
             }
         if body.get("logprobs") and self.shape != "silent":
-            shown = self.shown(prompt, body)
-            top = {f"token_id:{t}": log for t, log in shown.items()}
-            choice["logprobs"] = {"tokens": [f"token_id:{t}" for t in tokens], "top_logprobs": [top]}
+            ids, logs, tops = zip(*self.reported(prompt, tokens, body), strict=True)
+            choice["logprobs"] = {
+                "tokens": [f"token_id:{t}" for t in ids],
+                "token_logprobs": logs,
+                "top_logprobs": [{f"token_id:{t}": log for t, log in top.items()} for top in tops],
+            }
         return {"choices": [choice], "usage": usage}
 
 

@@ -1,0 +1,235 @@
+"""``spec-oracle init``: an adapter, a configuration and a test for a function, as its signature suggests."""
+
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from spec_oracle.adapters.signatures import Argument, Guess, guess
+from spec_oracle.commands.options import OK, Command, flag, value
+from spec_oracle.errors import InvalidInputError
+
+
+def run(options: Any) -> int:
+    """Write the files, and say what was guessed, what is not known, and what to run next."""
+    from spec_oracle.audit.subjects import imported, is_engine, require_name
+
+    name = options.subject
+    if ":" not in name:
+        raise InvalidInputError(f"SUBJECT: expected package.module:object, got {name!r}")
+    require_name(name)
+    thing = imported(name)
+    guessed = guess(thing)
+    if not callable(thing) and not guessed.method:
+        raise InvalidInputError(
+            f"SUBJECT: {name!r} is {type(thing).__name__} {thing!r}, which cannot be called"
+        )
+    if guessed.arguments[:1] and guessed.arguments[0].name == "self":
+        made = "write a function that makes the object and calls it, and name that function"
+        raise InvalidInputError(f"SUBJECT: {name!r} is a method of a class: name the class, or {made}")
+    is_ready, stem = (
+        guessed.keeps_contract or is_engine(thing),
+        re.sub(r"\W", "_", name.partition(":")[0].rpartition(".")[2]),
+    )
+    adapter = Path(f"{stem}_adapter.py")
+    subject = name if is_ready else f"{adapter.stem}:verify"
+    configuration, notes = _configuration(subject, guessed.array)
+    folder = Path("tests") if Path("tests").is_dir() else Path()
+    files = {
+        **({} if is_ready else {adapter: adapter_text(name, guessed)}),
+        folder / f"test_{stem}_is_lossless.py": _TEST.format(stem=stem, subject=subject, array=guessed.array),
+    }
+    _write(files, configuration, force=options.force)
+    told = [f"{name} keeps a contract as it is: no adapter is needed"] if is_ready else _told(name, guessed)
+    fill = f"fill in the TODOs of {adapter}, then " if any("TODO" in text for text in files.values()) else ""
+    lines = [
+        *told,
+        f"written: {', '.join(map(str, [*files, *configuration]))}",
+        *notes,
+        f"next: {fill}{_NEXT}",
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return OK
+
+
+_NEXT = "spec-oracle audit"
+_TEST = '''\
+"""Is the sampler lossless? One test a check; written by `spec-oracle init`."""
+
+import pytest
+
+from spec_oracle.pytest_plugin import checks_of
+
+
+@pytest.mark.parametrize("check", checks_of("{subject}", array="{array}"))
+def test_{stem}_is_lossless(check):
+    check()
+'''
+
+
+def _configuration(subject: str, array: str) -> tuple[dict[Path, str], list[str]]:
+    """Return the file that configures audits and what is added to it, or what the user is to add."""
+    from spec_oracle.gate.configuration import FILES, find_configuration
+
+    found = find_configuration(Path())
+    if found.file is not None:
+        add = f'add {{name = "{subject}", array = "{array}"}} to the subjects of {found.file}'
+        return {}, [] if subject in found.subjects else [f"to do: {add}"]
+    (own, _), (project, table) = FILES
+    head = f"\n[{'.'.join(table)}]\n" if Path(project).is_file() else ""
+    said = f'{head}subjects = ["{subject}"]\narray = "{array}"\n'
+    return {Path(project if head else own): said}, []
+
+
+def _write(files: Mapping[Path, str], added: Mapping[Path, str], *, force: bool) -> None:
+    """Write new files, and add to others; raises `InvalidInputError` before anything is written."""
+    there = [] if force else [str(file) for file in files if file.exists()]
+    if there:
+        raise InvalidInputError(f"{', '.join(there)}: there already; --force overwrites them")
+    refused = [str(file.parent) for file in [*files, *added] if not os.access(file.parent, os.W_OK)]
+    try:
+        if refused:
+            raise PermissionError(f"no permission to write to the folder {refused[0]!r}")
+        for file, text in files.items():
+            file.write_text(text, encoding="utf-8")
+        for file, text in added.items():
+            with file.open("a", encoding="utf-8") as stream:
+                stream.write(text)
+    except OSError as error:
+        raise InvalidInputError(f"{error}; run `spec-oracle init` in a folder of your own") from None
+
+
+def _told(name: str, guessed: Guess) -> Iterator[str]:
+    """Yield what was guessed of a function, and what is not known."""
+    layout = "flat tensors, requests end to end" if guessed.is_flat else "padded tensors"
+    yield f"{name}: {layout}; {guessed.array}"
+    known = [argument for argument in guessed.arguments if argument.value]
+    width = max((len(argument.name) for argument in known), default=0)
+    yield "guessed from names, annotations and comments, to be looked over:"
+    for argument in known:
+        shown = ", ".join(re.findall(r"^ +(\w+)=", argument.value, re.MULTILINE)) or argument.value
+        yield f"  {argument.name:{width}}  {argument.role}: {shown}"
+    yield f"  {'returns':{width}}  {guessed.result}" if guessed.result_known else "  returns: not known"
+    if guessed.array == "numpy" and guessed.unknown:
+        yield "the helpers for flat tensors and bonus tokens are for torch: numpy arrays are left to you"
+    for what, names in (("not known", guessed.unknown), ("left at their defaults", guessed.defaults)):
+        if names:
+            yield f"{what}: {', '.join(names)}"
+
+
+def adapter_text(name: str, guessed: Guess) -> str:
+    """Return the adapter of a function: the sampler contract as its parameters, a call as its body."""
+    module, _, thing = name.partition(":")
+    top, dot, rest = thing.partition(".")
+    values = " ".join(argument.value for argument in guessed.arguments)
+    takes_uniforms, is_flat = "uniforms" in values, guessed.is_flat and guessed.array == "torch"
+    options = ["draft_lengths"] * (is_flat and not takes_uniforms) + ["is_greedy"] * ("is_greedy" in values)
+    fourth = "uniforms" if takes_uniforms else "generator"
+    signature = ", ".join(
+        [
+            *("draft_tokens", "draft_probs", "target_probs", fourth),
+            *(["*", *(f"{option}=None" for option in options)] if options else []),
+        ]
+    )
+    called = f"under_test{dot}{rest}" + guessed.called
+    body = textwrap.indent("\n".join([*_batch(is_flat, options), *_call(guessed, called, fourth)]), "    ")
+    made = f"under_test = {top}({', '.join(f'{need}=None' for need in guessed.needs)})"
+    text = "\n".join(
+        [
+            *([made + "  # TODO" * bool(guessed.needs), "", ""] if guessed.is_class else []),
+            f"def verify({signature}):",
+            '    """Keep the sampler contract; see docs/from-your-signature.md of spec-oracle."""',
+            f"{body}\n",
+        ]
+    )
+    blocks = [
+        f'"""{name} under the sampler contract; written by `spec-oracle init`."""',
+        "\n".join(said for library, said in _LIBRARIES.items() if re.search(rf"\b{library}", text)),
+        f"from {module} import {top}" + " as under_test" * (not guessed.is_class),
+        "\n".join(_helpers(text)),
+    ]
+    return "\n\n".join(filter(None, blocks)) + ("\n\n" if guessed.is_class else "\n\n\n") + text
+
+
+_LIBRARIES = {
+    r"SimpleNamespace\(": "from types import SimpleNamespace\n",
+    r"np\.": "import numpy as np",
+    r"torch\.": "import torch",
+}
+_HELPERS = [
+    "drawing_from",
+    "fresh_seed",
+    "from_accepted",
+    "from_lengths",
+    "from_padded",
+    "logits_of",
+    "sample_bonus",
+]
+
+
+def _helpers(text: str) -> Iterator[str]:
+    """Yield the imports of our functions that an adapter calls."""
+    if used := [name for name in _HELPERS if re.search(rf"(?<!\.)\b{name}\(", text)]:
+        yield f"from spec_oracle.adapters.samplers.contract import {', '.join(used)}"
+    if "flat(" in text:
+        yield "from spec_oracle.adapters.samplers.flat import flat"
+
+
+def _batch(is_flat: bool, options: list[str]) -> Iterator[str]:  # noqa: FBT001
+    """Yield the lines before the call that lay out the batch."""
+    if is_flat:
+        given = ["draft_tokens", "draft_probs", "target_probs", *(f"{name}={name}" for name in options)]
+        yield f"batch = flat({', '.join(given)})"
+    elif options:
+        yield "if is_greedy is None:"
+        yield "    is_greedy = torch.zeros(len(draft_tokens), dtype=torch.bool)"
+
+
+def _call(guessed: Guess, called: str, fourth: str) -> Iterator[str]:
+    """Yield the call, what is made of the generator before it, and the result."""
+    is_handed = any(argument.value == "generator" for argument in guessed.arguments)
+    arguments = []
+    for one in guessed.arguments:
+        if "(generator)" in one.value or "SimpleNamespace(" in one.value:
+            yield f"{one.name} = {one.value}"
+        elif "sample_bonus" in one.value and is_handed:
+            # Two that sample from one stream must not both begin where it is.
+            yield from ("with drawing_from(generator):", f"    {one.name} = {one.value}")
+        else:
+            arguments.append(one)
+            continue
+        arguments.append(replace(one, value=one.name))
+    call = [f"output = {called}(", *(f"    {_argument(one)}" for one in arguments), ")"]
+    if fourth == "generator" and not is_handed and guessed.array == "torch":
+        call = ["with drawing_from(generator):", *(f"    {line}" for line in call)]
+    yield from call
+    result = guessed.result
+    if guessed.array == "numpy":
+        result = "output"
+    elif guessed.is_flat and result.startswith("from_padded"):
+        result = f"batch.{result}"
+    yield f"return {result}" + "  # TODO: what does it return?" * (not guessed.result_known)
+
+
+def _argument(argument: Argument) -> str:
+    """Return the line of a call that hands over an argument, with what its line in the signature says."""
+    handed = argument.value or "None"
+    given = f"{handed}," if argument.by_position else f"{argument.name}={handed},"
+    said = argument.comment if argument.value else f"TODO: {argument.comment or 'what is it?'}"
+    return f"{given}  # {said}" if said else given
+
+
+INIT = Command(
+    run,
+    "Write an adapter, a configuration and a test for a function of your engine.",
+    "spec-oracle init my_engine.sampler:verify",
+    more="What its parameters are is guessed from their names, annotations and comments, and shown.",
+    options={
+        "the function": [value("subject", "SUBJECT", "package.module:object")],
+        "the files": [flag("--force", "overwrite the adapter and the test, if they are there already")],
+    },
+)

@@ -1,0 +1,238 @@
+"""What `init` writes keeps the sampler contract where everything was guessed, and says what was not."""
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spec_oracle.adapters.signatures import guess
+from spec_oracle.cli import main
+from spec_oracle.contracts.sampler import SamplerCode
+from spec_oracle.gate.configuration import find_configuration
+from verifiers import Drafts
+
+EXAMPLES = Path(__file__).parents[3] / "docs/examples"
+CODE = """
+import torch
+
+
+class Sampler:
+    def __init__(self, config):
+        self.config = config
+
+    def forward(self, draft_token_ids, draft_probs, target_probs, /, beam_width, top_k=None):
+        return next_tokens, num_accepted
+
+
+class Rule:
+    def verify(self, drafts, decisions):
+        return None
+
+
+class Engine:
+    def next_token_probs(self, context): ...
+    def generate(self, prompt, max_new_tokens, seed=None): ...
+
+
+def handed(draft_ids: torch.Tensor, target_probs, bonus_ids, temperature, generator: torch.Generator):
+    return output_ids
+
+
+def in_numpy(draft_tokens, draft_logits, target_logits, rng):
+    import numpy as np
+    return np.zeros(3), num_emitted
+
+
+def like_vllm(
+    # [num_tokens]
+    draft_token_ids: torch.Tensor,
+    num_draft_tokens: list[int],
+    bonus_token_ids: torch.Tensor,  # [batch_size, 1]
+    sampling_metadata,
+):
+    if not sampling_metadata.all_random:
+        greedy = sampling_metadata.temperature == 0
+    return sample(draft_token_ids, sampling_metadata.generators, sampling_metadata.min_p)
+
+
+NUMBER = 3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for file in EXAMPLES.glob("*_engine.py"):
+        shutil.copy(file, tmp_path)
+    shutil.copy(EXAMPLES / "same_uniform.py", tmp_path)
+    (tmp_path / "mine.py").write_text(CODE)
+    yield tmp_path
+    for name in [name for name, module in sys.modules.items() if str(tmp_path) in str(module)]:
+        del sys.modules[name]
+
+
+def loaded(file):
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def drafts(batch=3, length=2, vocab=4):
+    rows = np.random.default_rng(0).dirichlet(np.ones(vocab), size=(2, batch, 1, length + 1))
+    tokens = np.random.default_rng(1).integers(vocab, size=(batch, 1, length))
+    return Drafts(tokens, rows[0][:, :, :length], rows[1])
+
+
+@pytest.mark.parametrize("name", ["flat_engine:rejection_sample", "padded_engine:verify_drafts"])
+def test_an_adapter_without_open_questions_keeps_the_contract(folder, capsys, name):
+    pytest.importorskip("torch")
+    assert main(["init", name]) == 0
+    shown = capsys.readouterr().out
+    assert "not known" not in shown
+    assert shown.endswith("next: spec-oracle audit\n")
+    (file,) = folder.glob("*_adapter.py")
+    assert "TODO" not in file.read_text()
+    code = SamplerCode(loaded(file).verify, array="torch")
+    options = {"draft_lengths": np.array([0, 2, 1])} if "flat" in name else {}
+    assert (code(drafts(), code.generator(0), options).lengths >= 1).all()
+    assert find_configuration(folder).subjects == (f"{file.stem}:verify",)
+    assert find_configuration(folder).options_of(f"{file.stem}:verify").array == "torch"
+
+
+def test_the_adapter_to_copy_is_what_is_guessed():
+    pytest.importorskip("torch")
+    adapters = {
+        name: (EXAMPLES / f"{name}_adapter.py").read_text() for name in ("flat", "padded", "uniforms")
+    }
+    functions = ("rejection_sample", "verify_drafts", "chain_speculative_sampling")
+    for (name, text), function in zip(adapters.items(), functions, strict=True):
+        guessed = guess(getattr(loaded(EXAMPLES / f"{name}_engine.py"), function))
+        known = [argument for argument in guessed.arguments if argument.value]
+        assert len(known) >= 3
+        for argument in known:
+            assert (
+                f"{argument.name}={argument.value}," in text or f"{argument.name} = {argument.value}" in text
+            )
+
+
+def test_what_is_not_known_is_marked_and_named(folder, capsys):
+    assert main(["init", "uniforms_engine:chain_speculative_sampling"]) == 0
+    shown, text = capsys.readouterr().out, (folder / "uniforms_engine_adapter.py").read_text()
+    assert "not known: num_accepted, predicts" in shown
+    assert "returns: not known" in shown
+    assert "next: fill in the TODOs of uniforms_engine_adapter.py, then spec-oracle audit" in shown
+    assert "num_accepted=None,  # TODO: [batch], written" in text
+    assert "def verify(draft_tokens, draft_probs, target_probs, uniforms):" in text
+    assert text.count("TODO") == 3
+
+
+def test_a_class_is_made_and_its_method_called(folder, capsys):
+    assert main(["init", "mine:Sampler"]) == 0
+    text = (folder / "mine_adapter.py").read_text()
+    assert "under_test = Sampler(config=None)  # TODO" in text
+    assert "output = under_test(\n            draft_tokens,\n            draft_probs," in text
+    assert "beam_width=None,  # TODO" in text
+    assert "return from_accepted(draft_tokens, output[1], output[0])" in text
+    assert "left at their defaults: top_k" in capsys.readouterr().out
+
+
+def test_a_function_with_a_generator_is_handed_it_after_the_bonus_was_sampled(folder):
+    assert main(["init", "mine:handed"]) == 0
+    text = (folder / "mine_adapter.py").read_text()
+    assert (
+        "    with drawing_from(generator):\n        bonus_ids = sample_bonus(target_probs[:, -1])\n    out"
+        in text
+    )
+    assert "target_probs=target_probs[:, :-1]," in text
+    assert "temperature=torch.where(is_greedy, 0.0, 1.0)," in text
+    compile(text, "mine_adapter.py", "exec")
+
+
+def test_an_object_is_made_with_the_attributes_that_are_read(folder, capsys):
+    assert main(["init", "mine:like_vllm"]) == 0
+    text = (folder / "mine_adapter.py").read_text()
+    made = """
+    sampling_metadata = SimpleNamespace(
+        all_random=not batch.is_greedy.any(),
+        temperature=torch.where(batch.is_greedy, 0.0, 1.0),
+        generators=batch.generators(generator),
+        min_p=None,  # TODO
+    )
+    with drawing_from(generator):
+"""
+    assert made in text
+    assert "draft_token_ids=batch.tokens,  # [num_tokens]" in text
+    assert "num_draft_tokens=batch.lengths.tolist()," in text
+    told = capsys.readouterr().out
+    assert "sampling_metadata  an object with the attributes that are read: all_random, temperature," in told
+    assert "next: fill in the TODOs" in told
+
+
+def test_the_parameters_of_transformers_are_known():
+    utils = pytest.importorskip("transformers.generation.utils")
+    guessed = guess(utils._speculative_sampling)
+    assert not guessed.unknown
+    assert "assistant_ensemble_weight" in guessed.defaults
+
+
+def test_numpy_has_its_own_words(folder):
+    assert main(["init", "mine:in_numpy"]) == 0
+    text = (folder / "mine_adapter.py").read_text()
+    assert "target_logits=np.log(target_probs)," in text
+    assert "torch" not in text
+    assert find_configuration(folder).options["array"] == "numpy"
+
+
+@pytest.mark.parametrize("name", ["same_uniform:verify", "mine:Rule", "mine:Engine"])
+def test_what_keeps_a_contract_needs_no_adapter(folder, capsys, name):
+    assert main(["init", name]) == 0
+    assert "no adapter is needed" in capsys.readouterr().out
+    assert not [*folder.glob("*_adapter.py")]
+    assert find_configuration(folder).subjects == (name,)
+    (test,) = folder.glob("test_*.py")
+    assert f'checks_of("{name}"' in test.read_text()
+
+
+def test_nothing_is_overwritten_without_force(folder, capsys):
+    (folder / "padded_engine_adapter.py").write_text("mine")
+    assert main(["init", "padded_engine:verify_drafts"]) == 3
+    assert capsys.readouterr().err.endswith(
+        "padded_engine_adapter.py: there already; --force overwrites them\n"
+    )
+    assert (folder / "padded_engine_adapter.py").read_text() == "mine"
+    assert not [*folder.glob("test_*"), *folder.glob("*.toml")]
+    assert main(["init", "padded_engine:verify_drafts", "--force"]) == 0
+    assert "verify_drafts" in (folder / "padded_engine_adapter.py").read_text()
+
+
+def test_a_project_gets_a_table_and_a_test_among_its_tests(folder, capsys):
+    (folder / "pyproject.toml").write_text('[project]\nname = "engine"')
+    (folder / "tests").mkdir()
+    assert main(["init", "padded_engine:verify_drafts"]) == 0
+    assert find_configuration(folder).file == folder / "pyproject.toml"
+    assert (folder / "tests/test_padded_engine_is_lossless.py").is_file()
+    assert main(["init", "mine:Rule"]) == 0
+    told = 'to do: add {name = "mine:Rule", array = "torch"} to the subjects of pyproject.toml'
+    assert told in capsys.readouterr().out
+    assert find_configuration(folder).subjects == ("padded_engine_adapter:verify",)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("token", "package.module:object"),
+        ("mine:NUMBER", "cannot be called"),
+        ("mine:Sampler.forward", "name the class"),
+        ("mine:Sampel", "did you mean 'Sampler'"),
+        ("mien:Sampler", "did you mean 'mine'"),
+    ],
+)
+def test_a_mistake_is_one_line(folder, capsys, name, says):
+    assert main(["init", name]) == 3
+    assert says in capsys.readouterr().err
+    assert not [*folder.glob("test_*")]
