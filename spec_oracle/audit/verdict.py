@@ -75,7 +75,12 @@ def report_on(
     """Return the report on a subject: what the checks found, and the verdict that they come to."""
     facts = subject.facts
     recorded = (with_record(replace(check, findings=None), facts) for check in found_by)
-    checks = tuple(with_file(check, subject.name, options) for check in recorded)
+    # A server is audited by another command.
+    checks = (
+        tuple(recorded)
+        if subject.kind == "server"
+        else tuple(with_file(check, subject.name, options) for check in recorded)
+    )
     joint = next((check for check in found_by if check.name == "joint"), found_by[0])
     found = joint.findings or Findings()
     against = against_law(checks)
