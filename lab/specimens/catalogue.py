@@ -24,6 +24,7 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
         "G": "Trees and several drafts",
         "H": "Penalties, grammar, stopping",
         "S": "Shapes: sizes, number types, memory, ranges, places in a batch",
+        "R": "Reports: log-probabilities beside a right text",
         "N": "Controls: reported as lossy, and lossless",
         "L": "Lossy by design",
     }

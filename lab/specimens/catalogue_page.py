@@ -34,7 +34,7 @@ Made by `{command}` from `lab/specimens/catalogue.tsv`; not edited by hand.
   tokens, or on many draws.
 * **planted as**: the faulty verifiers, functions and systems of `lab.specimens` that have the
   defect, each isolated. No name: not planted yet, as a rule because toys have no such part (grammars,
-  ranks, compilers).
+  ranks, compilers). What servers report (R) is planted in the stand-in server of the tests.
 * **threads**: the public report, and the repair beside it. *review*: found before a release. *near*: the
   entry is our own neighbour of real defects, which completes its family, and the thread the nearest report.
   Without a thread it is ours.
