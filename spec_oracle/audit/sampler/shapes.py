@@ -84,7 +84,8 @@ def _laws(subject: SamplerSubject, context: Context) -> Laws:
         code = replace(subject.code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
         others = "sampler/shapes/other requests"
         batches = (among_others(one, shape, context.stream(others)) for one in drafts)
-        return watched.laws_after(code, batches, shape.request, run_ids(shape), end)
+        in_full = False if shape.is_brief else None
+        return watched.laws_after(code, batches, shape.request, run_ids(shape), end, in_full=in_full)
 
     return laws
 

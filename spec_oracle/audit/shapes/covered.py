@@ -12,10 +12,11 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Cover, How, Status, failed, inconclusive, passed
 from spec_oracle.audit.shapes.axes import AXES, Shape
-from spec_oracle.audit.shapes.design import Design, cost
+from spec_oracle.audit.shapes.design import Design
 from spec_oracle.audit.shapes.extent import Extent, budget_for, scope_of
 from spec_oracle.audit.shapes.judged import Judged, Laws, judge
 from spec_oracle.audit.shapes.kinds import SPARSE
+from spec_oracle.audit.shapes.pairs import cost
 from spec_oracle.audit.shapes.trees import tree_of
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.exact.draft_tree import DraftTree
