@@ -55,6 +55,7 @@ def audit_to_html(report: AuditReport) -> str:
         mark=audit_text.mark,
         clause=audit_text.clause,
         statistics=audit_text.statistics,
+        again_lines=audit_text.again_lines,
         counterexample=audit_text.counterexample_text,
         named=lambda check: (check.name, check),
         bar=lambda headroom: f"{100 * min(max(headroom, 0.0), 1.0):.1f}",
