@@ -11,8 +11,8 @@ from functools import partial
 from itertools import product
 from typing import Any, TypeAlias
 
-from lab.specimens.engine_paths import DRAFT, TARGET, VOCAB, Row, Rows, TableEngine, Uniform, engine, inverted
 from lab.specimens.specimen import specimens_of
+from lab.specimens.table_engine import DRAFT, VOCAB, Row, Rows, TableEngine, Uniform, engine, inverted, table
 
 Past: TypeAlias = list[tuple[int, int]]
 """Tokens drafted and accepted by each call so far."""
@@ -191,9 +191,13 @@ class CarriesOver(SteppingEngine):
         return rows(context)[one] * rows([*context, one])[two]
 
 
+SHARP = table(1, 2.0)
+"""Rows with likelier tokens, so that whole drafts in a row are not rare."""
+
+
 def near(context: Sequence[int]) -> Row:
     """Return a row of a drafter that is mostly right."""
-    return [0.8 * p + 0.2 * q for p, q in zip(TARGET(context), DRAFT(context), strict=True)]
+    return [0.8 * p + 0.2 * q for p, q in zip(SHARP(context), DRAFT(context), strict=True)]
 
 
 def _stepping(part: Callable[[Past], bool]) -> Any:
@@ -229,7 +233,7 @@ specimens_of("calls", engine=engine)(
     ),
     pattern_cache_of_four_drafts=(
         "E12: The cache has room for four drafts accepted in a row, and loses tokens beyond",
-        partial(SmallCache, draft=near),
+        partial(SmallCache, target=SHARP, draft=near),
     ),
 )
 specimens_of(engine=engine)(
