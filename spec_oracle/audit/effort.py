@@ -142,7 +142,7 @@ ENGINE_CALLS_SHARE: Final = 0.75
 # Histories of a pattern of no, one, two and three calls from which the next one is traced.
 ENGINE_HISTORIES: Final = (1, 3, 2, 2)
 # Histories of a pattern on which samples confirm a defect.
-ENGINE_LIKELY: Final = 16
+ENGINE_LIKELY: Final = 8
 # How much longer a generation takes when its random numbers are traced: a first guess.
 ENGINE_TRACING: Final = 5.0
 # TV between traced and uninstrumented runs of an engine that uninstrumented samples should detect.

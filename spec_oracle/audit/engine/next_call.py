@@ -183,7 +183,7 @@ class Calls:
         for outcome in sorted(self.after(before), key=lambda one: -one.mass):
             if outcome.call.accepted == accepted and not self._is_over(before.text + outcome.call.emitted):
                 likeliest.setdefault(outcome.call, outcome)
-        return dict([*likeliest.items()][: effort.ENGINE_LIKELY])
+        return dict([*likeliest.items()][: 2 * effort.ENGINE_LIKELY])
 
     def telling(self, before: History, accepted: int, count: int) -> list[History]:
         """Return that many histories with one call more, which accepts so much: the most telling ones."""

@@ -234,7 +234,9 @@ class Patterns:
         """
         level = list({one.calls: one for one in (*self.calls.likeliest(history.pattern), history)}.values())
         length, size = len(history.text), len(history.calls)
-        found = [self.calls.laws(one, averaged=True) for one in level]
+        laws = {averaged: self.calls.laws(history, averaged=averaged)[0] for averaged in (False, True)}
+        hides = distance(laws[False], laws[True]) > self.calls.width(history) * self.tolerance
+        found = [self.calls.laws(one, averaged=hides) for one in level]
 
         def cut(law: Mapping[Ids, float], count: int) -> dict[Ids, float]:
             return summed((text[: length + count], mass) for text, mass in law.items())
