@@ -61,7 +61,7 @@ def ranking(scores: Sequence[Scalar], *, largest: bool) -> list[Pending]:
 
 
 def _with_ties(scores: list[Scalar], *, largest: bool) -> list[Pending]:
-    """Return the same for noises with steps: only the first place is known, which the first of equals takes."""
+    """Return the same for noises with steps: only the first place is known; the first of equals takes it."""
 
     def first() -> int:
         runners = _Order(scores, largest=largest, ties=True).possible_winners()
@@ -164,7 +164,9 @@ class _Order:
         return [
             index
             for index, (_, high) in bounds.items()
-            if not any(high < low or (high == low and not self._ties) for low, other in lows if other != index)
+            if not any(
+                high < low or (high == low and not self._ties) for low, other in lows if other != index
+            )
         ]
 
 

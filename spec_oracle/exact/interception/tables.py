@@ -49,7 +49,7 @@ def table(chain: Chain, low: float = 0.0, high: float = 1.0) -> Table | None:
         cuts = np.clip(np.concatenate([[first_end], cuts, [last_end]]), low, high)
         chances = np.abs(np.diff(cuts)) / (high - low)
         different, place = np.unique(_after(chain[first + 1 :], values), return_inverse=True)
-    return different, np.bincount(place.reshape(-1), chances)
+    return different, np.bincount(place.reshape(-1), chances).astype(np.float64)
 
 
 def _grid(step: Any, low: float, high: float) -> Floats | None:
@@ -71,7 +71,8 @@ def _edges(step: Any, values: Floats) -> Floats:
     if isinstance(step, Floor):
         return values[1:]
     finite = np.where(np.isinf(values), np.copysign(math.ldexp(1.0, 2 - step.lowest), values), values)
-    return (finite[1:] + finite[:-1]) / 2 + step.wraps
+    middles: Floats = (finite[1:] + finite[:-1]) / 2 + step.wraps
+    return middles
 
 
 def _before(chain: Chain, bounds: Floats) -> Floats:
@@ -102,7 +103,9 @@ def _after(chain: Chain, values: Floats) -> Floats:
             case Rounded(digits, lowest):
                 exponents = np.maximum(np.frexp(values)[1] - 1, lowest) - digits + 1
                 values = np.ldexp(np.rint(np.ldexp(values, -exponents)), exponents)
-                values = np.where(np.abs(values) >= math.ldexp(1.0, 2 - lowest), np.sign(values) * np.inf, values)
+                values = np.where(
+                    np.abs(values) >= math.ldexp(1.0, 2 - lowest), np.sign(values) * np.inf, values
+                )
     return values
 
 

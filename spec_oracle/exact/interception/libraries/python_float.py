@@ -94,7 +94,9 @@ class FloatCalls(ExitStack):
         value = namespace.get(name, (below or {}).get(name))
         if not isinstance(value, Hashable) or value not in _STAND_INS or value is _STAND_INS[value]:
             return False
-        restore = partial(namespace.update, {name: value}) if name in namespace else partial(namespace.pop, name)
+        restore = (
+            partial(namespace.update, {name: value}) if name in namespace else partial(namespace.pop, name)
+        )
         self.callback(restore)
         namespace[name] = _STAND_INS[value]
         return True

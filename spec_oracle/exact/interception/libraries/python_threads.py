@@ -52,7 +52,8 @@ def traced_threads(surroundings: Callable[[], AbstractContextManager[None]]) -> 
                     if run is not None and run.helper is threading.current_thread():
                         run.helper = None
 
-        future = really_submit(pool, partial(copy_context().run, body))
+        with replaced(threading.Thread, start=really_start):  # a thread of the pool may outlive the run
+            future = really_submit(pool, partial(copy_context().run, body))
         tasks[:] = [future]
         return future
 

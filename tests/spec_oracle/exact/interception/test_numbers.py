@@ -62,10 +62,10 @@ OLD_POOL = ThreadPoolExecutor(2)
 ASKED, ANSWERED = queue.Queue(), queue.Queue()
 
 
-def in_pools(pools, p):
+def in_a_pool_of_threads(p, pool):
     """Two tasks at a time, for uniforms of before; the second one of them counts."""
     uniforms = RNG.random(2)
-    return [list(pool.map(lambda i: uniforms[i] < p, range(2)))[1] for pool in pools][0]
+    return list(pool.map(lambda i: uniforms[i] < p, range(2)))[1]
 
 
 def serve():
@@ -78,7 +78,7 @@ def serve():
 
 
 def in_an_old_thread(p):
-    first, second = RNG.random(2)
+    second = RNG.random(2)[1]
     ASKED.put(lambda: second < p)
     return ANSWERED.get()
 
@@ -151,8 +151,8 @@ COINS = {
     "legacy integers": lambda p: np.random.randint(2**31 - 1) / (2**31 - 1) < p,
     "thread": in_a_thread,
     "pool": in_a_pool,
-    "compared in a pool": lambda p: in_pools([ThreadPoolExecutor(1)], p),
-    "compared in an old pool": lambda p: in_pools([OLD_POOL], p),
+    "compared in a pool": lambda p: in_a_pool_of_threads(p, ThreadPoolExecutor(2)),
+    "compared in an old pool": lambda p: in_a_pool_of_threads(p, OLD_POOL),
     "compared in an old thread": in_an_old_thread,
     "copies": deferred,
 }
@@ -252,7 +252,9 @@ def test_races_of_rounded_noise():
     law = call_law(lambda: int(np.argmax(np.round(RNG.gumbel(size=2), 1))), int)
     edges = np.exp(-np.exp(-(np.arange(-100, 500) / 10 + 0.05)))
     assert law[0] - law[1] == pytest.approx((np.diff(edges) ** 2).sum(), abs=1e-12)
-    law = call_law(lambda: int(np.argmax(np.float16([0, 1]) / RNG.exponential(size=2).astype(np.float16))), int)
+    law = call_law(
+        lambda: int(np.argmax(np.float16([0, 1]) / RNG.exponential(size=2).astype(np.float16))), int
+    )
     assert law[0] == pytest.approx(2.0**-25, rel=1e-6)
 
 
