@@ -161,6 +161,6 @@ def _outcome(branch: Branch[Any], drafts: Drafts, request: int) -> Outcome:
     found = checked_emissions(returned, drafts)
     last = int(found.lengths[request]) - 1
     if where and where != [[request, last]]:
-        raise NotAlikeError("a token was left open that is not the last")
+        raise NotAlikeError("a token was never compared with anything, and more tokens follow it")
     *prefix, following = found.tokens[request, : last + 1].tolist()
     return Outcome(tuple(prefix), OPEN if where else following, branch.weight, branch.stands, branch.alike)
