@@ -147,7 +147,7 @@ CHECKS: Final = MappingProxyType(
                 share=0 * PERCENT,
                 verifier=REPORTS_NOTHING,
                 sampler=REPORTS_NOTHING,
-                engine="it reports no log-probabilities of the tokens that it generates",
+                engine=engine.logprobs,
                 server=server.logprobs,
             ),
             Check(

@@ -16,6 +16,9 @@ after a stop token, else after ``max_new_tokens`` tokens. What an engine may hav
   accepted; or ``drafter``, a callable that drafts: its calls are then counted;
 * ``steps(prompt, max_new_tokens, seed=None)``: the same as ``generate``, yielding a list of token ids as
   soon as each call of the target ends; or, with a parameter ``on_call`` besides, handing these to it;
+* ``reported(prompt, max_new_tokens)``: the same as ``generate`` with what users are told of it, a tuple
+  (token ids, log-probability of each, "stop" or "length"), None where it tells none; and
+  ``raw_probs(context)``, the rows [V] before temperature and all other processors, if these may be told;
 * ``generate_batch(prompts, max_new_tokens, seeds)``: several completions decoded together;
 * ``start(prompt, max_new_tokens, seed=None)``: the same as ``generate`` step by step, a `Session` of one
   request; ``rule``, the built-in verifier whose distribution of the accepted length it declares,
@@ -29,13 +32,14 @@ Whether generations keep state is seen on copies (`copy.deepcopy`) of the engine
 
 import copy
 import inspect
+import math
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from unittest import mock
 
 import numpy as np
@@ -49,6 +53,10 @@ from spec_oracle.validation import is_whole
 
 ROW_TOLERANCE = 1e-3
 """How far a row may sum from one and still be the rounding of a law; it is rescaled."""
+
+
+REASONS = ("stop", "length")
+"""Why a completion ended: with a stop token or sequence, or at its limit."""
 
 
 class Engine(Protocol):
@@ -94,6 +102,14 @@ class NoLawError(SubjectRaisedError):
     """What an engine says of itself is no distribution: nothing can be judged by it."""
 
 
+class Report(NamedTuple):
+    """A completion, the log-probability reported of each token, None without, and why it ended, if told."""
+
+    tokens: Ids
+    logs: tuple[float | None, ...]
+    reason: str | None
+
+
 @dataclass(frozen=True, eq=False)
 class EngineCode:
     """An engine as the checks call it: what it returns is checked, what it raises is a result.
@@ -106,6 +122,7 @@ class EngineCode:
     engine: Any
     unused: Any = field(init=False, repr=False)
     _rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
+    _raw_rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unused", copy_of(self.engine))
@@ -189,6 +206,12 @@ class EngineCode:
             seen()
         return fastest
 
+    def raw_row(self, context: Ids) -> NDArray[np.float64]:
+        """Return the distribution of the next token before all processors, float64 [V]."""
+        if context not in self._raw_rows:
+            self._raw_rows[context] = self._checked_row("raw_probs", context)
+        return self._raw_rows[context]
+
     def draft_row(self, context: Ids) -> NDArray[np.float64]:
         """Return the distribution that the drafter is meant to have, float64 [V]."""
         return self._checked_row("draft_probs", context)
@@ -210,6 +233,22 @@ class EngineCode:
             keywords = {"seed": seed} if self.takes_seeds else {}
             returned = as_list(self.engine.generate(list(prompt), tokens, **keywords))
         return self.checked(returned, tokens)
+
+    def reported(self, prompt: Ids, tokens: int) -> Report:
+        """Return a completion of at most ``tokens`` tokens with what is reported of it."""
+        with raising():
+            returned = self.engine.reported(list(prompt), tokens)
+        if not isinstance(returned, tuple) or len(returned) != 3:
+            raise ContractError(
+                f"reported must return (token ids, log-probabilities, reason); it returned {short(returned)}"
+            )
+        ids, logs, reason = returned
+        with raising():
+            told = [None if log is None else float(log) for log in as_list([] if logs is None else logs)]
+        if reason not in {None, *REASONS}:
+            raise ContractError(f'reported: reason {reason!r}, expected "stop", "length" or None')
+        known = tuple(None if log is None or math.isnan(log) else log for log in told)
+        return Report(self.checked(as_list(ids, "reported"), tokens, "reported"), known, reason)
 
     def completions(self, prompt: Ids, tokens: int, seeds: Sequence[int | None]) -> list[Ids]:
         """Return a completion for each seed: one after another, or of one batch by ``start_many``."""

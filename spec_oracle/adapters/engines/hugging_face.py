@@ -114,6 +114,23 @@ class Generate:
         with self.drafting() as arguments, mock.patch.object(self.model, "_get_candidate_generator", make):
             return self._text(prompt, max_new_tokens, seed, **arguments)
 
+    def reported(self, prompt: Sequence[int], max_new_tokens: int) -> tuple[list[int], list[float], None]:
+        """Decode speculatively; return the tokens, and the log-probabilities by ``output_scores``."""
+        with self.drafting() as arguments:
+            found = self._run(
+                prompt, max_new_tokens, return_dict_in_generate=True, output_scores=True, **arguments
+            )
+        tokens = found.sequences[0, self.option.padding + len(prompt) :].tolist()
+        logs = [
+            float(row[0].log_softmax(-1)[token]) for row, token in zip(found.scores, tokens, strict=False)
+        ]
+        return tokens, logs + [float("nan")] * (len(found.scores) - len(tokens)), None
+
+    def raw_probs(self, context: Sequence[int]) -> Tensor:
+        """Return the row of the model itself, no processor included, [V]."""
+        output = self._run(context, 1, return_dict_in_generate=True, output_logits=True)
+        return output.logits[0][0].softmax(-1)
+
     def generate_plain(
         self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
     ) -> list[int]:

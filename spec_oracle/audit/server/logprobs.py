@@ -59,12 +59,16 @@ def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
 
 @dataclass(frozen=True)
 class Compared:
-    """A completion, what one-token requests list at each of its tokens, how many, and a tolerance in nats."""
+    """A completion, what one-token requests list at each of its tokens, how many, and a tolerance in nats.
+
+    Or what another ``source`` lists.
+    """
 
     completion: Completion
     expected: Sequence[Logs]
     listed: int
     tolerance: float
+    source: str = "one-token requests"
 
     @classmethod
     def of(cls, completion: Completion, number: int, distributions: Distributions) -> "Compared":
@@ -114,9 +118,8 @@ class Compared:
         worst = max(wrong, key=self._difference)
         said, expected = reported[worst].log, self.expected[worst].get(tokens[worst])
         return (
-            f"{len(wrong)} of {len(tokens)} are not those of one-token requests: "
-            f"{self._kind(wrong, sampling)}; token {worst + 1} has {_in_words(said)}, "
-            f"one-token requests say {_in_words(expected)}"
+            f"{len(wrong)} of {len(tokens)} are not those of {self.source}: {self._kind(wrong, sampling)}; "
+            f"token {worst + 1} has {_in_words(said)}, by {self.source} it is {_in_words(expected)}"
         )
 
     def differing(self) -> list[int]:
@@ -179,6 +182,9 @@ class Compared:
     def _is_shifted(self, shift: int, entry: Reported, place: int) -> bool:
         if not 0 <= place + shift < len(self.expected):
             return True
+        if not entry.logs and entry.log is not None:
+            token = self.completion.tokens[place + shift]
+            return difference({token: entry.log}, self.expected[place + shift]) <= self.tolerance
         return difference(entry.logs, self.expected[place + shift]) <= self.tolerance
 
     def _is_residual(self, entry: Reported, row: Logs) -> bool:

@@ -1,0 +1,120 @@
+"""The check `logprobs` of engines: what is reported of a completion is right, and ends where it ends.
+
+The log-probability reported of each token must be that of its row, up to rounding: of the rows after all
+processors, or of those before, always the same. Nothing is estimated, so one completion decides. A correction
+reported with the probability of the residual, a constant, and the row of another place are told apart.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
+from spec_oracle.audit.server.logprobs import NEGLIGIBLE, Compared
+from spec_oracle.contracts.engine import Report
+from spec_oracle.contracts.sampler import seed_all
+from spec_oracle.contracts.server import Completion, Reported, Sampling, Token
+from spec_oracle.exact.completions import Ids, is_ended
+
+AFTER, BEFORE = "after temperature and filters", "before temperature and filters"
+
+
+def logprobs(subject: EngineSubject, context: Context) -> CheckResult:
+    """Compare what is reported of plain completions after each prompt, of one token and of many."""
+    cases = subject.cases(context, "reported")
+    if not cases:
+        return not_asked("it shows no `reported`: token ids, log-probabilities and why a completion ended")
+    seed_all(context.seed)
+    ends = time.perf_counter() + effort.ENGINE_REPORTS_SHARE * context.budget
+    known, tokens, draws = set[str](), 0, 0
+    for case in cases:
+        found = _Found(case, subject.facts.tolerance)
+        wrong = found.wrong()
+        draws, tokens = draws + found.draws, tokens + found.tokens
+        if wrong:
+            return failed(f"{case.label}: {wrong}", draws=draws, how=How.SAMPLED)
+        known |= {*found.modes[: found.reports]}
+        if time.perf_counter() > ends:
+            break
+    what = f"those {' or '.join(sorted(known))}" if known else "none are reported"
+    detail = f"{what}; {tokens:,} tokens of {draws:,} completions, which end where it is said"
+    return passed(detail, draws=draws, how=How.SAMPLED)
+
+
+@dataclass
+class _Found:
+    """What is found after one prompt; ``modes`` fit all so far, the first one is named.
+
+    ``reports``: 1 if log-probabilities were reported at all, else 0.
+    """
+
+    case: Case
+    tolerance: float
+    modes: list[str] = field(init=False)
+    draws: int = 0
+    tokens: int = 0
+    reports: int = 0
+
+    def __post_init__(self) -> None:
+        self.modes = [AFTER, BEFORE] if self.case.code.has("raw_probs") else [AFTER]
+
+    def wrong(self) -> str:
+        """Look at some completions, one of one token last; say what is wrong, "" if nothing is."""
+        longest, count = effort.ENGINE_REPORTS
+        every = self.modes
+        for most in (*[longest] * count, 1):
+            report = self.case.code.reported(self.case.prompt, most)
+            self.draws, self.tokens = self.draws + 1, self.tokens + len(report.tokens)
+            if wrong := _end_fault(report, self.case, most):
+                return wrong
+            if not report.logs:
+                continue
+            self.reports = 1
+            faults = {mode: _fault(report, self.case, mode, self.tolerance) for mode in every}
+            fitting = [mode for mode in every if not faults[mode]]
+            if not fitting:
+                return faults[AFTER]
+            if not {*fitting} & {*self.modes}:
+                other = "one-token requests report" if most == 1 else "another completion has"
+                return f"they are those {self.modes[0]}, {other} those {fitting[0]}"
+            self.modes = [mode for mode in self.modes if mode in fitting]
+        return ""
+
+
+def _fault(report: Report, case: Case, mode: str, tolerance: float) -> str:
+    """Say what is wrong with the log-probabilities if they should be of this mode, "" if nothing is."""
+    row: Callable[[Ids], NDArray[np.float64]] = case.code.row if mode == AFTER else case.code.raw_row
+    expected = list[dict[Token, float]]()
+    for place in range(len(report.tokens)):
+        chances = row(case.prompt + report.tokens[:place])
+        with np.errstate(divide="ignore"):
+            expected.append(dict(enumerate(np.log(chances).tolist())))
+    behind = [None] * len(report.logs)
+    reported = tuple(
+        Reported(token, log, {}) for token, log in zip((*report.tokens, *behind), report.logs, strict=False)
+    )
+    completion = Completion(report.tokens, ended=False, reported=reported)
+    source = f"its {'rows' if mode == AFTER else 'raw_probs'}"
+    compared = Compared(completion, expected, case.code.vocab_size, NEGLIGIBLE + 2 * tolerance, source)
+    return compared.fault(Sampling())
+
+
+def _end_fault(report: Report, case: Case, most: int) -> str:
+    """Say where tokens and reason do not end together, "" where they do."""
+    count, endings = len(report.tokens), case.code.endings
+    ends = [end for end in range(1, count + 1) if is_ended(report.tokens[:end], endings)]
+    if ends and ends[0] < count:
+        return f"a completion goes on for {count - ends[0]} tokens behind its end"
+    if not ends and count < most:
+        return f"a completion ended after {count} of {most} tokens, and not with what ends one"
+    if report.reason == "stop" and not ends:
+        return f"the reason is 'stop', but token {count} of {most} ends nothing: it is the limit"
+    if report.reason == "length" and ends and count < most:
+        return f"the reason is 'length', but a completion of {count} of {most} tokens ended with a stop"
+    return ""
