@@ -48,9 +48,9 @@ def after_patterns(cases: Sequence[Case], tolerance: float, context: Context, se
     scope, draws, ends = list[str](), 0, time.process_time() + seconds
     for number, case in enumerate(firsts):
         left = ends - time.process_time()
-        if left <= 0:
-            names = ", ".join(one.name for one in firsts[number:])
-            scope.append(f"no time was left for the next call after patterns of accepted lengths: {names}")
+        if left < 1:
+            count = f"{len(firsts) - number} of {len(firsts)}"
+            scope.append(f"calls after patterns of accepted lengths: no time for {count} engines (--budget)")
             break
         part = left if case is firsts[-1] else left / 2
         result = Patterns(case, tolerance, context, part, 0.5 ** (number + 1)).judge()

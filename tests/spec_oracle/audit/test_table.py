@@ -1,5 +1,7 @@
 """The table of checks and kinds of subjects: every cell runs, or gives its reason."""
 
+import math
+
 import pytest
 
 import verifiers
@@ -19,6 +21,11 @@ from tests.spec_oracle.audit.engine.engines import Stepwise, Together
 
 class Everything(Stepwise, Together):
     """An engine with all that an engine may have."""
+
+    def reported(self, prompt, max_new_tokens):
+        tokens = self.generate(prompt, max_new_tokens)
+        rows = [self.next_token_probs([*prompt, *tokens[:place]]) for place in range(len(tokens))]
+        return tokens, [math.log(row[token]) for row, token in zip(rows, tokens, strict=True)], None
 
 
 OF_CODE = {"joint", "shapes", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"}

@@ -8,7 +8,9 @@ import pytest
 from spec_oracle.adapters import registry
 from spec_oracle.adapters.errors import EngineError
 from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.listing import listed
+from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects import of_engines, resolve_subject
 
 pytest.importorskip("torch")
@@ -16,6 +18,7 @@ pytest.importorskip("transformers")
 
 from spec_oracle.adapters.engines.hugging_face import GENERATORS, Generate, engines
 from spec_oracle.audit.engine.laws import traced_completions
+from spec_oracle.audit.engine.logprobs import logprobs
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.exact.completions import distance
 
@@ -25,7 +28,7 @@ LOSSY = {"other tokenizer, unsorted"}
 
 def report_on(generator, option, tokens):
     subject = of_engines(f"{generator}, {option}", {"": Generate(generator, option)})
-    options = AuditOptions(budget=20.0, checks=["calls"], tokens=tokens)
+    options = AuditOptions(budget=8.0, checks=["calls"], tokens=tokens)
     (found,) = audit(subject, options=options).subjects
     return found
 
@@ -45,6 +48,12 @@ def test_every_generator_of_candidates_is_proved(generator):
     found = report_on(generator, "top-k", 3)
     verdict = SubjectVerdict.LOSSY if generator in LOSSY else SubjectVerdict.LOSSLESS
     assert (found.verdict, found.evidence) == (verdict, Evidence.EXACT)
+
+
+def test_output_scores_are_those_that_are_sampled():
+    found = logprobs(of_engines("mine", {"": Generate("assistant", "top-k")}), Context())
+    assert found.status is Status.PASSED, found.detail
+    assert found.detail.startswith("those after temperature and filters; ")
 
 
 @pytest.mark.parametrize(
