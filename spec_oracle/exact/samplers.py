@@ -92,14 +92,14 @@ def law_after(
     *,
     max_branches: int = 100_000,
     max_seconds: float = math.inf,
-    in_full: bool = False,
+    in_full: bool | None = None,
     looked_at: Collection[int] = (),
 ) -> ConditionalLaw:
     """Return the exact law of the emission of one request of a batch, given the drafts of all.
 
     The code sees fresh copies of its inputs in every branch. Where it draws one of many tokens and looks at
     it, few are run, and the others `assumed` to come out as these; those ``looked_at`` are run in any case,
-    all of small shapes, and ``in_full``. Errors as `enumerate_calls`, `ContractError` for no emission,
+    all ``in_full`` (None: of small shapes). Errors as `enumerate_calls`, `ContractError` for no emission,
     `SubjectRaisedError` when the code raises while its random numbers are traced.
     """
     inputs, end = (
@@ -113,14 +113,16 @@ def law_after(
         require_finished(returned)
         return returned
 
-    everything = in_full or drafts.target_probs.size <= EVERY_ID_NUMBERS
+    is_small = in_full is None and drafts.target_probs.size <= EVERY_ID_NUMBERS
     # Processor time is what tracing may take; a call that waits for ever uses none.
     with raising(CALL_SECONDS + CALL_FACTOR * max_seconds):
         branches = enumerate_calls(
             call,
             max_branches=max_branches,
             max_seconds=max_seconds,
-            looked_at=None if everything else {-1, *np.unique(drafts.tokens[request]).tolist(), *looked_at},
+            looked_at=None
+            if in_full or is_small
+            else {-1, *np.unique(drafts.tokens[request]).tolist(), *looked_at},
             leave_open=not in_full,
         )
         try:
@@ -159,6 +161,6 @@ def _outcome(branch: Branch[Any], drafts: Drafts, request: int) -> Outcome:
     found = checked_emissions(returned, drafts)
     last = int(found.lengths[request]) - 1
     if where and where != [[request, last]]:
-        raise NotAlikeError("a token was left open that is not the last")
+        raise NotAlikeError("a token was never compared with anything, and more tokens follow it")
     *prefix, following = found.tokens[request, : last + 1].tolist()
     return Outcome(tuple(prefix), OPEN if where else following, branch.weight, branch.stands, branch.alike)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-MISSING = ("allpairspy", "array-api-compat", "gmpy2", "networkx", "pebble", "pytest", "pytest-xdist", "rich")
+MISSING = ("array-api-compat", "gmpy2", "networkx", "pebble", "pytest", "pytest-xdist", "rich")
 """What the suite imports that such a machine does not have; pip adds what these need."""
 
 BENCHMARK = ("lab/benchmarks/measure.py", "lab/benchmarks/verification.py")

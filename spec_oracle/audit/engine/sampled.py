@@ -270,7 +270,9 @@ def _judged(
         return failed(found, scope=scope), None
     finds = decision.detectable_tv
     if finds <= effort.ENGINE_TV:
-        return passed(f"{decision.draws:,} samples: nothing found (a TV of {finds:.2g} would be)"), finds
+        return passed(
+            f"{decision.draws:,} samples show no difference; they detect a TV of {finds:.2g}"
+        ), finds
     seen = f"{decision.draws:,} samples detect a total variation of {finds:.3g}, not of {effort.ENGINE_TV}"
     pace = min(sample.pace for sample in samples.values())
     return inconclusive(f"{seen}, at {pace:.0f} a second; raise --budget", scope=scope), finds

@@ -58,11 +58,13 @@ class Watched:
         request: int = 0,
         looked_at: Collection[int] = (),
         end: float = math.inf,
+        *,
+        in_full: bool | None = None,
     ) -> list[ConditionalLaw]:
         """Return the exact law of a request's emission after each of several drafts, up to a processor time.
 
-        Of sampled ids those ``looked_at`` are run; where an ordinary call branches by one of which few were
-        run, also those that it emitted.
+        Of sampled ids those ``looked_at`` are run, all ``in_full`` (None: at small sizes); where an ordinary
+        call branches by one of which few were run, also those that it emitted.
         Raises `UnlikeError` where ordinary calls take a step that no traced call took, here or at another
         shape, besides what ``law_after`` raises.
         """
@@ -80,7 +82,9 @@ class Watched:
         def after(drafts: Drafts, ids: Collection[int] = ()) -> ConditionalLaw:
             seconds = max(end - time.process_time(), 0.0)
             watched, run = replace(code, function=traced), [*looked_at, *ids]
-            return self.law_after(watched, drafts, request, max_seconds=seconds, looked_at=run)
+            return self.law_after(
+                watched, drafts, request, max_seconds=seconds, looked_at=run, in_full=in_full
+            )
 
         laws: list[ConditionalLaw] = []
         for drafts in several:

@@ -24,7 +24,10 @@ KINDS: Final = (
 
 @dataclass(frozen=True)
 class Shape:
-    """A size and a form of the arrays, the request that is looked at, and the kind of its distributions."""
+    """A size and a form of the arrays, the request that is looked at, and the kind of its distributions.
+
+    At a *brief* one, tried for pairs of values, one position is open, and few sampled ids are run.
+    """
 
     vocab_size: int
     draft_length: int
@@ -35,6 +38,7 @@ class Shape:
     ids: str = "int64"
     layout: str = "contiguous"
     kind: str = "flat"
+    is_brief: bool = False
 
     @property
     def numbers(self) -> int:

@@ -4,36 +4,20 @@ Defects of shape need one condition (V above 65,536), or two (a bonus token at a
 seldom three. A few dozen shapes have every value of every axis: these come first, since a value that was
 never tried leaves an audit open. All pairs of values fit into a few hundred shapes, where their product has
 millions. In the first part cheap shapes come first, but one of the largest is early: code that fails there
-should fail at once. In the second, those come first that have most new pairs for what they cost.
+should fail at once. In the second, those come first that have most new pairs for what they cost
+(`spec_oracle.audit.shapes.pairs`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import combinations
-from typing import Any, Final, TypeAlias
-
-from allpairspy import AllPairs
+from typing import Any, Final
 
 from spec_oracle.audit.shapes.axes import AXES, Shape
-
-Pairs: TypeAlias = frozenset[tuple[str, Any, str, Any]]
+from spec_oracle.audit.shapes.pairs import MOST_OF_A_BATCH, MOST_POSITIONS, Pairs, Untried, cost, pairs_of
 
 MOST_NUMBERS: Final = 6_000_000
 """Most probabilities that are handed over in one call."""
-
-MOST_OF_A_BATCH: Final = 500_000
-"""The same for a batch; where there are too many, it is as large as can be."""
-
-MOST_POSITIONS: Final = 300
-"""Most positions of all requests; where there are more, the draft is as long as can be, or the batch of one
-draft."""
-
-_NUMBERS_A_POSITION: Final = 1_500
-"""Numbers that cost about as much as one position, for which traced code takes about 0.1 ms."""
-
-_A_SHAPE: Final = 20
-"""What any shape costs, in positions."""
 
 _MANY: Final = 8
 """Requests from which on a batch is large: it comes with short drafts of few tokens first."""
@@ -72,15 +56,6 @@ class Design:
         return pairs_of(self.shapes)
 
 
-def pairs_of(shapes: Iterable[Shape]) -> Pairs:
-    """Return the pairs of values of two axes that come together in some shape."""
-    return frozenset(
-        (one, getattr(shape, one), other, getattr(shape, other))
-        for shape in shapes
-        for one, other in combinations(AXES, 2)
-    )
-
-
 @lru_cache(maxsize=32)
 def design(most_numbers: int = MOST_NUMBERS, **fewer: tuple[Any, ...]) -> Design:
     """Return shapes that have every value of every axis, then shapes that have all pairs of values.
@@ -89,26 +64,16 @@ def design(most_numbers: int = MOST_NUMBERS, **fewer: tuple[Any, ...]) -> Design
     arrays would have more than ``most_numbers`` probabilities the draft is shorter.
     """
     axes = {**AXES, **fewer}
+    if max(axes["batch"]) == 1:
+        axes["place"] = axes["place"][:1]
     affordable = [_affordable(shape, axes, most_numbers) for shape in _of_values(axes)]
     first = _ordered([*affordable, *_lost(axes, affordable)])
-    known = [[getattr(shape, name) for name in axes] for shape in first]
-    known = [row for row in known if all(v in axes[name] for name, v in zip(axes, row, strict=True))]
-    varied = {name: values for name, values in axes.items() if len(values) > 1}
-    fixed = {name: values[0] for name, values in axes.items() if len(values) == 1}
-    rows: Iterable[Any] = ()
-    if len(varied) > 1:
-        tried = [[value for name, value in zip(axes, row, strict=True) if name in varied] for row in known]
-        rows = AllPairs([list(values) for values in varied.values()], previously_tested=tried)
-    others = (Shape(**fixed, **dict(zip(varied, row, strict=True))) for row in rows)
-    more = [_affordable(shape, axes, most_numbers) for shape in others]
     interesting = [_affordable(shape, axes, most_numbers) for shape in _of_special_interest(axes)]
     early = dict.fromkeys((*first, *interesting))
-    return Design((*early, *_most_new_first({*more} - {*early}, early)), len(first), len(early), axes)
-
-
-def cost(shape: Shape) -> float:
-    """Return about how much a run costs at a shape, in positions of traced code."""
-    return shape.positions + shape.numbers / _NUMBERS_A_POSITION
+    untried = Untried(axes, most_numbers)
+    for shape in early:
+        untried.take(shape)
+    return Design((*early, *untried.shapes()), len(first), len(early), axes)
 
 
 def _ordered(shapes: Iterable[Shape]) -> list[Shape]:
@@ -118,15 +83,6 @@ def _ordered(shapes: Iterable[Shape]) -> list[Shape]:
         large = max(range(len(ordered)), key=lambda number: (ordered[number].vocab_size, -number))
         ordered.insert(_EARLY, ordered.pop(max(large, _EARLY)))
     return ordered
-
-
-def _most_new_first(shapes: Iterable[Shape], known: Iterable[Shape]) -> Iterable[Shape]:
-    """Yield the shapes in the order of the pairs of values that are new, for what a shape costs."""
-    left, tried = {shape: pairs_of([shape]) for shape in sorted(shapes, key=str)}, set(pairs_of(known))
-    while left:
-        best = max(left, key=lambda shape: len(left[shape] - tried) / (_A_SHAPE + cost(shape)))
-        tried |= left.pop(best)
-        yield best
 
 
 def _of_values(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
@@ -169,10 +125,12 @@ def _of_values(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
 
 def _lost(axes: Mapping[str, Sequence[Any]], shapes: Sequence[Shape]) -> Iterable[Shape]:
     """Yield shapes with the values of which arrays are always too large, where a subject takes few others."""
-    least = Shape(**{name: min(values) for name, values in axes.items()})
+    least = {name: min(values) for name, values in axes.items()}
+    several = min((size for size in axes["batch"] if size > 1), default=1)
     for name, values in axes.items():
         known = {getattr(shape, name) for shape in shapes}
-        yield from (replace(least, **{name: value}) for value in values if value not in known)
+        least["batch"] = several if name == "place" else min(axes["batch"])
+        yield from (Shape(**{**least, "place": axes["place"][0], name: v}) for v in values if v not in known)
 
 
 def _of_special_interest(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
@@ -190,7 +148,10 @@ def _of_special_interest(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
 
 
 def _affordable(shape: Shape, axes: Mapping[str, Sequence[Any]], most_numbers: int) -> Shape:
-    """Return the shape with a smaller batch, or a shorter draft, where it has too many numbers."""
+    """Return the shape with a smaller batch, or a shorter draft, where it has too many numbers.
+
+    Alone a request has one place.
+    """
     batches, lengths = (sorted(axes[name], reverse=True) for name in ("batch", "draft_length"))
     for length in (one for one in lengths if one < shape.draft_length):
         if shape.batch * shape.num_paths * (shape.draft_length + 1) > MOST_POSITIONS:
@@ -201,4 +162,4 @@ def _affordable(shape: Shape, axes: Mapping[str, Sequence[Any]], most_numbers: i
     for length in (one for one in lengths if one < shape.draft_length):
         if shape.numbers > most_numbers:
             shape = replace(shape, draft_length=length)
-    return shape
+    return shape if shape.batch > 1 else replace(shape, place=axes["place"][0])

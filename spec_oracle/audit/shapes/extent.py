@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.shapes.axes import AXES, Shape
-from spec_oracle.audit.shapes.design import Design, cost, pairs_of
+from spec_oracle.audit.shapes.design import Design
+from spec_oracle.audit.shapes.pairs import cost, pairs_of
 
 NAMES: Final[Mapping[str, str]] = {
     "vocab_size": "vocabularies",

@@ -62,8 +62,8 @@ class OpenPositions:
 def open_positions(shape: Shape, rng: np.random.Generator) -> OpenPositions:
     """Choose the open positions of a shape: the more a run costs, the fewer outcomes there are to run."""
     outcomes = min(shape.vocab_size, _FEW) if shape.kind in SPARSE else shape.vocab_size
-    small = shape.numbers <= _SMALL and shape.positions <= _SHORT and outcomes <= _FEW
-    costly = shape.positions > _MANY or outcomes > _MANY or shape.numbers > _HUGE
+    small = shape.numbers <= _SMALL and shape.positions <= _SHORT and outcomes <= _FEW and not shape.is_brief
+    costly = shape.is_brief or shape.positions > _MANY or outcomes > _MANY or shape.numbers > _HUGE
     count = (3 if shape.num_paths < 3 else 2) if small else 1 if costly else 2
     forks = int(shape.positions <= _BATCH and shape.numbers <= _HUGE)
     positions = rng.permutation(shape.draft_length)[:count]
@@ -112,7 +112,7 @@ def _rows(
 ) -> RowPair:
     """Return the rows after a context of so many tokens."""
     vocab = shape.vocab_size
-    alone = shape.numbers > _HUGE and depth != chosen.special
+    alone = (shape.is_brief or shape.numbers > _HUGE) and depth != chosen.special
     after_levels = has_levels(shape) and depth > chosen.special
     if (depth < shape.draft_length and depth not in chosen.drafted) or after_levels or alone:
         certain = _certain(vocab, int(_of_interest(vocab, 1, rng)[0]))
@@ -141,7 +141,7 @@ def _certain(vocab: int, token: int) -> Floats:
 def run_ids(shape: Shape) -> list[int]:
     """Return ids that are always run where the rows are about ids of special tokens: of many, a few."""
     ids = special_ids(shape.vocab_size).tolist() if shape.kind == "special" else []
-    return ids if shape.numbers <= _SMALL else ids[2:3] + ids[-2:]
+    return ids[2:3] + ids[-2:] if shape.is_brief or shape.numbers > _SMALL else ids
 
 
 def special_ids(vocab_size: int) -> Integers:

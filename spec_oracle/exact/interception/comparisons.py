@@ -128,14 +128,14 @@ def place_of(noise: Noise, numbers: Any, side: str) -> Scalar:
 def compared_with_many(name: str, left: Any, right: Any) -> Any:
     """Return a comparison of noise [..., 1] with numbers [..., n], in which each noise is decided once.
 
-    Object arrays; None where this way does not work.
+    Arrays of objects, or of numbers; None where this way does not work.
     """
     shape = np.broadcast_shapes(left.shape, right.shape)
     for noises, numbers, below in ((left, right, "less" not in name), (right, left, "less" in name)):
         if name not in _ORDERED or not shape or shape[-1] <= FEW or noises.shape[-1:] not in ((), (1,)):
             continue
         wide = np.broadcast_to(numbers, shape)
-        if any_symbol(numbers.flat):
+        if numbers.dtype.hasobject and any_symbol(numbers.flat):
             continue
         found = np.empty(shape, dtype=bool)
         for row, noise in np.ndenumerate(np.broadcast_to(noises, (*shape[:-1], 1))[..., 0]):

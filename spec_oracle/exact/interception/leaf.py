@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from spec_oracle.exact.interception.decisions import normalised
-from spec_oracle.exact.interception.run import Run, along
+from spec_oracle.exact.interception.run import Deadline, Run, along
 from spec_oracle.exact.representatives import Indices, Law
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class RandomRun(Run):
 
 def random_leaf(function: Callable[[], T], rng: np.random.Generator, max_seconds: float) -> Leaf[T]:
     """Run ``function`` once, with sampled decisions, within ``max_seconds`` of processor time."""
-    run = RandomRun([], time.process_time() + max_seconds)
+    run = RandomRun([], Deadline(time.process_time() + max_seconds))
     run.rng = rng
     result = along(function, run)
     return Leaf(run.log_chance, result, run.makes_generators)  # type: ignore[arg-type]  # None is T's here

@@ -115,10 +115,12 @@ class _Order:
             if isinstance(score, Noise) or index == best:
                 ends = score.bounds if isinstance(score, Noise) else (score, score)
                 bounds[index] = sorted(sign * end for end in ends)
+        # Who cannot rise above the least that another one has at least does not win.
+        lows = sorted(((low, index) for index, (low, _) in bounds.items()), reverse=True)[:2]
         return [
             index
             for index, (_, high) in bounds.items()
-            if not any(high <= low for other, (low, _) in bounds.items() if other != index)
+            if not any(high <= low for low, other in lows if other != index)
         ]
 
 

@@ -45,6 +45,25 @@ class RunOverError(BaseException):
     """Ends a run that was cut off, or that goes on after a failure; foreign code must not catch it."""
 
 
+@dataclass
+class Deadline:
+    """An ``end`` of processor time, which takes longer to ask for than the time of day.
+
+    One thread uses no more of it than goes by.
+    """
+
+    end: float = math.inf
+    next_look: float = -math.inf
+
+    def is_over(self) -> bool:
+        """Whether the processor time has been used."""
+        now = time.monotonic()
+        if now < self.next_look:
+            return False
+        self.next_look = now + self.end - time.process_time()
+        return self.next_look < now
+
+
 class Branch(NamedTuple, Generic[T]):
     """A leaf: its probability, what the foreign code returned there, and which values in it stand for others.
 
@@ -70,7 +89,7 @@ class Run:
     """
 
     script: Sequence[Decision]
-    deadline: float = math.inf
+    deadline: Deadline = field(default_factory=Deadline)
     looked_at: Collection[int] | None = None
     leave_open: bool = False
     has_returned = False
@@ -103,7 +122,7 @@ class Run:
         self.steps += 1
         if self.steps > _MOST_STEPS:
             self._failed(TooManyBranchesError(f"more than {_MOST_STEPS} random numbers used in one run"))
-        elif time.process_time() > self.deadline:
+        elif self.deadline.is_over():
             self._failed(TooManyBranchesError("not all outcomes could be run in time (max_seconds)"))
         self._require_going()
 
@@ -265,7 +284,7 @@ def walk(
     """
     branches: list[Branch[T]] = []
     cut: list[float] = []
-    deadline = time.process_time() + max_seconds
+    deadline = Deadline(time.process_time() + max_seconds)
     script: list[Decision] | None = []
     while script is not None:
         if len(branches) + len(cut) == max_branches:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lab.specimens import engine_paths
 from lab.specimens.registry import specimens
+from lab.specimens.table_engine import TableEngine
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import How, Status
 from spec_oracle.audit.subjects import is_engine, of_engines
@@ -14,7 +14,7 @@ def is_ours(found):
     """Whether a specimen is of the module under test, by the class of what it makes."""
     if found.kind != "engine" or found.name.startswith("cached-"):
         return False
-    return all(isinstance(one, engine_paths.TableEngine) for one in found.engine().values())
+    return all(isinstance(one, TableEngine) for one in found.engine().values())
 
 
 ALL = {name: found for name, found in specimens().items() if is_ours(found)}

@@ -44,6 +44,7 @@ def said(subject):
     [
         ("exits", {}, "raised SystemExit: 0"),
         ("ends_its_process", {}, "its process ended itself with exit code 0"),
+        ("EndingEngine", {}, "its process ended itself with exit code 0"),
         ("crashes", {}, "its process was ended by SIGSEGV"),
         ("hangs", {"timeout": 12.0}, "still running after 12 s"),
         ("decides_without_end", {"timeout": 15.0}, "still running after 15 s"),

@@ -1,1 +1,18 @@
 """The random functions and the arrays of each library, traced."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def replaced(owner: Any, **values: Any) -> Iterator[None]:
+    """Give attributes of a module or class other values, quicker than `unittest.mock` does."""
+    before = {name: getattr(owner, name) for name in values}
+    try:
+        for name, value in values.items():
+            setattr(owner, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(owner, name, value)

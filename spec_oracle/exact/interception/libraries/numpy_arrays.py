@@ -53,8 +53,11 @@ class NoiseArray(_ArrayBase):  # type: ignore[misc]
             return handler(*args, **kwargs)
         if func.__module__ == "numpy.linalg" and not any(map(has_symbols, args)):
             return func(*map(_numbers, args), **kwargs)  # it would look at what is stored
+        if func in _JOINING and not (kwargs or any(map(has_symbols, args[0]))):
+            return func([_numbers(part) for part in args[0]], *args[1:])  # quicker than as objects
         try:
-            result = super().__array_function__(func, types, args, kwargs)
+            arrays = [kind for kind in types if not issubclass(kind, Symbol)]
+            result = super().__array_function__(func, arrays, args, kwargs)
         except TypeError as error:
             if not any(map(has_symbols, args)):
                 raise
@@ -130,9 +133,13 @@ def as_noise(value: Any, dtype: Any = np.float64) -> Any:
         return type(value)(as_noise(part, dtype) for part in value)
     if not isinstance(value, np.ndarray) or value.dtype != object:
         return value
-    if has_symbols(value):
+    elements = value.ravel().tolist()
+    kinds = set(map(type, elements))
+    if any(issubclass(kind, Symbol) for kind in kinds):
         return passing_for(value, dtype)
-    numbers = np.array(value.tolist()).reshape(value.shape)
+    if kinds == {float}:
+        return value.astype(dtype)
+    numbers = np.array(elements).reshape(value.shape)
     return numbers.astype(dtype) if numbers.dtype.kind == "f" else numbers
 
 
@@ -196,12 +203,19 @@ def apply_ufunc(ufunc: Any, method: str, inputs: Any, options: Any) -> Any:
     *types, answer = _loop_types(ufunc, inputs)
     if answer == np.float16 and ufunc.__name__ not in COMPARISONS:
         current_run().cannot_trace(name, "arithmetic on random numbers in float16")
-    objects = [_objects(value, kind) for value, kind in zip(inputs, types, strict=True)]
     kept = {key: value for key, value in options.items() if key not in ("dtype", "casting", "subok")}
-    if len(objects) == 2 and not (kept or outputs):
-        many = compared_with_many(ufunc.__name__, *objects)
+    if ufunc.__name__ in COMPARISONS and len(inputs) == 2 and not (kept or outputs):
+        # Numbers stay what they are: there may be as many as tokens.
+        operands = [
+            value
+            if type(value) is np.ndarray and value.dtype.kind in "fiu" and kind != np.float16
+            else _objects(value, kind)
+            for value, kind in zip(inputs, types, strict=True)
+        ]
+        many = compared_with_many(ufunc.__name__, *operands)
         if many is not None:
             return many
+    objects = [_objects(value, kind) for value, kind in zip(inputs, types, strict=True)]
     if outputs:
         kept["out"] = tuple(output.view(np.ndarray) for output in outputs)
     with np.errstate(all="ignore"):
@@ -311,6 +325,9 @@ def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **names
     return NoiseArray.clip(a, names.get("min", a_min), names.get("max", a_max), out)
 
 
+_JOINING: Final = (np.concatenate, np.stack, np.hstack, np.vstack)
+"""Functions whose first argument are arrays, which they leave alone."""
+
 _HANDLED: Final = {
     np.argmax: NoiseArray.argmax,
     np.argmin: NoiseArray.argmin,
@@ -321,4 +338,15 @@ _HANDLED: Final = {
     np.searchsorted: _searchsorted,
     np.result_type: lambda *values: np.result_type(*(_number_type(value) for value in values)),
 }
+
+
+def _function_of_symbol(_: Symbol, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """Search ordinary numbers for one noise at once; numpy would compare them one by one."""
+    if any(issubclass(kind, NoiseArray) for kind in types):
+        return NotImplemented
+    compute: Any = _searchsorted if func is np.searchsorted else func._implementation  # noqa: SLF001
+    return compute(*args, **kwargs)
+
+
 Symbol.__array_ufunc__ = NoiseArray.__array_ufunc__  # type: ignore[attr-defined]
+Symbol.__array_function__ = _function_of_symbol  # type: ignore[attr-defined]

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any, Final
-from unittest import mock
 
 import numpy as np
 
 from spec_oracle.exact.interception.errors import is_foreign
+from spec_oracle.exact.interception.libraries import replaced
 from spec_oracle.exact.interception.libraries.numpy_arrays import (
     NoiseArray,
     converted,
@@ -24,6 +24,11 @@ from spec_oracle.exact.interception.libraries.numpy_arrays import (
 from spec_oracle.exact.interception.symbols import Symbol
 
 _ALLOCATE: Final = ("zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like")
+_COMPILED: Final = [
+    module
+    for name, module in sys.modules.items()
+    if name.startswith("numpy.random.") and getattr(module, "np", None) is np
+]
 _CONVERT: Final = ("array", "asarray", "asanyarray", "ascontiguousarray", "copy")
 
 
@@ -36,16 +41,11 @@ def traced_arrays() -> Iterator[None]:
     """
     replacements = {name: _allocating(getattr(np, name)) for name in _ALLOCATE}
     replacements |= {name: _converting(getattr(np, name)) for name in _CONVERT}
-    compiled = [
-        module
-        for name, module in sys.modules.items()
-        if name.startswith("numpy.random.") and getattr(module, "np", None) is np
-    ]
     originals = SimpleNamespace(**vars(np))
     with ExitStack() as stack:
-        for module in compiled:
-            stack.enter_context(mock.patch.object(module, "np", originals))
-        stack.enter_context(mock.patch.multiple(np, **replacements))
+        for module in _COMPILED:
+            stack.enter_context(replaced(module, np=originals))
+        stack.enter_context(replaced(np, **replacements))
         yield
 
 

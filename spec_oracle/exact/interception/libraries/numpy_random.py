@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
 from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.draws import Noise, Traced, categorical, distinct, integer, source
+from spec_oracle.exact.interception.libraries import replaced
 from spec_oracle.exact.interception.libraries.numpy_arrays import drawn
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Scalar
@@ -218,7 +218,7 @@ def drawn_by_numpy(seed: int = 0) -> Iterator[None]:
     }
     functions["default_rng"] = _made(EnumeratedGenerator, seed)
     functions["RandomState"] = _made(EnumeratedRandomState, seed)
-    with mock.patch.multiple(np.random, Generator=_Generator, **functions):
+    with replaced(np.random, Generator=_Generator, **functions):
         yield
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, Final
-from unittest import mock
 
 from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.draws import categorical, distinct, integer, source
+from spec_oracle.exact.interception.libraries import replaced
 
 _Random: Final = random.Random  # the name is replaced while draws are traced
 
@@ -86,5 +86,5 @@ def drawn_by_python() -> Iterator[None]:
     stand_in = DrawnRandom()
     names = [name for name in random.__all__ if name[0].islower() and name != "getstate"]
     functions: dict[str, Any] = {name: getattr(stand_in, name) for name in names}
-    with mock.patch.multiple(random, Random=DrawnRandom, SystemRandom=DrawnRandom, **functions):
+    with replaced(random, Random=DrawnRandom, SystemRandom=DrawnRandom, **functions):
         yield

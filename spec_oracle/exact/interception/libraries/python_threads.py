@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
-from unittest import mock
 
 from spec_oracle.errors import SpecOracleError
+from spec_oracle.exact.interception.libraries import replaced
 from spec_oracle.exact.interception.run import RunOverError, active_run, thread_number
 from spec_oracle.threads import interrupt_soon
 
@@ -28,7 +28,7 @@ def traced_threads(surroundings: Callable[[], AbstractContextManager[None]]) -> 
         thread.run = partial(copy_context().run, body)  # type: ignore[method-assign]
         really_start(thread)
 
-    with mock.patch.object(threading.Thread, "start", start):
+    with replaced(threading.Thread, start=start):
         yield
 
 

