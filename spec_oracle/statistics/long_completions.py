@@ -3,7 +3,7 @@
 Long completions are too many for a bin each. But let u be uniform on the part of [0, 1] that the next-token
 distribution gives to the token that came, tokens put in any order that is known before it came. If the
 completions are the target's, all u are uniform and independent, whatever the distributions, the vocabulary
-and the length (docs/theory.md, "Long completions"). What is wrong shows in one order or another: a
+and the length (docs/theory.md, "Statistics"). What is wrong shows in one order or another: a
 temperature in the order of p; what verification gets wrong, with p and q of target and draft, in the order of
 p/q, since it is nearly always mass between the event p >= q and its complement. A drafter that proposes one
 token has q = 1 there.
@@ -102,6 +102,8 @@ class Test:
         within ``doubt`` of the assumed one, so that the mean of r is 1 + doubt (max r - min r) at most: it is
         divided by that, and stays an e-process for distributions that differ from token to token.
         """
+        if not len(cells):
+            return
         if not doubt.any():  # then the order does not matter
             counts = self.counts.copy()
             np.add.at(counts, (given, cells), 1)
