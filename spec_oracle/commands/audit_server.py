@@ -10,6 +10,7 @@ from typing import Any
 from spec_oracle.commands.options import (
     Command,
     emit,
+    file_to_write,
     flag,
     positive,
     positive_number,
@@ -27,6 +28,7 @@ def run(options: Any) -> int:
     from spec_oracle.adapters.servers.server import Server, connect, same_prompts
     from spec_oracle.audit import AuditOptions, audit
     from spec_oracle.audit.server.subject import Plan, ServerSubject
+    from spec_oracle.audit.server.transcripts import line_of
     from spec_oracle.contracts.server import Sampling
     from spec_oracle.report import formatted
     from spec_oracle.report.progress import showing_progress
@@ -50,6 +52,7 @@ def run(options: Any) -> int:
         draft = connected(options.draft) if options.draft else None
         reference = connected(options.reference) if options.reference else None
         server = connected(options.url)
+        record = open_.enter_context(options.record.open("w", encoding="utf-8")) if options.record else None
         subject = ServerSubject(
             server.client.url,
             server,
@@ -58,6 +61,7 @@ def run(options: Any) -> int:
             seed=options.seed,
             started=started,
             draft=draft and same_prompts(draft, server),
+            record=lambda *found: record and record.write(line_of(*found) + "\n"),
         )
         report = audit(subject, options=chosen)
     write = partial(emit, options) if options.output or options.format != "text" else show
@@ -90,6 +94,7 @@ model is the one that you mean.
 """
 _REFERENCE = "a server of the same model without speculation, for a URL that reports no probabilities"
 _DRAFT = "a server of the draft model, or any small one with these token ids: finer long-texts"
+_RECORD = "write the completions of long-texts here, for audit-transcripts"
 _PROMPT = "text, or a JSON list of token ids; default: three built-in prompts"
 _TOP_K = "most likely tokens to sample from, 0: all; few keep distinct completions few"
 _SEEDED = "send a seed with each request, so that a retry repeats it"
@@ -128,6 +133,7 @@ AUDIT_SERVER = Command(
             several("--skip", "CHECK", "leave this check out", default=[]),
         ],
         "the report": [
+            value("--record", "FILE", _RECORD, file_to_write),
             *report_options("text", "json", "junit", "markdown", "html"),
             flag("--verbose", "show scope, sizes, rates and samples of checks", "-v"),
         ],

@@ -63,7 +63,10 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
         if read.completions >= effort.SERVER_PILOT and not read.evidence.tokens:
             break
         try:
-            read.add(long.sample(server.client.limits.concurrency))
+            sampled = long.sample(server.client.limits.concurrency)
+            read.add(sampled)
+            for completion in sampled:
+                subject.record(completion, read.distributions, drafts)
         except ServerError as error:
             if not read.completions:
                 raise
@@ -71,11 +74,20 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
             break
         pace = read.completions / max(time.monotonic() - started, 1e-9)
         server.tell(f"long-texts, {pace:.3g} completions a second", read.evidence.tokens, needed)
-    return unless_unconfirmed(_result(read, 2 * plan.coarse, context.rate, ended), context)
+    return unless_unconfirmed(result_of_tokens(read, 2 * plan.coarse, context.rate, ended), context)
 
 
-def _result(read: "Judged", coarsest: float, rate: float, ended: str) -> CheckResult:
-    """Return the result; it passes if every order that was looked at detects ``coarsest``."""
+def result_of_tokens(
+    read: "Judged",
+    coarsest: float,
+    rate: float,
+    ended: str = "",
+    advice: str = "raise --budget or --detect",
+) -> CheckResult:
+    """Return the result; it passes if every order that was looked at detects ``coarsest``.
+
+    ``advice`` says how more would be detected, ``ended`` why it ended early.
+    """
     evidence, worst = read.evidence, read.evidence.worst
     what = f"{evidence.tokens:,} tokens of {read.completions:,} completions"
     known: dict[str, Any] = {"alpha": rate, "draws": evidence.tokens, "how": How.SAMPLED}
@@ -103,7 +115,7 @@ def _result(read: "Judged", coarsest: float, rate: float, ended: str) -> CheckRe
     if all(tv <= coarse.get(order, coarsest) for order, tv in detects.items()):
         return passed(detail, scope=scope, **known)
     doubt = worst.doubt / max(worst.tokens, 1)
-    advice = read.distributions.uncertainty if 2 * doubt > coarsest / 2 else "raise --budget or --detect"
+    advice = read.distributions.uncertainty if 2 * doubt > coarsest / 2 else advice
     return inconclusive(f"{detail}, not {coarsest:.2g}; {advice}", scope=scope, **known)
 
 
