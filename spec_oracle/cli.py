@@ -18,6 +18,7 @@ COMMANDS = {
     "init": "init:INIT",
     "audit": "audit:AUDIT",
     "audit-server": "audit_server:AUDIT_SERVER",
+    "audit-transcripts": "audit_transcripts:AUDIT_TRANSCRIPTS",
     "explain": "explain:EXPLAIN",
     "diff": "difference:DIFF",
     "efficiency": "efficiency:EFFICIENCY",

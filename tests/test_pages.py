@@ -38,7 +38,7 @@ MADE = ("Made by", "Made on", "Written by")
 
 QUICK = {
     "audit": ["--check", "inputs-kept", "--draft-length", "1", "--tokens", "2", "--budget", "5"],
-    "audit-server": [*("--prompt", "bc", "--detect", "0.3"), *("--skip", "batch", "--skip", "calls")],
+    "audit-server": [*("--prompt", "bc", "--detect", "0.3"), *("--skip", "batch", "--skip", "long-texts")],
 }
 TORCH = """
 from lab.specimens.registry import specimens

@@ -186,7 +186,7 @@ SERVER_SHARES: Final = {
     "plain-law": 0.15,
     "joint": 0.5,
     "length": 0.01,
-    "calls": 0.1,
+    "long-texts": 0.1,
     "logprobs": 0.05,
     "streams": 0.1,
     "batch": 0.1,
@@ -197,7 +197,8 @@ SERVER_PILOT_PART: Final = 0.1  # Part of the time of `joint` for the completion
 # Part of the time of `plain-law` for finding out what the probabilities are, and as much for their noise.
 SERVER_READING_PART: Final = 0.2
 SERVER_TOKENS: Final = 4  # Tokens of the completions of `joint`.
-SERVER_LONGER: Final = 4  # How many times longer the completions of `calls` are.
+SERVER_LONGER: Final = 4  # How many times longer the completions of `logprobs` are.
+SERVER_LONG_TOKENS: Final = 64  # Tokens of the completions of `long-texts`.
 SERVER_PILOT: Final = 64  # Completions by which the pace is measured; they count.
 # Least probability of a bin of completions: smaller ones are not worth the samples that more bins cost.
 SERVER_SMALLEST_BIN: Final = 0.004
@@ -209,9 +210,7 @@ SERVER_NOISE_REPEATS: Final = 8  # How often a distribution is asked for to meas
 # Tests of single tokens must detect that many times the TV of `joint`, and `SERVER_ONE_TOKEN_TV` at most.
 SERVER_ONE_TOKEN_COARSER: Final = 2.5
 SERVER_ONE_TOKEN_TV: Final = 0.5
-# Largest distance of tokens whose independence `calls` judges: calls are about that far apart.
-SERVER_DISTANCES: Final = 6
-# TV of pairs of tokens that is planned for; twice as much is accepted where completions are short.
+# TV of pairs of tokens that `long-texts` plans for; twice as much is accepted where time is short.
 SERVER_DISTANCES_TV: Final = 0.1
 # Pairs of completions whose independence is judged: with as many far apart they detect a TV of 0.25.
 SERVER_PAIRS: Final = 800

@@ -10,6 +10,7 @@ from typing import Any
 from spec_oracle.commands.options import (
     Command,
     emit,
+    file_to_write,
     flag,
     positive,
     positive_number,
@@ -24,9 +25,10 @@ from spec_oracle.errors import InvalidInputError
 def run(options: Any) -> int:
     """Audit the server, write the report, and return its exit code."""
     from spec_oracle.adapters.servers.client import Client, Limits
-    from spec_oracle.adapters.servers.server import Server, connect
+    from spec_oracle.adapters.servers.server import Server, connect, same_prompts
     from spec_oracle.audit import AuditOptions, audit
     from spec_oracle.audit.server.subject import Plan, ServerSubject
+    from spec_oracle.audit.server.transcripts import line_of
     from spec_oracle.contracts.server import Sampling
     from spec_oracle.report import formatted
     from spec_oracle.report.progress import showing_progress
@@ -47,10 +49,19 @@ def run(options: Any) -> int:
             names = {"api": options.api, "model": options.model, "prompts": options.prompt}
             return connect(client, sampling, **names, progress=progress)
 
+        draft = connected(options.draft) if options.draft else None
         reference = connected(options.reference) if options.reference else None
         server = connected(options.url)
+        record = open_.enter_context(options.record.open("w", encoding="utf-8")) if options.record else None
         subject = ServerSubject(
-            server.client.url, server, plan, reference, seed=options.seed, started=started
+            server.client.url,
+            server,
+            plan,
+            reference,
+            seed=options.seed,
+            started=started,
+            draft=draft and same_prompts(draft, server),
+            record=lambda *found: record and record.write(line_of(*found) + "\n"),
         )
         report = audit(subject, options=chosen)
     write = partial(emit, options) if options.output or options.format != "text" else show
@@ -82,6 +93,8 @@ rate. Not covered: other prompts, filters, temperatures and loads; longer comple
 model is the one that you mean.
 """
 _REFERENCE = "a server of the same model without speculation, for a URL that reports no probabilities"
+_DRAFT = "a server of the draft model, or any small one with these token ids: finer long-texts"
+_RECORD = "write the completions of long-texts here, for audit-transcripts"
 _PROMPT = "text, or a JSON list of token ids; default: three built-in prompts"
 _TOP_K = "most likely tokens to sample from, 0: all; few keep distinct completions few"
 _SEEDED = "send a seed with each request, so that a retry repeats it"
@@ -96,6 +109,7 @@ AUDIT_SERVER = Command(
             value("--model", "NAME", "default: the first model that the server names", default=""),
             value("--api", None, "default: found out by asking", default="", choices=("openai", "llama.cpp")),
             value("--reference", "URL2", _REFERENCE),
+            value("--draft", "URL3", _DRAFT),
             value("--api-key-env", "NAME", "environment variable of an API key", default=""),
             flag("--assume-speculating", "drafts are made, though it does not report them"),
         ],
@@ -119,6 +133,7 @@ AUDIT_SERVER = Command(
             several("--skip", "CHECK", "leave this check out", default=[]),
         ],
         "the report": [
+            value("--record", "FILE", _RECORD, file_to_write),
             *report_options("text", "json", "junit", "markdown", "html"),
             flag("--verbose", "show scope, sizes, rates and samples of checks", "-v"),
         ],

@@ -130,6 +130,13 @@ def connect(
     return replace(server, prompts=given, listed=0, by_letters=True)
 
 
+def same_prompts(server: Server, other: Server) -> Server:
+    """Return the server with the token ids of the prompts of another one; both must list probabilities."""
+    if not (server.listed and other.listed):
+        raise InvalidInputError("draft: both servers must take token ids and report log-probabilities")
+    return replace(server, prompts=other.prompts)
+
+
 def _is_llama_cpp(client: Client) -> bool:
     try:
         return "default_generation_settings" in client.ask([Request("/props")])[0].data

@@ -8,10 +8,10 @@ from typing import TypeAlias
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.server import batch as batch_
-from spec_oracle.audit.server import calls as calls_
 from spec_oracle.audit.server import joint as joint_
 from spec_oracle.audit.server import length as length_
 from spec_oracle.audit.server import logprobs as logprobs_
+from spec_oracle.audit.server import long_texts as long_texts_
 from spec_oracle.audit.server import plain_law as plain_law_
 from spec_oracle.audit.server import streams as streams_
 from spec_oracle.audit.server.subject import ServerSubject
@@ -33,7 +33,7 @@ def within_its_time(check: Answer) -> Answer:
 plain_law = within_its_time(plain_law_.plain_law)
 joint = within_its_time(joint_.joint)
 length = within_its_time(length_.length)
-calls = within_its_time(calls_.calls)
+long_texts = within_its_time(long_texts_.long_texts)
 logprobs = within_its_time(logprobs_.logprobs)
 streams = within_its_time(streams_.streams)
 batch = within_its_time(batch_.batch)

@@ -185,6 +185,10 @@ class Distributions:
             samples += self.samples(near)
             if time.monotonic() > until:
                 break
+        return self.most_likely_reading(samples)
+
+    def most_likely_reading(self, samples: Sequence[tuple[Prefix, Token]]) -> str:
+        """Return the name of the reading under which tokens after known prefixes are most probable."""
         return max(READINGS, key=lambda reading: self._log_likelihood(reading, samples))
 
     def near(self) -> list[Prefix]:

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
@@ -134,6 +135,8 @@ class Completions:
 class ServerSubject:
     """A server under audit; ``reference`` serves the same model without speculation, if there is one.
 
+    ``draft`` serves the draft model: its probabilities are an order in which tokens are judged, no more.
+    ``record`` is called with each long completion, what is known of its distributions, and of the draft's.
     ``name`` is its address; ``seed`` is that of the audit's own choices; ``started`` is when the audit began,
     on the clock of `time.monotonic`, None for when its first check does;
     ``sampled_apart`` are completions of the first prompt beside those of `joint`.
@@ -146,6 +149,8 @@ class ServerSubject:
     facts: Facts = NOTHING_DECLARED
     seed: int = 0
     started: float | None = None
+    draft: Server | None = None
+    record: Callable[[Prefix, Distributions, Distributions | None], object] = lambda *_: None
     sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1
@@ -162,7 +167,7 @@ class ServerSubject:
         now = time.monotonic()
         self.started = now if self.started is None else self.started
         seconds = (budget - (now - self.started)) * shares[check] / sum(shares[name] for name in later)
-        for server in (self.server, self.reference):
+        for server in (self.server, self.reference, self.draft):
             if server is not None:
                 server.client.end = now + seconds
         return max(seconds, 0.0)

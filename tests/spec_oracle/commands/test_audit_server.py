@@ -8,7 +8,7 @@ import pytest
 from spec_oracle.cli import main
 from tests.spec_oracle.adapters.servers.stand_in import StandIn, serving
 
-QUICK = ["--prompt", "bc", "--detect", "0.3", "--skip", "streams", "--skip", "batch", "--skip", "calls"]
+QUICK = ["--prompt", "bc", "--detect", "0.3", "--skip", "streams", "--skip", "batch", "--skip", "long-texts"]
 
 
 @pytest.mark.parametrize(("defect", "code", "verdict"), [("", 0, "lossless"), ("always-accept", 1, "lossy")])

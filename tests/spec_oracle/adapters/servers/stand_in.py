@@ -33,13 +33,23 @@ class StandIn:
 
     ``shape``: "llama.cpp" shows probabilities as sampled; "openai" raw ones, as ids in text like vLLM;
     "uncounted" is silent on drafts; "silent" on everything but text. ``digits`` rounds log-probabilities.
+    ``serves`` "draft" is the draft model itself, behind an address of its own.
     """
 
     def __init__(
-        self, defect="", *, size=0.0, shape="llama.cpp", vocab=8, entropy=0, digits=None, draft=True
+        self,
+        defect="",
+        *,
+        size=0.0,
+        shape="llama.cpp",
+        vocab=8,
+        entropy=0,
+        digits=None,
+        draft=True,
+        serves="target",
     ):
         self.defect, self.size, self.shape, self.vocab = defect, size, shape, vocab
-        self.digits, self.draft = digits, draft
+        self.digits, self.draft, self.serves = digits, draft, serves
         self.random = random.Random(entropy)  # of requests without a seed
         self.faults = random.Random(entropy + 1)
         self.rows, self.laws = {}, {}
@@ -59,8 +69,9 @@ class StandIn:
             self.rows[key] = row
         return self.rows[key]
 
-    def law(self, context, body, model="target"):
+    def law(self, context, body, model=""):
         """Return the law by which a token is drawn, [V]."""
+        model = model or self.serves
         key = (*context[-2:], model, *(body.get(name) for name in ("temperature", "top_k", "top_p")))
         if key not in self.laws:
             self.laws[key] = self.computed_law(context, body, model)
@@ -132,8 +143,14 @@ class StandIn:
 
         tokens.append(token(self.law(prompt, body)))
         start = rng.getstate() if self.defect == "repeats-numbers" else None
+        corrected = False
         while not over():
             # A call: drafts, a coin each, and one more token.
+            accepts = self.defect == "always-accept" or (
+                self.defect == "always-accept-late" and len(tokens) >= self.size
+            )
+            accepts_first = self.defect == "accepts-after-rejection" and corrected
+            corrected = False
             if start and len(tokens) > 4:
                 rng.setstate(start)
             proposals, q = [], []
@@ -143,13 +160,17 @@ class StandIn:
             drafted += len(proposals)
             for place, proposal in enumerate(proposals):
                 p = self.target((*prompt, *tokens), len(tokens), body)
-                if self.defect == "always-accept" or rng.random() * q[place][proposal] < p[proposal]:
+                accepted_anyway = accepts or (accepts_first and not place)
+                if accepted_anyway or rng.random() * q[place][proposal] < p[proposal]:
                     tokens.append(proposal)
                     accepted += 1
                     if over():
                         break
                     continue
                 residual = [max(a - b, 0.0) for a, b in zip(p, q[place], strict=True)]
+                if self.defect == "corrects-from-p":
+                    residual = p
+                corrected = True
                 self.residuals[len(tokens)] = residual
                 tokens.append(token(residual))
                 break

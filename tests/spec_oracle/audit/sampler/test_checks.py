@@ -44,6 +44,10 @@ def statuses(checks):
     return {status: {name for name, check in checks.items() if check.status is status} for status in Status}
 
 
+NOT_ASKED = {"plain-law", "long-texts", "draft-law", "logprobs"}
+"""Of samplers."""
+
+
 def test_shares_hand_out_the_whole_rate_and_no_more():
     assert sum(check.share for check in CHECKS.values()) == 1
     without = {name for name, check in CHECKS.items() if check.share <= 0}
@@ -54,7 +58,7 @@ def test_shares_hand_out_the_whole_rate_and_no_more():
 def test_a_right_function_passes_them_all():
     report, checks = audited(TOKEN, facts=Facts(rule_at=lambda _: "token"))
     assert list(checks) == list(CHECKS)
-    assert statuses(checks)[Status.PASSED] == {*CHECKS} - {"plain-law", "draft-law", "logprobs"}
+    assert statuses(checks)[Status.PASSED] == {*CHECKS} - NOT_ASKED
     assert report.exit_code == 0
 
 
@@ -123,7 +127,7 @@ def test_a_failure_on_record_that_is_mended_is_reported():
 def test_a_lossy_function_is_not_compared_with_laws_again():
     _, checks = audited(specimens()["always-accept"].function)
     assert checks["joint"].status is Status.FAILED
-    assert statuses(checks)[Status.NOT_APPLICABLE] == {"plain-law", "draft-law", "logprobs"}
+    assert statuses(checks)[Status.NOT_APPLICABLE] == NOT_ASKED
     assert statuses(checks)[Status.SKIPPED] == {"shapes", "length", "calls", "streams", "batch", "scale"}
 
 
@@ -152,7 +156,7 @@ def test_several_paths_run_what_is_made_for_them():
     declared = {"vocabularies": (3, 33), "lengths": (1, 2), "batches": (1, 3), "paths": (1, 2)}
     report, checks = audited(function, num_paths=2, **declared)
     untried = {name for name, check in checks.items() if check.status in UNTRIED}
-    assert untried == {"plain-law", "draft-law", "logprobs"}
+    assert untried == NOT_ASKED
     assert report.subjects[0].rule == "recursive_rejection"
     assert report.exit_code == 0
 

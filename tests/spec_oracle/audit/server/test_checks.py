@@ -76,8 +76,8 @@ def test_a_right_server_passes_every_check(shape):
         ("plain-law", {"defect": "wrong-rows", "size": 4.0}),
         ("plain-law", {"defect": "wrong-rows", "size": 4.0, "shape": "openai"}),
         ("plain-law", {"defect": "stops-late"}),
-        ("calls", {"defect": "biased-late", "size": 0.5}),
-        ("calls", {"defect": "repeats-numbers", "draft": False}),
+        ("long-texts", {"defect": "biased-late", "size": 0.5}),
+        ("long-texts", {"defect": "repeats-numbers", "draft": False}),
         ("length", {"defect": "impossible-counts"}),
         ("streams", {"defect": "coarse-seeds"}),
         ("streams", {"defect": "ignores-seeds"}),
@@ -114,7 +114,7 @@ def test_draws_tell_how_probabilities_are_to_be_read(planted, reading):
 
 @pytest.mark.parametrize("defect", ["biased-late", "repeats-numbers"])
 def test_what_goes_wrong_late_does_not_show_in_short_texts(defect):
-    """Without `calls` these defects would pass."""
+    """Without `long-texts` these defects would pass."""
     assert CHECKS["joint"].outcome(subject(defect=defect, size=0.5), Context()).status is Status.PASSED
 
 
@@ -143,7 +143,7 @@ def test_slightly_wrong_rows_are_not_held_against_texts():
     )
     assert found.subjects[0].verdict is SubjectVerdict.INCONCLUSIVE
     assert checks_of(found)["joint"].detail.startswith("the probabilities that the server reports are wrong")
-    assert "could not check" in checks_of(found)["calls"].detail
+    assert "could not check" in checks_of(found)["long-texts"].detail
 
 
 def test_the_stated_power_is_had():
@@ -223,7 +223,7 @@ def test_rows_that_are_too_uncertain_leave_the_texts_open():
 @pytest.mark.parametrize("digits", [2, 3])
 def test_rounded_log_probabilities_do_not_make_a_right_server_lossy(digits):
     server = subject(shape="openai", digits=digits, plan=Plan(detect=0.1, requests=12_000))
-    for check in ("plain-law", "joint", "calls"):
+    for check in ("plain-law", "joint", "long-texts"):
         assert CHECKS[check].outcome(server, Context()).status is Status.PASSED
 
 
@@ -351,7 +351,7 @@ def over_http(stand_in, plan):
         return audit(
             subject(client=client, plan=plan),
             options=AuditOptions(
-                budget=600.0, skip=dict.fromkeys(["calls", "streams", "batch", "plain-law"], "")
+                budget=600.0, skip=dict.fromkeys(["long-texts", "streams", "batch", "plain-law"], "")
             ),
         )
 

@@ -1,0 +1,199 @@
+"""The check `long-texts`: every token of long completions is a sample of its own next-token distribution.
+
+Completions of 64 tokens and more are too many to count one by one. Each of their tokens is compared with the
+next-token distribution that a one-token request reports after the same tokens, in three orders of the
+vocabulary: by the target's probability p; by p/q, q of the draft model behind ``--draft``; and with the token
+first that an n-gram drafter proposes. `spec_oracle.statistics.long_completions` explains what each detects.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from spec_oracle.arrays import Floats
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed
+from spec_oracle.audit.server import subject as subjects
+from spec_oracle.audit.server.conclusion import unless_unconfirmed
+from spec_oracle.audit.server.distributions import Distribution, Distributions, Logs
+from spec_oracle.audit.server.subject import Completions, ServerSubject
+from spec_oracle.contracts.server import OutOfTimeError, Prefix, ServerError, Token
+from spec_oracle.statistics.long_completions import (
+    APART,
+    Evidence,
+    Scored,
+    by,
+    point_masses,
+    proposed_by_n_gram,
+)
+from spec_oracle.statistics.power import draws_needed_by_joint_e_process
+
+RATIO: Final = "p/q"
+N_GRAM: Final = "n-gram"
+TENTHS: Final = [0.1] * 10
+SHOWN: Final = 5
+"""Tests that the scope shows."""
+
+LAST: Final = 4
+"""Tokens that are shown before one that cannot be."""
+
+PART: Final = 0.05
+"""Of the rate: about that of one order, by which completions are planned."""
+
+
+def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
+    """Judge long completions token by token, in several orders, until the evidence or the time suffices."""
+    server, plan = subject.server, subject.plan
+    if not server.listed:
+        return not_asked(subjects.NEEDS_PROBABILITIES)
+    if subjects.is_unchecked(context):
+        return inconclusive(subjects.UNCHECKED)
+    long = Completions(server, effort.SERVER_LONG_TOKENS, (context.seed, "server/long-texts"), plan.seeded)
+    drafts = None if subject.draft is None else Distributions(subject.draft)
+    read = Judged(subject.distributions, drafts, context.stream("server/long-texts/uniforms"))
+    finest = min(plan.coarse, effort.SERVER_DISTANCES_TV)
+    needed = draws_needed_by_joint_e_process(finest, [TENTHS], alpha=PART * context.rate)
+    started, ended = time.monotonic(), ""
+    while read.evidence.tokens < needed and not read.is_decided(context.rate):
+        if read.completions >= effort.SERVER_PILOT and not read.evidence.tokens:
+            break
+        try:
+            sampled = long.sample(server.client.limits.concurrency)
+            read.add(sampled)
+            for completion in sampled:
+                subject.record(completion, read.distributions, drafts)
+        except ServerError as error:
+            if not read.completions:
+                raise
+            ended = "" if isinstance(error, OutOfTimeError) else str(error)
+            break
+        pace = read.completions / max(time.monotonic() - started, 1e-9)
+        server.tell(f"long-texts, {pace:.3g} completions a second", read.evidence.tokens, needed)
+    return unless_unconfirmed(result_of_tokens(read, 2 * plan.coarse, context.rate, ended), context)
+
+
+def result_of_tokens(
+    read: "Judged",
+    coarsest: float,
+    rate: float,
+    ended: str = "",
+    advice: str = "raise --budget or --detect",
+) -> CheckResult:
+    """Return the result; it passes if every order that was looked at detects ``coarsest``.
+
+    ``advice`` says how more would be detected, ``ended`` why it ended early.
+    """
+    evidence, worst = read.evidence, read.evidence.worst
+    what = f"{evidence.tokens:,} tokens of {read.completions:,} completions"
+    known: dict[str, Any] = {"alpha": rate, "draws": evidence.tokens, "how": How.SAMPLED}
+    if read.ruled_out:
+        return failed(f"{what}: {read.ruled_out}", **known)
+    if not evidence.tokens:
+        why = "no next-token distribution is known; use --top-k, or temperature 1"
+        return inconclusive(f"{what}: {why}", **known)
+    scope = tuple(
+        f"tokens {test.name}: log e-value {test.log_e_value:.3g} nats after {test.tokens:,} tokens"
+        for test in sorted(evidence.tests, key=lambda test: -test.log_e_value)[:SHOWN]
+    )
+    if evidence.p_value <= rate:
+        least = worst.least_tv(effort.SERVER_BOUND_RATE)
+        size = f", by at least {least:.2g} a token in total variation" if least else ""
+        detail = f"{what} contradict their next-token distributions, most in tokens {worst.name}{size}"
+        return failed(detail, scope=scope, total_variation=least, **known)
+    detects = evidence.detects(rate)
+    seen = ", ".join(f"{tv:.2g} {order}" for order, tv in detects.items() if math.isfinite(tv))
+    detail = f"{what} are as expected; a total variation a token would show of {seen or 'no size'}"
+    if ended:
+        return inconclusive(f"{detail}; ended early: {ended}", scope=scope, **known)
+    # An n-gram drafter proposes something now and then only: what its order detects is stated.
+    coarse = {APART: max(coarsest, 2 * effort.SERVER_DISTANCES_TV), by(N_GRAM): math.inf}
+    if all(tv <= coarse.get(order, coarsest) for order, tv in detects.items()):
+        return passed(detail, scope=scope, **known)
+    doubt = worst.doubt / max(worst.tokens, 1)
+    advice = read.distributions.uncertainty if 2 * doubt > coarsest / 2 else advice
+    return inconclusive(f"{detail}, not {coarsest:.2g}; {advice}", scope=scope, **known)
+
+
+@dataclass
+class Judged:
+    """Completions whose tokens were compared with next-token distributions.
+
+    ``ruled_out`` is a token that filters rule out, "" if none came: that is a proof.
+    """
+
+    distributions: Distributions
+    drafts: Distributions | None
+    rng: np.random.Generator
+    completions: int = field(default=0, init=False)
+    ruled_out: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        self.evidence = Evidence([*([RATIO] if self.drafts else []), N_GRAM], self.rng)
+
+    def is_decided(self, rate: float) -> bool:
+        """Whether completions are known to be wrong."""
+        return bool(self.ruled_out) or self.evidence.p_value <= rate
+
+    def add(self, completions: Sequence[Prefix]) -> None:
+        """Add completions; asks for the distributions of all their prefixes at once.
+
+        First tokens are left out: nothing speculates on them.
+        """
+        prefixes = [(n, tokens[:end]) for n, tokens in completions for end in range(1, len(tokens))]
+        for distributions in (self.distributions, self.drafts):
+            if distributions is not None:
+                distributions.fetch(prefixes)
+        for number, tokens in completions:
+            self.completions += 1
+            if len(tokens) > 1:
+                self.evidence.add(self._scored(number, tokens))
+
+    def _scored(self, number: int, tokens: tuple[Token, ...]) -> Scored:
+        prefixes = [(number, tokens[:end]) for end in range(1, len(tokens))]
+        laws = [self.distributions.after(prefix) for prefix in prefixes]
+        cells = 1 + max((len(law.tokens) for law in laws if law), default=0)
+        masses, doubt = np.full((len(laws), cells), np.nan), np.zeros(len(laws))
+        came, proposed = np.full(len(laws), cells - 1), list[int | None]()
+        drafts = np.full((len(laws), cells), np.nan)
+        for place, (prefix, law) in enumerate(zip(prefixes, laws, strict=True)):
+            proposed.append(None)
+            if law is None:
+                continue
+            if (cell := law.index(tokens[place + 1])) >= 0:
+                came[place] = cell
+            elif not law.other and not self._is_ruled_out(prefix, tokens[place + 1]):
+                continue
+            masses[place] = in_cells(law.probabilities, law.other, cells)
+            doubt[place] = law.other_error or math.expm1(law.slack) / 2
+            if self.drafts is not None and (logs := self.drafts.logs[prefix]):
+                drafts[place] = in_cells(*_of_draft(law, logs), cells)
+            text = (*self.distributions.server.prompts[number], *prefix[1])
+            if (follows := law.index(proposed_by_n_gram(text))) >= 0:
+                proposed[place] = follows
+        q = {RATIO: drafts, N_GRAM: point_masses(proposed, cells)}
+        return Scored(masses, came, {name: q[name] for name in self.evidence.drafts}, doubt)
+
+    def _is_ruled_out(self, prefix: Prefix, token: Token) -> bool:
+        """Whether filters rule a token out for certain; where equal requests differ, noise may do that."""
+        if self.distributions.noise:
+            return False
+        number, tokens = prefix
+        after = f"token {len(tokens) + 1} after prompt {number + 1}, behind {list(tokens[-LAST:])!r}"
+        self.ruled_out = f"token {token!r} came as {after}, where it has probability 0"
+        return True
+
+
+def in_cells(listed: Floats, other: float, cells: int) -> Floats:
+    """Return [C]: the tokens that are listed, zeros, and all others."""
+    return np.concatenate([listed, np.zeros(cells - 1 - len(listed)), [other]])
+
+
+def _of_draft(law: Distribution, logs: Logs) -> tuple[Floats, float]:
+    """Return what a drafter gives to the tokens that the target lists, and to all others."""
+    q = np.exp([logs.get(token, -math.inf) for token in law.tokens])
+    return q, max(1.0 - float(q.sum()), 0.0)

@@ -1,0 +1,274 @@
+"""Long completions, token by token: each one is a sample of its own next-token distribution, or it is not.
+
+Long completions are too many for a bin each. But let u be uniform on the part of [0, 1] that the next-token
+distribution gives to the token that came, tokens put in any order that is known before it came. If the
+completions are the target's, all u are uniform and independent, whatever the distributions, the vocabulary
+and the length (docs/theory.md, "Statistics"). What is wrong shows in one order or another: a
+temperature in the order of p; what verification gets wrong, with p and q of target and draft, in the order of
+p/q, since it is nearly always mass between the event p >= q and its complement. A drafter that proposes one
+token has q = 1 there.
+
+Do 500 tokens show that drafts are always accepted, by q where p is the target?
+
+>>> rng, n = np.random.default_rng(0), 500
+>>> p, q = np.tile([0.5, 0.3, 0.2], (n, 1)), np.tile([0.5, 0.1, 0.4], (n, 1))
+>>> evidence = Evidence(["p/q"], rng)
+>>> evidence.add(Scored(p, rng.choice(3, n, p=q[0]), {"p/q": q}))
+>>> evidence.p_value < 1e-6
+True
+>>> round(evidence.detects(1e-6)["by p/q"], 2)
+0.24
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from spec_oracle.arrays import Booleans, Floats, Integers
+from spec_oracle.statistics.e_process import DEFECT_SIZES, concentrations, log_e_values_by_size
+from spec_oracle.statistics.intervals import total_variation_interval
+from spec_oracle.statistics.power import smallest_detectable_tv_by_joint_e_process
+
+BINS: Final = (2, 10)
+"""Equal bins of u: two have the most power against what verification gets wrong; ten see the rest."""
+
+THIRDS: Final = 3
+"""Bins of u in pairs."""
+
+_APART: Final = {f"{distance} apart": distance for distance in range(1, 7)}
+"""Distances of pairs, tokens: calls are about that far apart."""
+
+RANGES: Final = 10
+"""Places 2, 3 to 4, 5 to 8, ...; the last one has no end."""
+
+LEAST_Q: Final = 1e-12
+BY_P: Final = "by p"
+ALL, REJECTED, APART = "all tokens", "after a likely rejection", "apart"
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A run of T tokens of one completion: ``came`` int [T] is the cell of each in its own distribution.
+
+    ``masses`` [T, C]: a cell is a token, the most probable first, and the last one may be all tokens that are
+    not listed. ``drafts``: by name, what a drafter gives to the same cells, [T, C]. Rows of NaN are unknown.
+    ``doubt`` [T], or a number: by how much a distribution may be off, total variation. ``first`` is the place
+    of the first token in its completion: 1, since nothing speculates on the one before.
+    """
+
+    masses: Floats
+    came: Integers
+    drafts: Mapping[str, Floats] = field(default_factory=dict)
+    doubt: Floats | float = 0.0
+    first: int = 1
+
+
+@dataclass
+class Test:
+    """Tokens of one kind in one order: counts of equal bins [G, C] of u, for each of G things known before.
+
+    ``log_e`` [J] are log e-values by size of the defect, ``doubt`` the sum of that of its tokens.
+    """
+
+    order: str
+    where: str
+    weight: float
+    counts: Integers
+    log_e: Floats = field(default_factory=lambda: np.zeros(len(DEFECT_SIZES)))
+    doubt: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The order and the tokens."""
+        return f"{self.order}, {self.where}"
+
+    @property
+    def tokens(self) -> int:
+        """How many were counted."""
+        return int(self.counts.sum())
+
+    @property
+    def log_e_value(self) -> float:
+        """Average over the sizes, nats."""
+        return float(np.logaddexp.reduce(self.log_e)) - math.log(len(self.log_e))
+
+    def observe(self, cells: Integers, given: Integers, doubt: Floats) -> None:
+        """Add tokens int [T], in the order in which they came; each is bet on by those before it.
+
+        The bet on a bin relative to its probability is r_i = (n_i C + a) / (n + a). A right distribution is
+        within ``doubt`` of the assumed one, so that the mean of r is 1 + doubt (max r - min r) at most: it is
+        divided by that, and stays an e-process for distributions that differ from token to token.
+        """
+        if not len(cells):
+            return
+        if not doubt.any():  # then the order does not matter
+            counts = self.counts.copy()
+            np.add.at(counts, (given, cells), 1)
+            law = np.full(counts.shape[1], 1 / counts.shape[1])
+            before, after = log_e_values_by_size([self.counts, counts], law).sum(axis=1)
+            self.counts, self.log_e = counts, self.log_e + after - before
+            return
+        size, every = self.counts.shape[1], np.arange(len(cells))
+        hot = np.zeros((len(cells), *self.counts.shape), dtype=np.int64)
+        hot[every, given, cells] = 1
+        before = (self.counts + np.cumsum(hot, axis=0) - hot)[every, given][:, None, :]
+        a = concentrations(size)[:, None]
+        ratio = (before * size + a) / (before.sum(axis=2, keepdims=True) + a)
+        price = np.log1p(doubt[:, None] * np.ptp(ratio, axis=2))
+        self.log_e = self.log_e + (np.log(ratio[every, :, cells]) - price).sum(axis=0)
+        self.counts = self.counts + hot.sum(axis=0)
+        self.doubt += float(doubt.sum())
+
+    def detects(self, alpha: float) -> float:
+        """Return the TV a token between its bins that it detects, infinite where there is none.
+
+        A defect of d in TV adds 2 d^2 a token to the evidence at least, and doubt takes off 4 d doubt.
+        """
+        groups, size = self.counts.shape
+        draws = [self.tokens // groups] * groups
+        if not all(draws):
+            return math.inf
+        laws = [np.full(size, 1 / size)] * groups
+        alone = smallest_detectable_tv_by_joint_e_process(draws, laws, alpha=alpha * self.weight)
+        return alone + 2 * self.doubt / self.tokens
+
+    def least_tv(self, alpha: float) -> float:
+        """Return a lower confidence bound of the TV a token."""
+        if not self.tokens:
+            return 0.0
+        law = np.full(self.counts.size, 1 / self.counts.size)
+        bound = total_variation_interval(self.counts.ravel(), law, alpha=alpha).lower
+        return max(0.0, bound - self.doubt / self.tokens)
+
+
+class Evidence:
+    """What the tokens of completions so far say against their distributions, in the order of p and of p/q.
+
+    One e-process over all orders: half of the bet is on all tokens of an order; a quarter on those in one
+    range of places, or behind a token that probably was a correction; a quarter on pairs some tokens apart.
+    It may be looked at any time. ``impossible`` counts tokens of probability 0: these are no part of it.
+    """
+
+    def __init__(self, drafts: Iterable[str], rng: np.random.Generator) -> None:
+        self.rng, self.tokens, self.impossible, self.largest_log_e = rng, 0, 0, 0.0
+        self.drafts = tuple(drafts)
+        orders = [BY_P, *map(by, self.drafts)]
+        everywhere = [(order, ALL, 1, bins) for order in orders for bins in BINS]
+        somewhere = [(by(name), REJECTED, 1, bins) for name in self.drafts for bins in BINS]
+        somewhere += [(order, _range(number), 1, BINS[-1]) for order in orders for number in range(RANGES)]
+        pairs = [(order, where, THIRDS, THIRDS) for order in orders for where in _APART]
+        self.tests = [
+            Test(order, where, part / len(kinds), np.zeros((given, bins), dtype=np.int64))
+            for part, kinds in ((0.5, everywhere), (0.25, somewhere), (0.25, pairs))
+            for order, where, given, bins in kinds
+        ]
+
+    def add(self, scored: Scored) -> None:
+        """Add the tokens of a completion, or of a part of it."""
+        every = np.arange(len(scored.came))
+        own = scored.masses[every, scored.came]
+        self.tokens += int((own > 0).sum())
+        self.impossible += int((own == 0).sum())
+        doubt = np.broadcast_to(np.asarray(scored.doubt, dtype=np.float64), own.shape)
+        ranges = np.minimum(np.log2(np.maximum(every + scored.first, 1)).astype(np.int64), RANGES - 1)
+        parts = self.rng.random(len(own))
+        for order, keys, q in self._orders(scored):
+            known = (own > 0) & np.isfinite(keys).all(axis=1)
+            u = _uniforms(scored.masses, keys, scored.came, parts)
+            kinds: dict[str, Booleans] = {ALL: known}
+            kinds |= {_range(number): known & (ranges == number) for number in range(RANGES)}
+            if q is not None:
+                # A token was a correction with probability max(0, 1 - q/p), if the token rule verified it.
+                rejected = 2 * q[every, scored.came] < own
+                kinds[REJECTED] = known & np.append(False, rejected[:-1])
+            for test in self.tests:
+                if test.order == order and test.where in kinds:
+                    here = np.flatnonzero(kinds[test.where])
+                    test.observe(_bin(u[here], test), np.zeros_like(here), doubt[here])
+                elif test.order == order:
+                    distance = _APART[test.where]
+                    both = np.flatnonzero(known[distance:] & known[:-distance])
+                    first = _bin(u[both], test)
+                    test.observe(_bin(u[both + distance], test), first, doubt[both + distance])
+        self.largest_log_e = max(self.largest_log_e, self.log_e)
+
+    def _orders(self, scored: Scored) -> Iterator[tuple[str, Floats, Floats | None]]:
+        """Yield names, keys [T, C] of which the smallest comes first, NaN if not known, and q."""
+        masses = scored.masses
+        yield BY_P, np.where(np.isnan(masses), np.nan, np.arange(masses.shape[1])), None
+        for name in self.drafts:
+            q = scored.drafts.get(name, np.full_like(masses, np.nan))
+            yield by(name), -masses / np.maximum(q, LEAST_Q), q
+
+    @property
+    def log_e(self) -> float:
+        """Log e-value of all tests together, nats."""
+        return float(np.logaddexp.reduce([math.log(test.weight) + test.log_e_value for test in self.tests]))
+
+    @property
+    def p_value(self) -> float:
+        """Anytime-valid: 1 over the largest e-value so far."""
+        return math.exp(-self.largest_log_e)
+
+    @property
+    def worst(self) -> Test:
+        """The test that says most."""
+        return max(self.tests, key=lambda test: math.log(test.weight) + test.log_e_value)
+
+    def detects(self, alpha: float) -> dict[str, float]:
+        """Return by order the TV a token that is detected in it, and that of pairs `APART`, by order of p.
+
+        It is that between ten bins of u: what the order does not see is not in it.
+        """
+        found = {
+            test.order: test.detects(alpha)
+            for test in self.tests
+            if test.where == ALL and test.counts.size == BINS[-1] and test.tokens
+        }
+        pairs = [test.detects(alpha) for test in self.tests if test.order == BY_P and len(test.counts) > 1]
+        return found | {APART: max(pairs)}
+
+
+def by(name: str) -> str:
+    """Return the name of the order of p over what a drafter gives."""
+    return f"by {name}"
+
+
+def point_masses(proposed: Sequence[int | None], cells: int) -> Floats:
+    """Return q [T, C] of a drafter that proposes one cell, or nothing, each time."""
+    q = np.zeros((len(proposed), cells))
+    for place, cell in enumerate(proposed):
+        q[place, cell] = 1.0
+        if cell is None:
+            q[place] = np.nan
+    return q
+
+
+def proposed_by_n_gram(text: Sequence[Any], gram: int = 2) -> Any:
+    """Return the token that followed the last ``gram`` ones when they came before, None if they did not."""
+    last = tuple(text[-gram:])
+    ends = range(len(text) - 1, gram - 1, -1)
+    return next((text[end] for end in ends if tuple(text[end - gram : end]) == last), None)
+
+
+def _uniforms(masses: Floats, keys: Floats, came: Integers, parts: Floats) -> Floats:
+    """Return u [T]: the mass before the token that came, and ``parts`` [T] of its own."""
+    own, number = np.take_along_axis(keys, came[:, None], axis=1), np.arange(masses.shape[1])
+    before = (keys < own) | ((keys == own) & (number < came[:, None]))
+    u = np.where(before, masses, 0.0).sum(axis=1) + parts * masses[np.arange(len(came)), came]
+    return np.asarray(np.minimum(u, np.nextafter(1, 0)))
+
+
+def _bin(u: Floats, test: Test) -> Integers:
+    return np.asarray(u * test.counts.shape[1], dtype=np.int64)
+
+
+def _range(number: int) -> str:
+    """Return a range of places in words; the second token of a completion is number 2."""
+    low, high = 2**number + 1, 2 ** (number + 1)
+    if number == RANGES - 1:
+        return f"from token {low} on"
+    return f"tokens {low} to {high}" if number else "token 2"

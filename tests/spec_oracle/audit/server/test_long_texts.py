@@ -1,0 +1,64 @@
+"""Long completions of servers: planted defects are found with the draft model's probabilities, rates hold."""
+
+import pytest
+
+from spec_oracle.adapters.servers.server import connect, same_prompts
+from spec_oracle.audit import Status
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.server.subject import Plan, ServerSubject
+from spec_oracle.audit.table import CHECKS
+from spec_oracle.contracts.server import Sampling
+from spec_oracle.errors import InvalidInputError
+from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
+
+
+def served(**options):
+    return connect(InProcess(StandIn(**options)), Sampling(), prompts=["bc", "def"])
+
+
+def judged(run=0, *, draft=True, plan=None, **planted):
+    server = served(entropy=run, **planted)
+    drafter = same_prompts(served(serves="draft", draft=False), server) if draft else None
+    subject = ServerSubject("here", server, plan or Plan(detect=0.05), draft=drafter)
+    return CHECKS["long-texts"].outcome(subject, Context(seed=run))
+
+
+@pytest.mark.parametrize("shape", ["llama.cpp", "openai"])
+def test_a_right_server_passes_and_says_what_each_order_detects(shape):
+    found = judged(shape=shape)
+    assert found.status is Status.PASSED, found.detail
+    assert all(f" by {order}" in found.detail for order in ("p", "p/q", "n-gram"))
+
+
+@pytest.mark.parametrize(
+    ("planted", "where"),
+    [
+        ({"defect": "always-accept"}, "by p/q"),
+        ({"defect": "always-accept-late", "size": 3}, "by p/q"),
+        ({"defect": "corrects-from-p"}, "by p/q"),
+        ({"defect": "accepts-after-rejection"}, "by "),
+        ({"defect": "biased-late", "size": 0.5}, "by p"),
+    ],
+    ids=lambda value: value["defect"] if isinstance(value, dict) else None,
+)
+def test_planted_defects_are_found(planted, where):
+    found = [judged(run, **planted) for run in range(2)]
+    assert {result.status for result in found} == {Status.FAILED}, [result.detail for result in found]
+    assert all(f"most in tokens {where}" in result.detail for result in found)
+
+
+def test_corrections_from_p_need_the_draft():
+    """With a third of the evidence or less by p: the same completions pass."""
+    assert judged(draft=False, defect="corrects-from-p").status is Status.PASSED
+
+
+def test_a_token_that_filters_rule_out_is_a_proof():
+    server = connect(InProcess(StandIn("always-accept")), Sampling(top_k=3), prompts=["bc", "def"])
+    found = CHECKS["long-texts"].outcome(ServerSubject("here", server, Plan(detect=0.1)), Context())
+    assert found.status is Status.FAILED
+    assert "where it has probability 0" in found.detail
+
+
+def test_a_draft_server_must_take_the_same_tokens():
+    with pytest.raises(InvalidInputError, match="draft"):
+        same_prompts(served(shape="silent"), served())

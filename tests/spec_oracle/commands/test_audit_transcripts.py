@@ -1,0 +1,140 @@
+"""``spec-oracle audit-transcripts``: files of completions are judged without the server that made them."""
+
+import json
+import math
+import threading
+
+import pytest
+
+from spec_oracle.cli import main
+from spec_oracle.commands import audit_transcripts
+from tests.spec_oracle.adapters.servers.stand_in import StandIn, serving
+
+BODY = {"temperature": 1.0, "top_k": 0}
+
+
+def lines(count, defect="", *, rows=True, **changes):
+    """Completions of the stand-in with the rows of its models, and what it reports of them."""
+    model, found = StandIn(defect), []
+    for _ in range(count):
+        prompt = (1, 2)
+        tokens, _, _ = model.text(prompt, 64, BODY)
+        places = [(*prompt, *tokens[:place]) for place in range(len(tokens))]
+
+        def listed(which, places=places):
+            laws = (model.law(context, BODY, which) for context in places)
+            return [{token: math.log(p) for token, p in enumerate(law) if p} for law in laws]
+
+        line = {"prompt": prompt, "tokens": tokens, "sampling": {"temperature": 1.0}}
+        if rows:
+            target = listed("target")
+            logs = [row[token] for row, token in zip(target, tokens, strict=True)]
+            line |= {"rows": target, "draft_rows": listed("draft"), "logprobs": logs}
+        found.append(line | changes)
+    return found
+
+
+def written(path, found):
+    path.write_text("".join(json.dumps(line) + "\n" for line in found))
+    return str(path)
+
+
+def report(capsys, *arguments):
+    code = main(["audit-transcripts", *arguments, "--format", "json"])
+    (subject,) = json.loads(capsys.readouterr().out)["subjects"]
+    return code, subject, {check["name"]: check for check in subject["checks"]}
+
+
+@pytest.mark.parametrize(
+    ("defect", "code", "verdict"), [("", 0, "lossless"), ("corrects-from-p", 1, "lossy")]
+)
+def test_200_completions_are_judged_by_the_rows_they_hold(defect, code, verdict, tmp_path, capsys):
+    file = written(tmp_path / "some.jsonl", lines(200, defect))
+    found, subject, checks = report(capsys, file, "--detect", "0.2")
+    assert (found, subject["verdict"]) == (code, verdict)
+    assert checks["logprobs"]["status"] == "passed"
+    assert "200 completions" in checks["long-texts"]["detail"]
+
+
+def test_too_few_are_no_pass(tmp_path, capsys):
+    code, subject, checks = report(capsys, written(tmp_path / "few.jsonl", lines(3)))
+    assert (code, subject["verdict"]) == (2, "inconclusive")
+    assert "record more completions" in checks["long-texts"]["detail"]
+
+
+def test_wrong_log_probabilities_are_told(tmp_path, capsys):
+    found = lines(3)
+    for line in found:
+        line["logprobs"] = [0.0] * len(line["tokens"])
+    _, _, checks = report(capsys, written(tmp_path / "some.jsonl", found))
+    assert checks["logprobs"]["status"] == "failed"
+
+
+def test_what_an_audit_records_is_judged_again(tmp_path, capsys):
+    file = str(tmp_path / "some.jsonl")
+    with serving(StandIn()) as url:
+        skipped = ("plain-law", "joint", "length", "logprobs", "streams", "batch")
+        skip = [word for name in skipped for word in ("--skip", name)]
+        main(["audit-server", url, "--prompt", "bc", "--detect", "0.4", *skip, "--record", file])
+        capsys.readouterr()
+    code, subject, _ = report(capsys, file, "--detect", "0.4")
+    assert (code, subject["verdict"]) == (0, "lossless")
+
+
+def test_a_scoring_server_is_a_reference(tmp_path, capsys):
+    file = written(tmp_path / "some.jsonl", lines(30, "always-accept", rows=False))
+    with serving(StandIn(draft=False)) as url:
+        code, _, _ = report(capsys, file, "--server", url)
+    assert code == 1
+
+
+def test_local_weights_are_a_reference(tmp_path, capsys):
+    torch = pytest.importorskip("torch")
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 12}
+    network = LlamaForCausalLM(LlamaConfig(hidden_size=16, intermediate_size=16, **sizes)).eval()
+    from spec_oracle.audit.server.transcripts import Transcript, Transcripts, of_weights
+
+    tokens = torch.randint(12, (64,)).tolist()  # nearly the model's: its weights are small
+    found = Transcripts([Transcript((1, 2), tuple(tokens))], rows=of_weights(network), noise=0.01)
+    found.add(Transcript((1, 2), tuple(tokens)))
+    assert found.judged.evidence.tokens == 63
+    assert found.report("some", 1e-6, 0.1).verdict.value == "inconclusive"
+
+
+def test_a_file_that_grows_is_followed_until_it_is_lossy(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(audit_transcripts, "POLL", 0.01)
+    file = tmp_path / "some.jsonl"
+    written(file, lines(1))
+
+    def grow():
+        with file.open("a") as more:
+            more.writelines(json.dumps(line) + "\n" for line in lines(40, "always-accept"))
+
+    later = threading.Timer(0.5, grow)
+    later.start()
+    code, _, _ = report(capsys, str(file), "--follow", "--budget", "300")
+    later.join()
+    assert code == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("no json", "line 1: not a transcript"),
+        ('{"prompt": [1]}', "tokens"),
+        ('{"prompt": [1], "tokens": [2, -1]}', "expected a token id"),
+        ('{"prompt": [1], "tokens": [2, 3], "rows": [{}]}', "rows: 1 for 2 tokens"),
+        ('{"prompt": [1], "tokens": [2, 3]}', "give a reference"),
+        ("", "holds no completion"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_line(line, words, tmp_path, capsys):
+    file = tmp_path / "some.jsonl"
+    file.write_text(line)
+    assert main(["audit-transcripts", str(file)]) == 3
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1

@@ -1,0 +1,176 @@
+"""Token by token: the error rate holds, and each kind of defect is found at the power that is stated.
+
+Rows are random, and every token is a speculative one. The seeds of the runs are their numbers.
+"""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from spec_oracle.statistics.long_completions import (
+    ALL,
+    APART,
+    REJECTED,
+    Evidence,
+    Scored,
+    point_masses,
+    proposed_by_n_gram,
+)
+from spec_oracle.statistics.power import draws_needed_by_joint_e_process
+
+VOCAB = 12
+RATE = 1e-6
+
+
+def rows(rng, count):
+    """Target and draft [N, V], the target's likeliest token first; they share half of their mass."""
+    p = rng.dirichlet(np.full(VOCAB, 0.3), count)
+    q = (p + rng.dirichlet(np.full(VOCAB, 0.3), count)) / 2
+    order = np.argsort(-p, axis=1)
+    return np.take_along_axis(p, order, axis=1), np.take_along_axis(q, order, axis=1)
+
+
+def emitted(p, q, defect):
+    """The distribution of a verified token [N, V]."""
+    least = np.minimum(p, q)
+    missing = 1 - least.sum(axis=1, keepdims=True)
+    return {
+        "": p,
+        "always-accept": q,
+        "corrects-from-p": least + missing * p,
+        "temperature": p**1.15 / (p**1.15).sum(axis=1, keepdims=True),
+    }[defect]
+
+
+def sampled(rng, laws):
+    reached = np.cumsum(laws, axis=1) < rng.random((len(laws), 1))
+    return np.minimum(reached.sum(axis=1), laws.shape[1] - 1)
+
+
+def run(seed, count, defect="", *, doubt=0.0, wrong=0.0):
+    """Return the evidence of so many tokens; the rows that are shown may be ``wrong``, nats."""
+    rng = np.random.default_rng(seed)
+    p, q = rows(rng, count)
+    shown = p * np.exp(rng.uniform(-wrong, wrong, p.shape))
+    shown /= shown.sum(axis=1, keepdims=True)
+    evidence = Evidence(["p/q"], rng)
+    evidence.add(Scored(shown, sampled(rng, emitted(p, q, defect)), {"p/q": q}, doubt))
+    return evidence
+
+
+def tv_in(order, p, q, laws):
+    """The TV a token that tenths of u in an order see."""
+    keys = np.argsort(-p / q if order == "by p/q" else -p, axis=1, kind="stable")
+    ends = np.cumsum(np.take_along_axis(p, keys, axis=1), axis=1)
+    share = np.take_along_axis(laws / p, keys, axis=1)
+    u = (np.arange(1000) + 0.5) / 1000
+    density = np.stack(
+        [s[np.minimum(np.searchsorted(e, u), VOCAB - 1)] for e, s in zip(ends, share, strict=True)]
+    )
+    return float(abs(density.mean(axis=0).reshape(10, -1).mean(axis=1) - 1).mean() / 2)
+
+
+def false_alarms(runs, rate, **options):
+    return sum(run(seed, 192, **options).p_value <= rate for seed in range(runs))
+
+
+@pytest.mark.parametrize(("runs", "options"), [(100, {}), (25, {"wrong": 0.1, "doubt": 0.1})])
+def test_right_completions_are_called_wrong_within_the_rate(runs, options):
+    assert false_alarms(runs, 0.1, **options) <= stats.binom.isf(1e-6, runs, 0.1)
+
+
+@pytest.mark.nightly
+def test_2000_right_completions_are_called_wrong_within_the_rate():
+    assert false_alarms(2000, 0.05) <= stats.binom.isf(1e-6, 2000, 0.05)
+
+
+@pytest.mark.parametrize(("doubt", "is_found"), [(1e-9, True), (0.2, False)])
+def test_what_is_not_known_of_rows_is_allowed_for(doubt, is_found):
+    """Drafts that are always accepted show, unless rows may be off by as much."""
+    assert (run(0, 300, "always-accept", doubt=doubt).p_value <= 1e-3) == is_found
+
+
+def test_the_price_of_doubt_is_none_without_doubt():
+    assert run(1, 200).log_e == pytest.approx(run(1, 200, doubt=1e-15).log_e)
+
+
+@pytest.mark.parametrize(
+    ("defect", "order"),
+    [("always-accept", "by p/q"), ("corrects-from-p", "by p/q"), ("temperature", "by p")],
+)
+def test_a_defect_of_the_stated_size_is_found(defect, order):
+    """As many tokens as state to detect what the order sees; two misses of 8 have a chance of 3e-5."""
+    p, q = rows(np.random.default_rng(99), 4000)
+    size = tv_in(order, p, q, emitted(p, q, defect))
+    test = next(test for test in run(0, 64).tests if (test.name, test.counts.size) == (f"{order}, {ALL}", 10))
+    count = draws_needed_by_joint_e_process(size, [[0.1] * 10], alpha=RATE * test.weight)
+    found = [run(seed, count, defect) for seed in range(8)]
+    assert found[0].detects(RATE)[order] == pytest.approx(size, rel=0.02)
+    assert sum(evidence.p_value <= RATE for evidence in found) >= 7
+
+
+def test_orders_see_what_the_theory_says():
+    """A correction from p shows nearly whole by p/q, and not by p; a temperature is the reverse."""
+    p, q = rows(np.random.default_rng(1), 2000)
+    for defect, order in (("corrects-from-p", "by p/q"), ("temperature", "by p")):
+        laws = emitted(p, q, defect)
+        whole = abs(laws - p).sum(axis=1).mean() / 2
+        seen = {order: tv_in(order, p, q, laws) for order in ("by p", "by p/q")}
+        assert seen[order] > 0.8 * whole
+        assert min(seen.values()) < 0.6 * whole
+
+
+def test_a_bias_from_a_late_token_on_is_seen_there():
+    rng = np.random.default_rng(3)
+    evidence = Evidence(["p/q"], rng)
+    for _ in range(30):
+        p, q = rows(rng, 63)
+        laws = np.concatenate([p[:31], q[31:]])  # tokens 2 to 32 are right
+        evidence.add(Scored(p, sampled(rng, laws), {"p/q": q}))
+    assert evidence.p_value <= RATE
+    late = {test.where: test.log_e_value for test in evidence.tests if test.order == "by p/q"}
+    assert late["tokens 33 to 64"] > 100
+    assert max(late["tokens 17 to 32"], late["token 2"]) < 3
+
+
+def test_what_goes_wrong_behind_a_rejection_is_seen_there():
+    """The token behind a correction is the draft's: the token rule says what probably was a correction."""
+    rng = np.random.default_rng(4)
+    p, q = rows(rng, 3000)
+    q = np.roll(q, 1, axis=0)  # of other contexts: rejections are frequent
+    came, evidence, corrected = sampled(rng, p), Evidence(["p/q"], rng), False
+    for place in range(len(p)):
+        if corrected:
+            came[place] = sampled(rng, q[[place]])[0]
+        own, of_draft = p[place, came[place]], q[place, came[place]]
+        corrected = not corrected and rng.random() > of_draft / own
+    evidence.add(Scored(p, came, {"p/q": q}))
+    assert evidence.p_value <= RATE
+    size = {test.where: test.least_tv(1e-3) for test in evidence.tests if test.order == "by p/q"}
+    assert size[REJECTED] > 1.5 * size[ALL]
+
+
+def test_numbers_that_repeat_are_seen_in_pairs():
+    rng = np.random.default_rng(5)
+    p, _ = rows(rng, 640)
+    numbers = np.repeat(rng.random((160, 1, 2)), 2, axis=1).reshape(320, 2).ravel()[:, None]
+    came = np.minimum((np.cumsum(p, axis=1) < numbers).sum(axis=1), VOCAB - 1)
+    evidence = Evidence([], rng)
+    evidence.add(Scored(p, came))
+    assert evidence.p_value <= RATE
+    assert evidence.worst.where == f"2 {APART}"
+
+
+def test_tokens_of_probability_0_are_counted_apart_and_unknown_rows_are_left_out():
+    p = np.array([[0.7, 0.3, 0.0], [np.nan] * 3, [0.5, 0.5, 0.0]])
+    evidence = Evidence(["n-gram"], np.random.default_rng(0))
+    evidence.add(Scored(p, np.array([0, 1, 2]), {"n-gram": point_masses([1, None, None], 3)}))
+    assert (evidence.tokens, evidence.impossible) == (1, 1)
+    counted = {test.order: test.tokens for test in evidence.tests if test.where == ALL}
+    assert counted == {"by p": 1, "by n-gram": 1}
+
+
+def test_an_n_gram_drafter_proposes_what_followed_last():
+    assert proposed_by_n_gram([1, 2, 3, 1, 2, 4, 1, 2]) == 4
+    assert proposed_by_n_gram([1, 2, 3]) is None
+    assert proposed_by_n_gram([1]) is None
