@@ -15,6 +15,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
@@ -67,13 +68,14 @@ class Deadline:
 class Branch(NamedTuple, Generic[T]):
     """A leaf: its probability, what the foreign code returned there, and which values in it stand for others.
 
-    ``alike``: values that should lead to what others lead to.
+    ``alike``: values that should lead to what others lead to. ``script``: the decisions that led there.
     """
 
     weight: float
     result: T
     stands: tuple[Stand, ...] = ()
     alike: tuple[Alike, ...] = ()
+    script: tuple[Decision, ...] = ()
 
 
 thread_number: ContextVar[int] = ContextVar("number of the thread", default=0)
@@ -85,13 +87,15 @@ class Run:
     """The decisions of one run, and what its random numbers have come to.
 
     With ``looked_at``, not every outcome of every decision is run: see `representatives`. ``leave_open``
-    allows for one open token.
+    allows for one open token. The first decisions of the script, as many as ``given``, are what the
+    probability of the run is conditional on.
     """
 
     script: Sequence[Decision]
     deadline: Deadline = field(default_factory=Deadline)
     looked_at: Collection[int] | None = None
     leave_open: bool = False
+    given: int = 0
     has_returned = False
     """Whether the foreign code has, so that what is decided now can have no influence on it."""
     open: Stand | None = None
@@ -100,10 +104,13 @@ class Run:
     """Whether another token would have to be left open, too."""
     steps = 0
     """How many draws and comparisons there were."""
+    main: threading.Thread = field(default_factory=threading.current_thread)
     helper: threading.Thread | None = None
+    is_disordered = False
+    """Whether tasks of a pool ran at the same time."""
     decisions: list[Decision] = field(default_factory=list)
     weight = 1.0
-    """Probability of the decisions taken so far."""
+    """Probability of the decisions taken so far, beyond those that are given."""
     is_cut = is_over = False
     failure: SpecOracleError | None = None
     threads = 0
@@ -155,7 +162,7 @@ class Run:
             if not decision.is_as(self.script[number]):
                 self.unrepeatable("probabilities changed between runs with equal random numbers")
         self.decisions.append(decision)
-        self.weight *= decision.chance
+        self.weight *= decision.chance if number >= self.given else 1.0
         if self.weight < CUT:
             self.is_cut = self.is_over = True
             raise RunOverError
@@ -178,13 +185,14 @@ class Run:
             for number, decision in enumerate(self.decisions)
             if decision.outcome in decision.alike
         )
-        return Branch(self.weight, result, tuple(s for s in stands if s is not None), tuple(alike))
+        stands_for = tuple(stand for stand in stands if stand is not None)
+        return Branch(self.weight, result, stands_for, tuple(alike), tuple(self.decisions))
 
     def _require_one_helper(self) -> None:
         """Refuse decisions of several threads that the foreign code started: which comes first is chance."""
-        if thread_number.get():
-            thread = threading.current_thread()
-            if self.helper not in (None, thread) and self.helper.is_alive():
+        thread = threading.current_thread()
+        if thread_number.get() or thread is not self.main:
+            if self.is_disordered or (self.helper not in (None, thread) and self.helper.is_alive()):
                 self.cannot_trace("threads", "several threads draw random numbers at the same time")
             self.helper = thread
 
@@ -234,12 +242,47 @@ class Afterwards(Run):
         raise TypeError(f"{operation}: {reason}")
 
 
+class Guest(Afterwards):
+    """What decides in threads that are older than the run in progress, their ``host``, and know none.
+
+    Such a thread must outlive the run: what cannot be decided there fails the run, and is drawn.
+    """
+
+    def __init__(self, host: Run) -> None:
+        super().__init__([])
+        self._host = host
+        self.races, self.boxed = host.races, host.boxed
+
+    def decide(
+        self, weights: Sequence[float] | Law, values: Indices | None = None, *, in_full: bool = False
+    ) -> int:
+        """Decide for the run in progress; draw where that fails."""
+        try:
+            return self._host.decide(weights, values, in_full=in_full)
+        except (RunOverError, SpecOracleError):
+            return super().decide(weights, values)
+
+    def cannot_trace(self, operation: str, reason: str) -> NoReturn:
+        """Raise TypeError, and let the run fail."""
+        with suppress(RunOverError, SpecOracleError):
+            self._host.cannot_trace(operation, reason)
+        super().cannot_trace(operation, reason)
+
+    def between(self, low: float, high: float) -> float:
+        """Draw a number, and let the run fail."""
+        with suppress(RunOverError, SpecOracleError):
+            self._host.cannot_trace("thread", "one of before the call needs the value of a random number")
+        return super().between(low, high)
+
+
 _AFTERWARDS = Afterwards([])
+_guests: list[Guest] = []
+"""For the run in progress, if there is one."""
 
 
 def current_run() -> Run:
     """Return the run in progress, else what decides for symbols that are left of earlier ones."""
-    return active_run.get() or _AFTERWARDS
+    return active_run.get() or (_guests[-1] if _guests else _AFTERWARDS)
 
 
 def along(function: Callable[[], T], run: Run) -> T | None:
@@ -250,6 +293,7 @@ def along(function: Callable[[], T], run: Run) -> T | None:
     if active_run.get() is not None:
         raise SpecOracleError("enumerate_calls cannot be nested")
     token = active_run.set(run)
+    _guests.append(Guest(run))
     result: T | None = None
     cause: BaseException | None = None
     try:
@@ -262,6 +306,7 @@ def along(function: Callable[[], T], run: Run) -> T | None:
         cause = error
     finally:
         run.is_over = True
+        _guests.pop()
         active_run.reset(token)
     if run.failure is not None:
         raise run.failure from (cause if cause is not run.failure else None)
@@ -275,8 +320,11 @@ def walk(
     looked_at: Collection[int] | None = None,
     *,
     leave_open: bool = False,
+    given: Sequence[Decision] = (),
 ) -> list[Branch[T]]:
     """Run ``function`` once per leaf of its decision tree; with ``looked_at``, a tree that is pruned.
+
+    With ``given`` decisions, of the part of the tree that begins with them.
 
     Raises `TooManyBranchesError` above ``max_branches`` leaves, after ``max_seconds`` of processor time, or
     when a run has too many steps or too much had to be cut off; `UnrepeatableError` when equal decisions do
@@ -285,14 +333,14 @@ def walk(
     branches: list[Branch[T]] = []
     cut: list[float] = []
     deadline = Deadline(time.process_time() + max_seconds)
-    script: list[Decision] | None = []
+    script: list[Decision] | None = [*given]
     while script is not None:
         if len(branches) + len(cut) == max_branches:
             raise TooManyBranchesError(f"more than {max_branches} branches (max_branches)")
-        run = Run(script, deadline, looked_at, leave_open=leave_open)
+        run = Run(script, deadline, looked_at, leave_open=leave_open, given=len(given))
         result = along(function, run)
         if run.must_decide:
-            run = Run(script, deadline, looked_at)
+            run = Run(script, deadline, looked_at, given=len(given))
             result = along(function, run)
         if len(run.decisions) < len(script):
             made = f"{len(script)} and {len(run.decisions)} random decisions"
@@ -301,7 +349,7 @@ def walk(
             cut.append(run.weight)
         else:
             branches.append(run.branch(result))  # type: ignore[arg-type]  # None is T's here
-        script = _next_script(run.decisions)
+        script = _next_script(run.decisions, len(given))
     lost = math.fsum(cut)
     if lost > MOST_CUT:
         raise TooManyBranchesError(f"outcomes of probability below {CUT} sum to {lost}, more than {MOST_CUT}")
@@ -311,9 +359,9 @@ def walk(
     return branches
 
 
-def _next_script(decisions: list[Decision]) -> list[Decision] | None:
+def _next_script(decisions: list[Decision], given: int) -> list[Decision] | None:
     """Return the script of the next leaf in depth-first order, or None after the last."""
-    for depth in range(len(decisions) - 1, -1, -1):
+    for depth in range(len(decisions) - 1, given - 1, -1):
         following = decisions[depth].following()
         if following is not None:
             return [*decisions[:depth], following]
