@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -136,8 +137,14 @@ def identified(
 
 def _fits(name: str, instance: Instance, found: LawsAfter, rows: list[int], tolerance: float) -> bool:
     """Whether a rule has the laws that were found after the drafts of some rows."""
-    if not rows:
-        return True
-    drafts = draft_table(instance, drafting_of(verifiers.get(name))).drafts(np.array(rows))
-    expected = conditional_laws(verifiers.get(name), drafts)
+    expected = _laws_of_rule(name, instance, tuple(rows))
     return all(found[row].distance(law) <= tolerance for row, law in zip(rows, expected, strict=True))
+
+
+@lru_cache(maxsize=256)
+def _laws_of_rule(name: str, instance: Instance, rows: tuple[int, ...]) -> Sequence[ConditionalLaw]:
+    """Return the law of what a rule emits after the drafts of some rows; subjects of one audit share it."""
+    if not rows:
+        return ()
+    drafts = draft_table(instance, drafting_of(verifiers.get(name))).drafts(np.array(rows))
+    return conditional_laws(verifiers.get(name), drafts)

@@ -67,7 +67,9 @@ def test_audit_prints_a_table_and_progress_apart_from_it(capsys):
 
 
 def test_audit_json_has_every_field_of_the_contract(capsys):
-    code, out, _ = run(capsys, "audit", "token", "--draft-length", 2, "--format", "json", "--seed", 7)
+    code, out, _ = run(
+        capsys, "audit", "token", "--quick", "--draft-length", 2, "--format", "json", "--seed", 7
+    )
     data = json.loads(out)
     assert code == 0
     assert data["schema_version"] == 3
@@ -99,7 +101,8 @@ def test_audit_of_a_users_module_finds_the_defect_and_says_how_to_see_it(capsys,
 def test_junit_markdown_and_html_are_well_formed(capsys, tmp_path):
     for form in ("junit", "markdown", "html"):
         path = tmp_path / form
-        assert run(capsys, "audit", "block", "--draft-length", 1, "--format", form, "--output", path)[0] == 0
+        options = ("--quick", "--draft-length", 1, "--format", form, "--output", path)
+        assert run(capsys, "audit", "block", *options)[0] == 0
     suite = ET.parse(tmp_path / "junit").getroot().find("testsuite")
     assert suite.get("name") == "block"
     assert int(suite.get("tests")) == len(suite.findall("testcase"))

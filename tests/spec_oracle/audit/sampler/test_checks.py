@@ -27,6 +27,8 @@ from spec_oracle.errors import InvalidInputError
 
 STATEFUL = ("greedy_block", "greedy_multipath_carry", "block_transport")
 TOKEN = as_sampler(verifiers.get("token"))
+FEW = {"vocabularies": (3, 33), "lengths": (1, 2), "batches": (1, 3)}
+"""Declared sizes: `shapes` tries these alone."""
 SMALL = panel(3, 2, 1, 0)["flat"]
 
 
@@ -153,8 +155,7 @@ def test_a_slow_function_is_spared_what_its_budget_does_not_allow():
 
 def test_several_paths_run_what_is_made_for_them():
     function = as_sampler(verifiers.get("recursive_rejection"))
-    declared = {"vocabularies": (3, 33), "lengths": (1, 2), "batches": (1, 3), "paths": (1, 2)}
-    report, checks = audited(function, num_paths=2, **declared)
+    report, checks = audited(function, num_paths=2, paths=(1, 2), **FEW)
     untried = {name for name, check in checks.items() if check.status in UNTRIED}
     assert untried == NOT_ASKED
     assert report.subjects[0].rule == "recursive_rejection"
@@ -245,6 +246,6 @@ def test_options_that_make_no_sense_are_refused(options):
 
 
 def test_what_the_user_leaves_out_is_told_and_does_not_fail_the_run():
-    report, checks = audited(TOKEN, skip={"scale": "", "streams": "no seeds"})
+    report, checks = audited(TOKEN, skip={"scale": "", "streams": "no seeds"}, **FEW)
     assert statuses(checks)[Status.SKIPPED] == {"scale", "streams"}
     assert report.exit_code == 0

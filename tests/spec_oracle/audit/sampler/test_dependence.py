@@ -11,6 +11,7 @@ from lab.specimens.foreign.uniforms import token_by_uniforms
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
+from spec_oracle.audit.sampler import disjoint
 from spec_oracle.audit.sampler.dependence import (
     BATCHES,
     CHAINS,
@@ -169,7 +170,8 @@ def refusing(tokens, draft_probs, target_probs, generator):
     return TOKEN(tokens, draft_probs, target_probs, generator)
 
 
-def test_sizes_that_are_refused_are_named():
+def test_sizes_that_are_refused_are_named(monkeypatch):
+    monkeypatch.setattr(disjoint, "BATCHES", (BATCHES[1], BATCHES[-1]))
     result = CHECKS["batch"].outcome(SamplerSubject("mine", SamplerCode(refusing)), Context())
     assert result.status is Status.PASSED
     assert "1030 requests a call: raised ValueError: capacity 128" in result.detail
@@ -185,9 +187,11 @@ def frozen(tokens, draft_probs, target_probs, generator):
     return tuple(np.concatenate(parts) for parts in zip(*results, strict=True))
 
 
-def test_emissions_that_are_all_alike_leave_their_design_open_and_open_positions_decide():
+def test_emissions_that_are_all_alike_leave_their_design_open_and_open_positions_decide(monkeypatch):
     subject = SamplerSubject("mine", SamplerCode(frozen))
-    result = independent(equal_calls(subject, 0), BATCHES, 1e-7)
+    of_33 = (BATCHES[0], Design((33,), 10))
+    monkeypatch.setattr(disjoint, "BATCHES", of_33)
+    result = independent(equal_calls(subject, 0), of_33, 1e-7)
     assert result.status is Status.INCONCLUSIVE
     assert "33 requests a call: all of" in result.detail
     result = CHECKS["batch"].outcome(subject, Context())

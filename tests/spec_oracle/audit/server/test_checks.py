@@ -87,16 +87,16 @@ def test_a_right_server_passes_every_check(shape):
     ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else value,
 )
 def test_a_planted_defect_is_found(check, planted):
-    """With the stated power: two misses of 8, each of chance 1e-3, have chance 3e-5.
+    """With the stated power: two misses of 3, each of chance 1e-3, have chance 3e-6.
 
     Requests of one moment ("shared-clock") are the four that a volley sends at once, and some more.
     """
     plan = Plan(detect=0.03 if planted["defect"] == "wrong-rows" else 0.1)
     found = [
         CHECKS[check].outcome(subject(**planted, entropy=run, plan=plan), Context(seed=run)).status
-        for run in range(8)
+        for run in range(3)
     ]
-    assert found.count(Status.FAILED) >= 7
+    assert found.count(Status.FAILED) >= 2
 
 
 @pytest.mark.parametrize(
