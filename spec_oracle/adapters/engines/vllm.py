@@ -149,6 +149,8 @@ def sampling_params(option: Option, count: int, seed: int | None) -> Any:
 
 
 _running: dict[str, Any] = {}
+_dead: list[Any] = []
+"""Engines that raised: kept, since the first that is deleted ends what all engines of a process share."""
 
 
 @contextmanager
@@ -161,12 +163,12 @@ def _started(drafter: str) -> Iterator[Any]:
     except ValueError:  # what vLLM raises for a request that it refuses
         raise
     except BaseException:
-        del _running[drafter]
+        _dead.append(_running.pop(drafter))
         raise
 
 
 def _start(drafter: str) -> Any:
-    quiet = {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+    quiet = {"VLLM_LOGGING_LEVEL": "CRITICAL", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     for name, value in {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", **quiet}.items():
         os.environ.setdefault(name, value)
     from vllm import LLM

@@ -54,6 +54,7 @@ def counted() -> Iterator[list[int]]:
 @cache
 def install() -> None:
     """Patch vLLM once: each operator is chosen at its call."""
+    from vllm.platforms import current_platform
     from vllm.utils import cpu_triton_utils as fused
     from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.sample.ops.topk_topp_sampler import TopKTopPSampler
@@ -70,6 +71,8 @@ def install() -> None:
 
         setattr(where, name, chosen)
 
+    platform = type(current_platform)  # its second search for kernels, for a second engine, fails on numba's
+    platform.register_triton_kernel_overrides = staticmethod(cache(platform.register_triton_kernel_overrides))
     choose(fused, "_rejection_random_sample_kernel_impl", rejection_random_sample, is_traced)
     choose(fused, "_sample_recovered_tokens_kernel_impl", sample_recovered_tokens, is_traced)
     choose(fused, "_expand_kernel_impl", expand, _repaired.get)
@@ -77,11 +80,12 @@ def install() -> None:
     choose(TopKTopPSampler, "forward_cpu", _emit_forced, lambda: _forced.get() is not None)
     stats = Scheduler.make_spec_decoding_stats
 
-    def counting(self: Any, so_far: Any, drafted: int, accepted: int, *others: Any, **named: Any) -> Any:
+    def counting(*given: Any, num_draft_tokens: int, num_accepted_tokens: int, **named: Any) -> Any:
         counts = _counts.get()
         if counts is not None:
-            counts[:] = counts[0] + drafted, counts[1] + accepted
-        return stats(self, so_far, drafted, accepted, *others, **named)
+            counts[:] = counts[0] + num_draft_tokens, counts[1] + num_accepted_tokens
+        numbers = {"num_draft_tokens": num_draft_tokens, "num_accepted_tokens": num_accepted_tokens}
+        return stats(*given, **numbers, **named)
 
     Scheduler.make_spec_decoding_stats = counting
 
@@ -100,7 +104,14 @@ def _emit_forced(_: Any, logits: Tensor, __: Any, top_k: Tensor | None, top_p: T
 def expand(output: Tensor, given: Tensor, ends: Tensor, replace_from: int, replace_to: int, *_: Any) -> None:
     """Write each request's value, ``replace_to`` for ``replace_from``, once for each of its drafted tokens."""
     written = given.where(given != replace_from, replace_to)
-    output.copy_(written.repeat_interleave(ends.diff(prepend=ends.new_zeros(1))))
+    output.copy_(written[_requests(ends)])
+
+
+def _requests(ends: Tensor) -> Tensor:
+    """Return the request of every drafted token, [N]."""
+    import torch
+
+    return torch.repeat_interleave(ends.diff(prepend=ends.new_zeros(1)))
 
 
 def sample_recovered_tokens(
@@ -120,8 +131,7 @@ def sample_recovered_tokens(
         residual = target_probs.masked_fill(drafted, 0.0)
     else:
         residual = (target_probs - draft_probs).clamp(min=0)
-    noise = inverse_noise.float().repeat_interleave(ends.diff(prepend=ends.new_zeros(1)), dim=0)
-    output.copy_((residual * noise).argmax(-1))
+    output.copy_((residual * inverse_noise[_requests(ends)]).argmax(-1))
 
 
 def rejection_random_sample(
@@ -136,8 +146,11 @@ def rejection_random_sample(
     is_greedy: Tensor,
     *_: Any,
 ) -> None:
-    """Accept drafted tokens with min(1, p/q) until one is rejected, for which a recovered one is emitted."""
-    uniforms, start = uniforms.float(), 0
+    """Accept drafted tokens with min(1, p/q) until one is rejected, for which a recovered one is emitted.
+
+    Uniforms are float64 here; the operator that ships rounds them to float32 first.
+    """
+    start = 0
     for request, end in enumerate(ends.tolist()):
         if not is_greedy[request]:
             for at in range(start, end):

@@ -37,7 +37,7 @@ def test_torch_code_decides_like_the_operators_that_it_stands_in_for(reads_draft
         assert found[0].tolist() == found[1].tolist()
 
         bonus = torch.randint(VOCAB, (len(LENGTHS), 1), generator=generator)
-        uniforms = torch.rand(count, generator=generator, dtype=torch.float64)
+        uniforms = torch.rand(count, generator=generator).double()  # the operator rounds to float32
         outputs = [torch.full((len(LENGTHS), 4), -1, dtype=torch.int32) for _ in range(2)]
         given = ends, drafted, draft, target, bonus, found[0], uniforms, torch.tensor(GREEDY), 3, VOCAB
         fused._rejection_random_sample_kernel_impl(outputs[0], *given, NO_DRAFT_PROBS=not reads_draft)
