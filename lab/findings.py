@@ -30,6 +30,7 @@ from spec_oracle.report.table import markdown_table
 FOLDER = Path(__file__).parents[1] / "docs" / "findings"
 
 _ALONE = "import sys; sys.modules['spec_oracle'] = None; import pytest; sys.exit(pytest.main(sys.argv[1:]))"
+_STATE = "ready to send"
 _FAILED = re.compile(r"^E .*(assert |AssertionError)", re.MULTILINE)
 
 
@@ -242,12 +243,11 @@ def index() -> str:
     """Return the page that lists the findings."""
     rows = []
     for one in FINDINGS:
-        test = one.test.partition("::")[0]
-        patch = f"[patch]({one.patch})" if one.patch else "none"
-        state = "ready to send" if one.patch else "ready to send, without a patch"
-        page = f"[{one.package} {one.version}]({one.page}.md)"
-        rows.append((page, one.size, f"[test]({test})", patch, one.lossless or "-", state))
-    head = ("package", "size of the defect", "test", "patch", "audit with the patch", "state")
+        title = (FOLDER / f"{one.page}.md").read_text("utf-8").partition("\n")[0].removeprefix("# ")
+        attached = f"[test]({one.test.partition('::')[0]})" + (f", [patch]({one.patch})" if one.patch else "")
+        what = f"[{title}]({one.page}.md)"
+        rows.append((f"{one.package} {one.version}", what, one.size, attached, one.lossless or "-", _STATE))
+    head = ("package", "what is wrong", "size", "attached", "audit with the patch", "state")
     return f"""# Findings
 
 Made by `python -m lab.findings --index docs/findings/index.md`; do not edit.

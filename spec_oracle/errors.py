@@ -3,6 +3,8 @@
 Every module imports this one first of all, so a foreign `verifiers` is noticed here.
 """
 
+from typing import Any
+
 from spec_oracle.own_verifiers import require_own_verifiers
 
 require_own_verifiers()
@@ -20,7 +22,12 @@ __all__ = [
 
 
 class ContractError(SpecOracleError):
-    """Code under test does not keep its contract; the message says what it did, and what it must do."""
+    """Code under test does not keep its contract; the message says what it did, and what it must do.
+
+    ``call`` is (code, drafts, options) of the call of a sampler that shows it, None where that is not known.
+    """
+
+    call: Any = None
 
 
 class ImpossibleOutputError(ContractError):

@@ -154,11 +154,12 @@ class Case:
 
     def _shown(self, result: "CheckResult") -> str:
         """Return what went wrong and how to see it again."""
-        from spec_oracle.report.audit_text import clause, counterexample_text
+        from spec_oracle.report.audit_text import again_lines, clause, counterexample_text
 
         status = result.status.value.replace("-", " ")
         found = self.shared.counterexample() if self.name == "joint" else None
-        again = f"  reproduce: {self.shared.reproduce(self.name)}"
+        lines = again_lines(result) or [f"reproduce: {self.shared.reproduce(self.name)}"]
+        again = "\n".join(f"  {line}" for line in lines)
         shown = again if found is None else counterexample_text(found)
         return f"{self.shared.subject.name}: {result.name}: {status}: {clause(result)}\n{shown}"
 

@@ -9,11 +9,17 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from unittest.mock import MagicMock
 
-ROOTS = {"lmdeploy", "sglang", "vllm", "vllm_ascend"}
+ROOTS = {"lmdeploy", "msgspec", "sglang", "vllm", "vllm_ascend"}
 
 
 class Mock:
-    """A class to inherit from and to subscribe in annotations."""
+    """A class to inherit from, with fields, and to subscribe in annotations."""
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__()
+
+    def __init__(self, **fields):
+        vars(self).update(fields)
 
     def __class_getitem__(cls, parameters):
         return cls

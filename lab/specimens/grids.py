@@ -1,6 +1,10 @@
-"""The token rule by uniforms that are cut to a grid: coarse ones are lossy by too little for samples."""
+"""The token rule by numbers that are cut to a grid: coarse ones are lossy by too little for samples.
+
+The uniform of a test, that of a correction, or the noises of a race; and tests that older threads make.
+"""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -47,6 +51,11 @@ specimens_of("exact", rule="token", function=accepting)(
         "mutant: The uniform passes through float16",
         lambda u: np.array([u]).astype(np.float16)[0],
     ),
+    accept_by_a_half=("mutant: The uniform alone is made a float16", lambda u: np.float16(u)),  # noqa: PLW0108
+    accept_by_a_cast_half=(
+        "mutant: The uniform alone is cast to float16, and back",
+        lambda u: float(np.float64(u).astype(np.float16)),
+    ),
 )
 specimens_of("exact", rule="token", function=correcting)(
     correct_by_two_decimals=(
@@ -58,4 +67,60 @@ specimens_of(rule="token", function=accepting)(
     accept_by_twelve_decimals=("control: Rounded to twelve decimals", lambda u: np.round(u, 12)),
     accept_by_24_bits=("control: A grid of 24 bits, as float32 has", lambda u: np.floor(u * 2**24) / 2**24),
     accept_by_a_scaled_uniform=("control: Scaled, shifted and back", lambda u: ((u * 3 + 1) - 1) / 3),
+    accept_by_a_single=("control: The uniform is made a float32", lambda u: float(np.float32(u))),
+    accept_by_a_cast_single=(
+        "control: The uniform is cast to float32",
+        lambda u: np.float64(u).astype(np.float32),
+    ),
+)
+
+
+def racing(cut: Cut) -> SamplerFunction:
+    """Return the rule whose correction has the largest of such scores: logarithms plus Gumbel noise."""
+
+    def correct(x: Array, q: Array, p: Array, i: int, rng: Any) -> int:
+        weights = residual(p[i], q[i])
+        kept = np.flatnonzero(weights)
+        return int(kept[np.argmax(cut(np.log(weights[kept]) + rng.gumbel(size=len(kept))))])
+
+    return by_correction(correct)
+
+
+specimens_of("exact", rule="token", function=racing)(
+    correct_by_a_half_race=(
+        "mutant: The scores of a race are in float16, beside logits of 100, where many are equal",
+        lambda scores: (100 + scores).astype(np.float16),
+    ),
+    correct_by_a_race_of_decimals=(
+        "mutant: The scores of a race have one decimal",
+        lambda scores: np.round(scores, 1),
+    ),
+)
+specimens_of(rule="token", function=racing)(
+    correct_by_a_single_race=(
+        "control: The scores of a race are in float32",
+        lambda scores: scores.astype(np.float32),
+    ),
+)
+
+_POOL = ThreadPoolExecutor(2)
+
+
+def in_a_pool(accepts: Callable[[Any, float], bool]) -> SamplerFunction:
+    """Return the rule whose threads, older than any call, compare uniforms sampled by the caller."""
+
+    def accept(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
+        return _POOL.submit(accepts, rng.random(), p[i, x[i]] / q[i, x[i]]).result()
+
+    return by_accept(accept)
+
+
+specimens_of("exact", rule="token", function=in_a_pool)(
+    accept_a_thousandth_less_in_a_pool=(
+        "mutant: Threads of a pool compare uniforms with 0.998 of the ratio",
+        lambda u, ratio: bool(u < 0.998 * ratio),
+    ),
+)
+specimens_of(rule="token", function=in_a_pool)(
+    accept_in_a_pool=("control: They compare them with the ratio", lambda u, ratio: bool(u < ratio)),
 )

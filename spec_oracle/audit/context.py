@@ -35,6 +35,7 @@ class Context:
     None for as many as are cheap, and ``prompts`` in place of their own; ``exact`` and ``array`` are the
     arithmetic of what is enumerated, ``dtypes`` the types of rows in which a difference counts; ``only`` the
     values of axes of `shapes` that code is declared to take.
+    ``shrink`` asks for the smallest inputs that show a failure; ``again`` are such inputs, to be run alone.
     ``results`` are those of earlier checks, by name. ``part`` is the subject's part of the run;
     ``most_shapes`` limits `shapes`, besides time.
     """
@@ -55,6 +56,8 @@ class Context:
     most_shapes: int | None = None
     rate: float = DEFAULT_ALPHA
     results: Mapping[str, CheckResult] = field(default_factory=dict)
+    shrink: bool = True
+    again: Any = None
 
     @property
     def shape_seconds(self) -> float:

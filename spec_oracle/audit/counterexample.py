@@ -5,13 +5,15 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from spec_oracle.audit.again import Again
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Counterexample, TextCounterexample
-from spec_oracle.audit.results import CheckResult, Findings, Law, WrongCompletion
-from spec_oracle.errors import SpecOracleError
+from spec_oracle.audit.results import CheckResult, Findings, Law, Status, WrongCompletion
+from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance
 
@@ -97,18 +99,8 @@ def _smallest(
 
 def _described(subject: str, instance: Instance, law: Law, options: AuditOptions) -> Counterexample:
     """Save the instance, unless that is not asked for, and say how to reproduce the gap."""
-    file, not_saved, folder = None, "", options.counterexamples
-    if folder is not None:
-        path = folder / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', subject)}.json"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            instance.save(path)
-            file = str(path)
-        except OSError as error:
-            not_saved = f"{path}: {error.strerror or error}"
-    reproduce = shlex.join(
-        ["spec-oracle", "audit", subject, "--instance", file or "FILE", *options.to_reproduce()]
-    )
+    file, not_saved = _saved(instance, subject, options)
+    reproduce = _command(subject, "--instance", file or "FILE", *options.to_reproduce())
     sequence, _, actual = law.largest_gap
     gap = Gap(sequence, instance.exact.target.probability(sequence), as_fraction(actual))
     masses = tuple(map(as_fraction, law.extended().reshape(-1)))
@@ -116,11 +108,48 @@ def _described(subject: str, instance: Instance, law: Law, options: AuditOptions
     return Counterexample(instance, gap, total, masses, file, reproduce, not_saved=not_saved)
 
 
+def with_file(check: CheckResult, subject: str, options: AuditOptions) -> CheckResult:
+    """Save the inputs of a failed check, and say how to run it on them again, or all of it without any.
+
+    `joint` without such inputs has a counterexample of its own.
+    """
+    again: Again | None = check.again
+    if again is None and (check.status is not Status.FAILED or check.known or check.name == "joint"):
+        return check
+    again = replace(again or Again("", "", {}, check.alpha, check.detail), check=check.name)
+    file, not_saved = again.file, ""
+    if file is None and again.part:
+        file, not_saved = _saved(again, f"{subject}-{check.name}", options)
+    what = ["--check", check.name] if file is None else ["--instance", file]
+    reproduce = _command(subject, *what, *options.to_reproduce())
+    return replace(check, again=replace(again, file=file, not_saved=not_saved, reproduce=reproduce))
+
+
+def _saved(found: Instance | Again, name: str, options: AuditOptions) -> tuple[str | None, str]:
+    """Save a counterexample, if that is asked for; return the file, and why there is none."""
+    folder = options.counterexamples
+    if folder is None:
+        return None, ""
+    path = folder / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        found.save(path)
+    except OSError as error:
+        return None, f"{path}: {error.strerror or error}"
+    except InvalidInputError as error:
+        return None, f"{path}: {error}"
+    return str(path), ""
+
+
+def _command(subject: str, *words: str) -> str:
+    return shlex.join(["spec-oracle", "audit", subject, *words])
+
+
 def _of_completion(subject: str, found: WrongCompletion, options: AuditOptions) -> Counterexample:
     """Say how to reproduce the gap of an engine's completions."""
     name = f"{subject}/{found.engine}" if found.engine else subject
     words = ["--tokens", str(found.tokens), "--prompt", ",".join(map(str, found.prompt))]
-    reproduce = shlex.join(["spec-oracle", "audit", name, *words, *options.to_reproduce()])
+    reproduce = _command(name, *words, *options.to_reproduce())
     return Counterexample(
         None, found.gap, found.total_variation, (), None, reproduce, found.prompt, found.tokens
     )

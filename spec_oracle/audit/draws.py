@@ -48,6 +48,12 @@ def extended_cells(
     return index
 
 
+def completion(instance: Instance, cell: int) -> str:
+    """Return what a person reads for the completion of L+1 tokens with this index."""
+    shape = (instance.vocab_size,) * (instance.draft_length + 1)
+    return f"completion {','.join(map(str, map(int, np.unravel_index(cell, shape))))}"
+
+
 class Sampler:
     """Calls code under test on fresh drafts; its samples share a generator, and a stream of drafts.
 

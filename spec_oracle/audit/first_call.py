@@ -149,7 +149,12 @@ def _said(error: Exception, subject: Any) -> str:
 
 
 def place_of(subject: Any) -> str:
-    """Return "file:line" where a subject's code is defined, "" where that is not known."""
-    if subject.kind == "engine":
+    """Return "file:line" where a subject's code is defined, "" where that is not known.
+
+    A subject whose process is gone has a ``place`` in place of its code.
+    """
+    if hasattr(subject, "engines"):
         return next((defined_at(code.engine.generate) for code in subject.engines.values()), "")
-    return defined_at(subject.code.function) if hasattr(subject, "code") else ""
+    if hasattr(subject, "verifier"):
+        return defined_at(subject.verifier.verify)
+    return defined_at(subject.code.function) if hasattr(subject, "code") else getattr(subject, "place", "")

@@ -25,6 +25,7 @@ from pebble import ProcessExpired
 from pebble.concurrent import process
 
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
+from spec_oracle.audit.first_call import place_of
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult, Status
@@ -191,7 +192,7 @@ def _audited(
             return _unloaded(name, str(error), options, alpha, error=str(error))
         except SpecOracleError as error:
             return _unloaded(name, f"cannot be loaded: {error}", options, alpha)
-        enter(_Known(subject.name, subject.kind, replace(subject.facts, rule_at=None), subject.num_paths))
+        enter(_known(subject))
         report = audit_subject(
             subject, options, alpha, note=lambda result: enter(replace(result, findings=None))
         )
@@ -208,6 +209,14 @@ class _Known:
     kind: str = "unknown"
     facts: Facts = NOTHING_DECLARED
     num_paths: int = 1
+    place: str = ""
+    proviso: str = ""
+
+
+def _known(subject: Any) -> _Known:
+    facts = replace(subject.facts, rule_at=None)
+    proviso = getattr(subject, "proviso", "")
+    return _Known(subject.name, subject.kind, facts, subject.num_paths, place_of(subject), proviso)
 
 
 def _report(  # noqa: PLR0917

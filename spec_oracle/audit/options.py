@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from spec_oracle.audit.again import Again
 from spec_oracle.audit.context import COUNTED, Context
 from spec_oracle.audit.shapes.axes import IDS, LAYOUTS, TYPES
 from spec_oracle.audit.shapes.extent import NAMES
@@ -30,7 +31,8 @@ class AuditOptions:
     long the texts of engines are, None for as long as is cheap, ``prompts``
     replace their own; ``checks`` names those to run besides `joint`, None stands for all; ``skip`` those to
     leave out and ``expected`` those that fail, each with the reason; ``counterexamples`` is the folder for
-    the instances of lossy subjects, None to save nothing; ``shrink`` asks for the smallest counterexample.
+    the inputs of failed checks, None to save nothing; ``shrink`` asks for the smallest ones; ``again`` are
+    saved inputs of a failed check, on which only that check is run.
     Raises `InvalidInputError` for values that make no sense.
     """
 
@@ -57,6 +59,7 @@ class AuditOptions:
     expected: Mapping[str, str] = field(default_factory=dict)
     counterexamples: Path | None = None
     shrink: bool = True
+    again: Again | None = None
 
     def __post_init__(self) -> None:
         require_rate(self.alpha, "alpha")
@@ -87,6 +90,8 @@ class AuditOptions:
 
     def reason_to_skip(self, check: str) -> str:
         """Return why the user left a check out; "" where it is wanted."""
+        if self.again is not None:
+            return "" if check == self.again.check else "only the saved inputs of one check are run"
         if check in self.skip:
             return self.skip[check] or "as asked"
         if self.instances is not None and check not in ("joint", "length"):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from spec_oracle.audit.results import CheckResult, Cover
+from spec_oracle.audit.results import CheckResult, Cover, Status
 from spec_oracle.exact import Gap
 from spec_oracle.toy import Instance
 
@@ -100,7 +100,8 @@ class SubjectReport:
     `shapes`: axis, value, what is known there. ``output`` is what the code under
     test printed, shortened; ``proviso`` completes the verdict; ``place`` is "file:line" of its code where
     anything is open; ``error`` says why it could not be audited at
-    all: a name that leads nowhere, or a fault of ours.
+    all: a name that leads nowhere, or a fault of ours. ``again`` is the check of which only saved inputs were
+    run, "" as a rule.
     """
 
     subject: str
@@ -123,6 +124,7 @@ class SubjectReport:
     notes: tuple[str, ...] = ()
     output: str = ""
     error: str = ""
+    again: str = ""
 
     @property
     def seconds(self) -> float:
@@ -168,7 +170,8 @@ class AuditReport:
         """What a command that shows this report ends with; 0 is earned, see docs/json-schema.md.
 
         1 if a subject is lossy; else 3 if one breaks its contract, a name led nowhere, or we failed; else 2
-        if nothing was tested, a verdict is missing, or a check is not settled; else 0.
+        if nothing was tested, a verdict is missing, or a check is not settled; else 0. Where only the saved
+        inputs of a failed check were run, 1 if it fails again, 0 if it passes now.
         """
         verdicts = [subject.verdict for subject in self.subjects]
         if SubjectVerdict.LOSSY in verdicts:
@@ -176,5 +179,7 @@ class AuditReport:
         if SubjectVerdict.BROKEN in verdicts or any(subject.error for subject in self.subjects):
             return 3
         checks = [check for subject in self.subjects for check in subject.checks]
+        if tried := [c for s in self.subjects for c in s.checks if s.again == c.name]:
+            return max({Status.PASSED: 0, Status.FAILED: 1}.get(check.status, 2) for check in tried)
         open_ = SubjectVerdict.INCONCLUSIVE in verdicts or not all(check.is_settled for check in checks)
         return 2 if open_ or not checks else 0

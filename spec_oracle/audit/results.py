@@ -136,7 +136,8 @@ class CheckResult:
     on record, empty for others. ``scope`` and ``notes`` are lines for the reader; ``coverage`` by axis and
     value is that of `shapes`. ``breaks_contract`` if
     what failed is no output at all, so that it has no distribution. ``shown`` is a completion that shows the
-    defect of an engine or a server.
+    defect of an engine or a server; ``again``, of type `spec_oracle.audit.again.Again`, are inputs on which
+    a check fails, and how to run it on them.
     ``seconds`` is what the check took. ``findings`` stay in the process of the audit.
     """
 
@@ -153,6 +154,7 @@ class CheckResult:
     breaks_contract: bool = False
     coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
     shown: Any = None
+    again: Any = field(default=None, compare=False)
     seconds: float = field(default=0.0, compare=False)
     findings: Findings | None = field(default=None, repr=False, compare=False)
 

@@ -258,12 +258,13 @@ def judge_rounds(
     rounds: Iterable[Sequence[npt.NDArray[np.int64]]],
     *,
     alpha: float,
+    named: Callable[[int], str] | None = None,
 ) -> CheckResult:
     """Judge whether samples follow their laws, [V_i] each; stops at the first round that shows they do not.
 
     Every round brings new outcomes int [N] (not counts) for each of the samples, independent of each other
     under the laws. A right subject fails with probability ``alpha`` at most, however many rounds there are;
-    ``what`` names the outcomes, in the plural.
+    ``what`` names the outcomes, in the plural, ``named`` one of them by its index.
     """
     process = EProcess.against(laws)
     for outcomes in rounds:
@@ -272,10 +273,12 @@ def judge_rounds(
             process = process.observe(counts, sample)
         if process.p_value <= alpha:
             break
-    return judge_process(what, process, alpha)
+    return judge_process(what, process, alpha, named)
 
 
-def judge_process(what: str, process: EProcess, alpha: float) -> CheckResult:
+def judge_process(
+    what: str, process: EProcess, alpha: float, named: Callable[[int], str] | None = None
+) -> CheckResult:
     """Return the result of an e-process as it stands; without a sample it is inconclusive."""
     if process.draws == 0:
         return inconclusive(f"{what}: nothing could be sampled", alpha=alpha)
@@ -292,7 +295,20 @@ def judge_process(what: str, process: EProcess, alpha: float) -> CheckResult:
         least = f"a total variation of {tv:.2g} would show" if tv < 1 else "too few to show a defect"
         return replace(result, detail=f"{what}: {fit.draws:,} samples are as expected; {least}")
     size = f" by at least {bound:.2g} in total variation" if bound > 0 else ""
-    return replace(result, status=Status.FAILED, detail=f"{what}: {_against(fit)}{size}")
+    worst = f"; {_largest_gap(process, named)}" if named else ""
+    return replace(result, status=Status.FAILED, detail=f"{what}: {_against(fit)}{size}{worst}")
+
+
+def _largest_gap(process: EProcess, named: Callable[[int], str]) -> str:
+    """Name the outcome whose share of the samples is farthest from its probability."""
+    gaps = []
+    for counts, law in zip(process.counts, process.laws, strict=True):
+        if counts.any():
+            shares = counts / counts.sum()
+            cell = int(abs(shares - law).argmax())
+            gaps.append((abs(shares[cell] - law[cell]), cell, float(shares[cell]), float(law[cell])))
+    _, cell, share, expected = max(gaps)
+    return f"{named(cell)} in {share:.2%} of them, {expected:.2%} expected"
 
 
 def _against(fit: GoodnessOfFit) -> str:

@@ -12,9 +12,10 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from spec_oracle.audit.again import asked_again, breached
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine import checks as engine
-from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError, breach, inconclusive
+from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError, inconclusive
 from spec_oracle.audit.sampler import checks as sampler
 from spec_oracle.audit.server import checks as server
 from spec_oracle.audit.verifier import checks as verifier
@@ -55,14 +56,15 @@ class Check:
 
     def outcome(self, subject: Any, context: Context) -> CheckResult:
         """Run the check on a subject; a broken contract, an exception, or a short budget is a result."""
-        answer = self.answer(subject.kind)
+        is_again = context.again is not None and context.again.check == self.name
+        answer = asked_again if is_again else self.answer(subject.kind)
         if isinstance(answer, str):
             return CheckResult(self.name, Status.NOT_APPLICABLE, answer)
         rate = context.alpha * float(self.share)
         try:
             result = answer(subject, replace(context, rate=rate))
         except ContractError as error:
-            result = breach(error, alpha=rate, how=How.SAMPLED)
+            result = breached(error, subject, context, rate, alpha=rate, how=How.SAMPLED)
         except SubjectRaisedError as error:
             result = inconclusive(str(error), alpha=rate)
         except TooSlowError as error:

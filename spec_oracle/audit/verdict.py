@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 import verifiers
-from spec_oracle.audit.counterexample import counterexample
+from spec_oracle.audit.counterexample import counterexample, with_file
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.first_call import place_of
 from spec_oracle.audit.options import AuditOptions
@@ -74,7 +74,13 @@ def report_on(
 ) -> SubjectReport:
     """Return the report on a subject: what the checks found, and the verdict that they come to."""
     facts = subject.facts
-    checks = tuple(with_record(replace(check, findings=None), facts) for check in found_by)
+    recorded = (with_record(replace(check, findings=None), facts) for check in found_by)
+    # A server is audited by another command.
+    checks = (
+        tuple(recorded)
+        if subject.kind == "server"
+        else tuple(with_file(check, subject.name, options) for check in recorded)
+    )
     joint = next((check for check in found_by if check.name == "joint"), found_by[0])
     found = joint.findings or Findings()
     against = against_law(checks)
@@ -105,6 +111,7 @@ def report_on(
         rule_identified=found.rule is not None,
         coverage=next((check.coverage for check in checks if check.coverage), {}),
         proviso=proviso,
+        again=options.again.check if options.again else "",
         place=place_of(subject) if is_open else "",
         notes=(
             *filter(None, [proviso and PROVISO]),

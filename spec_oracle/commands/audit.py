@@ -26,7 +26,7 @@ from spec_oracle.commands.options import (
     token_ids,
     value,
 )
-from spec_oracle.errors import unknown
+from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.toy import Instance
 
 
@@ -93,8 +93,21 @@ def _as_fields(options: Any) -> Any:
         options.checks, options.budget = options.checks or QUICK_CHECKS, options.budget or QUICK_SECONDS
     for axis, values in options.only or ():
         setattr(options, axis, values)
-    options.instances = {str(path): Instance.load(path) for path in options.instance or ()} or None
+    files = options.instance or ()
+    again = [found for path in files if (found := _saved_inputs(path)) is not None]
+    if again and len(files) > 1:
+        raise InvalidInputError("--instance: expected the saved inputs of one check, or instances only")
+    options.again = again[0] if again else None
+    options.instances = None if again else {str(path): Instance.load(path) for path in files} or None
     return options
+
+
+def _saved_inputs(path: Path) -> Any:
+    """Return the saved inputs of a failed check, None for an instance file."""
+    from spec_oracle.audit import AuditOptions  # noqa: F401  # with it come the parts of all checks
+    from spec_oracle.audit.again import Again
+
+    return Again.load(path)
 
 
 QUICK_CHECKS, QUICK_SECONDS = ("length", "batch", "bad-input", "inputs-kept"), 1.0
@@ -121,7 +134,7 @@ _SUBJECT = (
 _IDS = "token ids (0,1) after which engines generate, in place of their own prompts"
 _TOKENS = "tokens of an engine's longest completions; default: as many as are cheap, at least 3"
 _CONFIG = "default: spec-oracle.toml, or [tool.spec-oracle] of pyproject.toml, in this folder"
-_SAVED = "where instances of lossy subjects are saved; default: counterexamples"
+_SAVED = "where the inputs of failed checks are saved; default: counterexamples"
 _ONLY = (
     "all that a sampler takes, such as layouts=contiguous or lengths=1,2,4; axes: vocabularies, lengths, "
     "batches, paths, layouts, ids"
@@ -136,7 +149,12 @@ AUDIT = Command(
             value("subjects", "SUBJECT", _SUBJECT, nargs="*"),
             flag("--engines", "audit every engine available here"),
             flag("--list", "list what can be audited by name, and stop"),
-            several("--instance", "FILE", "audit on this toy instance, not on the built-in ones", Path),
+            several(
+                "--instance",
+                "FILE",
+                "audit on this toy instance, or on inputs saved by a failed check",
+                Path,
+            ),
             several("--prompt", "IDS", _IDS, token_ids, dest="prompts"),
             value("--tokens", "N", _TOKENS, positive),
         ],

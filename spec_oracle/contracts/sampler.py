@@ -100,10 +100,14 @@ class SamplerCode:
         ]
         keywords = {name: self.handed(values) for name, values in options.items()}
         started, numbers = time.monotonic(), drafts.target_probs.size
-        with raising(self._limit(numbers)):
-            returned = self.function(tokens, draft, target, *given, **keywords)
-        self.slowest[:] = [max(*self.slowest, (time.monotonic() - started) / numbers, 0.0)]
-        return checked_emissions(returned, drafts)
+        try:
+            with raising(self._limit(numbers)):
+                returned = self.function(tokens, draft, target, *given, **keywords)
+            self.slowest[:] = [max(*self.slowest, (time.monotonic() - started) / numbers, 0.0)]
+            return checked_emissions(returned, drafts)
+        except ContractError as error:
+            error.call = self, drafts, options
+            raise
 
     def _limit(self, numbers: int) -> float:
         """Return how many seconds a call on so many numbers may take, from what the calls before it took."""

@@ -171,6 +171,20 @@ class Account:
                 followers[context[:-1]].append(context[-1])
         return self._gaps((), 0.0, followers, allowance) / 2
 
+    def largest_gap(self) -> tuple[Context, int, float, float]:
+        """Return the tokens and the next one with the largest gap, its target probability, and the one found.
+
+        The probability found is that of the next token, given that an emission goes on there.
+        """
+        gaps = []
+        for context, cover in self._cover.items():
+            target, live = self._tree.rows(context)[0], float(cover.sum())
+            wrong = abs(cover - live * target)
+            token = int(wrong.argmax())
+            found = float(cover[token]) / (live or 1.0)
+            gaps.append((float(wrong[token]), context, token, float(target[token]), found))
+        return max(gaps)[1:]
+
     def _gaps(
         self, context: Context, surplus: float, followers: Mapping[Context, list[int]], allowance: float
     ) -> float:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.counterexample import counterexample
+from spec_oracle.audit.counterexample import counterexample, with_file
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Counterexample, TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings
@@ -68,7 +68,8 @@ class SharedAudit:
         if name == baseline.CHECK and self.baseline is not None:
             report = report_on(self.subject, self.options, self.alpha, [self.results["joint"]])
             return baseline.compared(report, baseline.read_baseline(self.baseline).get(report.subject))
-        return CHECKS[name].result(self.subject, self.context, self.options.reason_to_skip(name))
+        found = CHECKS[name].result(self.subject, self.context, self.options.reason_to_skip(name))
+        return with_file(found, self.subject.name, replace(self.options, alpha=self.alpha))
 
     def counterexample(self) -> Counterexample | TextCounterexample | None:
         """Return the smallest counterexample of `joint`, None where none was found."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spec_oracle.audit.reports import AuditReport, SubjectReport
-from spec_oracle.report.audit_text import audit_to_text, clause, counterexample_text
+from spec_oracle.report.audit_text import again_lines, audit_to_text, clause, counterexample_text
 
 
 def audit_to_github(report: AuditReport) -> str:
@@ -23,6 +23,7 @@ def _annotations(subject: SubjectReport) -> Iterator[str]:
         message = f"{check.name}: {check.status.value.replace('-', ' ')}: {clause(check)}"
         if check.name == "joint" and subject.counterexample is not None:
             message += f"\n{counterexample_text(subject.counterexample)}"
+        message = "\n".join([message, *again_lines(check)])
         level = "warning" if check.is_settled else "error"
         yield _command(level, subject, f"{subject.subject}: {subject.verdict.value}", message)
 

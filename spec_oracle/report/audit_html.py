@@ -41,6 +41,13 @@ _ROWS = 60
 _EQUAL = 1e-9
 
 
+def _names(report: AuditReport) -> list[str]:
+    """Return the checks that were run of any subject, in their order."""
+    checks = [check for subject in report.subjects for check in subject.checks]
+    run = {check.name for check in checks if check.status not in UNTRIED}
+    return [name for name in dict.fromkeys(check.name for check in checks) if name in run]
+
+
 def audit_to_html(report: AuditReport) -> str:
     """Return the page: verdicts and headroom, then each subject, its counterexample first."""
     reader = environment()
@@ -48,6 +55,7 @@ def audit_to_html(report: AuditReport) -> str:
         mark=audit_text.mark,
         clause=audit_text.clause,
         statistics=audit_text.statistics,
+        again_lines=audit_text.again_lines,
         counterexample=audit_text.counterexample_text,
         named=lambda check: (check.name, check),
         bar=lambda headroom: f"{100 * min(max(headroom, 0.0), 1.0):.1f}",
@@ -64,7 +72,7 @@ def audit_to_html(report: AuditReport) -> str:
         version=tool_version(),
         closing=audit_text.closing_line(report),
         head=audit_text.HEAD,
-        names=list(dict.fromkeys(check.name for subject in report.subjects for check in subject.checks)),
+        names=_names(report),
         subjects=[(subject, (*cells, *_facts(subject))) for cells, subject in rows],
     )
 

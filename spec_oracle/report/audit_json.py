@@ -68,8 +68,16 @@ def _check(check: CheckResult) -> dict[str, Any]:
         "detail": None if is_untried else check.detail,
         "reason": check.detail if is_untried else None,
         "known": check.known or None,
+        "again": _again(check),
         "seconds": round(check.seconds, 3),
     }
+
+
+def _again(check: CheckResult) -> dict[str, Any] | None:
+    if check.again is None:
+        return None
+    names = ("size", "says", "file", "not_saved", "reproduce")
+    return {name: getattr(check.again, name) or None for name in names}
 
 
 def _counterexample(found: Counterexample | TextCounterexample | None) -> dict[str, Any] | None:

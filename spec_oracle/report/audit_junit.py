@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.report.audit_text import clause, counterexample_text
+from spec_oracle.report.audit_text import again_lines, clause, counterexample_text
 from spec_oracle.version import tool_version
 
 NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -76,4 +76,6 @@ def _case(subject: SubjectReport, check: CheckResult) -> ET.Element:
     found = ET.SubElement(case, kind, type=check.status.value, message=clause(check))
     if kind == "failure" and check.name == "joint" and subject.counterexample is not None:
         found.text = counterexample_text(subject.counterexample)
+    elif kind == "failure":
+        found.text = "\n".join(again_lines(check)) or None
     return case

@@ -93,6 +93,7 @@ def check_lines(checks: Iterable[CheckResult], kind: str = "", *, verbose: bool 
             lines.append(f"{sign} {how}: {what} ({reason})")
         else:
             lines.append(f"{sign} {names:<{width}}  {how:<11}  {found}")
+            lines += [f"    {line}" for line in again_lines(check)]
             if verbose:
                 lines += [f"{'':<{width + 17}}{line}" for line in statistics(check)]
     return lines
@@ -115,6 +116,17 @@ def clause(check: CheckResult, *, verbose: bool = True) -> str:
     if check.status is Status.FAILED:
         return f"{detail} (expected: {check.known})"
     return ("passes now" if check.status is Status.PASSED else detail) + _OUT_OF_DATE.format(check.known)
+
+
+def again_lines(check: CheckResult) -> list[str]:
+    """Return what a failed check finds on the smallest inputs that show it, and how to run it on them."""
+    again = check.again
+    if again is None:
+        return []
+    says = f": {again.says}" if again.says != check.detail else ""
+    shown = [f"smallest inputs: {again.size}{says}"] if again.size else []
+    lost = [f"not saved: {again.not_saved}"] if again.not_saved else []
+    return [*shown, f"reproduce: {again.reproduce}", *lost]
 
 
 def _is_for_others(check: CheckResult, kind: str) -> bool:

@@ -15,9 +15,20 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.sampler import bad_input, batch, calls, inputs_kept, length, pace, scale, streams
+from spec_oracle.audit.sampler import (
+    bad_input,
+    batch,
+    calls,
+    inputs_kept,
+    large,
+    length,
+    pace,
+    scale,
+    streams,
+)
 from spec_oracle.audit.sampler.dependence import Design
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode
@@ -137,9 +148,13 @@ def small_checks(monkeypatch):
         "SCALE_TYPE_ROUNDS": 1,
         "SCALE_TYPE_REQUESTS": 200,
         "ENGINE_STEPS_MANY": 500,
+        "LARGE_TV": 0.3,
+        "DISJOINT_CALLS": 100,
+        "DISJOINT_NUMBERS": 2_000_000,
     }
     for name, value in efforts.items():
         monkeypatch.setattr(effort, name, value)
+    monkeypatch.setattr(large, "SHAPES", (Shape(16_385, 6, dtype="float32"),))
     monkeypatch.setattr(length, "INSTANCES", ("flat",))
     monkeypatch.setattr(calls, "CHAINS", (Design((2,), 19), Design((1, 2), 23)))
     monkeypatch.setattr(batch, "BATCHES", (Design((2,), 23), Design((12,), 17)))

@@ -105,7 +105,7 @@ def test_an_item_a_check_and_subject_of_the_configuration(configured, layout):
         [
             "spec-oracle *: 3 subjects of pyproject.toml, alpha 0.0001, seed 0",
             "samplers:wrong: bad-input: failed: *",
-            "  reproduce: spec-oracle audit samplers:wrong --check bad-input *--alpha 3.3*e-05",
+            "  reproduce: *samplers:wrong --instance */samplers-wrong-bad-input.json *--alpha 3.3*e-05",
             "*= spec-oracle, alpha 0.0001 =*",
             "subject *evidence *detects TV *passed *failed *expected *open *n/a",
             "samplers:right *exact * 3 * 0 * 0 * 0 * 1",
@@ -116,7 +116,7 @@ def test_an_item_a_check_and_subject_of_the_configuration(configured, layout):
 
 
 def test_a_selection_finds_what_the_whole_run_finds_at_the_same_rate(configured):
-    line = "  reproduce: spec-oracle audit samplers:wrong --check bad-input *--alpha 3.3*e-05"
+    line = "  reproduce: *samplers:wrong --instance */samplers-wrong-bad-input.json *--alpha 3.3*e-05"
     for words, outcomes in (
         (["-k", "wrong and bad-input"], {"failed": 1, "deselected": 11}),
         (["--lf"], {"failed": 1, "deselected": 11}),

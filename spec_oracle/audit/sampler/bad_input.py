@@ -7,7 +7,6 @@ so one failure is proof.
 """
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -17,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
+from spec_oracle.audit.again import with_inputs
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import CheckResult, How, failed, passed
+from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
+from spec_oracle.audit.sampler.one_call import one_call
 from spec_oracle.audit.sampler.pace import affordable, require_affordable
-from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
-from spec_oracle.exact.interception.edge_draws import edge_draws
-from spec_oracle.threads import CallEndedError, at_most
+from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from verifiers import Drafts
 
-Rows: TypeAlias = NDArray[np.bool_] | slice
+Judged: TypeAlias = NDArray[np.bool_]
 Spoil: TypeAlias = Callable[[NDArray[np.float64]], None]
 
 
@@ -92,34 +91,38 @@ def bad_input(subject: Any, context: Context) -> CheckResult:
     requests = int(np.clip(affordable(subject, context, effort.BAD_INPUT_SHARE) / CALLS, least, most))
     healthy = _with_impossible_drafts(sampled_drafts(toy, requests, rng, subject.drafting))
     limit = _limit(code, healthy, code.generator(seed))
-    complaints = {
-        name: _complaint(code, drafts, code.generator(seed), answerable, limit, may_refuse=True)
-        for name, drafts, answerable in _cases(healthy)
-    }
-    for number in range(effort.BAD_INPUT_EDGE_ROUNDS):
-        with edge_draws(code.array, seed + number) as drawn:
-            complaint = _complaint(code, healthy, drawn.generator, slice(None), limit, may_refuse=False)
-        complaints[EDGES] = complaints.get(EDGES) or complaint
+    calls: list[tuple[str, dict[str, Any]]] = [
+        (name, {"drafts": drafts, "seed": seed, "judged": judged, "may_refuse": True})
+        for name, drafts, judged in _cases(healthy)
+    ]
+    edges = {"drafts": healthy, "edges": True}
+    calls += [(EDGES, {**edges, "seed": seed + number}) for number in range(effort.BAD_INPUT_EDGE_ROUNDS)]
+    wrong: dict[str, tuple[str, dict[str, Any]]] = {}
+    for name, call in calls:
+        answer = one_call(subject, replace(context, again=call), 0.0, **call, limit=limit)
+        if name not in wrong and answer.status is Status.FAILED:
+            wrong[name] = answer.detail, call
     found: dict[str, Any] = {"draws": requests * CALLS, "how": How.REPLAYED}
-    listed = "; ".join(f"{name}: {complaint}" for name, complaint in complaints.items() if complaint)
-    if listed:
-        return failed(listed, **found)
+    if wrong:
+        listed = failed("; ".join(f"{name}: {says}" for name, (says, _) in wrong.items()), **found)
+        says, call = next(iter(wrong.values()))
+        return with_inputs(listed, "one_call", subject, context, 0.0, call, says)
     return passed("broken input is refused, or every emitted token has a positive probability", **found)
 
 
-def _cases(healthy: Drafts) -> Iterator[tuple[str, Drafts, Rows]]:
+def _cases(healthy: Drafts) -> Iterator[tuple[str, Drafts, Judged]]:
     """Yield broken inputs, and the requests that must stay inside the target's support all the same.
 
     In each, every fourth request has one broken row (or id). A q that is off must not harm other requests;
     one that is NaN tells nothing, and then the target alone must decide.
     """
-    sound = np.arange(healthy.batch) % 4 != 0
+    sound, everyone = np.arange(healthy.batch) % 4 != 0, np.ones(healthy.batch, dtype=bool)
     for kind, spoil in SPOILT.items():
         for name, field in (("draft", "draft_probs"), ("target", "target_probs")):
             spoilt = getattr(healthy, field).copy()
             spoil(spoilt[::4, :, 0])
-            answerable = slice(None) if (kind, name) == ("NaN", "draft") else sound
-            yield f"{kind} {name} probabilities", replace(healthy, **{field: spoilt}), answerable
+            judged = everyone if (kind, name) == ("NaN", "draft") else sound
+            yield f"{kind} {name} probabilities", replace(healthy, **{field: spoilt}), judged
     tokens = healthy.tokens.copy()
     # Ids wrap to every token but 0 in code that takes them modulo V.
     beyond = 1 + np.arange(len(tokens[::4])) % (healthy.vocab_size - 1)
@@ -133,44 +136,3 @@ def _limit(code: SamplerCode, healthy: Drafts, generator: Any) -> float:
     with suppress(ContractError, SubjectRaisedError):
         code(healthy, generator)
     return effort.BAD_INPUT_SECONDS + effort.BAD_INPUT_SLOWER * (time.monotonic() - started)
-
-
-def _complaint(
-    code: SamplerCode, drafts: Drafts, generator: Any, answerable: Rows, limit: float, *, may_refuse: bool
-) -> str | None:
-    """Return what is wrong with the emissions, None if nothing is."""
-    try:
-        with np.errstate(all="ignore"), warnings.catch_warnings(), at_most(limit):
-            warnings.simplefilter("ignore")
-            emissions = code(drafts, generator)
-    except CallEndedError as error:
-        return str(error)
-    except SubjectRaisedError as error:
-        return None if may_refuse else str(error)
-    except ContractError as error:
-        return str(error)
-    return _outside_support(drafts, emissions, answerable)
-
-
-def _outside_support(drafts: Drafts, emissions: Emissions, answerable: Rows) -> str | None:
-    """Name the first emitted token that its target row, if that is a law, gives no probability.
-
-    The last token of an emission is judged by the row of its position: rows are those along a
-    path that it follows up to there.
-    """
-    rows, tokens = drafts.target_probs, emissions.tokens[:, None]
-    laws = np.isfinite(rows).all(axis=-1) & (rows >= 0).all(axis=-1) & (abs(rows.sum(axis=-1) - 1) < 1e-9)
-    emitted = np.arange(rows.shape[2]) < emissions.lengths[:, None, None]
-    mass = np.take_along_axis(rows, np.maximum(tokens, 0)[:, :, :, None], axis=3)[..., 0]
-    follows = np.pad(drafts.tokens == tokens[:, :, :-1], ((0, 0), (0, 0), (1, 0)), constant_values=True)
-    wrong = (emitted & laws & (mass == 0) & (np.cumprod(follows, axis=2) > 0)).any(axis=1)
-    judged = np.zeros(drafts.batch, dtype=bool)
-    judged[answerable] = True
-    wrong &= judged[:, None]
-    if not wrong.any():
-        return None
-    request, where = (int(i) for i in np.argwhere(wrong)[0])
-    return (
-        f"request {request} emitted token {emissions.tokens[request, where]} at position {where}, "
-        "although the target gives it probability 0"
-    )

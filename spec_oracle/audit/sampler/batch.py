@@ -6,24 +6,26 @@ is allowed) and its other entries mean nothing, and ``is_greedy`` bool [B], wher
 likely tokens, the first of equally likely ones.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
+from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.draws import extended_cells, sampled_drafts
+from spec_oracle.audit.draws import completion, extended_cells, sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.sampler.beside import beside_rule
-from spec_oracle.audit.sampler.dependence import BATCHES, UNTRACED
 from spec_oracle.audit.sampler.disjoint import independent_calls
+from spec_oracle.audit.sampler.one_call import require_possible
 from spec_oracle.audit.sampler.pace import affordable, require_affordable
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import judge_rounds
-from spec_oracle.contracts import Emissions, ImpossibleOutputError, SamplerCode
+from spec_oracle.contracts import SamplerCode
 from spec_oracle.contracts.sampler import parameters_of
 from spec_oracle.statistics import homogeneity_p_value
 from spec_oracle.toy import Instance
@@ -50,11 +52,11 @@ def batch(subject: SamplerSubject, context: Context) -> CheckResult:
     payable = affordable(subject, context, effort.DEPENDENCE_SHARE)
     instance = panel(3, 3, subject.num_paths, context.seed)["flat"]
     parts: list[Callable[[float], CheckResult]] = [
-        lambda rate: _alone_and_among_others(code, instance, context, rate),
-        lambda rate: independent_calls(subject, context, 1, (BATCHES, UNTRACED), rate, payable),
+        lambda rate: alone_and_among_others(subject, context, rate, instance=instance),
+        lambda rate: independent_calls(subject, context, rate, calls=1, requests=payable),
     ]
     if subject.num_paths == 1 and options_of(code):
-        parts.insert(0, lambda rate: mixed_batches(code, instance, context, rate))
+        parts.insert(0, lambda rate: mixed_batches(subject, context, rate, instance=instance))
     return first_failure(context.rate, *parts)
 
 
@@ -79,10 +81,10 @@ def _beside_rule(subject: SamplerSubject, context: Context) -> CheckResult | Non
     return beside_rule(passed(what, draws=rows), subject, context, calls())
 
 
-def _alone_and_among_others(
-    code: SamplerCode, instance: Instance, context: Context, rate: float
-) -> CheckResult:
-    """Compare the texts of a request alone with its texts among odd ones, in a new order every time."""
+@part
+def alone_and_among_others(subject: Any, context: Context, rate: float, *, instance: Instance) -> CheckResult:
+    """Compare the completions of a request alone with those among odd ones, in a new order every time."""
+    code = subject.code
     rng, generator = context.stream("sampler/batch/orders"), code.generator(context.seed)
     request, repeats = sampled_drafts(instance, 1, rng), effort.BATCH_REPEATS
     odd = _among_odd_requests(request)
@@ -98,13 +100,29 @@ def _alone_and_among_others(
     alone = texts([code(request, generator).tokens[0] for _ in orders])
     among = texts([code(chosen_requests(odd, order), generator).tokens[order == 0][0] for order in orders])
     p_value = homogeneity_p_value(alone, among)
-    says = "the same distribution" if p_value > rate else "another distribution"
     detail = (
-        f"a request has {says} among greedy, one-hot and padded requests as alone ({repeats} samples each)"
+        "a request has the same distribution among greedy, one-hot and padded requests as alone "
+        f"({repeats} samples each)"
     )
+    if p_value <= rate:
+        text = int(abs(alone - among).argmax())
+        shares = (f"{counts[text] / repeats:.1%}" for counts in (alone, among))
+        detail = (
+            f"a request emits {_tokens(text, instance.vocab_size)} in {next(shares)} of {repeats} calls "
+            f"alone, and in {next(shares)} among greedy, one-hot and padded requests"
+        )
     scope, draws = (f"a request alone and among others: p-value {p_value:.3g}",), repeats * (1 + KINDS)
     result = passed if p_value > rate else failed
     return result(detail, alpha=rate, draws=draws, how=How.SAMPLED, scope=scope)
+
+
+def _tokens(text: int, vocab: int) -> str:
+    """Return the tokens of a completion by its number, x after text n being text n V + 1 + x."""
+    tokens: list[str] = []
+    while text:
+        text, token = divmod(text - 1, vocab)
+        tokens.insert(0, str(token))
+    return f"tokens {','.join(tokens)}"
 
 
 def _among_odd_requests(request: Drafts) -> Drafts:
@@ -128,11 +146,13 @@ def chosen_requests(drafts: Drafts, requests: NDArray[np.int64]) -> Drafts:
     return Drafts(*(array[requests] for array in (drafts.tokens, drafts.draft_probs, drafts.target_probs)))
 
 
-def mixed_batches(code: SamplerCode, instance: Instance, context: Context, rate: float) -> CheckResult:
+@part
+def mixed_batches(subject: Any, context: Context, rate: float, *, instance: Instance) -> CheckResult:
     """Judge the texts of mixed batches: sampled ones by the target's law, greedy ones each.
 
     For functions with `options_of` only.
     """
+    code = subject.code
     names, floats, rounds_ = options_of(code), instance.floats, effort.BATCH_MIXED_ROUNDS
     rng, generator = context.stream("sampler/batch/mixed"), code.generator(context.seed)
 
@@ -142,14 +162,14 @@ def mixed_batches(code: SamplerCode, instance: Instance, context: Context, rate:
             chosen = _chosen(names, drafts, rng)
             emissions = code(drafts, generator, chosen)
             greedy = chosen.get("is_greedy", np.zeros(drafts.batch, dtype=bool))
-            _require_allowed_lengths(emissions, chosen)
-            _require_greedy_texts(drafts, emissions, greedy)
+            require_possible(code, drafts, emissions, chosen)
             cells = extended_cells(floats, emissions.tokens, emissions.lengths, rng)
             yield [cells[~greedy]]
 
     law = floats.target.joint(floats.draft_length + 1)
     mixed = " and ".join(OPTIONS[name] for name in names)
-    return judge_rounds(f"completions in batches that mix {mixed}", [law], rounds(), alpha=rate)
+    what, named = f"completions in batches that mix {mixed}", partial(completion, instance)
+    return judge_rounds(what, [law], rounds(), alpha=rate, named=named)
 
 
 def _chosen(names: tuple[str, ...], drafts: Drafts, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
@@ -163,32 +183,3 @@ def _chosen(names: tuple[str, ...], drafts: Drafts, rng: np.random.Generator) ->
     if "is_greedy" in names:
         chosen["is_greedy"] = rng.random(drafts.batch) < 1 / 3
     return chosen
-
-
-def _require_allowed_lengths(emissions: Emissions, chosen: Mapping[str, NDArray[Any]]) -> None:
-    if "draft_lengths" not in chosen:
-        return
-    longer = emissions.lengths > chosen["draft_lengths"] + 1
-    if longer.any():
-        request = int(np.argmax(longer))
-        raise ImpossibleOutputError(
-            f"num_accepted: {emissions.lengths[request] - 1} of request {request}, which has only "
-            f"{chosen['draft_lengths'][request]} drafted tokens in a batch of mixed draft lengths"
-        )
-
-
-def _require_greedy_texts(drafts: Drafts, emissions: Emissions, greedy: NDArray[np.bool_]) -> None:
-    """Raise `ImpossibleOutputError` for a greedy request whose token is not the likeliest of its row.
-
-    Rows are those along the drafts, so that the first other token of an emission must be its last.
-    """
-    likeliest = drafts.target_probs[:, 0].argmax(axis=-1)
-    position = np.arange(likeliest.shape[1])
-    wrong = greedy[:, None] & (position < emissions.lengths[:, None]) & (emissions.tokens != likeliest)
-    if wrong.any():
-        request, where = (int(i) for i in np.argwhere(wrong)[0])
-        raise ImpossibleOutputError(
-            f"in a batch with greedy requests, request {request} emitted token "
-            f"{emissions.tokens[request, where]} at position {where}, where the target's most likely token "
-            f"is {likeliest[request, where]}"
-        )

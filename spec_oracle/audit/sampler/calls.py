@@ -9,18 +9,19 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
+from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, Status, passed
 from spec_oracle.audit.sampler.beside import beside_rule, called_by_keys, rows_needed
-from spec_oracle.audit.sampler.dependence import CHAINS, UNTRACED_CHAIN
+from spec_oracle.audit.sampler.dependence import CHAINS
 from spec_oracle.audit.sampler.disjoint import independent_calls
 from spec_oracle.audit.sampler.pace import affordable, require_affordable
 from spec_oracle.audit.sampler.reference import Keyed, by_keys
@@ -54,8 +55,8 @@ def calls(subject: SamplerSubject, context: Context) -> CheckResult:
     requests = affordable(subject, context, effort.DEPENDENCE_SHARE)
     return first_failure(
         context.rate,
-        lambda rate: _consecutive(subject, context, rate, requests),
-        lambda rate: independent_calls(subject, context, 2, (CHAINS, UNTRACED_CHAIN), rate, requests),
+        lambda rate: consecutive(subject, context, rate, vocab_size=3, draft_length=1, requests=requests),
+        lambda rate: independent_calls(subject, context, rate, calls=2, requests=requests),
     )
 
 
@@ -69,13 +70,16 @@ def _beside_rule(subject: SamplerSubject, context: Context) -> CheckResult | Non
     return beside_rule(passed(what, draws=sum(sizes)), subject, context, drafts)
 
 
-def _consecutive(subject: SamplerSubject, context: Context, rate: float, requests: float) -> CheckResult:
+@part
+def consecutive(
+    subject: Any, context: Context, rate: float, *, vocab_size: int, draft_length: int, requests: float
+) -> CheckResult:
     """Judge whether consecutive calls with one generator, on fresh drafts, are independent.
 
     Calls take turns between two instances of one shape, as other requests come by in a service: rows that
     were kept from the call before are another model's.
     """
-    toys = panel(3, 1, subject.num_paths, context.seed)
+    toys = panel(vocab_size, draft_length, subject.num_paths, context.seed)
     first, second = (toys[name] for name in TURNS)
     toy = PairToy(subject.code, (first, second), context.stream("sampler/calls/consecutive"))
     generator = subject.code.generator(context.seed)
@@ -85,7 +89,7 @@ def _consecutive(subject: SamplerSubject, context: Context, rate: float, request
         [toy.paired(*(toy.texts(batch, generator, member) for member in (0, 1)))]
         for _ in range(effort.CALLS_ROUNDS)
     )
-    return judge_rounds("completions of two calls", [toy.law], rounds, alpha=rate)
+    return judge_rounds("completions of two calls", [toy.law], rounds, alpha=rate, named=toy.completions)
 
 
 def _own_keys(engine: KeyedSampler, context: Context) -> CheckResult:

@@ -25,9 +25,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
+from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
-from spec_oracle.audit.sampler.dependence import Design, equal_calls, fitted, independent
+from spec_oracle.audit.sampler.dependence import (
+    BATCHES,
+    CHAINS,
+    UNTRACED,
+    UNTRACED_CHAIN,
+    equal_calls,
+    fitted,
+    independent,
+)
 from spec_oracle.audit.sampler.pace import pace
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import Shape
@@ -86,20 +95,17 @@ class Runs:
         return replace(result, scope=(*result.scope, line))
 
 
-def independent_calls(  # noqa: PLR0917
-    subject: SamplerSubject,
-    context: Context,
-    calls: int,
-    designs: tuple[tuple[Design, ...], Design],
-    rate: float,
-    requests: float,
+@part
+def independent_calls(
+    subject: Any, context: Context, rate: float, *, calls: int, requests: float
 ) -> CheckResult:
     """Judge whether requests of so many calls share randomness: by samples of equal ones, then traced.
 
-    ``designs`` are sampled first, the last of them only of code that cannot be traced. Half of the rate is
+    Batches, or chains of calls, are sampled, some only of code that cannot be traced. Half of the rate is
     for the first ones, a quarter for the last one, and a quarter for requests with one open position.
     """
-    (always, untraced), draw = designs, equal_calls(subject, context.seed)
+    always, untraced = (BATCHES, UNTRACED) if calls == 1 else (CHAINS, UNTRACED_CHAIN)
+    draw = equal_calls(subject, context.seed)
     result = independent(draw, always, rate / 2, affordable=requests)
     if result.status is Status.FAILED:
         return result

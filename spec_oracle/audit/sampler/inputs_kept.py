@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from spec_oracle.audit import effort
+from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
@@ -16,16 +17,25 @@ from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.sampler.pace import require_affordable
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.contracts import contract_arguments, raising
+from verifiers import Drafts
 
 
 def inputs_kept(subject: SamplerSubject, context: Context) -> CheckResult:
     """Compare the arrays before and after; no error rate, one change proves it."""
     require_affordable(subject, context, effort.INPUTS_KEPT_REQUESTS)
     toy, rng = panel(3, 3, subject.num_paths, context.seed)["flat"], context.stream("sampler/inputs-kept")
-    before = contract_arguments(sampled_drafts(toy, effort.INPUTS_KEPT_REQUESTS, rng))
+    drafts = sampled_drafts(toy, effort.INPUTS_KEPT_REQUESTS, rng)
+    return arrays_kept(subject, context, context.rate, drafts=drafts, seed=context.seed)
+
+
+@part
+def arrays_kept(subject: Any, context: Context, rate: float, *, drafts: Drafts, seed: int) -> CheckResult:
+    """Call the code once, and compare the arrays."""
+    del context, rate
+    before = contract_arguments(drafts)
     tokens, draft, target = handed = [subject.code.handed(array) for array in before]
     with raising():
-        subject.code.function(tokens, draft, target, subject.code.generator(context.seed))
+        subject.code.function(tokens, draft, target, subject.code.generator(seed))
     return compared(before, handed)
 
 
@@ -33,6 +43,9 @@ def compared(before: Sequence[Any], after: Sequence[Any]) -> CheckResult:
     """Return the result for the arguments of a call."""
     found: dict[str, Any] = {"draws": len(before[0]), "how": How.REPLAYED}
     for name, old, new in zip(("draft_tokens", "draft_probs", "target_probs"), before, after, strict=True):
-        if not np.array_equal(old, np.asarray(new)):
-            return failed(f"{name} changed during the call", **found)
+        if (changed := np.argwhere(old != np.asarray(new))).size:
+            index = tuple(map(int, changed[0]))
+            was, now = f"{old[index]:g}", f"{np.asarray(new)[index]:g}"
+            detail = f"{name} changed during the call: it was {was} at {list(index)}, and is {now} after it"
+            return failed(detail, **found)
     return passed("inputs unchanged", **found)

@@ -33,6 +33,7 @@ from spec_oracle.statistics import draws_needed_by_g, smallest_detectable_tv_by_
 from verifiers import Drafts
 
 SHAPES: Final = (Shape(32_769, 16, dtype="float32"), Shape(131_072, 10, dtype="float32"))
+"""Vocabularies of 16,000 tokens and more: in smaller ones some of the cells may have no token at all."""
 
 KINDS: Final[Mapping[str, tuple[float, int, int]]] = {"weak": (0.9, 2, 4), "good": (0.04, 0, 16)}
 """How far q/p is from 1, how many positions are judged (0 for all), and how many cells there are."""

@@ -8,6 +8,7 @@ distinguish 16,000 tokens.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from spec_oracle.audit import effort
+from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.draws import extended_cells, sampled_drafts
+from spec_oracle.audit.draws import completion, extended_cells, sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
 from spec_oracle.audit.sampler.pace import require_affordable
@@ -54,32 +56,35 @@ def scale(subject: Any, context: Context) -> CheckResult:
     in_one_type = effort.SCALE_TYPE_ROUNDS * effort.SCALE_TYPE_REQUESTS + at_large_vocabulary
     requests = 2 * SWEPT_VOCABULARY + 2 * at_large_vocabulary + 3 * in_one_type
     require_affordable(subject, context, requests)
-    code, seed, paths = subject.code, context.seed, (subject.num_paths, subject.drafting)
     # A toy whose rows are exact in every floating type.
-    toy = panel(3, 2, subject.num_paths, seed)["flat"]
+    toy = panel(3, 2, subject.num_paths, context.seed)["flat"]
     return first_failure(
         context.rate,
-        lambda _: _every_id(code, subject.num_paths, seed),
-        lambda rate: _large_offsets(code, subject.num_paths, rate, seed),
-        lambda rate: _tokens_by_ratio(code, paths, context, rate),
-        lambda rate: equal_tokens(code, paths, context, rate),
-        lambda rate: low_precision(code, toy, paths, context, rate),
+        partial(every_id, subject, context, vocab_size=SWEPT_VOCABULARY),
+        partial(large_offsets, subject, context, vocab_size=SWEPT_VOCABULARY),
+        partial(tokens_by_ratio, subject, context),
+        partial(equal_tokens, subject, context, dtype=subject.code.dtype),
+        partial(low_precision, subject, toy, context),
     )
 
 
-def _every_id(code: SamplerCode, paths: int, seed: int) -> CheckResult:
+@part
+def every_id(subject: Any, context: Context, rate: float, *, vocab_size: int) -> CheckResult:
     """Request t has the target token t for certain, and another draft: t must come out."""
-    vocab = SWEPT_VOCABULARY
+    del rate
+    code, paths, vocab = subject.code, subject.num_paths, vocab_size
     wanted = np.arange(vocab)
     drafted = (wanted * 7 + 3) % vocab
     target = np.repeat(np.eye(vocab)[:, None, None], 2, axis=2)
     draft = np.eye(vocab)[drafted][:, None, None]
-    emissions = code(_on_every_path(drafted[:, None, None], draft, target, paths), code.generator(seed))
+    drafts = _on_every_path(drafted[:, None, None], draft, target, paths)
+    emissions = code(drafts, code.generator(context.seed))
     wrong = emissions.tokens[:, 0] != wanted
     if wrong.any():
         token = int(np.argmax(wrong))
         found = emissions.tokens[token, 0]
-        return failed(f"token {found} was emitted where {token} has probability 1", draws=vocab)
+        detail = f"token {found} was emitted by request {token} where {token} has probability 1"
+        return failed(detail, draws=vocab)
     return passed(f"each of {vocab} ids is emitted where it has probability 1", draws=vocab)
 
 
@@ -88,20 +93,24 @@ def _on_every_path(tokens: NDArray[Any], draft: NDArray[Any], target: NDArray[An
     return Drafts(*(np.repeat(array, paths, axis=1) for array in (tokens, draft, target)))
 
 
-def _large_offsets(code: SamplerCode, paths: int, rate: float, seed: int) -> CheckResult:
+@part
+def large_offsets(subject: Any, context: Context, rate: float, *, vocab_size: int) -> CheckResult:
     """Request t drafts t for certain, the target halves between t and t + 1: another request's q shows."""
-    vocab = SWEPT_VOCABULARY
+    code, vocab = subject.code, vocab_size
     drafted = np.arange(vocab)
     certain = np.eye(vocab)
     target = np.repeat((0.5 * (certain + np.roll(certain, 1, axis=1)))[:, None, None], 2, axis=2)
-    drafts = _on_every_path(drafted[:, None, None], certain[:, None, None], target, paths)
-    tokens = code(drafts, code.generator(seed)).tokens[:, 0]
+    drafts = _on_every_path(drafted[:, None, None], certain[:, None, None], target, subject.num_paths)
+    tokens = code(drafts, code.generator(context.seed)).tokens[:, 0]
     outcomes, law = np.minimum((tokens - drafted) % vocab, 2), np.array([0.5, 0.5, 0.0])
-    return judge_rounds("requests at large offsets", [law], [[outcomes]], alpha=rate)
+    named = ("the drafted token", "the token after it", "any other token").__getitem__
+    return judge_rounds("requests at large offsets", [law], [[outcomes]], alpha=rate, named=named)
 
 
-def _tokens_by_ratio(code: SamplerCode, paths: Paths, context: Context, rate: float) -> CheckResult:
+@part
+def tokens_by_ratio(subject: Any, context: Context, rate: float) -> CheckResult:
     """Judge the first token of one draft on Zipf-like rows, by groups of tokens."""
+    code, paths = subject.code, (subject.num_paths, subject.drafting)
     rng, generator = context.stream("sampler/scale/ratios"), code.generator(context.seed)
     target, draft = (_zipf_row(rng) for _ in range(2))
     cell_of = _cells_by_ratio(target, draft)
@@ -111,10 +120,16 @@ def _tokens_by_ratio(code: SamplerCode, paths: Paths, context: Context, rate: fl
         [cell_of[_first_tokens(code, paths, (target, draft), generator, rng)]]
         for _ in range(effort.SCALE_ROUNDS)
     )
-    return judge_rounds(f"first tokens at V = {VOCABULARY:,}", [law], rounds, alpha=rate)
+    groups = np.bincount(cell_of, minlength=CELLS)
+
+    def named(cell: int) -> str:
+        return f"the {groups[cell]:,} tokens of group {cell} of {CELLS}, ordered by p/q,"
+
+    return judge_rounds(f"first tokens at V = {VOCABULARY:,}", [law], rounds, alpha=rate, named=named)
 
 
-def equal_tokens(code: SamplerCode, paths: Paths, context: Context, rate: float) -> CheckResult:
+@part
+def equal_tokens(subject: Any, context: Context, rate: float, *, dtype: str) -> CheckResult:
     """Judge whether samples of equally likely tokens coincide as rarely as they should.
 
     Sample i coincides with an earlier one with probability i / V at most, whatever came before. The number of
@@ -122,6 +137,7 @@ def equal_tokens(code: SamplerCode, paths: Paths, context: Context, rate: float)
     the mean is at most that of the binomial law of the same mean (Hoeffding 1956, theorem 4). Where a first
     look is suspicious, a second one at more samples decides; each has half of the rate.
     """
+    code, paths = replace(subject.code, dtype=dtype), (subject.num_paths, subject.drafting)
     rng = context.stream(f"sampler/scale/{code.dtype}/equal tokens")
     generator, draft = code.generator(context.seed), _zipf_row(rng)
     rows, draws = (np.full(VOCABULARY, 1 / VOCABULARY), draft), 0
@@ -174,18 +190,22 @@ def _cells_by_ratio(target: NDArray[np.float64], draft: NDArray[np.float64]) -> 
     return cell_of
 
 
-def low_precision(
-    code: SamplerCode, instance: Instance, paths: Paths, context: Context, rate: float
-) -> CheckResult:
+def low_precision(subject: Any, instance: Instance, context: Context, rate: float) -> CheckResult:
     """Judge code in every type on a toy and on a large vocabulary; only the types that count can fail it.
 
     The rows of ``instance`` must be exact in every type, so that its law is the one to be kept. A type that
     the code refuses with an exception is named in the detail, and counts neither for nor against it.
     """
-    dtypes, draws = DTYPES[code.array], 0
+    dtypes, draws = DTYPES[subject.code.array], 0
     refused, scope, notes = {}, [], []
     for dtype in dtypes:
-        result = _in_one_type(replace(code, dtype=dtype), instance, paths, context, split(rate, len(dtypes)))
+        # What fails in a type that does not count is a note, and needs no smaller inputs.
+        one = replace(context, shrink=context.shrink and dtype in context.dtypes)
+        parts = (
+            partial(completions_in, subject, one, instance=instance, dtype=dtype),
+            partial(equal_tokens, subject, one, dtype=dtype),
+        )
+        result = first_failure(split(rate, len(dtypes)), *parts)
         draws += result.draws
         if result.status is Status.FAILED:
             if dtype in context.dtypes:
@@ -200,19 +220,19 @@ def low_precision(
     return passed(detail, alpha=rate, draws=draws, how=How.SAMPLED, scope=tuple(scope), notes=tuple(notes))
 
 
-def _in_one_type(
-    code: SamplerCode, instance: Instance, paths: Paths, context: Context, rate: float
+@part
+def completions_in(
+    subject: Any, context: Context, rate: float, *, instance: Instance, dtype: str
 ) -> CheckResult:
-    def texts(rate: float) -> CheckResult:
-        rng = context.stream(f"sampler/scale/{code.dtype}")
-        generator, law = code.generator(context.seed), instance.floats.target.joint(instance.draft_length + 1)
+    """Judge the completions of a toy whose rows are exact in the type."""
+    rng, code = context.stream(f"sampler/scale/{dtype}"), replace(subject.code, dtype=dtype)
+    generator, law = code.generator(context.seed), instance.floats.target.joint(instance.draft_length + 1)
 
-        def rounds() -> Iterator[list[NDArray[np.int64]]]:
-            for _ in range(effort.SCALE_TYPE_ROUNDS):
-                drafts = sampled_drafts(instance, effort.SCALE_TYPE_REQUESTS, rng, paths[1])
-                emissions = code(drafts, generator)
-                yield [extended_cells(instance, emissions.tokens, emissions.lengths, rng)]
+    def rounds() -> Iterator[list[NDArray[np.int64]]]:
+        for _ in range(effort.SCALE_TYPE_ROUNDS):
+            drafts = sampled_drafts(instance, effort.SCALE_TYPE_REQUESTS, rng, subject.drafting)
+            emissions = code(drafts, generator)
+            yield [extended_cells(instance, emissions.tokens, emissions.lengths, rng)]
 
-        return judge_rounds(f"completions in {code.dtype}", [law], rounds(), alpha=rate)
-
-    return first_failure(rate, texts, lambda rate: equal_tokens(code, paths, context, rate))
+    named = partial(completion, instance)
+    return judge_rounds(f"completions in {dtype}", [law], rounds(), alpha=rate, named=named)

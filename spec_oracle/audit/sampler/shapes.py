@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from spec_oracle.audit import effort
+from spec_oracle.audit.again import part, with_inputs
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError
 from spec_oracle.audit.sampler.large import large
@@ -19,9 +20,10 @@ from spec_oracle.audit.sampler.pace import pace, too_slow
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.watched import Watched
 from spec_oracle.audit.shapes.axes import AXES, Shape
-from spec_oracle.audit.shapes.covered import Covered, Laws
+from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import design
 from spec_oracle.audit.shapes.extent import Extent
+from spec_oracle.audit.shapes.judged import Laws, one_shape
 from spec_oracle.audit.shapes.sampled import batches_at, sampled_at
 from spec_oracle.audit.shapes.trees import among_others, run_ids, tree_of
 from spec_oracle.contracts import ContractError
@@ -44,10 +46,25 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
     if axes and not covered.lossy:
         covered.try_design(subject, context, extent.design, laws, (1 - effort.SHAPES_SMALL_SHARE) * seconds)
     if covered.lossy:
-        return covered.result(extent, context)
+        return _with_shape(covered.result(extent, context), subject, context, covered)
     end = time.process_time() + effort.SHAPES_SMALL_SHARE * seconds
     wrong = covered.try_small_sizes(subject, context, end) if axes else None
-    return wrong or covered.result(extent, context, _by_samples(subject, context, covered))
+    if wrong:
+        return _with_shape(wrong, subject, context, covered)
+    return covered.result(extent, context, _by_samples(subject, context, covered))
+
+
+def _with_shape(
+    failure: CheckResult, subject: SamplerSubject, context: Context, covered: Covered
+) -> CheckResult:
+    return with_inputs(failure, "traced_shape", subject, context, context.rate, covered.wrong)
+
+
+@part
+def traced_shape(subject: Any, context: Context, rate: float, *, shape: Shape, seed: int) -> CheckResult:
+    """Trace the code at one shape, and compare with the target."""
+    del rate
+    return one_shape(subject, _laws(subject, context), shape, seed)
 
 
 def _optional(subject: SamplerSubject, context: Context) -> dict[str, tuple[Any, ...]]:

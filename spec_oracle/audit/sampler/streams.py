@@ -6,14 +6,16 @@ number of outcomes.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
+from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.draws import extended_cells, sampled_drafts
+from spec_oracle.audit.draws import completion, extended_cells, sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, failed, passed
 from spec_oracle.audit.sampler.pace import require_affordable
@@ -21,6 +23,7 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.toy import Instance
+from verifiers import Drafts
 
 
 def streams(subject: SamplerSubject, context: Context) -> CheckResult:
@@ -31,22 +34,34 @@ def streams(subject: SamplerSubject, context: Context) -> CheckResult:
     pairs = effort.STREAMS_ROUNDS * effort.STREAMS_SEEDS * effort.STREAMS_BATCH
     require_affordable(subject, context, 2 * effort.STREAMS_REPEATED + 2 * pairs)
     instance = panel(3, 1, subject.num_paths, context.seed)["flat"]
-    rng = context.stream("sampler/streams")
+    drafts = sampled_drafts(instance, effort.STREAMS_REPEATED, context.stream("sampler/streams"))
+    same = partial(same_seed, subject, context, drafts=drafts, seed=context.seed)
+    other = partial(other_seeds, subject, context, instance=instance)
+    return first_failure(context.rate, *([same] if context.findings.pair is not None else [same, other]))
 
-    def same_seed(rate: float) -> CheckResult:
-        del rate
-        count, code = effort.STREAMS_REPEATED, subject.code
-        drafts = sampled_drafts(instance, count, rng)
-        runs = [code(drafts, code.generator(context.seed)).tokens for _ in range(2)]
-        if np.array_equal(runs[0], runs[1]):
-            return passed(f"{count} requests give the same results on the same seed", draws=2 * count)
-        return failed(f"{count} requests give other results on the same seed", draws=2 * count)
 
-    def other_seeds(rate: float) -> CheckResult:
-        toy = PairToy(subject.code, (instance, instance), rng)
-        return judge_rounds("completions of seeds s and s + 1", [toy.law], rounds(toy), alpha=rate)
+@part
+def same_seed(subject: Any, context: Context, rate: float, *, drafts: Drafts, seed: int) -> CheckResult:
+    """Call the code twice with the same seed, and compare what it emits; few requests more often."""
+    del context, rate
+    count, code = drafts.batch, subject.code
+    for _ in range(max(effort.STREAMS_REPEATED // count, 1)):
+        once, again = (code(drafts, code.generator(seed)).tokens for _ in range(2))
+        if (other := (once != again).any(axis=1)).any():
+            request = int(other.argmax())
+            first, second = (",".join(map(str, run[request][run[request] >= 0])) for run in (once, again))
+            detail = f"on the same seed, request {request} emits tokens {first}, and then tokens {second}"
+            return failed(detail, draws=2 * count)
+    return passed(f"{count} requests give the same results on the same seed", draws=2 * count)
 
-    def rounds(toy: PairToy) -> Iterator[list[NDArray[np.int64]]]:
+
+@part
+def other_seeds(subject: Any, context: Context, rate: float, *, instance: Instance) -> CheckResult:
+    """Judge whether the completions of two neighbouring seeds are independent."""
+    rng = context.stream("sampler/streams/other seeds")
+    toy = PairToy(subject.code, (instance, instance), rng)
+
+    def rounds() -> Iterator[list[NDArray[np.int64]]]:
         for _ in range(effort.STREAMS_ROUNDS):
             seeds = rng.integers(2**31, size=effort.STREAMS_SEEDS).tolist()
             first, second = (
@@ -55,8 +70,9 @@ def streams(subject: SamplerSubject, context: Context) -> CheckResult:
             )
             yield [toy.paired(np.concatenate(first), np.concatenate(second))]
 
-    beside_rule = context.findings.pair is not None
-    return first_failure(context.rate, *([same_seed] if beside_rule else [same_seed, other_seeds]))
+    return judge_rounds(
+        "completions of seeds s and s + 1", [toy.law], rounds(), alpha=rate, named=toy.completions
+    )
 
 
 class PairToy:
@@ -74,6 +90,11 @@ class PairToy:
         instance = self._instances[member].floats
         emissions = self._code(sampled_drafts(instance, batch, self._rng), generator)
         return extended_cells(instance, emissions.tokens, emissions.lengths, self._rng)
+
+    def completions(self, cell: int) -> str:
+        """Return what a person reads for a pair."""
+        both = zip(self._instances, divmod(cell, self._second), strict=True)
+        return " and then ".join(completion(instance, one) for instance, one in both)
 
     def paired(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the cells of pairs."""

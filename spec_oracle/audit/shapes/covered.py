@@ -3,9 +3,9 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
@@ -14,21 +14,13 @@ from spec_oracle.audit.results import CheckResult, Cover, How, Status, failed, i
 from spec_oracle.audit.shapes.axes import AXES, Shape
 from spec_oracle.audit.shapes.design import Design
 from spec_oracle.audit.shapes.extent import Extent, budget_for, scope_of
+from spec_oracle.audit.shapes.judged import Judged, Laws, judge
 from spec_oracle.audit.shapes.kinds import SPARSE
 from spec_oracle.audit.shapes.pairs import cost
-from spec_oracle.audit.shapes.rounding import tolerance, unit_roundoff
 from spec_oracle.audit.shapes.trees import tree_of
 from spec_oracle.contracts import SubjectRaisedError
-from spec_oracle.exact.conditional import ConditionalLaw
-from spec_oracle.exact.draft_tree import Account, DraftTree
+from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.exact.errors import NotTracedError
-from verifiers import Drafts
-
-Laws: TypeAlias = Callable[[Shape, Sequence[Drafts], float], Sequence[ConditionalLaw]]
-"""Finds the laws of the emission of one request, each after one of the drafts, up to a processor time."""
-
-ENGINES: Final = "float32"
-"""The type in which engines compute, whatever their rows come in."""
 
 SMALL: Final = ((2, 5), (4, 2), (5, 2), (8, 2), (33, 1))
 """Sizes V, L at which all drafts are tried."""
@@ -39,31 +31,6 @@ class UnlikeError(NotTracedError):
 
 
 _NOT_TRACED = (NotTracedError, SubjectRaisedError)
-
-
-@dataclass(frozen=True)
-class Judged:
-    """The total variation at a shape, beyond what rounding does to single tokens, and what is left open.
-
-    ``allowed`` is what rounding explains; ``unseen`` the probability of drafts that were not tried;
-    ``assumed`` that of tokens that others represent; ``drafts`` were tried; the ``seed`` is the tree's.
-    """
-
-    shape: Shape
-    total_variation: float
-    allowed: float
-    unseen: float
-    assumed: float
-    drafts: int
-    seed: int = 0
-
-    @property
-    def is_lossy(self) -> bool:
-        """Whether neither rounding nor what was not seen explains the distance."""
-        return self.total_variation > self.allowed + self.unseen
-
-    def __str__(self) -> str:
-        return f"total variation {self.total_variation:.3g} at {self.shape}"
 
 
 @dataclass
@@ -96,6 +63,13 @@ class Covered:
         """The shape with the largest distance, if that is a defect."""
         wrong = [shape for shape in self.shapes if shape.is_lossy]
         return max(wrong, key=lambda shape: shape.total_variation, default=None)
+
+    @property
+    def wrong(self) -> dict[str, Any]:
+        """The shape that is wrong, and the seed of its tree, by name; nothing where none is."""
+        if self.lossy is not None:
+            return {"shape": self.lossy.shape, "seed": self.lossy.seed}
+        return {"shape": self.small_wrong[0], "seed": 0} if self.small_wrong else {}
 
     def try_design(
         self, subject: Any, context: Context, design: Design, laws: Laws, seconds: float = math.inf
@@ -276,27 +250,6 @@ class Covered:
             found.update({value: Cover.NOT_TRACED for name, value in self.refused if name == axis})
             coverage[axis] = {str(value): found[value] for value in listed}
         return coverage
-
-
-def judge(shape: Shape, tree: DraftTree, laws: Laws, *, explained: float, end: float = math.inf) -> Judged:
-    """Judge a shape; code may compute in `ENGINES`, or in the type of its rows where that is coarser.
-
-    ``explained`` is the total variation that its arithmetic explains anywhere. Errors are those of ``laws``.
-    """
-    listed = list(tree.likely)
-    account = Account(tree)
-    found = laws(shape, [tree.drafts(paths) for paths in listed], end)
-    for paths, law in zip(listed, found, strict=True):
-        account.add(paths, law)
-    coarsest = max(shape.dtype, ENGINES, key=unit_roundoff)
-    return Judged(
-        shape,
-        account.total_variation(2 * unit_roundoff(coarsest)),
-        max(explained, tolerance(coarsest, tree.draft_length, tree.vocab_size)),
-        tree.unseen,
-        account.assumed,
-        len(listed),
-    )
 
 
 def _short(error: Exception) -> str:

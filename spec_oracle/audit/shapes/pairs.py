@@ -81,10 +81,11 @@ class Untried:
             # What a vocabulary brings mostly falls as pairs are taken: only the best is looked at again.
             vocab = queue[0][1]
             worth, shape = self._best({"vocab_size": vocab})
-            heapreplace(queue, (worth, vocab))
             if not worth:
                 heappop(queue)
-            elif queue[0][1] == vocab:
+                continue
+            heapreplace(queue, (worth, vocab))
+            if queue[0][1] == vocab:
                 yield self.take(shape)
         for one, value, other in self._left:
             while left := self._left[one, value, other]:

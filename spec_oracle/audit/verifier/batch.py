@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
+from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import instances_for
-from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
+from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
 from spec_oracle.audit.sampler.batch import chosen_requests
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.exact.call import call_verifier, fresh_state
@@ -29,20 +30,68 @@ def batch(subject: VerifierSubject, context: Context) -> CheckResult:
     for size in effort.BATCH_TURNS:
         drafts = sampled_drafts(instance, size, rng, subject.drafting)
         uniforms, order = rng.random((size, UNIFORMS)), rng.permutation(size)
-
-        def again(requests: NDArray[np.int64]) -> NDArray[np.int64]:
-            return verdicts(subject.verifier, chosen_requests(drafts, requests), uniforms[requests])  # noqa: B023
-
-        found = verdicts(subject.verifier, drafts, uniforms)
-        if not np.array_equal(found[order], again(order)):
-            detail = f"in a batch of {size}, requests get other results in another order"
-            return failed(detail, how=How.REPLAYED)
-        for request in {0, size - 1, *order[: effort.BATCH_REPLAYED].tolist()}:
-            if not np.array_equal(found[[request]], again(np.array([request]))):
-                detail = f"request {request} of a batch of {size} gets another result alone"
-                return failed(detail, how=How.REPLAYED)
+        for part_of in (in_another_order, each_alone):
+            found = part_of(subject, context, context.rate, drafts=drafts, uniforms=uniforms, order=order)
+            if found.status is Status.FAILED:
+                return found
     sizes = ", ".join(map(str, effort.BATCH_TURNS))
     return passed(f"same results alone and in any order, in batches of {sizes}", how=How.REPLAYED)
+
+
+@part
+def in_another_order(
+    subject: VerifierSubject,
+    context: Context,
+    rate: float,
+    *,
+    drafts: Drafts,
+    uniforms: NDArray[np.float64],
+    order: NDArray[np.int64],
+) -> CheckResult:
+    """Verify all requests in two orders with the same uniforms, and compare the verdicts."""
+    del context, rate
+    size, order = drafts.batch, np.argsort(np.argsort(order))
+    found = verdicts(subject.verifier, drafts, uniforms)
+    again = verdicts(subject.verifier, chosen_requests(drafts, order), uniforms[order])
+    if (moved := (found[order] != again).any(axis=1)).any():
+        place = int(moved.argmax())
+        detail = (
+            f"with the same uniforms, request {order[place]} of a batch of {size} gets "
+            f"{_said(found[order[place]])} in one order, and {_said(again[place])} in another order"
+        )
+        return failed(detail, how=How.REPLAYED)
+    return passed("same results in any order", how=How.REPLAYED)
+
+
+@part
+def each_alone(
+    subject: VerifierSubject,
+    context: Context,
+    rate: float,
+    *,
+    drafts: Drafts,
+    uniforms: NDArray[np.float64],
+    order: NDArray[np.int64],
+) -> CheckResult:
+    """Verify some requests together and alone with the same uniforms, and compare the verdicts."""
+    del context, rate
+    size = drafts.batch
+    found = verdicts(subject.verifier, drafts, uniforms)
+    for request in sorted({0, size - 1, *order[: effort.BATCH_REPLAYED].tolist()} & set(range(size))):
+        one = np.array([request])
+        alone = verdicts(subject.verifier, chosen_requests(drafts, one), uniforms[one])
+        if not np.array_equal(found[one], alone):
+            detail = (
+                f"with the same uniforms, request {request} of a batch of {size} gets "
+                f"{_said(found[request])} there, and {_said(alone[0])} alone"
+            )
+            return failed(detail, how=How.REPLAYED)
+    return passed("same results alone", how=How.REPLAYED)
+
+
+def _said(verdict: NDArray[np.int64]) -> str:
+    accepted, _, token = verdict.tolist()
+    return f"{accepted} accepted tokens and then token {token}"
 
 
 def verdicts(verifier: AnyVerifier, drafts: Drafts, uniforms: NDArray[np.float64]) -> NDArray[np.int64]:

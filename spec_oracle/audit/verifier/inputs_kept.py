@@ -3,7 +3,11 @@
 Every array is copied before the call, and compared after it.
 """
 
+import numpy as np
+from numpy.typing import NDArray
+
 from spec_oracle.audit import effort
+from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import instances_for
@@ -11,6 +15,7 @@ from spec_oracle.audit.results import CheckResult, not_asked
 from spec_oracle.audit.sampler.inputs_kept import compared
 from spec_oracle.audit.verifier.batch import UNIFORMS, verdicts
 from spec_oracle.audit.verifier.subject import VerifierSubject
+from verifiers import Drafts
 
 
 def inputs_kept(subject: VerifierSubject, context: Context) -> CheckResult:
@@ -21,7 +26,18 @@ def inputs_kept(subject: VerifierSubject, context: Context) -> CheckResult:
     requests = effort.INPUTS_KEPT_REQUESTS
     rng = context.stream("verifier/inputs-kept")
     drafts = sampled_drafts(instance, requests, rng, subject.drafting)
+    uniforms = rng.random((requests, UNIFORMS))
+    return drafts_kept(subject, context, context.rate, drafts=drafts, uniforms=uniforms)
+
+
+@part
+def drafts_kept(
+    subject: VerifierSubject, context: Context, rate: float, *, drafts: Drafts, uniforms: NDArray[np.float64]
+) -> CheckResult:
+    """Verify once, and compare the drafts."""
+    del context, rate
+    drafts = Drafts(drafts.tokens.copy(), drafts.draft_probs.copy(), drafts.target_probs.copy())
     handed = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
     before = [array.copy() for array in handed]
-    verdicts(subject.verifier, drafts, rng.random((requests, UNIFORMS)))
+    verdicts(subject.verifier, drafts, uniforms)
     return compared(before, handed)

@@ -11,12 +11,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from spec_oracle.audit.again import part, with_inputs
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked
 from spec_oracle.audit.shapes.axes import AXES, Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import design
 from spec_oracle.audit.shapes.extent import Extent
+from spec_oracle.audit.shapes.judged import Laws, one_shape
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import raising
 from spec_oracle.exact import DecisionError, VerdictError
@@ -39,7 +41,32 @@ def shapes(subject: VerifierSubject, context: Context) -> CheckResult:
     """Enumerate a verifier at every shape."""
     if subject.never_called_alone:
         return not_asked(subject.never_called_alone)
-    end = time.process_time() + context.shape_seconds
+    end, laws = time.process_time() + context.shape_seconds, _laws(subject, context)
+    traits = traits_of(subject.verifier)
+    paths = (1,) if traits.single_path else AXES["num_paths"]
+    sizes = tuple(size for size in AXES["vocab_size"] if size <= (traits.largest_vocab_size or math.inf))
+    axes = {"vocab_size": sizes, "num_paths": paths, **context.only, **_ALONE}
+    declared = {axis: values for axis, values in context.only.items() if axis not in _ALONE}
+    covered, extent = Covered(), Extent(design(**axes), declared)
+    try:
+        covered.try_design(subject, context, extent.design, laws, end - time.process_time())
+        found = covered.try_small_sizes(subject, context, end) or covered.result(extent, context)
+    except (DecisionError, VerdictError) as error:
+        return failed(str(error), how=How.PROVEN)
+    if covered.wrong:
+        return with_inputs(found, "enumerated_shape", subject, context, context.rate, covered.wrong)
+    return found
+
+
+@part
+def enumerated_shape(subject: Any, context: Context, rate: float, *, shape: Shape, seed: int) -> CheckResult:
+    """Enumerate the verifier at one shape, and compare with the target."""
+    del rate
+    return one_shape(subject, _laws(subject, context), shape, seed)
+
+
+def _laws(subject: VerifierSubject, context: Context) -> Laws:
+    """Return what enumerates the verifier at a shape."""
 
     def laws(shape: Shape, drafts: Sequence[Drafts], until: float) -> Sequence[ConditionalLaw]:
         del shape
@@ -51,14 +78,4 @@ def shapes(subject: VerifierSubject, context: Context) -> CheckResult:
         except InvalidInputError as error:
             raise NotTracedError(f"the rule does not take this size: {error}") from None
 
-    traits = traits_of(subject.verifier)
-    paths = (1,) if traits.single_path else AXES["num_paths"]
-    sizes = tuple(size for size in AXES["vocab_size"] if size <= (traits.largest_vocab_size or math.inf))
-    axes = {"vocab_size": sizes, "num_paths": paths, **context.only, **_ALONE}
-    declared = {axis: values for axis, values in context.only.items() if axis not in _ALONE}
-    covered, extent = Covered(), Extent(design(**axes), declared)
-    try:
-        covered.try_design(subject, context, extent.design, laws, end - time.process_time())
-        return covered.try_small_sizes(subject, context, end) or covered.result(extent, context)
-    except (DecisionError, VerdictError) as error:
-        return failed(str(error), how=How.PROVEN)
+    return laws

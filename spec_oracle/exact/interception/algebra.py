@@ -41,13 +41,13 @@ def _mapped(operation: str, noise: Noise, offset: float, slope: float) -> Scalar
 
 
 def _sign(operation: str, noise: Noise) -> int:
-    """Return the sign of a noise that cannot be zero."""
+    """Return the sign of a noise that cannot be negative, or not positive."""
     low, high = noise.bounds
     tame = maps.is_continuous(noise.chain)
-    if low > 0 or (tame and low == 0):
-        return 1
-    if high < 0 or (tame and high == 0):
-        return -1
+    if low >= 0:
+        return 1 if low > 0 or tame or not noise.is_below(0.0, inclusive=True) else 0
+    if high <= 0:
+        return -1 if high < 0 or tame or noise.is_below(0.0) else 0
     return stuck(operation, "the sign of the random number is not known")
 
 
@@ -91,9 +91,13 @@ def _divide(left: Scalar, right: Scalar) -> Scalar:
         return _divide(left, right)
     if isinstance(left, Noise):
         stuck("division", "a random number is divided by another")
-    if _sign("division", right) > 0:
+    if left == 0:
+        return 0.0 if _sign("division", right) else math.nan
+    if right.bounds[0] >= 0:
         inverse = Noise(right.draw, maps.power(right.chain, -1.0))
     else:
+        if right.bounds[1] > 0:
+            stuck("division", "the sign of the random number is not known")
         positive = maps.negation(right.chain)
         inverse = Noise(right.draw, maps.negation(maps.power(positive, -1.0)))
     return _multiply(inverse, left)

@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from spec_oracle.exact.interception import maps
+from spec_oracle.exact.interception import maps, symbols
 from spec_oracle.exact.interception.decisions import NEGLIGIBLE
 from spec_oracle.exact.interception.run import Afterwards, current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
@@ -100,7 +100,7 @@ class Noise(Symbol):
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
         """What it passes for."""
-        return int if maps.is_integral(self.chain) else np.float64
+        return int if maps.is_integral(self.chain) else symbols.DOUBLE
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -137,7 +137,8 @@ class Noise(Symbol):
             current_run().cannot_trace("comparison", f"rounding decides whether it equals {bound}")
         low, high = self.draw.low, self.draw.high
         while low < (middle := (low + high) / 2) < high:
-            value = compute(middle)
+            with np.errstate(all="ignore"):
+                value = compute(middle)
             if (value <= bound if inclusive else value < bound) == increasing:
                 low = middle
             else:

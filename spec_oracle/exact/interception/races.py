@@ -6,6 +6,8 @@ After the first, the noises are no longer independent, so they are *spent*: what
 asked of them raises. That covers engines which share one vector of exponentials between the rows of
 several positions: their winners are pending integers, the code emits at most one of them, and the first that
 is used finds the vector fresh. If a second one is used, the law of the pair is not known here, and it raises.
+
+Noises that are rounded take part with all their values (`tables`).
 """
 
 import math
@@ -20,15 +22,21 @@ from spec_oracle.exact.interception.draws import Draw, Noise
 from spec_oracle.exact.interception.maps import Affine, Chain, GumbelForm, gumbel_form
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
+from spec_oracle.exact.interception.tables import table, winner_law
 
 _SPENT = "the random number was used before, in a race; more than one use of such noise is not traced"
 
 
-def places(scores: Any, *, largest: bool, count: int = 1) -> Any:
-    """Return the first ``count`` places of each row of an object array [..., n], as pending integers."""
+def places(scores: Any, *, largest: bool, count: int = 1, none_wins: bool = False) -> Any:
+    """Return the first ``count`` places of each row of an object array [..., n], as pending integers.
+
+    With ``none_wins``, the first place is that of the first score that is no number (NaN), if there is one.
+    """
     found = np.empty((*scores.shape[:-1], count), dtype=object)
     for row in np.ndindex(scores.shape[:-1]):
-        found[row] = ranking(scores[row].tolist(), largest=largest)[:count]
+        some = scores[row].tolist()
+        none = [n for n, score in enumerate(some) if score != score] if none_wins else []  # noqa: PLR0124
+        found[row] = none[:1] or ranking(some, largest=largest)[:count]
     return found
 
 
@@ -41,8 +49,8 @@ def ranking(scores: Sequence[Scalar], *, largest: bool) -> list[Pending]:
     key = (largest, *((s.draw, s.chain) if isinstance(s, Noise) else s for s in scores))
     if any(isinstance(part, Symbol) or part != part for part in key):  # noqa: PLR0124  (not a number)
         current_run().cannot_trace("race", "a score is neither a number nor known random noise")
-    if not all(maps.is_continuous(score.chain) for score in scores if isinstance(score, Noise)):
-        current_run().cannot_trace("race", "ties are possible in low precision")
+    if key not in races and not all(maps.is_continuous(s.chain) for s in scores if isinstance(s, Noise)):
+        races[key] = _with_ties(list(scores), largest=largest)
     if key not in races:
         order = _Order(list(scores), largest=largest)
         if not order.is_closed:  # as for the largest of exponentials: begin at the other end
@@ -52,12 +60,48 @@ def ranking(scores: Sequence[Scalar], *, largest: bool) -> list[Pending]:
     return found
 
 
-class _Order:
-    """The order of scores, found place by place; ``backwards`` if places are counted from the last on."""
+def _with_ties(scores: list[Scalar], *, largest: bool) -> list[Pending]:
+    """Return the same for noises with steps: only the first place is known; the first of equals takes it."""
 
-    def __init__(self, scores: list[Scalar], *, largest: bool, backwards: bool = False) -> None:
+    def first() -> int:
+        runners = _Order(scores, largest=largest, ties=True).possible_winners()
+        noises = {n: scores[n] for n in runners if isinstance(scores[n], Noise)}
+        draws = [noise.draw for noise in noises.values()]
+        if len(set(draws)) < len(draws) or any(draw.spent or draw.ask is not None for draw in draws):
+            current_run().cannot_trace("race", _SPENT)
+        tables = [
+            table(noises[n].chain, noises[n].draw.low, noises[n].draw.high)
+            if n in noises
+            else (np.array([float(scores[n])]), np.ones(1))
+            for n in runners
+        ]
+        known = [some for some in tables if some is not None]
+        law = winner_law(known, largest=largest) if len(known) == len(tables) else None
+        if law is None:
+            current_run().cannot_trace("race", "ties are possible, of noises with too many values")
+        winner = current_run().decide(law, np.array(runners))
+        for draw in draws:
+            draw.spent = _SPENT
+        return winner
+
+    def later() -> int:
+        return current_run().cannot_trace("race", "ties are possible, only the winner is known")
+
+    return [Pending(later if number else first) for number in range(len(scores))]
+
+
+class _Order:
+    """The order of scores, found place by place; ``backwards`` if places are counted from the last on.
+
+    With ``ties``, equal scores are possible.
+    """
+
+    def __init__(
+        self, scores: list[Scalar], *, largest: bool, backwards: bool = False, ties: bool = False
+    ) -> None:
         self._scores = scores
         self._largest = largest
+        self._ties = ties
         self._backwards = backwards
         self._found: list[int] = []
         self._draws: set[Draw] = set()
@@ -66,7 +110,7 @@ class _Order:
     @property
     def is_closed(self) -> bool:
         """Whether the first place has a law that is known here."""
-        scores = (self._scores[index] for index in self._possible_winners())
+        scores = (self._scores[index] for index in self.possible_winners())
         chains = [score.chain for score in scores if isinstance(score, Noise)]
         return not chains or _race_weights(chains, largest=self._largest) is not None
 
@@ -78,7 +122,7 @@ class _Order:
         return self._found[wanted]
 
     def _next(self) -> int:
-        runners = self._possible_winners()
+        runners = self.possible_winners()
         if len(runners) == 1:
             return runners[0]
         noises = [self._scores[index] for index in runners]
@@ -101,7 +145,7 @@ class _Order:
         self._draws.update(draws)
         return winner
 
-    def _possible_winners(self) -> list[int]:
+    def possible_winners(self) -> list[int]:
         """Return who of the rest wins with positive probability; of several numbers only the best."""
         sign = 1 if self._largest else -1
         rest = [index for index in range(len(self._scores)) if index not in self._found]
@@ -120,7 +164,9 @@ class _Order:
         return [
             index
             for index, (_, high) in bounds.items()
-            if not any(high <= low for low, other in lows if other != index)
+            if not any(
+                high < low or (high == low and not self._ties) for low, other in lows if other != index
+            )
         ]
 
 

@@ -15,6 +15,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
@@ -100,7 +101,10 @@ class Run:
     """Whether another token would have to be left open, too."""
     steps = 0
     """How many draws and comparisons there were."""
+    main: threading.Thread = field(default_factory=threading.current_thread)
     helper: threading.Thread | None = None
+    is_disordered = False
+    """Whether tasks of a pool ran at the same time."""
     decisions: list[Decision] = field(default_factory=list)
     weight = 1.0
     """Probability of the decisions taken so far."""
@@ -182,9 +186,9 @@ class Run:
 
     def _require_one_helper(self) -> None:
         """Refuse decisions of several threads that the foreign code started: which comes first is chance."""
-        if thread_number.get():
-            thread = threading.current_thread()
-            if self.helper not in (None, thread) and self.helper.is_alive():
+        thread = threading.current_thread()
+        if thread_number.get() or thread is not self.main:
+            if self.is_disordered or (self.helper not in (None, thread) and self.helper.is_alive()):
                 self.cannot_trace("threads", "several threads draw random numbers at the same time")
             self.helper = thread
 
@@ -234,12 +238,47 @@ class Afterwards(Run):
         raise TypeError(f"{operation}: {reason}")
 
 
+class Guest(Afterwards):
+    """What decides in threads that are older than the run in progress, their ``host``, and know none.
+
+    Such a thread must outlive the run: what cannot be decided there fails the run, and is drawn.
+    """
+
+    def __init__(self, host: Run) -> None:
+        super().__init__([])
+        self._host = host
+        self.races, self.boxed = host.races, host.boxed
+
+    def decide(
+        self, weights: Sequence[float] | Law, values: Indices | None = None, *, in_full: bool = False
+    ) -> int:
+        """Decide for the run in progress; draw where that fails."""
+        try:
+            return self._host.decide(weights, values, in_full=in_full)
+        except (RunOverError, SpecOracleError):
+            return super().decide(weights, values)
+
+    def cannot_trace(self, operation: str, reason: str) -> NoReturn:
+        """Raise TypeError, and let the run fail."""
+        with suppress(RunOverError, SpecOracleError):
+            self._host.cannot_trace(operation, reason)
+        super().cannot_trace(operation, reason)
+
+    def between(self, low: float, high: float) -> float:
+        """Draw a number, and let the run fail."""
+        with suppress(RunOverError, SpecOracleError):
+            self._host.cannot_trace("thread", "one of before the call needs the value of a random number")
+        return super().between(low, high)
+
+
 _AFTERWARDS = Afterwards([])
+_guests: list[Guest] = []
+"""For the run in progress, if there is one."""
 
 
 def current_run() -> Run:
     """Return the run in progress, else what decides for symbols that are left of earlier ones."""
-    return active_run.get() or _AFTERWARDS
+    return active_run.get() or (_guests[-1] if _guests else _AFTERWARDS)
 
 
 def along(function: Callable[[], T], run: Run) -> T | None:
@@ -250,6 +289,7 @@ def along(function: Callable[[], T], run: Run) -> T | None:
     if active_run.get() is not None:
         raise SpecOracleError("enumerate_calls cannot be nested")
     token = active_run.set(run)
+    _guests.append(Guest(run))
     result: T | None = None
     cause: BaseException | None = None
     try:
@@ -262,6 +302,7 @@ def along(function: Callable[[], T], run: Run) -> T | None:
         cause = error
     finally:
         run.is_over = True
+        _guests.pop()
         active_run.reset(token)
     if run.failure is not None:
         raise run.failure from (cause if cause is not run.failure else None)

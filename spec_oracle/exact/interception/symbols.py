@@ -17,6 +17,9 @@ from spec_oracle.exact.interception.run import current_run
 
 Scalar: TypeAlias = Any  # a number (Python, numpy, or 0-d array) or a Symbol
 
+DOUBLE = np.float64
+"""Bound here because the name in numpy may be replaced in a run; so is `float`."""
+
 TEXT = "<random number>"
 """How a random number without a value looks in a text, as that of a log."""
 
@@ -34,7 +37,7 @@ class Symbol:
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
         """What it passes for."""
-        return np.float64
+        return DOUBLE
 
     @property
     def dtype(self) -> Any:
@@ -75,7 +78,7 @@ class Symbol:
         return str(self)
 
     def __getattr__(self, name: str) -> NoReturn:
-        if not name.startswith("_") and hasattr(np.float64, name):
+        if not name.startswith("_") and hasattr(DOUBLE, name):
             current_run().cannot_trace(f".{name}", "an attribute that random numbers do not have here")
         raise AttributeError(name)
 

@@ -7,7 +7,6 @@ from lab.specimens.registry import specimens
 from spec_oracle.audit.results import Status
 
 NOT_FOLLOWED = {
-    "coin-of-one": "rounds a uniform to float32, after which it is no interval; right but for 2^-24",
     "padding-lane-wins": "puts race clocks beside a NaN in one array; right on rows that are laws",
     "stale-draft-buffer": "reads what the call before left: one call has no law of its own",
     "generator-not-advanced": "copies its generator, so that draws repeat those of the original",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -13,9 +14,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from spec_oracle.audit import AuditOptions, Status, SubjectVerdict
-from spec_oracle.audit.isolation import Isolation, audit_apart
+from spec_oracle.audit import AuditOptions, CheckResult, Status, SubjectVerdict
+from spec_oracle.audit.isolation import Isolation, _known, _remains, audit_apart
 from spec_oracle.audit.results import UNTRIED
+from spec_oracle.audit.run import as_subject
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
@@ -44,6 +47,7 @@ def said(subject):
     [
         ("exits", {}, "raised SystemExit: 0"),
         ("ends_its_process", {}, "its process ended itself with exit code 0"),
+        ("EndingEngine", {}, "its process ended itself with exit code 0"),
         ("crashes", {}, "its process was ended by SIGSEGV"),
         ("hangs", {"timeout": 12.0}, "still running after 12 s"),
         ("decides_without_end", {"timeout": 15.0}, "still running after 15 s"),
@@ -58,6 +62,20 @@ def test_what_escapes_is_inconclusive_and_says_how(name, limits, message):
     assert message in said(escaped)
     assert report.exit_code == 2
     assert all(render(report) for render in AUDIT_FORMATS.values())
+
+
+@pytest.mark.parametrize("last", [*CHECKS])
+def test_an_engine_whose_process_is_gone_has_a_report_whatever_check_it_was_in(tmp_path, last):
+    engine = as_subject("escapes:EndingEngine", AuditOptions())
+    before = list(CHECKS)[: list(CHECKS).index(last)]
+    with (tmp_path / "journal").open("wb") as journal:
+        for entry in (_known(engine), *(CheckResult(name, Status.PASSED, "fine") for name in before)):
+            pickle.dump(entry, journal)
+    found = _remains("an engine", tmp_path, "it is gone", AuditOptions(), 1e-9)
+    is_lossless = found.verdict is SubjectVerdict.LOSSLESS
+    assert is_lossless or last not in {"bad-input", "inputs-kept", "scale"}
+    assert found.proviso == ("as its own next_token_probs says" if is_lossless else "")
+    assert found.place.startswith("escapes.py:")
 
 
 def test_a_verifier_that_takes_nothing_is_broken():

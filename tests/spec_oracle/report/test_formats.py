@@ -17,6 +17,8 @@ from lab.kill_matrix.matrix import kill_matrix
 from lab.specimens.registry import specimens as registered
 from spec_oracle.audit import AuditOptions, CheckResult, Evidence, How, Status, SubjectVerdict, audit
 from spec_oracle.audit.reports import SCHEMA_VERSION
+from spec_oracle.audit.results import UNTRIED
+from spec_oracle.audit.table import CHECKS
 from spec_oracle.cli import main
 from spec_oracle.efficiency.language_models import PairEfficiency, prompt_efficiencies
 from spec_oracle.gate.baseline import update_baseline
@@ -169,6 +171,11 @@ def test_the_page_draws_the_laws_and_the_counterexample(report):
     (checks,) = body.findall("./div[@class='matrix']")
     rows = [row.find("th").text for row in checks.iter("tr")]
     assert rows[1:4] == ["token", "block", "lossy"]
+    columns = {head.text for head in next(checks.iter("tr"))} - {"subject"}
+    ran = {
+        check.name for subject in report.subjects for check in subject.checks if check.status not in UNTRIED
+    }
+    assert columns == ran < {*CHECKS}
     token, ruled, lossy, *_ = body.iter("section")
     (covered,) = (part for part in body.iter() if part.get("class") == "coverage")
     assert covered in list(ruled.iter())

@@ -91,8 +91,9 @@ def test_constant_outcomes_are_no_evidence_of_evenness():
     assert log_evenness(np.ones((3, 4), dtype=int), np.ones((3, 4), dtype=int)) == (0.0, False)
 
 
-def test_coincidences_are_counted_and_bounded():
-    outcomes = np.random.default_rng(3).integers(3, size=(200, 5))
+@pytest.mark.parametrize("values", [3, 50])
+def test_coincidences_are_counted_and_bounded(values):
+    outcomes = np.random.default_rng(3).integers(values, size=(200, 5))
     equal = coincidences(outcomes)
     for one, other in itertools.combinations(range(5), 2):
         assert equal[one, other] == equal[other, one] == (outcomes[:, one] == outcomes[:, other]).sum()
@@ -118,7 +119,7 @@ def copied(rng, shape, distance, coupling):
     return outcomes
 
 
-RUNS, ALPHA = 400, 1e-9
+RUNS, ALPHA = 150, 1e-9
 MOST_MISSES = stats.binom.isf(NEVER, RUNS, 1e-3)
 
 

@@ -201,8 +201,6 @@ def apply_ufunc(ufunc: Any, method: str, inputs: Any, options: Any) -> Any:
     if not all(isinstance(output, NoiseArray) for output in outputs):
         current_run().cannot_trace(name, "random numbers would be written into an ordinary array")
     *types, answer = _loop_types(ufunc, inputs)
-    if answer == np.float16 and ufunc.__name__ not in COMPARISONS:
-        current_run().cannot_trace(name, "arithmetic on random numbers in float16")
     kept = {key: value for key, value in options.items() if key not in ("dtype", "casting", "subok")}
     if ufunc.__name__ in COMPARISONS and len(inputs) == 2 and not (kept or outputs):
         # Numbers stay what they are: there may be as many as tokens.
@@ -224,7 +222,8 @@ def apply_ufunc(ufunc: Any, method: str, inputs: Any, options: Any) -> Any:
         return outputs[0]
     if ufunc.__name__ in COMPARISONS and isinstance(result, np.ndarray):
         return result.astype(bool)
-    return as_noise(result, answer)
+    # numpy computes in float32 and rounds, for which one operation is exact enough.
+    return converted(result, answer) if answer == np.float16 else as_noise(result, answer)
 
 
 def _loop_types(ufunc: Any, inputs: Any) -> tuple[Any, ...]:
@@ -300,7 +299,7 @@ def _races(scores: Any, axis: int | None, out: Any, *, largest: bool, keepdims: 
         return (np.argmax if largest else np.argmin)(_numbers(scores), axis, out, keepdims=keepdims)
     if out is not None:
         current_run().cannot_trace("race", "winners would be written into an ordinary array")
-    winners = places(_rows(scores, axis), largest=largest)[..., 0].astype(np.int64)
+    winners = places(_rows(scores, axis), largest=largest, none_wins=True)[..., 0].astype(np.int64)
     if axis is None:
         winners = winners.reshape((1,) * scores.ndim if keepdims else ())
     elif keepdims:
@@ -348,5 +347,7 @@ def _function_of_symbol(_: Symbol, func: Any, types: Any, args: Any, kwargs: Any
     return compute(*args, **kwargs)
 
 
+# As scalars of numpy have it.
+Symbol.astype = lambda symbol, dtype, *_, **__: converted(symbol, np.dtype(dtype))[()]  # type: ignore[attr-defined]
 Symbol.__array_ufunc__ = NoiseArray.__array_ufunc__  # type: ignore[attr-defined]
 Symbol.__array_function__ = _function_of_symbol  # type: ignore[attr-defined]

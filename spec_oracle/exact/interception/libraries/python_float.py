@@ -1,63 +1,102 @@
-"""``float(u)`` for a random number u without a value.
+"""``float(u)``, ``np.float16(u)`` and ``math.log(u)`` for a random number u without a value.
 
-``float`` has to return a float, so it asks a symbol for its value, which is refused. Where foreign code calls
-it, the name ``float`` is given another meaning in the namespace of that code, and the code is traced anew.
-The stand-in is a class as `float` is: for ``isinstance``, as a dtype, as a parent. Only ``type(x) is float``
-would see the difference; code that asks this is left alone.
+These have to return a number, so they ask a symbol for its value, which is refused. Where foreign code calls
+them, their names are given another meaning in its namespace, and in those of numpy and `math`, and the code
+is traced anew. The stand-in of a type is a class as the type is: for ``isinstance``, as a dtype. Only
+``type(x) is float`` would see the difference; code that asks this is left alone.
 """
 
+import builtins
 import linecache
+import math
 import re
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import ExitStack
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 
+from spec_oracle.exact.interception.algebra import FUNCTIONS
 from spec_oracle.exact.interception.errors import CannotTraceError
+from spec_oracle.exact.interception.libraries.numpy_arrays import converted, has_symbols
 from spec_oracle.exact.interception.symbols import FLOAT, Pending, Symbol
 
-_IDENTITY = re.compile(r"\bis (not )?float\b")
+_IDENTITY = re.compile(r"\bis (not )?((np|numpy)\.)?(float|half|single|double)")
 
 
-class _FloatType(type):
+class _NumberType(type):
+    """The type of what stands in for a number type, ``real``."""
+
+    real: type
+
     def __call__(cls, value: Any = 0.0, /) -> Any:
-        element = value.item() if hasattr(value, "item") else value
-        is_traced = isinstance(element, Symbol) and not isinstance(element, Pending)
-        return element if is_traced else float(element)
+        element = value.item() if cls.real is float and hasattr(value, "item") else value
+        if not has_symbols(element) or isinstance(element, Pending):
+            return cls.real(element)
+        return element if cls.real is float else converted(element, np.dtype(cls.real))[()]
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, float)
+        return isinstance(instance, cls.real)
 
     def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, float)
+        return issubclass(subclass, cls.real)
 
     def __eq__(cls, other: object) -> bool:
-        return other is float or other is cls
+        return other is cls.real or other is cls
 
     def __hash__(cls) -> int:
-        return hash(float)
+        return hash(cls.real)
 
 
-class TracedFloat(float, metaclass=_FloatType):
-    """Stands in for ``float``."""
+def _stand_in(real: type) -> Any:
+    # To numpy any class with a dtype stands for it.
+    return _NumberType(real.__name__, (), {"real": real, "dtype": np.dtype(real)})
 
-    dtype = np.dtype(np.float64)
+
+_real_log: Final = math.log
+
+
+def _log(value: Any, *base: Any) -> Any:
+    if not isinstance(value, Symbol):
+        return _real_log(value, *base)
+    return FUNCTIONS["log"](value) / (_real_log(*base) if base else 1.0)
+
+
+def _of_math(name: str) -> Callable[[Any], Any]:
+    real, traced = getattr(math, name), FUNCTIONS[name]
+    return lambda value: traced(value) if isinstance(value, Symbol) else real(value)
+
+
+_STAND_INS: Final[dict[Any, Any]] = {
+    **{real: _stand_in(real) for real in (float, np.float16, np.float32, np.float64)},
+    **{getattr(math, name): _of_math(name) for name in ("exp", "log1p", "log2", "log10", "expm1", "sqrt")},
+    math.log: _log,
+}
 
 
 class FloatCalls(ExitStack):
-    """The namespaces in which ``float`` has its other meaning, until the end of the context."""
+    """The namespaces in which these names have another meaning, until the end of the context."""
 
     def learn(self, error: CannotTraceError) -> bool:
-        """Change the meaning where ``error`` was raised; False if that would not help."""
+        """Change the meanings where ``error`` was raised; False if that would not help."""
         frame = error.frame
-        if frame is None or error.operation != FLOAT or "float" not in frame.f_code.co_names:
-            return False
-        namespace = frame.f_globals
-        if namespace.get("float", float) is not float:
+        if frame is None or error.operation != FLOAT:
             return False
         if _IDENTITY.search("".join(linecache.getlines(frame.f_code.co_filename))):
             return False
-        restore = namespace.update if "float" in namespace else lambda _: namespace.pop("float")
-        self.callback(restore, {"float": float})
-        namespace["float"] = TracedFloat
+        names = frame.f_code.co_names
+        known = [self._change(space, name) for name in names for space in (vars(np), vars(math))]
+        return any([*known, *(self._change(frame.f_globals, name, vars(builtins)) for name in names)])
+
+    def _change(self, namespace: dict[str, Any], name: str, below: Mapping[str, Any] | None = None) -> bool:
+        """Give one name another meaning; False if it has one already, or none that must change."""
+        value = namespace.get(name, (below or {}).get(name))
+        if not isinstance(value, Hashable) or value not in _STAND_INS or value is _STAND_INS[value]:
+            return False
+        restore = (
+            partial(namespace.update, {name: value}) if name in namespace else partial(namespace.pop, name)
+        )
+        self.callback(restore)
+        namespace[name] = _STAND_INS[value]
         return True

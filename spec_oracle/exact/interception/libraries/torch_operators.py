@@ -96,6 +96,8 @@ _ORDERS: Final[dict[str, Callable[..., tuple[int | None, bool]]]] = {
 }
 """The axis, and whether the largest comes first, by the arguments of operators that put scores in order."""
 
+_WINNERS: Final = ("argmax", "argmin")
+
 
 def on_boxes(func: Any, args: Any, kwargs: Any) -> Any:
     """Run an operator, some of whose arguments hold boxes."""
@@ -105,7 +107,8 @@ def on_boxes(func: Any, args: Any, kwargs: Any) -> Any:
         return _move(func, name, args, kwargs)
     if base in _ELEMENTWISE and kwargs.keys() <= _OPTIONS:
         return _elementwise(func, base, args, kwargs)
-    if name in _ORDERS and args[0].dtype in FLOATS and (name[:3] not in ("max", "min") or len(args) > 1):
+    can_rank = args[0].dtype in (FLOATS if name not in _WINNERS else (*FLOATS, *LOW))
+    if name in _ORDERS and can_rank and (name[:3] not in ("max", "min") or len(args) > 1):
         return _order(func, name, args, kwargs)
     if name in _FOLDS:
         return _fold(func, name, args, kwargs)
@@ -194,9 +197,7 @@ def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
     operands = [_operand(value, common, where) for value in objects]
     values = [_ELEMENTWISE[base](*elements, **kwargs) for elements in zip(*operands, strict=True)]
     result = func(*args, **kwargs)
-    if result.dtype in LOW and any(isinstance(value, Noise) for value in values):
-        current_run().cannot_trace(f"torch.{base}", f"arithmetic on random numbers in {result.dtype}")
-    write(result, where, values)
+    write(result, where, values)  # rounded, as torch does after each operation in low precision
     return result
 
 
@@ -229,7 +230,8 @@ def _order(func: Any, name: str, args: Any, kwargs: Any) -> Any:
         parts = [part.reshape(*where.shape, 1) for part in parts]
     count = parts[0].shape[-1]
     everywhere = np.repeat(where[..., None], count, axis=-1)
-    write(parts[0], everywhere, list(places(rows[where], largest=largest, count=count).flat))
+    found = places(rows[where], largest=largest, count=count, none_wins=name in _WINNERS)
+    write(parts[0], everywhere, list(found.flat))
     for scores in parts[1:]:
         write(scores, everywhere, [Untraceable(f"torch.{name}")] * int(everywhere.sum()))
     return result

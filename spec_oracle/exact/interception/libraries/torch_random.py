@@ -41,21 +41,25 @@ def _has_known_law(name: str, args: Any, kwargs: Any) -> bool:
     dtype = kwargs.get("dtype") or (torch.get_default_dtype() if tensor is None else tensor.dtype)
     if dtype not in LOW:
         return True
-    if name.startswith(("exponential_", "multinomial")) or (name.startswith("uniform_") and len(args) > 1):
+    if name.startswith("exponential_"):
+        return _rounds(dtype, torch.Tensor.exponential_)
+    if name.startswith("multinomial") or (name.startswith("uniform_") and len(args) > 1):
         return False
     return _rounds(dtype)
 
 
 @cache
-def _rounds(dtype: Any) -> bool:
-    """Whether torch makes uniforms of low precision by rounding those of float32, with 0 in place of 1."""
+def _rounds(dtype: Any, fill: Any = torch.Tensor.uniform_) -> bool:
+    """Whether torch makes numbers of low precision by rounding those of float32; uniforms with 0 for 1."""
     with no_dispatch():
         low, full = (
-            torch.rand(4096, generator=torch.Generator().manual_seed(0), dtype=kind)
+            fill(torch.empty(4096, dtype=kind), generator=torch.Generator().manual_seed(0))
             for kind in (dtype, torch.float32)
         )
         rounded = full.to(dtype)
-        return bool(torch.equal(low, torch.where(rounded == 1, torch.zeros((), dtype=dtype), rounded)))
+        if fill is torch.Tensor.uniform_:
+            rounded = torch.where(rounded == 1, torch.zeros((), dtype=dtype), rounded)
+        return bool(torch.equal(low, rounded))
 
 
 def _filled(tensor: Any, make: Callable[[], Scalar]) -> Any:
@@ -91,7 +95,8 @@ def _exponential_in_place(tensor: Any, rate: float = 1.0) -> Any:
     """Fill with -log(1 - u) / rate; torch's documentation excludes 0."""
 
     def number() -> Scalar:
-        uniform = source().uniform(_BITS[tensor.dtype], zero=False)
+        bits = _BITS[torch.float32 if tensor.dtype in LOW else tensor.dtype]
+        uniform = source().uniform(bits, zero=False)
         return FUNCTIONS["divide"](FUNCTIONS["log1p"](FUNCTIONS["negative"](uniform)), -rate)
 
     return _filled(tensor, number)

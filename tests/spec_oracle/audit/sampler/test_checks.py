@@ -24,12 +24,10 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.errors import InvalidInputError
-from verifiers import Drafting
 
 STATEFUL = ("greedy_block", "greedy_multipath_carry", "block_transport")
 TOKEN = as_sampler(verifiers.get("token"))
 SMALL = panel(3, 2, 1, 0)["flat"]
-ONE_PATH = (1, Drafting.INDEPENDENT)
 
 
 def audited(function, *checks, facts=NOTHING_DECLARED, num_paths=1, **options):
@@ -172,7 +170,7 @@ def test_types_that_a_function_refuses_are_named():
             raise TypeError("float64 only")
         return TOKEN(tokens, draft_probs, target_probs, generator)
 
-    found = low_precision(SamplerCode(double_only), SMALL, ONE_PATH, Context(), 1e-8)
+    found = low_precision(SamplerSubject("mine", SamplerCode(double_only)), SMALL, Context(), 1e-8)
     assert "float32 refused (raised TypeError: float64 only (at" in found.detail
     report, checks = audited(double_only, "scale")
     assert checks["scale"].status is Status.PASSED  # the other parts count
@@ -185,8 +183,10 @@ def test_tokens_that_cannot_come_out_are_noticed_by_coincidence():
         first = emitted[:, 0] - emitted[:, 0] % 50
         return np.concatenate([first[:, None], np.full_like(emitted[:, 1:], -1)], axis=1), 0 * accepted
 
-    right = equal_tokens(SamplerCode(TOKEN), ONE_PATH, Context(), 1e-8)
-    wrong = equal_tokens(SamplerCode(every_fiftieth), ONE_PATH, Context(), 1e-8)
+    right, wrong = (
+        equal_tokens(SamplerSubject("mine", SamplerCode(function)), Context(), 1e-8, dtype="float64")
+        for function in (TOKEN, every_fiftieth)
+    )
     assert right.status is Status.PASSED
     assert wrong.status is Status.FAILED
 
@@ -217,7 +217,8 @@ def test_mixed_batches_are_judged_where_they_are_taken(wrong, status):
         return mixed(tokens, draft_probs, target_probs, generator, **options)
 
     instance = panel(3, 3, 1, 0)["flat"]
-    result = run_guarded(lambda: mixed_batches(SamplerCode(function), instance, Context(), 1e-9))
+    sampler = SamplerSubject("mine", SamplerCode(function))
+    result = run_guarded(lambda: mixed_batches(sampler, Context(), 1e-9, instance=instance))
     assert result.status is status
 
 

@@ -8,9 +8,10 @@ import pytest
 
 import verifiers
 from spec_oracle.audit.shapes.axes import AXES, Shape
-from spec_oracle.audit.shapes.covered import Covered, Judged, judge
+from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import MOST_NUMBERS, design
 from spec_oracle.audit.shapes.extent import Extent
+from spec_oracle.audit.shapes.judged import Judged, judge
 from spec_oracle.audit.shapes.pairs import pairs_of
 from spec_oracle.audit.shapes.rounding import DIGITS, exact_row, tolerance
 from spec_oracle.audit.shapes.trees import among_others, ids_of_interest, tree_of

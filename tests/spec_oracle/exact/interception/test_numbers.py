@@ -5,8 +5,10 @@
 # ruff: noqa: NPY002, PLW0108  (legacy functions and conversions are the subject; a draw must wait for its run)
 
 import copy
+import functools
 import math
 import pickle
+import queue
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -56,6 +58,35 @@ def in_a_pool(p):
         return pool.submit(lambda: uniform() < p).result()
 
 
+OLD_POOL = ThreadPoolExecutor(2)
+ASKED, ANSWERED = queue.Queue(), queue.Queue()
+
+
+def in_a_pool_of_threads(p, pool):
+    """Two tasks at a time, for uniforms of before; the second one of them counts."""
+    uniforms = RNG.random(2)
+    return list(pool.map(lambda i: uniforms[i] < p, range(2)))[1]
+
+
+def serve():
+    while True:
+        task = ASKED.get()
+        try:
+            ANSWERED.put(task())
+        except TypeError as error:
+            ANSWERED.put(error)
+
+
+def in_an_old_thread(p):
+    second = RNG.random(2)[1]
+    ASKED.put(lambda: second < p)
+    return ANSWERED.get()
+
+
+OLD_POOL.submit(int).result()
+threading.Thread(target=serve, daemon=True).start()
+
+
 def inverse(p):
     weights = np.zeros(2)
     weights[:] = [p, 1 - p]
@@ -90,6 +121,12 @@ COINS = {
     "clip by short name": lambda p: np.clip(RNG.random(1), min=p)[0] == p,
     "item": lambda p: RNG.random((2, 2))[1, 0].item() < p,
     "float": lambda p: float(uniform()) < p,
+    "square root": lambda p: math.sqrt(uniform()) < math.sqrt(p),
+    "logarithm": lambda p: math.log(uniform()) < math.log(p) and math.log(2, 4) == 0.5,
+    "numpy double": lambda p: isinstance(u := np.float64(uniform()), np.float64) and u < p,
+    "numpy single": lambda p: float(np.float32(uniform())) < p,
+    "single of an array": lambda p: np.float32(RNG.random(2))[1] < p,
+    "cast of a scalar": lambda p: RNG.random(2)[1].astype(np.float32).astype(np.dtype(np.float64)) < p,
     "float of an array": lambda p: float(RNG.random(1)[0]) < p,
     "list": lambda p: RNG.random(3).tolist()[1] < p,
     "dtype": lambda p: (u := RNG.random(2)).dtype == np.float64 and u.dtype.kind == "f" and u[1] < p,
@@ -114,6 +151,9 @@ COINS = {
     "legacy integers": lambda p: np.random.randint(2**31 - 1) / (2**31 - 1) < p,
     "thread": in_a_thread,
     "pool": in_a_pool,
+    "compared in a pool": lambda p: in_a_pool_of_threads(p, ThreadPoolExecutor(2)),
+    "compared in an old pool": lambda p: in_a_pool_of_threads(p, OLD_POOL),
+    "compared in an old thread": in_an_old_thread,
     "copies": deferred,
 }
 
@@ -160,6 +200,74 @@ def test_low_precision_is_not_ignored(bound):
     assert law.get(True, 0) == pytest.approx(half_law(float(np.float16(bound))), abs=1e-15)
 
 
+HALF = {
+    "type": lambda u: np.float16(u) < 0.3,
+    "alias": lambda u: float(np.half(u)) < np.float16(0.3),
+    "cast": lambda u: u.astype(np.float16) < 0.3,
+    "of an array": lambda u: (np.float16(np.array([0.5, u])) < 0.3)[1],
+    "searched": lambda u: np.searchsorted(np.float16([0.3, 0.5]), np.float16(u), side="right") == 0,
+    "scaled": lambda u: np.float16(u) * np.float16(0.5) < np.float16(0.3) * np.float16(0.5),
+}
+
+
+@pytest.mark.parametrize("name", HALF)
+def test_scalars_of_low_precision(name):
+    law = call_law(lambda: HALF[name](RNG.random()), bool)
+    assert law[True] == pytest.approx(half_law(float(np.float16(0.3))), abs=1e-15)
+
+
+GRID = np.arange(1, 0x7C00, dtype=np.uint16).view(np.float16)
+GRID = np.concatenate([-GRID[::-1], [np.float16(0)], GRID])
+EDGES = [-math.inf, *((GRID[1:].astype(float) + GRID[:-1]) / 2), math.inf]
+WEIGHTS = np.float16([0.3, 0.7])
+RACES = {
+    "exponential": (lambda e: e / WEIGHTS, np.argmin),
+    "weights over exponential": (lambda e: WEIGHTS / e, np.argmax),
+    "in double precision": (lambda e: e / np.float64([0.31, 0.69]), np.argmin),
+    "alike": (lambda e: e, np.argmin),
+    "the largest": (lambda e: e * WEIGHTS, np.argmax),
+}
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_races_in_low_precision(name):
+    """By all values of two exponentials in float16, each with its probability."""
+    score, first = RACES[name]
+    law = call_law(lambda: int(first(score(RNG.exponential(size=2).astype(np.float16)))), int)
+    masses = -np.diff(np.exp(-np.maximum(EDGES, 0.0)))
+    with np.errstate(divide="ignore", over="ignore"):
+        one, other = np.array([score(np.repeat(v, 2)) for v in GRID[masses > 0]], dtype=float).T
+    masses = masses[masses > 0]
+    order = np.argsort(other)
+    if first is np.argmin:
+        before = np.searchsorted(other[order], one)
+        wins = masses @ (1 - np.append(0, masses[order].cumsum())[before])
+    else:
+        wins = masses @ np.append(0, masses[order].cumsum())[np.searchsorted(other[order], one, side="right")]
+    assert law[0] == pytest.approx(wins, abs=1e-12)
+
+
+def test_races_of_rounded_noise():
+    """Ties of scores with one decimal go to the first, those of 0/0 are no numbers and win."""
+    law = call_law(lambda: int(np.argmax(np.round(RNG.gumbel(size=2), 1))), int)
+    edges = np.exp(-np.exp(-(np.arange(-100, 500) / 10 + 0.05)))
+    assert law[0] - law[1] == pytest.approx((np.diff(edges) ** 2).sum(), abs=1e-12)
+    law = call_law(
+        lambda: int(np.argmax(np.float16([0, 1]) / RNG.exponential(size=2).astype(np.float16))), int
+    )
+    assert law[0] == pytest.approx(2.0**-25, rel=1e-6)
+
+
+def test_what_an_old_thread_cannot_decide_fails_the_run():
+    def asks():
+        u = uniform()
+        ASKED.put(lambda: math.sin(u))
+        return isinstance(ANSWERED.get(), float)
+
+    with pytest.raises(CannotTraceError, match="needs the value"):
+        enumerate_calls(asks)
+
+
 STEPS = {
     "numpy.round": lambda u: np.round(u, 2),
     "round": lambda u: round(u, 2),
@@ -173,11 +281,16 @@ MIDDLES = (np.arange(64_000) + 0.5) / 64_000
 """Of intervals on which every function of `STEPS` is constant."""
 
 
+@functools.cache
+def values_of(name):
+    return np.array([STEPS[name](u) for u in MIDDLES])
+
+
 @pytest.mark.parametrize("bound", [0.25, 0.29, 0.5, 0.57, 0.625, 0.999])
 @pytest.mark.parametrize("name", STEPS)
 def test_functions_with_steps_are_decided_as_the_code_computes_them(name, bound):
     """The bounds are values of most of them: whether 0.29 is below 0.29 depends on how it is rounded."""
-    below = np.mean([STEPS[name](u) * 0.7 < bound * 0.7 for u in MIDDLES])
+    below = np.mean(values_of(name) * 0.7 < bound * 0.7)
     law = call_law(lambda: STEPS[name](uniform()) * 0.7 < bound * 0.7, bool)
     assert law.get(True, 0) == pytest.approx(below, abs=1e-12)
 
@@ -230,21 +343,20 @@ class Box(float):
 
 
 REFUSED = {
-    "square root": lambda: math.sqrt(uniform()) < 0.5,
+    "sine": lambda: math.sin(uniform()) < 0.5,
     "array of before": lambda: KEPT.__setitem__(0, uniform()),
     "slice of before": lambda: KEPT.__setitem__(slice(None), RNG.random(2)),
     "in place of before": lambda: np.multiply(KEPT, RNG.random(2), out=KEPT),
     "out of before": lambda: RNG.random(out=KEPT),
     "subclass of float": lambda: Box(uniform()) < 0.5,
-    "numpy scalar": lambda: np.float64(uniform()) < 0.5,
+    "long double": lambda: np.longdouble(uniform()) < 0.5,
     "linear algebra": lambda: np.linalg.det(RNG.random((2, 2))) < 0.5,
     "hash": lambda: {uniform(): 1},
     "pickle": lambda: pickle.dumps(uniform()),
     "bytes": lambda: RNG.random(2).tobytes(),
     "method": lambda: RNG.random(2)[0].is_integer(),
     "returned text": lambda: f"{uniform():.2f}",
-    "low precision arithmetic": lambda: (RNG.random(1).astype(np.float16) * 2 < 0.3)[0],
-    "ties of low precision": lambda: RNG.random(3).astype(np.float16).argmax(),
+    "places after the first in low precision": lambda: RNG.random(3).astype(np.float16).argsort()[1],
     "ties by rounding": lambda: RNG.integers(10_000) / 10_000 < 0.3,
     "bits of a generator": lambda: RNG.bit_generator.random_raw(),
     "copied generator": lambda: copy.copy(RNG).random() < 0.5,

@@ -68,7 +68,7 @@ def python_gauss():
 
 
 def torch_item_as_float():
-    return math.sqrt(torch.rand(1).item()) < 0.5
+    return math.sin(torch.rand(1).item()) < 0.5
 
 
 def torch_softmax():

@@ -1,0 +1,84 @@
+"""Whether the output distribution at one shape is the target's: that after every likely draft, added up."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from spec_oracle.audit.results import CheckResult, How, failed, passed
+from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.shapes.rounding import tolerance, unit_roundoff
+from spec_oracle.audit.shapes.trees import tree_of
+from spec_oracle.exact.conditional import ConditionalLaw
+from spec_oracle.exact.draft_tree import Account, DraftTree
+from verifiers import Drafts
+
+Laws: TypeAlias = Callable[[Shape, Sequence[Drafts], float], Sequence[ConditionalLaw]]
+"""Finds the laws of the emission of one request, each after one of the drafts, up to a processor time."""
+
+ENGINES: Final = "float32"
+"""The type in which engines compute, whatever their rows come in."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The total variation at a shape, beyond what rounding does to single tokens, and what is left open.
+
+    ``allowed`` is what rounding explains; ``unseen`` the probability of drafts that were not tried;
+    ``assumed`` that of tokens that others represent; ``drafts`` were tried; the ``seed`` is the tree's;
+    ``gap`` names the token that is farthest off, where the shape is lossy.
+    """
+
+    shape: Shape
+    total_variation: float
+    allowed: float
+    unseen: float
+    assumed: float
+    drafts: int
+    seed: int = 0
+    gap: str = ""
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether neither rounding nor what was not seen explains the distance."""
+        return self.total_variation > self.allowed + self.unseen
+
+    def __str__(self) -> str:
+        return f"total variation {self.total_variation:.3g} at {self.shape}{self.gap}"
+
+
+def judge(shape: Shape, tree: DraftTree, laws: Laws, *, explained: float, end: float = math.inf) -> Judged:
+    """Judge a shape; code may compute in `ENGINES`, or in the type of its rows where that is coarser.
+
+    ``explained`` is the total variation that its arithmetic explains anywhere. Errors are those of ``laws``.
+    """
+    listed = list(tree.likely)
+    account = Account(tree)
+    found = laws(shape, [tree.drafts(paths) for paths in listed], end)
+    for paths, law in zip(listed, found, strict=True):
+        account.add(paths, law)
+    coarsest = max(shape.dtype, ENGINES, key=unit_roundoff)
+    judged = Judged(
+        shape,
+        account.total_variation(2 * unit_roundoff(coarsest)),
+        max(explained, tolerance(coarsest, tree.draft_length, tree.vocab_size)),
+        tree.unseen,
+        account.assumed,
+        len(listed),
+    )
+    return replace(judged, gap=_gap(account)) if judged.is_lossy else judged
+
+
+def _gap(account: Account) -> str:
+    beginning, token, expected, found = account.largest_gap()
+    after = f"after tokens {','.join(map(str, beginning))}" if beginning else "at position 0"
+    return f": {after}, token {token} is emitted with probability {found:.4g}, {expected:.4g} expected"
+
+
+def one_shape(subject: Any, laws: Laws, shape: Shape, seed: int) -> CheckResult:
+    """Judge one shape, with its tree of that seed."""
+    tree = tree_of(shape, seed, subject.drafting)
+    found = judge(shape, tree, laws, explained=subject.facts.tolerance)
+    if found.is_lossy:
+        return failed(str(found), total_variation=found.total_variation, how=How.PROVEN)
+    return passed(f"total variation {found.total_variation:.3g} at {shape}", how=How.PROVEN)

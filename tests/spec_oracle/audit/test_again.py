@@ -1,0 +1,128 @@
+"""A failed check saves small inputs, and the line that it prints shows the failure again."""
+
+import json
+import re
+import shlex
+
+import pytest
+
+from lab.specimens.registry import specimens
+from spec_oracle.audit.again import Again
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.counterexample import with_file
+from spec_oracle.audit.facts import Facts
+from spec_oracle.audit.options import AuditOptions
+from spec_oracle.audit.reports import AuditReport
+from spec_oracle.audit.results import UNTRIED, Status
+from spec_oracle.audit.run import audit_subject
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.verifier.subject import VerifierSubject
+from spec_oracle.cli import main
+from spec_oracle.contracts import SamplerCode
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.report.audit_text import again_lines
+
+ALPHA = 1e-6
+
+
+def subject_of(name):
+    """Return a specimen, or a control, as a subject."""
+    found = specimens()[name]
+    if found.verifier is not None:
+        return VerifierSubject(name, found.verifier)
+    return SamplerSubject(name, SamplerCode(found.function, found.array), Facts())
+
+
+def checked(name, check, folder):
+    """Run one check of a specimen, and save what it finds."""
+    subject = subject_of(name)
+    result = CHECKS[check].outcome(subject, Context(alpha=ALPHA, budget=60.0, most_shapes=40))
+    return subject, with_file(result, name, AuditOptions(counterexamples=folder, alpha=ALPHA))
+
+
+DEFECTS = {
+    "residual-in-callers-memory": ("inputs-kept", "it was [0-9.]+ at .*, and is [-0-9.]+ after it"),
+    "chain-zeroed-target-rows": ("inputs-kept", "target_probs changed during the call"),
+    "fresh-entropy": ("streams", "on the same seed, request 0 emits tokens"),
+    "fixed-seed": ("streams", "completion .* and then completion .* in .*%.* expected"),
+    "zero-uniform-accepts": ("bad-input", "request 0 emitted token . at position ., although"),
+    "chain-chances-above-zero": ("bad-input", "request 0 emitted token . at position ., although"),
+    "one-uniform-vector-for-the-batch": ("batch", "requests . and . are equal too often"),
+    "one-greedy-mate-makes-all-greedy": ("batch", "emits tokens .* in .*% of 600 calls alone, and in"),
+    "chain-rows-of-the-neighbour": ("batch", "with the same uniforms, request . of a batch of . gets"),
+    "chain-residual-of-32-tokens": ("shapes", "token .* is emitted with probability"),
+    "shape-bonus-of-float32": ("shapes", "token .* is emitted with probability"),
+    "chain-greedy-block-without-carry": ("calls", "is emitted with probability .*, .* expected"),
+    "last-tile-lost": ("scale", "token [0-9]+ was emitted by request"),
+    "chain-ids-of-eight-bits": ("scale", "token [0-9]+ was emitted by request"),
+    "generator-not-advanced": ("calls", "completion .* and then completion .* in .*%.* expected"),
+}
+
+
+@pytest.mark.parametrize(("name", "check", "says"), [(name, *found) for name, found in DEFECTS.items()])
+def test_the_saved_inputs_of_a_failed_check_show_it_again(name, check, says, tmp_path):
+    subject, result = checked(name, check, tmp_path)
+    assert result.status is Status.FAILED
+    assert re.search(says, f"{result.detail}\n{result.again.says}")
+    (file,) = tmp_path.iterdir()
+    assert file.stat().st_size < 50_000
+    assert again_lines(result)[-1] == f"reproduce: spec-oracle audit {name} --instance {file}"
+
+    report = audit_subject(subject, AuditOptions(again=Again.load(file)), ALPHA)
+    tried = {one.name: one for one in report.checks if one.status not in UNTRIED}
+    assert [*tried] == [check]
+    assert tried[check].status is Status.FAILED
+    assert AuditReport((report,), 0, ALPHA).exit_code == 1
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("check", ["streams", "bad-input", "inputs-kept"])
+def test_nothing_is_saved_of_right_code(check, tmp_path):
+    _, result = checked("inverse-cdf", check, tmp_path)
+    assert result.status is Status.PASSED
+    assert result.again is None
+    assert not again_lines(result)
+    assert not list(tmp_path.iterdir())
+
+
+WRITES = """
+import numpy as np
+
+def verify(tokens, draft_probs, target_probs, generator):
+    batch, length = tokens.shape
+    first = [generator.choice(len(row), p=row) for row in target_probs[:, 0]]
+    emitted = np.full((batch, length + 1), -1)
+    emitted[:, 0] = first
+    target_probs[:, 0] *= SCALE
+    return emitted, np.zeros(batch, dtype=int)
+"""
+
+
+def test_the_printed_line_runs_and_ends_with_0_once_the_code_is_mended(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code = tmp_path / "writes_to_its_input.py"
+    code.write_text(WRITES.replace("SCALE", "2.0"), encoding="utf-8")
+    name, command = "writes_to_its_input:verify", ["--quick", "--seed", "3", "--format", "json"]
+    assert main(["audit", name, *command]) == 2
+    (subject,) = json.loads(capsys.readouterr().out)["subjects"]
+    found = next(check["again"] for check in subject["checks"] if check["name"] == "inputs-kept")
+    assert found["says"].startswith("target_probs changed during the call")
+    assert found["size"] == "1 request, 3 tokens, draft length 1"
+
+    words = shlex.split(found["reproduce"])
+    assert words[:4] == ["spec-oracle", "audit", name, "--instance"]
+    assert main(words[1:]) == 1
+    assert found["says"] in capsys.readouterr().out
+    code.write_text(WRITES.replace("SCALE", "1.0"), encoding="utf-8")
+    assert main(words[1:]) == 0
+
+
+def test_a_file_that_is_damaged_is_named(tmp_path, capsys):
+    file = tmp_path / "saved.json"
+    file.write_text('{"part": "one_cal"}', encoding="utf-8")
+    with pytest.raises(InvalidInputError, match="saved.json: .*did you mean .*one_call"):
+        Again.load(file)
+    file.write_text('{"part": "one_call", "inputs": {}}', encoding="utf-8")
+    assert main(["audit", "token", "--instance", str(file)]) == 3
+    assert "saved.json: no inputs of a failed check" in capsys.readouterr().err
