@@ -22,12 +22,11 @@ Tensor: TypeAlias = Any
 LETTERS = "abc"
 VOCAB = len(LETTERS)
 PROMPT = (0, 1, 2, 0)
-DRAFT_LENGTH = 2
 NOISE = 0.1
 """Standard deviation of what the draft model's weights differ by from the target's."""
 
 _SIZES = {"hidden_size": 32, "num_attention_heads": 1, "num_key_value_heads": 1, "intermediate_size": 32}
-_LENGTHS = {"num_hidden_layers": 2, "max_position_embeddings": 128, "vocab_size": VOCAB}
+_LENGTHS = {"num_hidden_layers": 1, "max_position_embeddings": 128, "vocab_size": VOCAB}
 
 DRAFTERS: Mapping[str, Mapping[str, Any]] = {
     "n-gram": {"method": "ngram", "prompt_lookup_max": 2, "prompt_lookup_min": 1},
@@ -82,8 +81,11 @@ class Generate:
 
     vocab_size = VOCAB
 
-    def __init__(self, drafter: str, option: str = "sampling", *, repaired: bool = False) -> None:
-        self.drafter, self.option, self.repaired = drafter, OPTIONS[option], repaired
+    def __init__(
+        self, drafter: str, option: str = "sampling", draft_length: int = 1, *, repaired: bool = False
+    ) -> None:
+        self.drafter, self.option, self.draft_length = drafter, OPTIONS[option], draft_length
+        self.repaired = repaired
         self.prompts = (self.option.prompt,)
         self.stop_tokens, self.stop_sequences = self.option.stop_tokens, self.option.stop_sequences
         self.drafted = self.accepted = 0
@@ -102,7 +104,7 @@ class Generate:
         length = len(self.option.prompt) if tuple(context[: len(self.prompts[0])]) == self.prompts[0] else -1
         prompt, before = (context, ()) if length < 0 else (context[:length], context[length:])
         with operators.forced([*before, 0]) as rows:
-            tokens = self._completions("", [prompt], len(before) + 1, [None])[0]
+            tokens = self._completions(0, [prompt], len(before) + 1, [None])[0]
         return rows[-1] if rows else torch.eye(VOCAB)[tokens[-1]]  # a greedy request samples nothing
 
     def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
@@ -114,7 +116,7 @@ class Generate:
     ) -> list[list[int]]:
         """Decode several prompts together."""
         with operators.counted() as counts, operators.repaired(self.repaired):
-            completions = self._completions(self.drafter, prompts, max_new_tokens, seeds)
+            completions = self._completions(self.draft_length, prompts, max_new_tokens, seeds)
         self.drafted, self.accepted = counts
         return completions
 
@@ -122,12 +124,12 @@ class Generate:
         self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
     ) -> list[int]:
         """Decode without a drafter."""
-        return self._completions("", [prompt], max_new_tokens, [seed])[0]
+        return self._completions(0, [prompt], max_new_tokens, [seed])[0]
 
     def _completions(
-        self, drafter: str, prompts: Sequence[Sequence[int]], count: int, seeds: Sequence[int | None]
+        self, drafted: int, prompts: Sequence[Sequence[int]], count: int, seeds: Sequence[int | None]
     ) -> list[list[int]]:
-        with _started(drafter) as llm:
+        with _started(self.drafter if drafted else "", drafted) as llm:
             given = [{"prompt_token_ids": [*map(int, prompt)]} for prompt in prompts]
             how = [sampling_params(self.option, count, seed) for seed in seeds]
             return [[*one.outputs[0].token_ids] for one in llm.generate(given, how, use_tqdm=False)]
@@ -148,48 +150,52 @@ def sampling_params(option: Option, count: int, seed: int | None) -> Any:
     return SamplingParams(max_tokens=count, seed=seed, **given)
 
 
-_running: dict[str, Any] = {}
+_running: dict[tuple[str, int], Any] = {}
 _dead: list[Any] = []
 """Engines that raised: kept, since the first that is deleted ends what all engines of a process share."""
 
 
 @contextmanager
-def _started(drafter: str) -> Iterator[Any]:
+def _started(drafter: str, draft_length: int) -> Iterator[Any]:
     """Yield the engine with this drafter, "" for none; one that raised answers no more, and is replaced."""
-    if drafter not in _running:
-        _running[drafter] = _start(drafter)
+    key = drafter, draft_length
+    if key not in _running:
+        _running[key] = _start(*key)
+    from vllm.exceptions import VLLMClientError
+
     try:
-        yield _running[drafter]
-    except ValueError:  # what vLLM raises for a request that it refuses
+        yield _running[key]
+    except VLLMClientError:  # a request that it refuses
         raise
     except BaseException:
-        _dead.append(_running.pop(drafter))
+        _dead.append(_running.pop(key))
         raise
 
 
-def _start(drafter: str) -> Any:
-    quiet = {"VLLM_LOGGING_LEVEL": "CRITICAL", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+def _start(drafter: str, draft_length: int) -> Any:
+    quiet = {
+        "VLLM_LOGGING_LEVEL": "CRITICAL",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    }
     for name, value in {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", **quiet}.items():
         os.environ.setdefault(name, value)
     from vllm import LLM
 
     operators.install()
     folder = _models()
-    settings = {"max_model_len": 128, "max_num_seqs": 8, "block_size": 32, "kv_cache_memory_bytes": 1 << 20}
+    settings: dict[str, Any] = {"max_model_len": 128, "max_num_seqs": 8, "block_size": 32}
     if drafter:
-        settings["speculative_config"] = {
-            **DRAFTERS[drafter],
-            "num_speculative_tokens": DRAFT_LENGTH,
-            **({} if drafter == "n-gram" else {"model": str(folder / "draft")}),
-        }
-    return LLM(
-        str(folder / "target"), dtype="float32", enforce_eager=True, max_logprobs=VOCAB, seed=0, **settings
-    )
+        drafting = {**DRAFTERS[drafter], "num_speculative_tokens": draft_length}
+        model = {"model": str(folder / "draft")} if drafting["method"] == "draft_model" else {}
+        settings["speculative_config"] = drafting | model
+    fixed = {"dtype": "float32", "enforce_eager": True, "seed": 0, "kv_cache_memory_bytes": 1 << 20}
+    return LLM(str(folder / "target"), max_logprobs=VOCAB, **fixed, **settings)
 
 
 @cache
 def _models() -> Path:
-    """Write target and draft model, random Llamas of two layers, and their tokenizer; return the folder."""
+    """Write target and draft model, random Llamas of one layer, and their tokenizer; return the folder."""
     import torch
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast

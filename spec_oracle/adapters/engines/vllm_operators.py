@@ -101,8 +101,10 @@ def _emit_forced(_: Any, logits: Tensor, __: Any, top_k: Tensor | None, top_p: T
     return torch.tensor([tokens[len(rows) - 1]] * len(logits)), None
 
 
-def expand(output: Tensor, given: Tensor, ends: Tensor, replace_from: int, replace_to: int, *_: Any) -> None:
-    """Write each request's value, ``replace_to`` for ``replace_from``, once for each of its drafted tokens."""
+def expand(
+    output: Tensor, given: Tensor, ends: Tensor, replace_from: float, replace_to: float, *_: Any
+) -> None:
+    """Write each request's value, ``replace_to`` for ``replace_from``, once per drafted token."""
     written = given.where(given != replace_from, replace_to)
     output.copy_(written[_requests(ends)])
 
@@ -114,7 +116,7 @@ def _requests(ends: Tensor) -> Tensor:
     return torch.repeat_interleave(ends.diff(prepend=ends.new_zeros(1)))
 
 
-def sample_recovered_tokens(
+def sample_recovered_tokens(  # noqa: PLR0917  # the order of the operator
     output: Tensor,
     ends: Tensor,
     draft_tokens: Tensor,
@@ -134,7 +136,7 @@ def sample_recovered_tokens(
     output.copy_((residual * inverse_noise[_requests(ends)]).argmax(-1))
 
 
-def rejection_random_sample(
+def rejection_random_sample(  # noqa: PLR0917  # the order of the operator
     output: Tensor,
     ends: Tensor,
     draft_tokens: Tensor,

@@ -1,4 +1,4 @@
-"""vLLM for CPUs as a whole: what stands in for its operators while it is traced, and what it is found to do."""
+"""vLLM for CPUs as a whole: what stands in for its operators while it is traced, and its verdicts."""
 
 import pytest
 
@@ -73,7 +73,9 @@ def test_what_is_written_for_draft_positions_is_the_value_of_their_request():
     assert output.tolist() == [0.5, 0.5, 1.0]
 
 
-@pytest.mark.parametrize(("name", "verdict"), [("vllm-generate", "lossy"), ("vllm-generate-repaired", "lossless")])
+@pytest.mark.parametrize(
+    ("name", "verdict"), [("vllm-generate", "lossy"), ("vllm-generate-repaired", "lossless")]
+)
 def test_the_engine_is_lossless_once_its_memory_is_written(name, verdict):
     from spec_oracle.audit import AuditOptions, audit
 
