@@ -141,6 +141,8 @@ def sampling_params(option: Option, count: int, seed: int | None) -> Any:
     from vllm.sampling_params import RepetitionDetectionParams, StructuredOutputsParams
 
     given = dict(option.arguments)
+    if "min_tokens" in given:
+        given["min_tokens"] = min(given["min_tokens"], count)  # more are refused
     if "structured_outputs" in given:
         given["structured_outputs"] = StructuredOutputsParams(regex=given["structured_outputs"])
     if "repetition_detection" in given:
