@@ -57,7 +57,7 @@ def to_markdown(command: str) -> str:
     """Return the page; ``command`` is what makes it."""
     planted: defaultdict[str, list[Specimen]] = defaultdict(list)
     for paths in (1, 2):
-        for specimen in specimens(num_paths=paths).values():
+        for specimen in sorted(specimens(num_paths=paths).values(), key=lambda one: one.name):
             planted[specimen.catalogue_id].append(specimen)
     parts = [_INTRODUCTION.format(command=command, figures=_figures(planted))]
     for letter, title in FAMILIES.items():

@@ -12,7 +12,7 @@ _FAMILIES = {
     1: (
         *("chain", "foreign.controls", "foreign.defects", "foreign.torch_batches", "foreign.shapes"),
         *("inputs", "batching", "drafting", "randomness", "positions", "controls", "coupling", "grids"),
-        *("engine_paths", "cached_defects", "untried", "watched", "sharing", "unseen"),
+        *("engine_paths", "call_patterns", "cached_defects", "untried", "watched", "sharing", "unseen"),
     ),
     2: ("multipath", "foreign.paths", "foreign.shapes"),
 }

@@ -28,6 +28,9 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.audit.sampling import Sampled
 
+_LOOKS = 5
+"""Pilots after which it is said that samples will not suffice."""
+
 _RARE = 1e-9
 """What stands for a probability of zero where the number of samples is planned."""
 
@@ -38,9 +41,10 @@ def borne_out(
     """Draw until samples [C] decide between ``claimed`` [C] and the law that they should follow; say if so.
 
     Raises `NoEvidenceError` where they decide against what is claimed. False where ``seconds`` do not
-    suffice: a defect that would take longer gets ``pilot`` samples only, in calls of ``most`` at most.
+    suffice: a defect that would take longer gets a few times ``pilot`` samples only, in calls of ``most``
+    samples at most.
     """
-    bound, size, drawn = -math.log(rate), pilot, 0
+    bound, size, drawn, pace = -math.log(rate), pilot, 0, 0.0
     while True:
         before = sample.seconds
         sample.draw(size)
@@ -52,8 +56,10 @@ def borne_out(
             raise NoEvidenceError(
                 f"{drawn:,} uninstrumented samples contradict the traced distribution; sampled instead"
             )
-        left = (seconds - sample.seconds) * size / max(sample.seconds - before, 1e-9)
-        if left < 1 or drawn + left < draws_needed(claimed, sample.law, rate):
+        pace = max(pace, size / max(sample.seconds - before, 1e-9))  # a busy machine slows some of them
+        left = (seconds - sample.seconds) * pace
+        is_short = drawn > _LOOKS * pilot and drawn + left < draws_needed(claimed, sample.law, rate)
+        if left < 1 or is_short:
             return False
         size = int(max(min(2 * size, most, left), 1))
 

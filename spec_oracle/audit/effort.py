@@ -134,6 +134,15 @@ ENGINE_RUNS: Final = 20_000  # Runs of an engine that one traced distribution ma
 ENGINE_LEAST_RUNS: Final = 300  # Runs that it may always take: the pace of the first ones says little.
 # Runs that one more token may take, in all, where nobody asked for that token.
 ENGINE_MORE_RUNS: Final = 1500
+# Most tokens of the histories from which `calls` traces one call, and more where drafts are longer.
+ENGINE_CALLS_TOKENS: Final = 24
+# Share of the budget for completions that are traced and, in what is left of it, for the calls after every
+# pattern of acceptance.
+ENGINE_CALLS_SHARE: Final = 0.75
+# Histories of a pattern of no, one, two and three calls from which the next one is traced.
+ENGINE_HISTORIES: Final = (1, 3, 2, 2)
+# Histories of a pattern on which samples confirm a defect.
+ENGINE_LIKELY: Final = 8
 # How much longer a generation takes when its random numbers are traced: a first guess.
 ENGINE_TRACING: Final = 5.0
 # TV between traced and uninstrumented runs of an engine that uninstrumented samples should detect.

@@ -84,7 +84,7 @@ def declared_length(laws: Mapping[str, EmissionLaw], facts: Facts, tolerance: fl
     if gap > tolerance:
         detail = f"accepted length is not that of {rule!r}: total variation {gap:.3g} on instance {name!r}"
         return failed(detail, how=How.PROVEN)
-    return passed(f"accepted length distributed as that of {rule!r}, as declared", how=How.PROVEN)
+    return passed(f"the accepted length is distributed as that of {rule!r}, as declared", how=How.PROVEN)
 
 
 def never_happened(lengths: Iterable[Any]) -> str:

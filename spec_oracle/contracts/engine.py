@@ -14,6 +14,8 @@ after a stop token, else after ``max_new_tokens`` tokens. What an engine may hav
 * ``generate_plain(prompt, max_new_tokens, seed=None)``: the same with speculation switched off;
 * ``drafted`` and ``accepted``: how many tokens the last generation drafted, and how many of these the target
   accepted; or ``drafter``, a callable that drafts: its calls are then counted;
+* ``steps(prompt, max_new_tokens, seed=None)``: the same as ``generate``, yielding a list of token ids as
+  soon as each call of the target ends; or, with a parameter ``on_call`` besides, handing these to it;
 * ``generate_batch(prompts, max_new_tokens, seeds)``: several completions decoded together;
 * ``start(prompt, max_new_tokens, seed=None)``: the same as ``generate`` step by step, a `Session` of one
   request; ``rule``, the built-in verifier whose distribution of the accepted length it declares,
@@ -29,8 +31,8 @@ import copy
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -42,6 +44,7 @@ from numpy.typing import NDArray
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import short
 from spec_oracle.exact.completions import Ids, completion_law, equal_bins
+from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.validation import is_whole
 
 ROW_TOLERANCE = 1e-3
@@ -81,6 +84,10 @@ class Session(Protocol):
     def step(self) -> Step:
         """Draft and verify once for every request."""
         ...
+
+
+class EnoughError(BaseException):
+    """Ends a generation of which enough has been seen; an engine's ``steps`` must let it pass."""
 
 
 class NoLawError(SubjectRaisedError):
@@ -228,6 +235,36 @@ class EngineCode:
             one: Session = self.engine.start(list(prompt), tokens, seed)
             return one
 
+    def each_call(self, engine: Any, prompt: Ids, tokens: int, ended: Callable[[list[Any]], bool]) -> None:
+        """Hand what each call of a generation emitted to ``ended``, until that returns true.
+
+        ``engine`` is this one or a copy of it. Raises `NotTracedError` where ``steps`` shows calls only after
+        the last one has ended.
+        """
+
+        def on_call(emitted: Any) -> None:
+            if ended(as_list(emitted, "steps")):
+                raise EnoughError
+
+        if self.calls_back:
+            with suppress(EnoughError):
+                engine.steps(list(prompt), tokens, on_call=on_call)
+            return
+        shown = engine.steps(list(prompt), tokens)
+        if not isinstance(shown, Iterable):
+            raise ContractError(f"steps must yield lists of token ids; it returned {short(shown)}")
+        if isinstance(shown, Sequence):
+            raise NotTracedError("steps returns all calls at once: yield each one as soon as it has ended")
+        closed = closing(shown) if isinstance(shown, Generator) else nullcontext()
+        with suppress(EnoughError), closed:
+            for emitted in shown:
+                on_call(emitted)
+
+    @property
+    def calls_back(self) -> bool:
+        """Whether ``steps`` hands calls to a function in place of yielding them."""
+        return "on_call" in inspect.signature(self.engine.steps).parameters
+
     def checked(self, returned: Any, tokens: int, method: str = "generate") -> Ids:
         """Return a completion of at most ``tokens`` tokens, if what was returned can be one."""
         if not all(is_whole(token) for token in returned):
@@ -329,12 +366,12 @@ def copy_of(engine: Any) -> Any:
         return None
 
 
-def as_list(returned: Any) -> list[Any]:
+def as_list(returned: Any, method: str = "generate") -> list[Any]:
     """Return the tokens of a completion as a list, whether they came as a list, an array, or a tensor."""
     listed = returned.tolist() if hasattr(returned, "tolist") else returned
     if isinstance(listed, Iterable) and not isinstance(listed, str | bytes | dict):
         return list(listed)
-    raise ContractError(f"generate must return a list of token ids; it returned {short(returned)}")
+    raise ContractError(f"{method} must return a list of token ids; it returned {short(returned)}")
 
 
 @contextmanager

@@ -31,10 +31,13 @@ def is_ended(completion: Ids, endings: Sequence[Ids]) -> bool:
     return any(completion[-len(ending) :] == ending for ending in endings)
 
 
-def completion_law(row: Rows, endings: Sequence[Ids], tokens: int) -> dict[Ids, float]:
-    """Return the law of completions of ``tokens`` tokens, or shorter ones that end; none are impossible."""
+def completion_law(row: Rows, endings: Sequence[Ids], tokens: int, before: Ids = ()) -> dict[Ids, float]:
+    """Return the law of completions of ``tokens`` tokens, or shorter ones that end; none are impossible.
+
+    They begin with the tokens ``before``, which count.
+    """
     law: dict[Ids, float] = {}
-    pending: list[tuple[Ids, float]] = [((), 1.0)]
+    pending: list[tuple[Ids, float]] = [(before, 1.0)]
     while pending:
         completion, mass = pending.pop()
         if len(completion) == tokens or (completion and is_ended(completion, endings)):

@@ -19,6 +19,7 @@ from spec_oracle.audit.sampler import (
     bad_input,
     batch,
     calls,
+    disjoint,
     inputs_kept,
     large,
     length,
@@ -156,8 +157,11 @@ def small_checks(monkeypatch):
         monkeypatch.setattr(effort, name, value)
     monkeypatch.setattr(large, "SHAPES", (Shape(16_385, 6, dtype="float32"),))
     monkeypatch.setattr(length, "INSTANCES", ("flat",))
-    monkeypatch.setattr(calls, "CHAINS", (Design((2,), 19), Design((1, 2), 23)))
-    monkeypatch.setattr(batch, "BATCHES", (Design((2,), 23), Design((12,), 17)))
+    for module in (calls, disjoint):
+        monkeypatch.setattr(module, "CHAINS", (Design((2,), 19), Design((1, 2), 23)))
+    monkeypatch.setattr(disjoint, "BATCHES", (Design((2,), 23), Design((12,), 17)))
+    monkeypatch.setattr(disjoint, "UNTRACED_CHAIN", Design((1, 3), 11, 257, 5))
+    monkeypatch.setattr(disjoint, "UNTRACED", Design((4, 7), 11, 257, 5))
     monkeypatch.setattr(scale, "SWEPT_VOCABULARY", 65)
     monkeypatch.setattr(scale, "VOCABULARY", 129)
     for module in (panels, pace, length, calls, streams, batch, scale, bad_input, inputs_kept):

@@ -99,8 +99,18 @@ class Generate:
 
     def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""
+        return self.steps(prompt, max_new_tokens, seed)
+
+    def steps(
+        self,
+        prompt: Sequence[int],
+        max_new_tokens: int,
+        seed: int | None = None,
+        on_call: Callable[[list[int]], None] = len,  # type: ignore[assignment]  # does nothing
+    ) -> list[int]:
+        """Decode speculatively; hand what each call emits to ``on_call``."""
         self.drafted = self.accepted = 0
-        make = self._watched(self.model._get_candidate_generator)  # noqa: SLF001  # no public name
+        make = self._watched(self.model._get_candidate_generator, len(prompt), on_call)  # noqa: SLF001  # no public name
         with self.drafting() as arguments, mock.patch.object(self.model, "_get_candidate_generator", make):
             return self._text(prompt, max_new_tokens, seed, **arguments)
 
@@ -129,17 +139,23 @@ class Generate:
             given |= given.pop("stopping")()
         return self.model.generate(ids, attention_mask=mask, **given)
 
-    def _watched(self, make: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what makes a generator of candidates whose drafts are counted."""
+    def _watched(
+        self, make: Callable[..., Any], prompt: int, on_call: Callable[[list[int]], None]
+    ) -> Callable[..., Any]:
+        """Return what makes a generator of candidates whose drafts are counted, and calls shown."""
+        before = self.option.padding + prompt
 
         def made(*arguments: Any, **keywords: Any) -> Any:
             generator = make(*arguments, **keywords)
             update = generator.update_candidate_strategy
 
             def counted(ids: Tensor, scores: Tensor, matches: Any) -> None:
+                nonlocal before
                 self.drafted += scores.shape[1] - 1
                 self.accepted += int(matches)
                 update(ids, scores, matches)
+                shown, before = before, ids.shape[1]
+                on_call(ids[0, shown:].tolist())
 
             generator.update_candidate_strategy = counted
             return generator

@@ -4,6 +4,7 @@ No call remembers or repeats another one: what a generation leaves behind for th
 of engines that decode many requests at once, whether batches or calls share their random numbers.
 """
 
+import time
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -13,10 +14,11 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure, first_that_works
+from spec_oracle.audit.engine.patterns import after_patterns
 from spec_oracle.audit.engine.sampled import BINS, sampled_longer
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.traced import traced_longer
-from spec_oracle.audit.results import CheckResult, How, failed
+from spec_oracle.audit.results import CheckResult, How, Status, failed
 from spec_oracle.audit.sampler.dependence import CHAINS, Draw, in_turn, independent
 from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.contracts import raising
@@ -24,14 +26,31 @@ from spec_oracle.contracts.sampler import seed_all
 
 
 def calls(subject: EngineSubject, context: Context) -> CheckResult:
-    """Judge completions of several calls, traced or sampled, then series of batches, and long completions."""
+    """Judge completions of several calls, traced or sampled, then series of batches, and long completions.
+
+    Of engines that show their calls, the next call is judged after every pattern of accepted lengths.
+    """
     seed_all(context.seed)
     cases = subject.cases(context)
     seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
 
-    def longer(rate: float) -> CheckResult:
+    showing = [] if context.is_lossy(subject) else subject.cases(context, "steps")
+
+    def completions(rate: float) -> CheckResult:
         traced = partial(traced_longer, cases, subject.facts, replace(context, rate=rate), seconds)
         return first_that_works([traced, partial(sampled_longer, cases, context.after_claims(rate))])
+
+    def longer(rate: float) -> CheckResult:
+        started = time.process_time()
+        if not showing:
+            return completions(rate)
+        found = completions(rate / 2)
+        if found.status is not Status.PASSED or found.how is not How.PROVEN:
+            return found
+        left = effort.ENGINE_CALLS_SHARE * context.budget - (time.process_time() - started)
+        after = after_patterns(showing, subject.facts.tolerance, replace(context, rate=rate / 2), left)
+        draws, scope = found.draws + after.draws, (*found.scope, *after.scope)
+        return replace(found if after.status is Status.PASSED else after, draws=draws, scope=scope)
 
     many = subject.cases(context, "start_many")[:1]
     if not many:

@@ -59,7 +59,9 @@ def by_same_uniforms(code: SamplerCode, facts: Facts, context: Context, rate: fl
     declared = None if facts.rule_at is None else facts.rule_at(first.draft_length)
     rule = declared if declared in RULES else fitting_rule(code, first, context)
     if rule is None:
-        raise NoEvidenceError("it uses its uniforms otherwise than the reference rules; sampled instead")
+        raise NoEvidenceError(
+            "it uses its random numbers in another way than the reference rules, so it was sampled"
+        )
     pair = pair_by_uniforms(code, rule)
     found = compared(pair, context, rate)
     if found.status is not Status.PASSED or found.findings is None:

@@ -9,6 +9,7 @@ calls.
 
 from spec_oracle.exact.errors import NotTracedError, TooManyBranchesError
 from spec_oracle.exact.interception.calls import enumerate_calls, outcomes, sample_call
+from spec_oracle.exact.interception.decisions import Decision
 from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
 from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator
 from spec_oracle.exact.interception.run import Branch
@@ -16,6 +17,7 @@ from spec_oracle.exact.interception.run import Branch
 __all__ = [
     "Branch",
     "CannotTraceError",
+    "Decision",
     "EnumeratedGenerator",
     "NotTracedError",
     "TooManyBranchesError",

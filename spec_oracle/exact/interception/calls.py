@@ -4,12 +4,13 @@ import dataclasses
 import math
 import random
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
 
+from spec_oracle.exact.interception.decisions import Decision
 from spec_oracle.exact.interception.errors import CannotTraceError, UnrepeatableError
 from spec_oracle.exact.interception.leaf import Leaf, random_leaf
 from spec_oracle.exact.interception.libraries.numpy_arrays import NoiseArray
@@ -34,6 +35,7 @@ def enumerate_calls(
     max_seconds: float = math.inf,
     looked_at: Collection[int] | None = None,
     leave_open: bool = False,
+    given: Sequence[Decision] = (),
 ) -> list[Branch[T]]:
     """Return every outcome of ``function`` with its exact probability (to float64 rounding, below 1e-12).
 
@@ -45,7 +47,8 @@ def enumerate_calls(
 
     With ``leave_open``, a token that is returned undecided is not run: `OPEN` is returned in its place, its
     law is among `Branch.stands`. With ``looked_at``, numbers at which the code may look, one run stands for
-    many outcomes of the others: see `spec_oracle.exact.representatives`.
+    many outcomes of the others: see `spec_oracle.exact.representatives`. With ``given``, the first decisions
+    of an earlier `Branch.script`, only what begins with them is run, and probabilities are conditional.
 
     Branches of a weight below 1e-16, as those of a loop that may go on for ever, are cut off: what the
     weights lack to one bounds the error of any probability, and is at most 1e-12.
@@ -58,9 +61,8 @@ def enumerate_calls(
     function of its decisions, and whatever ``function`` raises: an error that is no `SpecOracleError` comes
     from the foreign code, which may run well on plain draws.
     """
-    return _intercepted(
-        function, lambda call: walk(call, max_branches, max_seconds, looked_at, leave_open=leave_open)
-    )
+    options: dict[str, Any] = {"leave_open": leave_open, "given": given}
+    return _intercepted(function, lambda call: walk(call, max_branches, max_seconds, looked_at, **options))
 
 
 def sample_call(function: Callable[[], T], rng: np.random.Generator, max_seconds: float) -> Leaf[T]:

@@ -68,13 +68,14 @@ class Deadline:
 class Branch(NamedTuple, Generic[T]):
     """A leaf: its probability, what the foreign code returned there, and which values in it stand for others.
 
-    ``alike``: values that should lead to what others lead to.
+    ``alike``: values that should lead to what others lead to. ``script``: the decisions that led there.
     """
 
     weight: float
     result: T
     stands: tuple[Stand, ...] = ()
     alike: tuple[Alike, ...] = ()
+    script: tuple[Decision, ...] = ()
 
 
 thread_number: ContextVar[int] = ContextVar("number of the thread", default=0)
@@ -86,13 +87,15 @@ class Run:
     """The decisions of one run, and what its random numbers have come to.
 
     With ``looked_at``, not every outcome of every decision is run: see `representatives`. ``leave_open``
-    allows for one open token.
+    allows for one open token. The first decisions of the script, as many as ``given``, are what the
+    probability of the run is conditional on.
     """
 
     script: Sequence[Decision]
     deadline: Deadline = field(default_factory=Deadline)
     looked_at: Collection[int] | None = None
     leave_open: bool = False
+    given: int = 0
     has_returned = False
     """Whether the foreign code has, so that what is decided now can have no influence on it."""
     open: Stand | None = None
@@ -107,7 +110,7 @@ class Run:
     """Whether tasks of a pool ran at the same time."""
     decisions: list[Decision] = field(default_factory=list)
     weight = 1.0
-    """Probability of the decisions taken so far."""
+    """Probability of the decisions taken so far, beyond those that are given."""
     is_cut = is_over = False
     failure: SpecOracleError | None = None
     threads = 0
@@ -159,7 +162,7 @@ class Run:
             if not decision.is_as(self.script[number]):
                 self.unrepeatable("probabilities changed between runs with equal random numbers")
         self.decisions.append(decision)
-        self.weight *= decision.chance
+        self.weight *= decision.chance if number >= self.given else 1.0
         if self.weight < CUT:
             self.is_cut = self.is_over = True
             raise RunOverError
@@ -182,7 +185,8 @@ class Run:
             for number, decision in enumerate(self.decisions)
             if decision.outcome in decision.alike
         )
-        return Branch(self.weight, result, tuple(s for s in stands if s is not None), tuple(alike))
+        stands_for = tuple(stand for stand in stands if stand is not None)
+        return Branch(self.weight, result, stands_for, tuple(alike), tuple(self.decisions))
 
     def _require_one_helper(self) -> None:
         """Refuse decisions of several threads that the foreign code started: which comes first is chance."""
@@ -316,8 +320,11 @@ def walk(
     looked_at: Collection[int] | None = None,
     *,
     leave_open: bool = False,
+    given: Sequence[Decision] = (),
 ) -> list[Branch[T]]:
     """Run ``function`` once per leaf of its decision tree; with ``looked_at``, a tree that is pruned.
+
+    With ``given`` decisions, of the part of the tree that begins with them.
 
     Raises `TooManyBranchesError` above ``max_branches`` leaves, after ``max_seconds`` of processor time, or
     when a run has too many steps or too much had to be cut off; `UnrepeatableError` when equal decisions do
@@ -326,14 +333,14 @@ def walk(
     branches: list[Branch[T]] = []
     cut: list[float] = []
     deadline = Deadline(time.process_time() + max_seconds)
-    script: list[Decision] | None = []
+    script: list[Decision] | None = [*given]
     while script is not None:
         if len(branches) + len(cut) == max_branches:
             raise TooManyBranchesError(f"more than {max_branches} branches (max_branches)")
-        run = Run(script, deadline, looked_at, leave_open=leave_open)
+        run = Run(script, deadline, looked_at, leave_open=leave_open, given=len(given))
         result = along(function, run)
         if run.must_decide:
-            run = Run(script, deadline, looked_at)
+            run = Run(script, deadline, looked_at, given=len(given))
             result = along(function, run)
         if len(run.decisions) < len(script):
             made = f"{len(script)} and {len(run.decisions)} random decisions"
@@ -342,7 +349,7 @@ def walk(
             cut.append(run.weight)
         else:
             branches.append(run.branch(result))  # type: ignore[arg-type]  # None is T's here
-        script = _next_script(run.decisions)
+        script = _next_script(run.decisions, len(given))
     lost = math.fsum(cut)
     if lost > MOST_CUT:
         raise TooManyBranchesError(f"outcomes of probability below {CUT} sum to {lost}, more than {MOST_CUT}")
@@ -352,9 +359,9 @@ def walk(
     return branches
 
 
-def _next_script(decisions: list[Decision]) -> list[Decision] | None:
+def _next_script(decisions: list[Decision], given: int) -> list[Decision] | None:
     """Return the script of the next leaf in depth-first order, or None after the last."""
-    for depth in range(len(decisions) - 1, -1, -1):
+    for depth in range(len(decisions) - 1, given - 1, -1):
         following = decisions[depth].following()
         if following is not None:
             return [*decisions[:depth], following]

@@ -12,7 +12,7 @@ from lab.specimens.__main__ import main
 from lab.specimens.registry import specimens
 from spec_oracle.audit import effort
 from spec_oracle.audit.results import Status
-from spec_oracle.audit.sampler import batch, calls
+from spec_oracle.audit.sampler import disjoint
 from spec_oracle.audit.sampler.dependence import Design
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.errors import SpecOracleError
@@ -69,8 +69,8 @@ def test_a_control_stands(monkeypatch):
         "CALLS_REQUESTS",
     ):
         monkeypatch.setattr(effort, name, getattr(effort, name) // 10)
-    monkeypatch.setattr(calls, "CHAINS", (Design((1, 2), 60),))
-    monkeypatch.setattr(batch, "BATCHES", (Design((2,), 60),))
+    monkeypatch.setattr(disjoint, "CHAINS", (Design((1, 2), 60),))
+    monkeypatch.setattr(disjoint, "BATCHES", (Design((2,), 60),))
     monkeypatch.setattr(columns, "FEW_SHAPES", 3)
     (row,) = kill_matrix([specimens()["recycled-uniform"]]).rows
     assert row.killers == ()

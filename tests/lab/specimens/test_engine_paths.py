@@ -35,7 +35,7 @@ def test_there_are_enough():
 
 @pytest.mark.parametrize(("name", "check"), DEFECTS)
 def test_a_defect_is_killed(name, check):
-    assert outcome(name, check, 20.0).status is Status.FAILED
+    assert outcome(name, check, 60.0).status is Status.FAILED
 
 
 @pytest.mark.parametrize("check", ["joint", "calls", "batch"])

@@ -1,0 +1,252 @@
+"""Engines that are wrong only after a pattern of accepted lengths, and right ones that look wrong there.
+
+Hand-written ones on tables of rows that yield each call. Completions of three or four tokens hardly meet
+the patterns.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
+from typing import Any, TypeAlias
+
+from lab.specimens.specimen import specimens_of
+from lab.specimens.table_engine import DRAFT, VOCAB, Row, Rows, TableEngine, Uniform, engine, inverted, table
+
+Past: TypeAlias = list[tuple[int, int]]
+"""Tokens drafted and accepted by each call so far."""
+
+
+@dataclass
+class SteppingEngine(TableEngine):
+    """The token rule, which yields each call; faulty engines replace a method."""
+
+    stop_tokens: tuple[int, ...] = ()
+    is_wrong: Callable[[Past], bool] = lambda past: False
+    past: Past = field(default_factory=list, init=False)
+
+    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
+        """Decode speculatively."""
+        return [token for call in self.steps(prompt, max_new_tokens, seed) for token in call]
+
+    def steps(
+        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
+    ) -> Iterator[list[int]]:
+        """Decode speculatively; yield what each call emits."""
+        self.drafted, self.accepted, self.past = 0, 0, []
+        uniform, text = self.source(seed), list[int]()
+        while len(text) < max_new_tokens and not self.is_over(text):
+            context = [*prompt, *text]
+            drafts = self.drafts(context, max_new_tokens - len(text) - 1, uniform, seed)
+            emitted = self.finished(self.emitted(context, drafts, uniform, seed))[
+                : max_new_tokens - len(text)
+            ]
+            self.past.append((len(drafts), len(emitted) - 1))
+            text += emitted
+            yield emitted
+
+    def drafts(self, context: list[int], most: int, uniform: Uniform, seed: int | None) -> list[int]:
+        """Return the drafts of a call."""
+        found: list[int] = []
+        for _ in range(min(self.draft_length, most)):
+            found.append(self.choose(self.draft([*context, *found]), uniform(), seed))
+        return found
+
+    def emitted(self, context: list[int], drafts: list[int], uniform: Uniform, seed: int | None) -> list[int]:
+        """Return what a call emits: wrongly, without a test of the drafts, after some patterns."""
+        if self.is_wrong(self.past):
+            self.drafted += len(drafts)
+            return [*drafts, self.choose(self.target([*context, *drafts]), uniform(), seed)]
+        return self.verified(context, drafts, uniform, seed)
+
+    def finished(self, emitted: list[int]) -> list[int]:
+        """Cut what follows a stop token."""
+        ends = [place + 1 for place, token in enumerate(emitted) if token in self.stop_tokens]
+        return emitted[: ends[0]] if ends else emitted
+
+    def is_over(self, text: list[int]) -> bool:
+        """Whether the last token is a stop token."""
+        return bool(text) and text[-1] in self.stop_tokens
+
+
+class SometimesBare(SteppingEngine):
+    """Drafts nothing where the last two tokens are equal."""
+
+    def drafts(self, context: list[int], most: int, uniform: Uniform, seed: int | None) -> list[int]:
+        """Return the drafts of a call."""
+        return super().drafts(context, 0 if context[-2:-1] == context[-1:] else most, uniform, seed)
+
+
+class StaleAfterBare(SometimesBare):
+    """Reads a wrong token in place of the last one after a call without drafts."""
+
+    def emitted(self, context: list[int], drafts: list[int], uniform: Uniform, seed: int | None) -> list[int]:
+        """Return what a call emits."""
+        stale = self.past[-1:] == [(0, 0)]
+        return super().emitted([*context[:-1], 0] if stale else context, drafts, uniform, seed)
+
+
+class LateStops(SteppingEngine):
+    """Looks for a stop token at the end of a call only, behind a wholly accepted draft."""
+
+    def finished(self, emitted: list[int]) -> list[int]:
+        """Cut what follows a stop token."""
+        return emitted if self.past[-1:] == [(2, 2)] else super().finished(emitted)
+
+
+class SmallCache(SteppingEngine):
+    """Has room for four drafts that were accepted in a row; beyond, it forgets the last tokens."""
+
+    def emitted(self, context: list[int], drafts: list[int], uniform: Uniform, seed: int | None) -> list[int]:
+        """Return what a call emits."""
+        in_a_row = 0
+        for drafted, accepted in self.past:
+            in_a_row = in_a_row + accepted if drafted == accepted else 0
+        return super().emitted([0, 0] if in_a_row > 4 else context, drafts, uniform, seed)
+
+
+class DraftsAhead(SteppingEngine):
+    """Draws the drafts of the next call at the end of each one."""
+
+    ahead: tuple[int, ...] | None = None
+
+    def drafts(self, context: list[int], most: int, uniform: Uniform, seed: int | None) -> list[int]:
+        """Return the drafts of a call."""
+        found = super().drafts(context, most, uniform, seed) if self.ahead is None else [*self.ahead][:most]
+        self.ahead = None
+        return found
+
+    def steps(
+        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
+    ) -> Iterator[list[int]]:
+        """Decode speculatively; yield what each call emits."""
+        self.ahead, text = None, [*prompt]
+        for emitted in super().steps(prompt, max_new_tokens, seed):
+            text += emitted
+            self.ahead = tuple(super().drafts(text, self.draft_length, random.random, seed))
+            yield emitted
+
+
+class DraftsAtFirst(SteppingEngine):
+    """Draws the drafts of two calls before the first one: the drafter looks at no text."""
+
+    def steps(
+        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
+    ) -> Iterator[list[int]]:
+        """Decode speculatively; yield what each call emits."""
+        uniform = self.source(seed)
+        self.all = [inverted(self.draft(()), uniform(), seed) for _ in range(4)]
+        yield from super().steps(prompt, max_new_tokens, None)
+
+    def drafts(self, context: list[int], most: int, uniform: Uniform, seed: int | None) -> list[int]:
+        """Return the drafts of a call."""
+        del context, uniform, seed
+        found, self.all = self.all[: min(self.draft_length, most)], self.all[self.draft_length :]
+        return found
+
+
+class CarriesOver(SteppingEngine):
+    """Accepts both drafts or none, by the probabilities of blocks of two tokens.
+
+    In place of a rejected block it draws one from the residual of blocks: the first token now, the second
+    from what is left of the residual, in a call of its own.
+    """
+
+    def steps(
+        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
+    ) -> Iterator[list[int]]:
+        """Decode speculatively; yield what each call emits."""
+        self.drafted, self.accepted = 0, 0
+        uniform, text = self.source(seed), list[int]()
+        while len(text) < max_new_tokens:
+            context = [*prompt, *text]
+            drafts = self.drafts(context, 2, uniform, seed)
+            left = self.residual(context)
+            self.drafted += 2
+            p, q = (self.of_block(rows, context, *drafts) for rows in (self.target, self.draft))
+            if uniform() * q < p:
+                calls = [drafts]
+                self.accepted += 2
+            else:
+                first = self.choose([sum(left[one]) for one in range(VOCAB)], uniform(), seed)
+                calls = [[first], [self.choose(left[first], uniform() * sum(left[first]), seed)]]
+            for emitted in calls:
+                kept = emitted[: max_new_tokens - len(text)]
+                text += kept
+                yield kept
+
+    def residual(self, context: list[int]) -> list[Row]:
+        """Return the residual of blocks, by first and second token."""
+        blocks = {
+            block: self.of_block(self.target, context, *block) - self.of_block(self.draft, context, *block)
+            for block in product(range(VOCAB), repeat=2)
+        }
+        total = sum(max(mass, 0.0) for mass in blocks.values())
+        return [[max(blocks[one, two], 0.0) / total for two in range(VOCAB)] for one in range(VOCAB)]
+
+    @staticmethod
+    def of_block(rows: Rows, context: list[int], one: int, two: int) -> float:
+        """Return the probability of two tokens."""
+        return rows(context)[one] * rows([*context, one])[two]
+
+
+SHARP = table(1, 2.0)
+"""Rows with likelier tokens, so that whole drafts in a row are not rare."""
+
+
+def near(context: Sequence[int]) -> Row:
+    """Return a row of a drafter that is mostly right."""
+    return [0.8 * p + 0.2 * q for p, q in zip(SHARP(context), DRAFT(context), strict=True)]
+
+
+def _stepping(part: Callable[[Past], bool]) -> Any:
+    return engine(partial(SteppingEngine, is_wrong=part))
+
+
+specimens_of("calls", engine=_stepping)(
+    pattern_two_full=(
+        "E12: Two calls that accepted all drafts, and the next one does not test its own",
+        lambda past: past[-2:] == [(2, 2), (2, 2)],
+    ),
+    pattern_rejection_behind_full=(
+        "E12: A rejected draft behind a wholly accepted one, and the next call does not test its drafts",
+        lambda past: past[-2:] == [(2, 2), (2, 0)],
+    ),
+    pattern_third_call=(
+        "E12: The third call does not test its drafts where the second one accepted one of two",
+        lambda past: len(past) == 2 and past[1] == (2, 1),
+    ),
+    pattern_three_calls=(
+        "E12: No drafts are tested behind one, no and all drafts accepted",
+        lambda past: past[-3:] == [(2, 1), (2, 0), (2, 2)],
+    ),
+)
+specimens_of("calls", engine=engine)(
+    pattern_call_without_drafts=(
+        "E9: After a call without drafts the next one goes on after another last token",
+        StaleAfterBare,
+    ),
+    pattern_stop_inside_a_block=(
+        "H7: Behind a wholly accepted draft only the last token of a call is compared with the stop token",
+        partial(LateStops, stop_tokens=(2,)),
+    ),
+    pattern_cache_of_four_drafts=(
+        "E12: The cache has room for four drafts accepted in a row, and loses tokens beyond",
+        partial(SmallCache, target=SHARP, draft=near),
+    ),
+)
+specimens_of(engine=engine)(
+    pattern_yields_calls=("control: Yields each call", SteppingEngine),
+    pattern_stops=("control: Yields each call, with a stop token", partial(SteppingEngine, stop_tokens=(2,))),
+    pattern_without_drafts=("control: Drafts nothing where the last two tokens are equal", SometimesBare),
+    pattern_drafts_ahead=(
+        "control: Draws the drafts of the next call at the end of each one",
+        partial(DraftsAhead, draft_length=1),
+    ),
+    pattern_drafts_at_first=(
+        "control: Draws the drafts of two calls before the first one",
+        partial(DraftsAtFirst, draft=lambda context: DRAFT(())),
+    ),
+    pattern_carries_over=("control: After a rejected block of two, two tokens of the residual", CarriesOver),
+)

@@ -1,0 +1,279 @@
+"""The exact distribution of one call of an engine, given the calls before it.
+
+Which random decisions led through the calls before is fixed by a script; those of the next call are run in
+every way. What the call emits, followed by tokens of the target up to the longest emission, must be
+distributed as the target's completions are after that text. The emitted length is judged with it: a call that
+ends too early or too late for its tokens moves that distribution.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.engine.subject import Case
+from spec_oracle.contracts import ContractError, raising
+from spec_oracle.contracts.engine import copy_of
+from spec_oracle.exact.completions import Ids, completion_law, distance, is_ended, summed
+from spec_oracle.exact.interception import (
+    Branch,
+    Decision,
+    TooManyBranchesError,
+    UnrepeatableError,
+    enumerate_calls,
+    outcomes,
+)
+
+NO_DRAFTS = -1
+"""In place of an accepted length: the call drafted nothing."""
+
+Pattern: TypeAlias = tuple[int, ...]
+"""The accepted lengths of some calls, `NO_DRAFTS` where there were no drafts."""
+
+_DISORDERED: tuple[Callable[[Ids], Ids], ...] = (
+    lambda context: context[:-1],
+    lambda context: (*context[:-2], context[-1]),
+    lambda context: (*context, context[-1]),
+    lambda context: (*context[:-2], context[-1], context[-2]) if len(context) > 1 else (),
+    lambda context: context[-1:],
+    lambda context: context[:1],
+)
+"""What a context may be taken for: tokens at its end lost, repeated or exchanged, or all but one lost."""
+
+Seen: TypeAlias = list[tuple[Any, int]]
+"""Calls as they come: tokens, and the accepted length."""
+
+
+class Call(NamedTuple):
+    """What a call emitted, and how much it accepted: one less, `NO_DRAFTS` without drafts."""
+
+    emitted: Ids
+    accepted: int
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Calls, the decisions that led through them, their probability, and the history before the last one."""
+
+    calls: tuple[Call, ...] = ()
+    script: tuple[Decision, ...] = ()
+    chance: float = 1.0
+    before: "History | None" = None
+
+    @property
+    def text(self) -> Ids:
+        """The tokens that were emitted."""
+        return tuple(token for call in self.calls for token in call.emitted)
+
+    @property
+    def pattern(self) -> Pattern:
+        """The accepted lengths."""
+        return tuple(call.accepted for call in self.calls)
+
+
+class Outcome(NamedTuple):
+    """One outcome of a call: its probability, and the branch that led there."""
+
+    mass: float
+    call: Call
+    branch: Branch[Seen]
+
+
+@dataclass
+class Calls:
+    """Runs one case to histories of at most ``tokens`` tokens, and traces the call after each.
+
+    All within ``seconds`` of processor time. ``fresh``: every run is that of a copy that has generated
+    nothing.
+    """
+
+    case: Case
+    tokens: int
+    seconds: float
+    fresh: bool = False
+    runs: int = field(default=0, init=False)
+    ends: float = field(init=False)
+    _after: dict[History, list[Outcome]] = field(default_factory=dict, init=False)
+    _extended: dict[tuple[History, Call], History] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.ends = time.process_time() + self.seconds
+
+    def seen(self, engine: Any, most_calls: int, most_tokens: int) -> Seen:
+        """Return the first calls of one run; the tokens of the last one as they came.
+
+        The run ends after so many calls, or as soon as there are that many tokens.
+        """
+        found: Seen = []
+        drafted = 0
+
+        def ended(emitted: list[Any]) -> bool:
+            nonlocal drafted
+            counted = getattr(engine, "drafted", None)
+            is_bare = not emitted or (counted is not None and int(counted) == drafted)
+            drafted = int(counted or 0)
+            is_last = len(found) + 1 == most_calls
+            tokens = emitted if is_last else tuple(int(token) for token in emitted)
+            found.append((tokens, NO_DRAFTS if is_bare else len(emitted) - 1))
+            return is_last or sum(len(some) for some, _ in found) >= most_tokens
+
+        self.case.code.each_call(engine, self.case.prompt, self.tokens, ended)
+        return found
+
+    def after(self, history: History) -> list[Outcome]:
+        """Return the outcomes of the call after a history."""
+        if history not in self._after:
+            branches = self._traced(len(history.calls) + 1, history.script, leave_open=True)
+            self._after[history] = [
+                Outcome(mass, self._last(calls), branch)
+                for branch in branches
+                for mass, calls in outcomes(branch)
+            ]
+        return self._after[history]
+
+    def _traced(self, calls: int, given: tuple[Decision, ...], *, leave_open: bool) -> list[Branch[Seen]]:
+        code = self.case.code
+
+        def run() -> Seen:
+            found = self.seen(copy_of(code.unused) if self.fresh else code.engine, calls, self.tokens)
+            if len(found) < calls:
+                raise ContractError("steps ended before a stop token and before max_new_tokens tokens")
+            return found
+
+        left = self.ends - time.process_time()
+        if left <= 0:
+            raise TooManyBranchesError("no time is left for further calls")
+        try:
+            with raising():
+                branches = enumerate_calls(
+                    run, max_branches=effort.ENGINE_RUNS, max_seconds=left, given=given, leave_open=leave_open
+                )
+        except UnrepeatableError:
+            if self.fresh or given or code.unused is None:
+                raise
+            self.fresh = True
+            return self._traced(calls, given, leave_open=leave_open)
+        self.runs += len(branches)
+        return branches
+
+    def _last(self, calls: Seen) -> Call:
+        tokens, accepted = calls[-1]
+        return Call(self.case.code.checked(tokens, self.tokens, "steps"), accepted)
+
+    def extended(self, history: History, outcome: Outcome) -> History:
+        """Return a history with one call more; a token that the branch left open is decided.
+
+        Its probability is that of the call, given the history, whatever the call hides.
+        """
+        branches = [outcome.branch]
+        if outcome.branch.stands:
+            branches = self._traced(len(history.calls) + 1, outcome.branch.script, leave_open=False)
+        script = next(one.script for one in branches if self._last(one.result) == outcome.call)
+        mass = math.fsum(one.mass for one in self.after(history) if one.call == outcome.call)
+        return History((*history.calls, outcome.call), script, history.chance * mass, history)
+
+    def going_on(self, before: History, accepted: int) -> dict[Call, Outcome]:
+        """Return calls that accept so much, likely ones first, after which the completion is not over."""
+        likeliest: dict[Call, Outcome] = {}
+        for outcome in sorted(self.after(before), key=lambda one: -one.mass):
+            if outcome.call.accepted == accepted and not self._is_over(before.text + outcome.call.emitted):
+                likeliest.setdefault(outcome.call, outcome)
+        return dict([*likeliest.items()][: 2 * effort.ENGINE_LIKELY])
+
+    def telling(self, before: History, accepted: int, count: int) -> list[History]:
+        """Return that many histories with one call more, which accepts so much: the most telling ones."""
+        found = self.going_on(before, accepted)
+        calls = self._telling(before.text, [*found], count)
+        return [self.longer(before, found[call]) for call in calls]
+
+    def likeliest(self, pattern: Pattern) -> list[History]:
+        """Return the likeliest histories of a pattern, of those whose beginnings are likeliest, too."""
+        level = [History()]
+        for accepted in pattern:
+            longer = [(one, out) for one in level for out in self.going_on(one, accepted).values()]
+            longer.sort(key=lambda some: -some[0].chance * some[1].mass)
+            level = [self.longer(*some) for some in longer[: effort.ENGINE_LIKELY]]
+        return level
+
+    def longer(self, before: History, outcome: Outcome) -> History:
+        """Return the history with one call more, the same one for every outcome of that call."""
+        if (before, outcome.call) not in self._extended:
+            self._extended[before, outcome.call] = self.extended(before, outcome)
+        return self._extended[before, outcome.call]
+
+    def _telling(self, text: Ids, calls: list[Call], count: int) -> list[Call]:
+        """Return the calls after which a disordered context would show best in the next row.
+
+        Each one shows most of what those before it show least.
+        """
+        shows = [self._shows(self.case.prompt + text + call.emitted) for call in calls]
+        found, shown = list[int](), np.zeros(len(_DISORDERED))
+        while len(found) < min(count, len(calls)):
+            left = [number for number in range(len(calls)) if number not in found]
+            found.append(max(left, key=lambda number: float(np.maximum(shows[number], shown).sum())))
+            shown = np.maximum(shown, shows[found[-1]])
+        return [calls[number] for number in found]
+
+    def _shows(self, context: Ids) -> NDArray[np.float64]:
+        """Return the distances of the next row from those of disordered contexts, 0 where there is none."""
+        code = self.case.code
+        others = [disordered(context) for disordered in _DISORDERED]
+        is_row = [bool(other) and not is_ended(other, code.endings) for other in others]
+        row = code.row(context)
+        gaps = [
+            np.abs(row - code.row(other)).sum() / 2 if there_is else 0.0
+            for other, there_is in zip(others, is_row, strict=True)
+        ]
+        return np.array(gaps)
+
+    def _is_over(self, text: Ids) -> bool:
+        endings = self.case.code.endings
+        ended = any(is_ended(text[:length], endings) for length in range(1, len(text) + 1))
+        return ended or len(text) >= self.tokens
+
+    def law(self, history: History, width: int) -> dict[Ids, float]:
+        """Return the law of the text after the next call, extended by the target by ``width`` in all."""
+        text = history.text
+        return summed(
+            (extended, outcome.mass * chance)
+            for outcome in self.after(history)
+            for extended, chance in self._of_target(text + outcome.call.emitted, len(text) + width).items()
+        )
+
+    def _of_target(self, text: Ids, tokens: int) -> dict[Ids, float]:
+        code, prompt = self.case.code, self.case.prompt
+        return completion_law(lambda completion: code.row(prompt + completion), code.endings, tokens, text)
+
+    def width(self, history: History) -> int:
+        """Return the longest emission of the next call, tokens."""
+        return max(len(outcome.call.emitted) for outcome in self.after(history))
+
+    def laws(self, history: History, *, averaged: bool) -> tuple[Mapping[Ids, float], Mapping[Ids, float]]:
+        """Return the law of the text after the next call, and the target's.
+
+        Given all that was decided before; or ``averaged`` over what the last call hides, that is all that was
+        decided in it and does not show in what it emitted: rejected drafts, drafts that were made ahead.
+        """
+        alike = [(1.0, history)]
+        if averaged and history.before is not None:
+            alike = [
+                (outcome.mass, self.extended(history.before, outcome))
+                for outcome in self.after(history.before)
+                if outcome.call == history.calls[-1]
+            ]
+        width, total = max(self.width(one) for _, one in alike), math.fsum(mass for mass, _ in alike)
+        law = summed(
+            (text, share * mass / total)
+            for share, one in alike
+            for text, mass in self.law(one, width).items()
+        )
+        return law, self._of_target(history.text, len(history.text) + width)
+
+    def off(self, history: History, *, averaged: bool) -> float:
+        """Return the distance of the next call from the target."""
+        return distance(*self.laws(history, averaged=averaged))

@@ -1,0 +1,278 @@
+"""The call after every pattern of accepted lengths of the last three calls (theory.md, section 7).
+
+If every call, whatever the calls before it did, emits as the target would, then so is every completion
+distributed. So the engine is run to a history of each pattern, and the next call alone is enumerated: that
+costs the branches of one call, and shows what breaks after two full acceptances or after a rejection behind
+one.
+
+A right engine may fail it: drafts that were made ahead are known given all decisions, and rules with
+carry-over are right on average over accepted lengths only. So a call that is off is judged again on average
+over what the last call hides; calls after one that is off are not judged; and nothing is called wrong that
+uninstrumented completions do not confirm, which have all that is hidden on average.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.claims import borne_out
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.claimed import PlainSample
+from spec_oracle.audit.engine.laws import Asked
+from spec_oracle.audit.engine.next_call import NO_DRAFTS, Call, Calls, History, Pattern, Seen
+from spec_oracle.audit.engine.subject import Case
+from spec_oracle.audit.engine.wording import shown
+from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status, failed, inconclusive, passed
+from spec_oracle.exact.completions import Ids, completion_gap, distance, summed
+from spec_oracle.exact.errors import NotTracedError
+
+CALLS = 3
+"""Accepted lengths that make a pattern."""
+
+_SHOWN = 6
+
+
+def after_patterns(cases: Sequence[Case], tolerance: float, context: Context, seconds: float) -> CheckResult:
+    """Judge the next call after every pattern of accepted lengths, for the first prompt of each engine.
+
+    All within ``seconds`` of processor time, but for samples that confirm a defect; each engine may take half
+    of what is left.
+    """
+    firsts = list({case.name: case for case in reversed(cases)}.values())[::-1]
+    scope, draws, ends = list[str](), 0, time.process_time() + seconds
+    for number, case in enumerate(firsts):
+        left = ends - time.process_time()
+        if left <= 0:
+            names = ", ".join(one.name for one in firsts[number:])
+            scope.append(f"no time was left for the next call after patterns of accepted lengths: {names}")
+            break
+        part = left if case is firsts[-1] else left / 2
+        result = Patterns(case, tolerance, context, part, 0.5 ** (number + 1)).judge()
+        if result.status is not Status.PASSED:
+            return result
+        scope += result.scope
+        draws += result.draws
+    return passed("", how=How.PROVEN, draws=draws, scope=tuple(scope))
+
+
+@dataclass
+class Patterns:
+    """What is known of the call after each pattern.
+
+    ``reached`` are histories of it; ``judged`` those after which the call is the target's, ``on_average``
+    those after which it depends on more than the text. ``seconds``, and ``rate_part`` of the
+    rate, are this engine's.
+    """
+
+    case: Case
+    tolerance: float
+    context: Context
+    seconds: float
+    rate_part: float
+    calls: Calls = field(init=False)
+    reached: dict[Pattern, list[History]] = field(default_factory=dict, init=False)
+    on_average: set[Pattern] = field(default_factory=set, init=False)
+    judged: set[Pattern] = field(default_factory=set, init=False)
+    seen: set[int] = field(default_factory=set, init=False)
+    draws: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        length = int(getattr(self.case.code.engine, "draft_length", 0))
+        tokens = max(effort.ENGINE_CALLS_TOKENS, (CALLS + 1) * (length + 1) + 1)
+        self.calls = Calls(self.case, tokens, self.seconds)
+
+    def judge(self) -> CheckResult:
+        """Judge the call after every pattern, shortest first, up to the first that is wrong."""
+        why = ""
+        try:
+            for number in range(max(effort.ENGINE_HISTORIES)):
+                if (wrong := self._wrong_in_round(number)) is not None:
+                    return wrong
+        except NotTracedError as error:
+            why = str(error)
+        if not self.judged | self.on_average:
+            return passed("", scope=(f"{self.case.label}: no call after others was traced ({why})",))
+        return passed("", draws=self.draws, scope=(self._covered(why),))
+
+    def _wrong_in_round(self, number: int) -> CheckResult | None:
+        """Judge the call after one more history of every pattern."""
+        for _ in range(CALLS):  # what is reached by way of longer patterns comes in a later turn
+            tried = set[Pattern]()
+            while (pattern := next((one for one in self._wanted() if one not in tried), None)) is not None:
+                tried.add(pattern)
+                is_due = number < effort.ENGINE_HISTORIES[len(pattern)]
+                if is_due and (wrong := self._wrong_after(pattern, number)) is not None:
+                    return wrong
+        return None
+
+    def _wanted(self) -> list[Pattern]:
+        lengths = sorted(self.seen)
+        return [pattern for size in range(CALLS + 1) for pattern in product(lengths, repeat=size)]
+
+    def _covered(self, why: str) -> str:
+        """Return a line on which patterns were covered."""
+        wanted = list(product(sorted(self.seen), repeat=CALLS))
+        covered = [pattern for pattern in wanted if pattern in self.judged]
+        line = (
+            f"{self.case.label}: the next call alone after {len(covered)} of {len(wanted)} patterns of three "
+            f"accepted lengths, traced in {self.calls.runs:,} runs"
+        )
+        if missing := [told(pattern) for pattern in wanted if pattern not in self.judged]:
+            line += "; not reached: " + ", ".join(missing[:_SHOWN]) + ", ..." * (len(missing) > _SHOWN)
+        if self.on_average:
+            after = ", ".join(told(pattern) for pattern in sorted(self.on_average)[:_SHOWN])
+            line += f"; right on average over earlier calls only, by samples: after {after}"
+        return line + f" ({why})" * bool(why)
+
+    def _wrong_after(self, pattern: Pattern, number: int) -> CheckResult | None:
+        """Judge the call after history ``number`` of a pattern, if there is one and it was not judged."""
+        if any(pattern[:size] in self.on_average for size in range(len(pattern) + 1)):
+            return None
+        reached = self.reached.setdefault(pattern, [])
+        if len(reached) > number or (history := self._another(pattern)) is None:
+            return None
+        reached.append(history)
+        self.seen |= {outcome.call.accepted for outcome in self.calls.after(history)}
+        wrong = self._wrong(history)
+        if history.pattern in self.on_average:
+            self.judged.discard(pattern)
+        elif wrong is None:
+            self.judged.add(pattern)
+        return wrong
+
+    def _wrong(self, history: History) -> CheckResult | None:
+        """Judge the call after a history; patterns of calls that samples find right are noted."""
+        allowed = self.calls.width(history) * self.tolerance
+        if self.calls.off(history, averaged=False) <= allowed:
+            return None
+        try:
+            is_wrong = self.calls.off(history, averaged=True) > allowed
+            return self._confirmed(history) if is_wrong else None
+        except NotTracedError as error:
+            return inconclusive(f"{self._said(history)}; not confirmed: {error}")
+
+    def _another(self, pattern: Pattern) -> History | None:
+        """Return another history whose last calls have a pattern, of other calls before if that can be.
+
+        What does not happen in the first calls may happen in later ones.
+        """
+        if not pattern:
+            return None if self.reached[()] else History()
+        reached = self.reached[pattern]
+        for before in self._before(pattern, len(reached)):
+            for found in self.calls.telling(before, pattern[-1], len(reached) + 1):
+                if found not in reached:
+                    return found
+        return None
+
+    def _before(self, pattern: Pattern, number: int) -> Iterator[History]:
+        """Yield histories that the last call of a pattern may follow, the best first."""
+        shorter = pattern[:-1]
+        reached = self.reached.get(shorter, [])
+        yield from (*reached[number:], *reached[:number])
+        for length in self.seen:
+            yield from self.reached.get((length, *shorter), [])
+        for one in self.reached.get(shorter[:-1], [])[:1] if shorter and not number else []:
+            yield from self.calls.telling(one, shorter[-1], max(effort.ENGINE_HISTORIES))
+
+    def _said(self, history: History) -> str:
+        law, expected = self.calls.laws(history, averaged=True)
+        gap = completion_gap(law, expected)
+        after = f"after accepted lengths {told(history.pattern)}" if history.calls else "at first"
+        follows = shown(gap.sequence[len(history.text) :])
+        return (
+            f"{self.case.label}: {after}, the next call is not distributed as the target (total variation "
+            f"{distance(law, expected):.3g}): completion {shown(history.text)} goes on with {follows} with "
+            f"probability {gap.actual:.4g}, target-only decoding gives it {gap.expected:.4g}"
+        )
+
+    def _confirmed(self, history: History) -> CheckResult | None:
+        """Let uninstrumented completions decide whether a call is wrong; None, and a note, if it is not."""
+        said, budget = self._said(history), effort.CLAIM_SHARE * self.context.budget
+        self.calls.ends = max(self.calls.ends, time.process_time() + budget)
+        sample, claimed = self._sample(history)
+        self.rate_part /= 2
+        try:
+            is_confirmed = borne_out(
+                sample,
+                claimed,
+                rate=effort.CLAIM_PART * self.context.rate * self.rate_part,
+                seconds=budget,
+                pilot=effort.ENGINE_ROUND,
+                most=effort.ENGINE_MANY,
+            )
+        except NoEvidenceError:
+            self.on_average.add(history.pattern)
+            is_confirmed = None
+        draws = int(sample.counts.sum())
+        self.draws += draws
+        if is_confirmed is None:
+            return None
+        if not is_confirmed:
+            return inconclusive(f"{said}; {draws:,} completions are too few to confirm it; raise --budget")
+        return failed(
+            said,
+            how=How.PROVEN,
+            alpha=self.context.rate,
+            draws=draws,
+            total_variation=self.calls.off(history, averaged=True),
+            scope=(f"{draws:,} plain completions, too, follow what was traced and not the target",),
+        )
+
+    def _sample(self, history: History) -> tuple[PlainSample, NDArray[np.float64]]:
+        """Return what samples completions up to the call after a history, and the law [C] that is claimed.
+
+        Outcomes are its calls, and the likeliest ones of its pattern, with the tokens that follow, as many as
+        show the defect; all else is one outcome. What is claimed is halfway to what was traced: other
+        decisions may have led to the same calls.
+        """
+        level = list({one.calls: one for one in (*self.calls.likeliest(history.pattern), history)}.values())
+        length, size = len(history.text), len(history.calls)
+        laws = {averaged: self.calls.laws(history, averaged=averaged)[0] for averaged in (False, True)}
+        hides = distance(laws[False], laws[True]) > self.calls.width(history) * self.tolerance
+        found = [self.calls.laws(one, averaged=hides) for one in level]
+
+        def cut(law: Mapping[Ids, float], count: int) -> dict[Ids, float]:
+            return summed((text[: length + count], mass) for text, mass in law.items())
+
+        by_count = {
+            count: [(cut(law, count), cut(target, count)) for law, target in found]
+            for count in range(1, max(map(self.calls.width, level)) + 1)
+        }
+        gaps = {count: sum(distance(*both) for both in laws) for count, laws in by_count.items()}
+        count = next(count for count, gap in gaps.items() if 2 * gap >= max(gaps.values()))
+        number, claimed, expected = dict[Any, int](), list[float](), list[float]()
+        for one, (law, target) in zip(level, by_count[count], strict=True):
+            for text in {**law, **target}:
+                number[one.calls, text] = len(number)
+                expected.append(one.chance * target.get(text, 0.0))
+                claimed.append(one.chance * (law.get(text, 0.0) + target.get(text, 0.0)) / 2)
+
+        def outcome(seen: Seen) -> Any:
+            text = tuple(token for emitted, _ in seen for token in emitted)
+            return tuple(Call(tuple(emitted), accepted) for emitted, accepted in seen[:size]), text[
+                : length + count
+            ]
+
+        asked = Asked(
+            self.case.code,
+            lambda engine, _: self.calls.seen(engine, self.calls.tokens, length + count),
+            outcome,
+            fresh=self.calls.fresh,
+        )
+        rest = 1 - sum(expected)
+        sample = PlainSample(
+            asked, number, np.array([*expected, rest]), self.context.stream("engine/patterns")
+        )
+        return sample, np.array([*claimed, rest])
+
+
+def told(pattern: Pattern) -> str:
+    """Return accepted lengths for people."""
+    return "-".join("none" if length == NO_DRAFTS else str(length) for length in pattern) or "no call"

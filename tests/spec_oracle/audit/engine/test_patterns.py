@@ -1,0 +1,88 @@
+"""The call after every pattern of accepted lengths: all are reached, and averages are not defects."""
+
+import pytest
+
+from lab.specimens.call_patterns import DraftsAhead, SteppingEngine
+from lab.specimens.registry import specimens
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.next_call import Calls, History
+from spec_oracle.audit.engine.patterns import after_patterns
+from spec_oracle.audit.results import Status
+from spec_oracle.audit.subjects import of_engines
+
+CONTEXT = Context(alpha=1e-8, budget=60.0)
+
+
+def judged(engine, seconds=30.0):
+    subject = of_engines("mine", {"": engine})
+    return after_patterns(subject.cases(CONTEXT, "steps"), 1e-9, CONTEXT, seconds)
+
+
+def test_every_pattern_of_a_right_engine_is_covered():
+    found = judged(SteppingEngine(draft_length=1))
+    assert found.status is Status.PASSED
+    assert "after 8 of 8 patterns of three accepted lengths" in found.scope[0]
+    assert "not reached" not in found.scope[0]
+
+
+def test_a_call_takes_few_runs_whatever_came_before():
+    """After two full acceptances one call is enumerated, not the completion of nine tokens."""
+    engine = specimens()["pattern-two-full"].engine()[""]
+    (case,) = of_engines("mine", {"": engine}).cases(CONTEXT, "steps")[:1]
+    calls = Calls(case, 24, 60.0)
+    (one,) = calls.telling(History(), 2, 1)
+    (two,) = calls.telling(one, 2, 1)
+    before = calls.runs
+    assert two.pattern == (2, 2)
+    assert calls.off(one, averaged=False) < 1e-12
+    assert calls.off(two, averaged=False) == pytest.approx(0.31, abs=0.01)
+    assert calls.runs - before < 100
+
+
+def test_drafts_made_ahead_are_averaged():
+    (case,) = of_engines("mine", {"": DraftsAhead(draft_length=1)}).cases(CONTEXT, "steps")[:1]
+    calls = Calls(case, 24, 60.0)
+    (one,) = calls.telling(History(), 1, 1)
+    assert calls.off(one, averaged=False) > 0.01
+    assert calls.off(one, averaged=True) < 1e-12
+
+
+def test_a_rule_with_carry_over_is_not_lossy():
+    found = judged(specimens()["pattern-carries-over"].engine()[""])
+    assert found.status is Status.PASSED
+    assert "right on average over earlier calls only, by samples: after no call" in found.scope[0]
+
+
+class AllAtOnce(SteppingEngine):
+    """Shows its calls after the last one."""
+
+    def steps(self, prompt, max_new_tokens, seed=None):
+        return [*super().steps(prompt, max_new_tokens, seed)]
+
+
+class Counting(SteppingEngine):
+    """Shows its calls by an iterator that is no generator."""
+
+    def steps(self, prompt, max_new_tokens, seed=None):
+        return map(list, super().steps(prompt, max_new_tokens, seed))
+
+
+def test_calls_come_by_any_iterator():
+    assert "after 8 of 8 patterns" in judged(Counting(draft_length=1)).scope[0]
+
+
+def test_calls_that_are_shown_too_late_are_not_judged():
+    found = judged(AllAtOnce())
+    assert found.status is Status.PASSED
+    assert found.scope[0].endswith(
+        "(steps returns all calls at once: yield each one as soon as it has ended)"
+    )
+
+
+def test_histories_are_told_apart_by_what_lost_tokens_would_change():
+    """Rows that two tokens in a row have alike come last: a lost token does not show there."""
+    (case,) = of_engines("mine", {"": SteppingEngine()}).cases(CONTEXT, "steps")[:1]
+    calls = Calls(case, 24, 60.0)
+    texts = [history.text for history in calls.telling(History(), 2, 8)]
+    assert len({text[-1] for text in texts[:3]}) == 3
+    assert texts[0][-2] != texts[0][-1]
