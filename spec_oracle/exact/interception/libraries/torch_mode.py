@@ -78,9 +78,18 @@ class _Operators(_Quick):
             return result.zero_() if func.overloadpacket.__name__ in _UNINITIALISED else result
         with torch._C.DisableTorchFunction():  # noqa: SLF001  (the function mode would answer us, too)
             try:
+                if _is_composite(func):
+                    with self:
+                        return func.decompose(*args, **kwargs)
                 return (draw if _is_random(func) else on_boxes)(func, args, kwargs)
             except TypeError as error:  # torch would take it for "not implemented", and == for "not equal"
                 current_run().cannot_trace(f"torch.{func.overloadpacket.__name__}", str(error))
+
+
+@functools.cache
+def _is_composite(func: Any) -> bool:
+    """Whether an operator is made of others: in inference mode it arrives whole."""
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))  # noqa: SLF001  # no public name
 
 
 def _show(tensor: Any, *, frozen: bool = False) -> None:

@@ -165,3 +165,17 @@ def test_a_computed_nan_is_no_random_number(dtype):
         return torch.where(nans.isnan(), 7, 0).sum()
 
     assert law(call) == {63: 1.0}
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_tokens_and_uniforms_are_converted_in_inference_mode_too(inference):
+    """Composite operators such as `to` arrive whole there."""
+
+    def call():
+        with torch.inference_mode(inference):
+            race = torch.empty(1, 3).exponential_()
+            token = torch.tensor([[0.2, 0.3, 0.5]]).div_(race).argmax(-1).view(-1).long().to(torch.int32)
+            uniform = torch.rand(2, dtype=torch.float64).to(torch.float32)
+            return token[0] if uniform[0] < 0.25 else torch.tensor(3)
+
+    assert law(call) == pytest.approx({0: 0.05, 1: 0.075, 2: 0.125, 3: 0.75})

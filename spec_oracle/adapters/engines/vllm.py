@@ -1,0 +1,227 @@
+"""vLLM as an engine: the whole of it in one process on a CPU, with small random models.
+
+Scheduler, caches, drafters and sampler are the installed package's. Its fused C++ operators that draw or
+compare random numbers cannot be traced: while an audit traces, torch code of `vllm_operators` stands in for
+them, and a test compares the two row by row. Samples are taken with the operators as they ship.
+"""
+
+import copy
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, TypeAlias
+
+from spec_oracle.adapters.engines import vllm_operators as operators
+
+Tensor: TypeAlias = Any
+
+LETTERS = "abc"
+VOCAB = len(LETTERS)
+PROMPT = (0, 1, 2, 0)
+NOISE = 0.1
+"""Standard deviation of what the draft model's weights differ by from the target's."""
+
+_SIZES = {"hidden_size": 32, "num_attention_heads": 1, "num_key_value_heads": 1, "intermediate_size": 32}
+_LENGTHS = {"num_hidden_layers": 1, "max_position_embeddings": 128, "vocab_size": VOCAB}
+
+DRAFTERS: Mapping[str, Mapping[str, Any]] = {
+    "n-gram": {"method": "ngram", "prompt_lookup_max": 2, "prompt_lookup_min": 1},
+    "draft model, greedy": {"method": "draft_model", "draft_sample_method": "greedy"},
+    "draft model, sampled": {"method": "draft_model", "draft_sample_method": "probabilistic"},
+}
+
+
+@dataclass(frozen=True)
+class Option:
+    """How completions are decoded: arguments of `SamplingParams`, and where completions end by them."""
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    stop_tokens: tuple[int, ...] = ()
+    stop_sequences: tuple[tuple[int, ...], ...] = ()
+    prompt: tuple[int, ...] = PROMPT
+
+
+_STOP = {"stop_token_ids": [2]}
+_LOGPROBS = {"logprobs": 2, "prompt_logprobs": 1, "flat_logprobs": True}
+
+OPTIONS: Mapping[str, Option] = {
+    "sampling": Option(),
+    "temperature": Option({"temperature": 0.6}),
+    "greedy": Option({"temperature": 0.0}),
+    "top-k": Option({"top_k": 2}),
+    "top-p": Option({"top_p": 0.8}),
+    "top-k and top-p": Option({"top_k": 2, "top_p": 0.8}),
+    "min-p": Option({"min_p": 0.3}),
+    "presence penalty": Option({"presence_penalty": 1.0}),
+    "frequency penalty": Option({"frequency_penalty": 1.0}),
+    "repetition penalty": Option({"repetition_penalty": 1.7}),
+    "logit bias": Option({"logit_bias": {1: -1.5}}),
+    "allowed tokens": Option({"allowed_token_ids": [0, 2]}),
+    "bad words": Option({"bad_words": ["b", "ca"]}),
+    "stop token": Option(_STOP, stop_tokens=(2,)),
+    "stop token, ignore_eos": Option({**_STOP, "ignore_eos": True}, stop_tokens=(2,)),
+    "least length": Option({**_STOP, "min_tokens": 2}, stop_tokens=(2,)),
+    "stop string": Option({"stop": ["ca"], "include_stop_str_in_output": True}, stop_sequences=((2, 0),)),
+    "repetition ends": Option({"repetition_detection": 2}, stop_sequences=((0, 0), (1, 1), (2, 2))),
+    "grammar": Option({"structured_outputs": "(ab|c)*"}),
+    "log-probabilities": Option(_LOGPROBS),
+    "chosen log-probabilities": Option({"logprob_token_ids": [0, 2]}),
+    "two completions": Option({"n": 2}),
+    "long prompt": Option(prompt=PROMPT * 10),
+    "long prompt, cache not read": Option({"skip_reading_prefix_cache": True}, prompt=PROMPT * 10),
+}
+
+
+class Generate:
+    """`LLM.generate` with one drafter under one option; it keeps the engine contract."""
+
+    vocab_size = VOCAB
+
+    def __init__(
+        self, drafter: str, option: str = "sampling", draft_length: int = 1, *, repaired: bool = False
+    ) -> None:
+        self.drafter, self.option, self.draft_length = drafter, OPTIONS[option], draft_length
+        self.repaired = repaired
+        self.prompts = (self.option.prompt,)
+        self.stop_tokens, self.stop_sequences = self.option.stop_tokens, self.option.stop_sequences
+        self.drafted = self.accepted = 0
+
+    def __deepcopy__(self, memo: Any) -> "Generate":
+        """Share what was started: requests of one engine are meant to be independent."""
+        return copy.copy(self)
+
+    def next_token_probs(self, context: Sequence[int]) -> Any:
+        """Return the distribution of the next token, all processors included, [V].
+
+        Penalties distinguish the prompt from what was generated, so that this is generated again.
+        """
+        import torch
+
+        length = len(self.option.prompt) if tuple(context[: len(self.prompts[0])]) == self.prompts[0] else -1
+        prompt, before = (context, ()) if length < 0 else (context[:length], context[length:])
+        with operators.forced([*before, 0]) as rows:
+            tokens = self._completions(0, [prompt], len(before) + 1, [None])[0]
+        return rows[-1] if rows else torch.eye(VOCAB)[tokens[-1]]  # a greedy request samples nothing
+
+    def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
+        """Decode speculatively."""
+        return self.generate_batch([prompt], max_new_tokens, [seed])[0]
+
+    def generate_batch(
+        self, prompts: Sequence[Sequence[int]], max_new_tokens: int, seeds: Sequence[int | None]
+    ) -> list[list[int]]:
+        """Decode several prompts together."""
+        with operators.counted() as counts, operators.repaired(self.repaired):
+            completions = self._completions(self.draft_length, prompts, max_new_tokens, seeds)
+        self.drafted, self.accepted = counts
+        return completions
+
+    def generate_plain(
+        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
+    ) -> list[int]:
+        """Decode without a drafter."""
+        return self._completions(0, [prompt], max_new_tokens, [seed])[0]
+
+    def _completions(
+        self, drafted: int, prompts: Sequence[Sequence[int]], count: int, seeds: Sequence[int | None]
+    ) -> list[list[int]]:
+        with _started(self.drafter if drafted else "", drafted) as llm:
+            given = [{"prompt_token_ids": [*map(int, prompt)]} for prompt in prompts]
+            how = [sampling_params(self.option, count, seed) for seed in seeds]
+            return [[*one.outputs[0].token_ids] for one in llm.generate(given, how, use_tqdm=False)]
+
+
+def sampling_params(option: Option, count: int, seed: int | None) -> Any:
+    """Return vLLM's parameters of a request for up to ``count`` tokens."""
+    from vllm import SamplingParams
+    from vllm.sampling_params import RepetitionDetectionParams, StructuredOutputsParams
+
+    given = dict(option.arguments)
+    if "min_tokens" in given:
+        given["min_tokens"] = min(given["min_tokens"], count)  # more are refused
+    if "structured_outputs" in given:
+        given["structured_outputs"] = StructuredOutputsParams(regex=given["structured_outputs"])
+    if "repetition_detection" in given:
+        given["repetition_detection"] = RepetitionDetectionParams(
+            max_pattern_size=1, min_pattern_size=1, min_count=given["repetition_detection"]
+        )
+    return SamplingParams(max_tokens=count, seed=seed, **given)
+
+
+_running: dict[tuple[str, int], Any] = {}
+_dead: list[Any] = []
+"""Engines that raised: kept, since the first that is deleted ends what all engines of a process share."""
+
+
+@contextmanager
+def _started(drafter: str, draft_length: int) -> Iterator[Any]:
+    """Yield the engine with this drafter, "" for none; one that raised answers no more, and is replaced."""
+    key = drafter, draft_length
+    if key not in _running:
+        _running[key] = _start(*key)
+    from vllm.exceptions import VLLMClientError
+
+    try:
+        yield _running[key]
+    except VLLMClientError:  # a request that it refuses
+        raise
+    except BaseException:
+        _dead.append(_running.pop(key))
+        raise
+
+
+def _start(drafter: str, draft_length: int) -> Any:
+    quiet = {
+        "VLLM_LOGGING_LEVEL": "CRITICAL",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    }
+    for name, value in {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", **quiet}.items():
+        os.environ.setdefault(name, value)
+    from vllm import LLM
+
+    operators.install()
+    folder = _models()
+    settings: dict[str, Any] = {"max_model_len": 128, "max_num_seqs": 8, "block_size": 32}
+    if drafter:
+        drafting = {**DRAFTERS[drafter], "num_speculative_tokens": draft_length}
+        model = {"model": str(folder / "draft")} if drafting["method"] == "draft_model" else {}
+        settings["speculative_config"] = drafting | model
+    fixed = {"dtype": "float32", "enforce_eager": True, "seed": 0, "kv_cache_memory_bytes": 1 << 20}
+    return LLM(str(folder / "target"), max_logprobs=VOCAB, **fixed, **settings)
+
+
+@cache
+def _models() -> Path:
+    """Write target and draft model, random Llamas of one layer, and their tokenizer; return the folder."""
+    import torch
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    letters = Tokenizer(models.WordLevel({letter: i for i, letter in enumerate(LETTERS)}, unk_token="a"))  # noqa: S106
+    letters.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    letters.decoder = decoders.Fuse()
+    ends = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
+    model = LlamaForCausalLM(LlamaConfig(**_SIZES, **_LENGTHS, **ends)).float().requires_grad_(False)
+    generator, folder = torch.Generator().manual_seed(1), Path(mkdtemp())
+    for name, scale, kept in (("target", 0.3, 0.0), ("draft", NOISE, 1.0)):
+        for parameter in model.parameters():
+            noise = torch.empty_like(parameter).normal_(std=scale, generator=generator)
+            parameter.copy_(kept * parameter + noise)
+        model.save_pretrained(folder / name)
+        PreTrainedTokenizerFast(tokenizer_object=letters).save_pretrained(folder / name)
+    return folder
+
+
+def engines() -> dict[str, Generate]:
+    """Return the engines of an audit, as they ship."""
+    return {drafter: Generate(drafter) for drafter in DRAFTERS}
+
+
+def repaired() -> dict[str, Generate]:
+    """Return the same with the uninitialised memory written: vllm-project/vllm issue 55005."""
+    return {drafter: Generate(drafter, repaired=True) for drafter in DRAFTERS}

@@ -1,0 +1,167 @@
+"""Torch code in the place of vLLM's fused C++ operators, while an audit traces; else they run as they ship.
+
+Each function takes the arguments of what it stands in for, in `vllm.utils.cpu_triton_utils`, and writes the
+same into ``output``. B requests have N drafted tokens, which end at ``ends``, [B].
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, wraps
+from typing import Any, TypeAlias
+
+from spec_oracle.exact.interception.run import active_run
+
+Tensor: TypeAlias = Any
+
+_repaired: ContextVar[bool] = ContextVar("repaired", default=False)
+_forced: ContextVar[tuple[list[int], list[Tensor]] | None] = ContextVar("forced", default=None)
+_counts: ContextVar[list[int] | None] = ContextVar("counts", default=None)
+
+
+@contextmanager
+def repaired(what: bool) -> Iterator[None]:  # noqa: FBT001
+    """Let temperature, top-k and top-p of draft positions be written, where the shipped operator does not."""
+    token = _repaired.set(what)
+    try:
+        yield
+    finally:
+        _repaired.reset(token)
+
+
+@contextmanager
+def forced(tokens: list[int]) -> Iterator[list[Tensor]]:
+    """Let a request emit these tokens in place of sampled ones; yield its next-token distributions, [V]."""
+    rows: list[Tensor] = []
+    token = _forced.set(([*tokens], rows))
+    try:
+        yield rows
+    finally:
+        _forced.reset(token)
+
+
+@contextmanager
+def counted() -> Iterator[list[int]]:
+    """Yield how many tokens were drafted and how many accepted, as vLLM's scheduler counts them."""
+    counts = [0, 0]
+    token = _counts.set(counts)
+    try:
+        yield counts
+    finally:
+        _counts.reset(token)
+
+
+@cache
+def install() -> None:
+    """Patch vLLM once: each operator is chosen at its call."""
+    from vllm.platforms import current_platform
+    from vllm.utils import cpu_triton_utils as fused
+    from vllm.v1.core.sched.scheduler import Scheduler
+    from vllm.v1.sample.ops.topk_topp_sampler import TopKTopPSampler
+
+    def is_traced() -> bool:
+        return active_run.get() is not None
+
+    def choose(where: Any, name: str, ours: Callable[..., Any], when: Callable[[], bool]) -> None:
+        theirs = getattr(where, name)
+
+        @wraps(theirs)
+        def chosen(*given: Any, **named: Any) -> Any:
+            return (ours if when() else theirs)(*given, **named)
+
+        setattr(where, name, chosen)
+
+    platform = type(current_platform)  # its second search for kernels, for a second engine, fails on numba's
+    platform.register_triton_kernel_overrides = staticmethod(cache(platform.register_triton_kernel_overrides))
+    choose(fused, "_rejection_random_sample_kernel_impl", rejection_random_sample, is_traced)
+    choose(fused, "_sample_recovered_tokens_kernel_impl", sample_recovered_tokens, is_traced)
+    choose(fused, "_expand_kernel_impl", expand, _repaired.get)
+    choose(TopKTopPSampler, "forward_cpu", TopKTopPSampler.forward_native, is_traced)
+    choose(TopKTopPSampler, "forward_cpu", _emit_forced, lambda: _forced.get() is not None)
+    stats = Scheduler.make_spec_decoding_stats
+
+    def counting(*given: Any, num_draft_tokens: int, num_accepted_tokens: int, **named: Any) -> Any:
+        counts = _counts.get()
+        if counts is not None:
+            counts[:] = counts[0] + num_draft_tokens, counts[1] + num_accepted_tokens
+        numbers = {"num_draft_tokens": num_draft_tokens, "num_accepted_tokens": num_accepted_tokens}
+        return stats(*given, **numbers, **named)
+
+    Scheduler.make_spec_decoding_stats = counting
+
+
+def _emit_forced(_: Any, logits: Tensor, __: Any, top_k: Tensor | None, top_p: Tensor | None) -> Any:
+    import torch
+    from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
+
+    found = _forced.get()
+    assert found is not None
+    tokens, rows = found
+    rows.append(apply_top_k_top_p(logits.double(), top_k, top_p).softmax(-1)[0])
+    return torch.tensor([tokens[len(rows) - 1]] * len(logits)), None
+
+
+def expand(
+    output: Tensor, given: Tensor, ends: Tensor, replace_from: float, replace_to: float, *_: Any
+) -> None:
+    """Write each request's value, ``replace_to`` for ``replace_from``, once per drafted token."""
+    written = given.where(given != replace_from, replace_to)
+    output.copy_(written[_requests(ends)])
+
+
+def _requests(ends: Tensor) -> Tensor:
+    """Return the request of every drafted token, [N]."""
+    import torch
+
+    return torch.repeat_interleave(ends.diff(prepend=ends.new_zeros(1)))
+
+
+def sample_recovered_tokens(  # noqa: PLR0917  # the order of the operator
+    output: Tensor,
+    ends: Tensor,
+    draft_tokens: Tensor,
+    draft_probs: Tensor | None,
+    target_probs: Tensor,
+    inverse_noise: Tensor,
+    *_: Any,
+) -> None:
+    """Sample the residual at every drafted token, as a race by the request's exponential noise, [B, V]."""
+    import torch
+
+    if draft_probs is None:
+        drafted = torch.arange(target_probs.shape[1]) == draft_tokens.unsqueeze(1)
+        residual = target_probs.masked_fill(drafted, 0.0)
+    else:
+        residual = (target_probs - draft_probs).clamp(min=0)
+    output.copy_((residual * inverse_noise[_requests(ends)]).argmax(-1))
+
+
+def rejection_random_sample(  # noqa: PLR0917  # the order of the operator
+    output: Tensor,
+    ends: Tensor,
+    draft_tokens: Tensor,
+    draft_probs: Tensor | None,
+    target_probs: Tensor,
+    bonus_tokens: Tensor,
+    recovered_tokens: Tensor,
+    uniforms: Tensor,
+    is_greedy: Tensor,
+    *_: Any,
+) -> None:
+    """Accept drafted tokens with min(1, p/q) until one is rejected, for which a recovered one is emitted.
+
+    Uniforms are float64 here; the operator that ships rounds them to float32 first.
+    """
+    start = 0
+    for request, end in enumerate(ends.tolist()):
+        if not is_greedy[request]:
+            for at in range(start, end):
+                token = int(draft_tokens[at])
+                q = 1.0 if draft_probs is None else float(draft_probs[at, token])
+                if token < 0 or q <= 0 or not target_probs[at, token] / q >= uniforms[at]:
+                    output[request, at - start] = recovered_tokens[at]
+                    break
+                output[request, at - start] = token
+            else:
+                output[request, end - start] = bonus_tokens[request, 0]
+        start = end

@@ -1,0 +1,83 @@
+"""vLLM for CPUs as a whole: what stands in for its operators while it is traced, and its verdicts."""
+
+import pytest
+
+pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]  # of what vLLM imports
+
+GREEDY = [False, False, True, False]
+LENGTHS = [2, 3, 1, 0]
+VOCAB = 5
+
+
+def rows(generator, *shape):
+    import torch
+
+    return torch.randn(*shape, VOCAB, generator=generator).mul(2).softmax(-1)
+
+
+@pytest.mark.parametrize("reads_draft", [True, False])
+def test_torch_code_decides_like_the_operators_that_it_stands_in_for(reads_draft):
+    import torch
+    from vllm.utils import cpu_triton_utils as fused
+
+    from spec_oracle.adapters.engines import vllm_operators as ours
+
+    generator = torch.Generator().manual_seed(0)
+    ends, count = torch.tensor(LENGTHS).cumsum(0).int(), sum(LENGTHS)
+    emitted = set()
+    for _ in range(300):
+        target, draft = rows(generator, count), rows(generator, count) if reads_draft else None
+        drafted = torch.randint(VOCAB, (count,), generator=generator, dtype=torch.int32)
+        drafted[torch.rand(count, generator=generator) < 0.05] = -1  # padding, which is rejected
+        inverse = torch.empty(len(LENGTHS), VOCAB).exponential_(generator=generator).reciprocal()
+        found = [torch.empty_like(drafted) for _ in range(2)]
+        given = ends, drafted, draft, target, inverse, VOCAB
+        fused._sample_recovered_tokens_kernel_impl(found[0], *given, NO_DRAFT_PROBS=not reads_draft)
+        ours.sample_recovered_tokens(found[1], *given)
+        assert found[0].tolist() == found[1].tolist()
+
+        bonus = torch.randint(VOCAB, (len(LENGTHS), 1), generator=generator)
+        uniforms = torch.rand(count, generator=generator).double()  # the operator rounds to float32
+        outputs = [torch.full((len(LENGTHS), 4), -1, dtype=torch.int32) for _ in range(2)]
+        given = ends, drafted, draft, target, bonus, found[0], uniforms, torch.tensor(GREEDY), 3, VOCAB
+        fused._rejection_random_sample_kernel_impl(outputs[0], *given, NO_DRAFT_PROBS=not reads_draft)
+        ours.rejection_random_sample(outputs[1], *given)
+        assert outputs[0].tolist() == outputs[1].tolist()
+        emitted.update((row >= 0).sum().item() for row in outputs[0])
+    assert emitted == {0, 1, 2, 3, 4}
+
+
+def test_sampling_by_torch_has_the_distribution_of_the_fused_operator():
+    """Their random numbers are made differently: 20,000 samples of each are compared with the row."""
+    import torch
+    from scipy import stats
+    from vllm.v1.sample.ops.topk_topp_sampler import TopKTopPSampler
+
+    logits, sampler = torch.tensor([0.3, -1.0, 1.2, 0.0]), TopKTopPSampler()
+    for sample in (sampler.forward_cpu, sampler.forward_native):
+        torch.manual_seed(0)
+        tokens, _ = sample(logits.repeat(20_000, 1), {}, None, None)
+        expected = 20_000 * logits.softmax(0).double().numpy()
+        counts = torch.bincount(tokens, minlength=4).double().numpy()
+        assert stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-4
+
+
+def test_what_is_written_for_draft_positions_is_the_value_of_their_request():
+    import torch
+
+    from spec_oracle.adapters.engines import vllm_operators as ours
+
+    given, ends = torch.tensor([0.5, 0.0, 2.0]), torch.tensor([2, 3, 3], dtype=torch.int32)
+    output = torch.full((3,), float("nan"))
+    ours.expand(output, given, ends, 0, 1)
+    assert output.tolist() == [0.5, 0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"), [("vllm-generate", "lossy"), ("vllm-generate-repaired", "lossless")]
+)
+def test_the_engine_is_lossless_once_its_memory_is_written(name, verdict):
+    from spec_oracle.audit import AuditOptions, audit
+
+    (found,) = audit(name, options=AuditOptions(checks=["joint"], budget=15.0)).subjects
+    assert found.verdict.value == verdict
