@@ -2,7 +2,7 @@
 
 The log-probability reported of each token must be that of its row, up to rounding: of the rows after all
 processors, or of those before, always the same. Nothing is estimated, so one completion decides. A correction
-reported with the probability of the residual, a constant, and the row of another place are told apart.
+reported with the probability of the residual, a constant, and another row are named in the result.
 """
 
 import time
