@@ -99,6 +99,7 @@ def result_of_tokens(
     scope = tuple(
         f"tokens {test.name}: log e-value {test.log_e_value:.3g} nats after {test.tokens:,} tokens"
         for test in sorted(evidence.tests, key=lambda test: -test.log_e_value)[:SHOWN]
+        if test.tokens
     )
     if evidence.p_value <= rate:
         least = worst.least_tv(effort.SERVER_BOUND_RATE)
