@@ -187,7 +187,7 @@ def test_a_ten_thousandth_is_found_at_every_shape_and_nothing_else():
 
 
 def test_the_bound_on_a_grid_of_uniforms_is_true_as_printed():
-    """Inversion by all 2^24 uniforms of float32: as many are below a sum as it has whole steps, rounded up."""
+    """Inversion by all 2^24 uniforms of float32: below a sum are as many as its steps, rounded up."""
     moved = []
     for vocab in (3, 1000, 151_936):
         (printed,) = re.findall(r"by ([0-9.e-]+) at V", scope_of([Shape(vocab, 1)], 1, 0.0)[-1])
