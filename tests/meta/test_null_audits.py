@@ -9,7 +9,8 @@ from scipy import stats
 import verifiers
 from lab.specimens.registry import specimens
 from lab.specimens.toy_engine import ToyEngine
-from spec_oracle.audit import effort
+from lab.studies.null_audits import audited
+from spec_oracle.audit import SubjectVerdict, effort
 from spec_oracle.audit import panel as panels
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
@@ -222,3 +223,10 @@ def test_a_planted_defect_turns_the_same_check_red():
     right = specimens()["system"].engine()
     for engines, status in ((planted, "failed"), (right, "passed")):
         assert CHECKS["joint"].outcome(of_engines("engine", engines), Context(seed=3)).status == status
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", range(5))
+def test_right_samplers_of_five_styles_are_lossless(number):
+    """`python -m lab.studies.null_audits` does a thousand of them."""
+    assert audited(number, seed=4).verdict is SubjectVerdict.LOSSLESS

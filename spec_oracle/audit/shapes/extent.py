@@ -116,9 +116,15 @@ def scope_of(shapes: Sequence[Shape], drafts: int, assumed: float) -> list[str]:
     largest = max(axes["vocab_size"])
     grid = (
         "rounding: a float32 uniform is one of 2^24 numbers, which moves the output distribution by up to "
-        f"V 2^-25 (by {largest * 2.0**-25:.2g} at V {largest:,}); uniforms are taken as exact"
+        f"V 2^-25 (by {_rounded_up(largest * 2.0**-25):.2g} at V {largest:,}); uniforms are taken as exact"
     )
     return [law, *([few] if assumed else []), grid]
+
+
+def _rounded_up(value: float) -> float:
+    """Return the least number of two digits that is not below a positive one: a bound must not shrink."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return math.ceil(value / unit) * unit
 
 
 def _range(values: set[Any]) -> str:

@@ -1,5 +1,6 @@
 """The design covers all pairs, rows are exact, trees lose no probability, rounding is bounded."""
 
+import re
 from dataclasses import replace
 from itertools import combinations
 
@@ -10,7 +11,7 @@ import verifiers
 from spec_oracle.audit.shapes.axes import AXES, Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import MOST_NUMBERS, design
-from spec_oracle.audit.shapes.extent import Extent
+from spec_oracle.audit.shapes.extent import Extent, scope_of
 from spec_oracle.audit.shapes.judged import Judged, judge
 from spec_oracle.audit.shapes.pairs import pairs_of
 from spec_oracle.audit.shapes.rounding import DIGITS, exact_row, tolerance
@@ -183,6 +184,21 @@ def test_a_ten_thousandth_is_found_at_every_shape_and_nothing_else():
         assert not right.is_lossy, shape
         assert wrong.is_lossy, shape
         assert wrong.total_variation < 1.01e-4, shape
+
+
+def test_the_bound_on_a_grid_of_uniforms_is_true_as_printed():
+    """Inversion by all 2^24 uniforms of float32: below a sum are as many as its steps, rounded up."""
+    moved = []
+    for vocab in (3, 1000, 151_936):
+        (printed,) = re.findall(r"by ([0-9.e-]+) at V", scope_of([Shape(vocab, 1)], 1, 0.0)[-1])
+        for concentration in (0.01, 1.0, 1e6):
+            law = np.random.default_rng(vocab).dirichlet(np.full(vocab, concentration))
+            sums = np.append(law.cumsum()[:-1], 1.0)
+            emitted = np.diff(np.ceil(sums * 2**24), prepend=0) / 2**24
+            distance = abs(emitted - np.diff(sums, prepend=0)).sum() / 2
+            assert distance <= vocab * 2.0**-25 <= float(printed)
+            moved.append(distance / float(printed))
+    assert max(moved) > 0.3  # it is no idle bound
 
 
 def test_the_tolerance_covers_a_law_that_is_computed_in_the_type():
