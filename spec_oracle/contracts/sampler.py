@@ -179,7 +179,9 @@ def make_generator(array: str, seed: int) -> Any:
     if array == "torch":
         import torch
 
-        torch.manual_seed(of_torch)
+        torch.default_generator.manual_seed(of_torch)
+        if torch.cuda.is_initialized():  # to ask of other devices takes longer than a small call
+            torch.cuda.manual_seed_all(of_torch)
         return torch.Generator().manual_seed(seed)
     return _Generator(np.random.PCG64(seed))
 

@@ -101,8 +101,8 @@ def tree_of(shape: Shape, seed: int, drafting: Drafting) -> DraftTree:
 
 def _levels(target: Floats, draft: Floats) -> tuple[Integers, ...]:
     """Return the tokens of equal target and draft probabilities that may be drafted, the last ids first."""
-    _, level = np.unique(np.stack([target, draft]), axis=1, return_inverse=True)
-    level = level.reshape(-1)
+    (_, of_target), (kinds, of_draft) = (np.unique(row, return_inverse=True) for row in (target, draft))
+    _, level = np.unique(of_target * len(kinds) + of_draft, return_inverse=True)
     found = (np.flatnonzero(level == one)[::-1] for one in range(int(level.max()) + 1))
     return tuple(tokens for tokens in found if draft[tokens[0]] > 0)
 

@@ -7,6 +7,7 @@ enters its functions here, too.
 import math
 from collections.abc import Callable
 from functools import partial
+from types import NoneType
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -56,6 +57,62 @@ def _computed(found: Scalar, numeric: Any, values: tuple[Scalar, ...], options: 
         found.computed = lambda uniform: numeric(
             *values[:place], inner(uniform), *values[place + 1 :], **options
         )
+    return found
+
+
+_ARITHMETIC: Final = frozenset({"add", "subtract", "multiply", "divide", "log", "log1p", "exp", "negative"})
+"""Functions that decide nothing where their noise is continuous."""
+
+
+_LEAST: Final = 1e-300
+"""A factor that is smaller may have no reciprocal."""
+
+
+def remembering(name: str) -> Function:
+    """Return a function of scalars that computes what is alike once: one formula with one number.
+
+    Many noises of one array are one formula, and many of its weights zero. Products and quotients with other
+    numbers are one formula, times a number.
+    """
+    function = FUNCTIONS[name]
+    if name not in _ARITHMETIC:
+        return function
+    known: dict[tuple[Any, ...], tuple[Noise, Scalar]] = {}
+
+    def once(noise: Noise, place: int, number: float | None) -> Scalar:
+        key = id(noise.chain), id(noise.computed), place, number
+        if key not in known:
+            values = (noise, number)[: 2 - (number is None)]
+            known[key] = noise, function(*(values if place == 0 else values[::-1]))
+        result = known[key][1]
+        return Noise(noise.draw, result.chain, result.computed) if type(result) is Noise else result
+
+    def compute(*values: Scalar) -> Scalar:
+        left, right = (*values, None)[:2]
+        noise, place, number = (left, 0, right) if type(left) is Noise else (right, 1, left)
+        if type(noise) is not Noise or type(number) not in (float, NoneType):
+            return function(*values)
+        if not (noise.draw.is_fresh and maps.is_continuous(noise.chain)):
+            return function(*values)
+        if name not in ("multiply", "divide") or not (number and _LEAST < abs(number) < 1 / _LEAST):
+            return once(noise, place, number)
+        unit = once(noise, place, 1.0) if name == "divide" and place else noise
+        slope = 1.0 / number if name == "divide" and not place else number
+        inner, numeric = noise.computed, getattr(np, name)
+        computed = None
+        if inner is not None:
+            computed = partial(_of_two, numeric, inner, number, place)
+        return Noise(noise.draw, maps.affine(unit.chain, 0.0, slope), computed)
+
+    return compute
+
+
+def _of_two(
+    numeric: Any, inner: Callable[[float], float], number: float, place: int, uniform: float
+) -> float:
+    """Compute a function of a noise, whose ``place`` is 0 or 1, and a number."""
+    value = inner(uniform)
+    found: float = numeric(number, value) if place else numeric(value, number)
     return found
 
 

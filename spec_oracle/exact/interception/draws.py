@@ -146,6 +146,14 @@ class Noise(Symbol):
         return high
 
 
+def alike(make: Callable[[], Scalar], count: int) -> list[Scalar]:
+    """Return the results of so many calls of ``make``, which draws one noise by one formula: made once."""
+    first = make() if count else None
+    if isinstance(first, Noise) and first.draw.is_fresh:
+        return [first, *(Noise(Draw(), first.chain, first.computed) for _ in range(count - 1))]
+    return [first, *(make() for _ in range(count - 1))][:count]
+
+
 def low_precision(noise: Noise, step: maps.Rounded) -> Noise:
     """Return the noise rounded to a number format."""
     inner = noise.computed
@@ -232,6 +240,8 @@ def categorical(weights: Sequence[float] | Law) -> Scalar:
     law = np.asarray(weights, dtype=np.float64)
     if not ((law >= 0).all() and 0 < law.sum() < math.inf):
         raise ValueError(f"invalid categorical weights: {weights}")
+    if np.count_nonzero(law) == 1:
+        return int(law.argmax())
     return source().later(lambda: source().decide(law))
 
 

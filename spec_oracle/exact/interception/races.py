@@ -36,12 +36,12 @@ def places(scores: Any, *, largest: bool, count: int = 1, none_wins: bool = Fals
     for row in np.ndindex(scores.shape[:-1]):
         some = scores[row].tolist()
         none = [n for n, score in enumerate(some) if score != score] if none_wins else []  # noqa: PLR0124
-        found[row] = none[:1] or ranking(some, largest=largest)[:count]
+        found[row] = none[:1] or ranking(some, largest=largest, count=count)
     return found
 
 
-def ranking(scores: Sequence[Scalar], *, largest: bool) -> list[Pending]:
-    """Return the indices in the order of their scores, the largest (or smallest) first.
+def ranking(scores: Sequence[Scalar], *, largest: bool, count: int) -> list[Pending]:
+    """Return the first indices in the order of their scores, the largest (or smallest) first.
 
     Equal numbers keep their order. Each place is decided when first used; equal rankings give equal answers.
     """
@@ -50,44 +50,41 @@ def ranking(scores: Sequence[Scalar], *, largest: bool) -> list[Pending]:
     if any(isinstance(part, Symbol) or part != part for part in key):  # noqa: PLR0124  (not a number)
         current_run().cannot_trace("race", "a score is neither a number nor known random noise")
     if key not in races and not all(maps.is_continuous(s.chain) for s in scores if isinstance(s, Noise)):
-        races[key] = _with_ties(list(scores), largest=largest)
+        races[key] = partial(_with_ties, list(scores), largest), []
     if key not in races:
         order = _Order(list(scores), largest=largest)
         if not order.is_closed:  # as for the largest of exponentials: begin at the other end
             order = _Order(list(scores), largest=not largest, backwards=True)
-        races[key] = [Pending(partial(order.place, number)) for number in range(len(scores))]
-    found: list[Pending] = races[key]
-    return found
+        races[key] = order.place, []
+    place, found = races[key]
+    found.extend(Pending(partial(place, number)) for number in range(len(found), count))
+    answer: list[Pending] = found[:count]
+    return answer
 
 
-def _with_ties(scores: list[Scalar], *, largest: bool) -> list[Pending]:
-    """Return the same for noises with steps: only the first place is known; the first of equals takes it."""
-
-    def first() -> int:
-        runners = _Order(scores, largest=largest, ties=True).possible_winners()
-        noises = {n: scores[n] for n in runners if isinstance(scores[n], Noise)}
-        draws = [noise.draw for noise in noises.values()]
-        if len(set(draws)) < len(draws) or any(draw.spent or draw.ask is not None for draw in draws):
-            current_run().cannot_trace("race", _SPENT)
-        tables = [
-            table(noises[n].chain, noises[n].draw.low, noises[n].draw.high)
-            if n in noises
-            else (np.array([float(scores[n])]), np.ones(1))
-            for n in runners
-        ]
-        known = [some for some in tables if some is not None]
-        law = winner_law(known, largest=largest) if len(known) == len(tables) else None
-        if law is None:
-            current_run().cannot_trace("race", "ties are possible, of noises with too many values")
-        winner = current_run().decide(law, np.array(runners))
-        for draw in draws:
-            draw.spent = _SPENT
-        return winner
-
-    def later() -> int:
-        return current_run().cannot_trace("race", "ties are possible, only the winner is known")
-
-    return [Pending(later if number else first) for number in range(len(scores))]
+def _with_ties(scores: list[Scalar], largest: bool, number: int) -> int:  # noqa: FBT001
+    """Decide a place where noises have steps: only the first is known, and the first of equals takes it."""
+    if number:
+        current_run().cannot_trace("race", "ties are possible, only the winner is known")
+    runners = _Order(scores, largest=largest, ties=True).possible_winners()
+    noises = {n: scores[n] for n in runners if isinstance(scores[n], Noise)}
+    draws = [noise.draw for noise in noises.values()]
+    if len(set(draws)) < len(draws) or any(draw.spent or draw.ask is not None for draw in draws):
+        current_run().cannot_trace("race", _SPENT)
+    tables = [
+        table(noises[n].chain, noises[n].draw.low, noises[n].draw.high)
+        if n in noises
+        else (np.array([float(scores[n])]), np.ones(1))
+        for n in runners
+    ]
+    known = [some for some in tables if some is not None]
+    law = winner_law(known, largest=largest) if len(known) == len(tables) else None
+    if law is None:
+        current_run().cannot_trace("race", "ties are possible, of noises with too many values")
+    winner = current_run().decide(law, np.array(runners))
+    for draw in draws:
+        draw.spent = _SPENT
+    return winner
 
 
 class _Order:
@@ -106,13 +103,17 @@ class _Order:
         self._found: list[int] = []
         self._draws: set[Draw] = set()
         """The draws that this order has spent."""
+        self._first: tuple[list[int], list[float] | None] = [], None
+        """Who may win at first, and with which weights."""
 
     @property
     def is_closed(self) -> bool:
         """Whether the first place has a law that is known here."""
-        scores = (self._scores[index] for index in self.possible_winners())
-        chains = [score.chain for score in scores if isinstance(score, Noise)]
-        return not chains or _race_weights(chains, largest=self._largest) is not None
+        runners = self.possible_winners()
+        chains = [score.chain for score in (self._scores[n] for n in runners) if isinstance(score, Noise)]
+        weights = _race_weights(chains, largest=self._largest) if chains else None
+        self._first = runners, weights if len(chains) == len(runners) else None
+        return not chains or weights is not None
 
     def place(self, number: int) -> int:
         """Return the index that takes a place, once those before it are known."""
@@ -122,7 +123,10 @@ class _Order:
         return self._found[wanted]
 
     def _next(self) -> int:
-        runners = self.possible_winners()
+        runners, weights = self._first
+        is_as_before = weights is not None and all(self._scores[n].draw.is_fresh for n in runners)
+        if not is_as_before:
+            runners = self.possible_winners()
         if len(runners) == 1:
             return runners[0]
         noises = [self._scores[index] for index in runners]
@@ -136,7 +140,8 @@ class _Order:
             current_run().cannot_trace(
                 "race", "its random numbers were compared before, or one takes part twice"
             )
-        weights = _race_weights([noise.chain for noise in noises], largest=self._largest)
+        if not is_as_before:
+            weights = _race_weights([noise.chain for noise in noises], largest=self._largest)
         if weights is None:
             current_run().cannot_trace("race", "the scores are not weighted exponential or Gumbel noise")
         winner = current_run().decide(weights, np.array(runners))

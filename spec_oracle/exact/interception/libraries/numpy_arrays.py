@@ -14,8 +14,8 @@ import numpy as np
 
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.algebra import FUNCTIONS, divided, truncate
-from spec_oracle.exact.interception.comparisons import COMPARISONS, compared_with_many, place_of
-from spec_oracle.exact.interception.draws import Noise, low_precision, single
+from spec_oracle.exact.interception.comparisons import COMPARISONS, compared_with_many, place_of, remembering
+from spec_oracle.exact.interception.draws import Noise, alike, low_precision, single
 from spec_oracle.exact.interception.races import places
 from spec_oracle.exact.interception.run import active_run, current_run
 from spec_oracle.exact.interception.symbols import Symbol, any_symbol
@@ -25,6 +25,9 @@ _ELEMENTWISE: Final[dict[Any, Any]] = {
     for name, function in FUNCTIONS.items()
     if isinstance(getattr(np, name), np.ufunc)
 } | {np.divmod: np.frompyfunc(divided, 2, 2)}
+
+_FEW: Final = 64
+"""Elements from which on equal operations on equal noises are computed once."""
 
 plain_objects: Final = partial(np.array, dtype=object, subok=False)
 """Copy into an ordinary object array; bound here because the name in numpy is replaced in a run."""
@@ -175,13 +178,19 @@ def _half(value: Any) -> Any:
     return np.float16(value)
 
 
-def drawn(shape: Any, make: Any, dtype: Any = np.float64, out: Any = None) -> Any:
-    """Return ``make()`` for no shape, else an array of fresh calls of it, written into ``out`` if given."""
+def drawn(
+    shape: Any, make: Any, dtype: Any = np.float64, out: Any = None, *, is_formula: bool = False
+) -> Any:
+    """Return ``make()`` for no shape, else an array of fresh calls of it, written into ``out`` if given.
+
+    With ``is_formula``, ``make`` computes all by one formula of a uniform.
+    """
     if shape is None and out is None:
         return make()
     array = np.empty(out.shape if shape is None else shape, dtype=object)
-    for index in np.ndindex(array.shape):
-        array[index] = make()
+    numbers = alike(make, array.size) if is_formula else [make() for _ in range(array.size)]
+    for place, number in enumerate(numbers):  # one by one: numpy would ask each whether it is an array
+        array.flat[place] = number
     if out is None:
         return passing_for(array, dtype) if has_symbols(array) else array.astype(dtype)
     if has_symbols(array) and not isinstance(out, NoiseArray):
@@ -216,8 +225,11 @@ def apply_ufunc(ufunc: Any, method: str, inputs: Any, options: Any) -> Any:
     objects = [_objects(value, kind) for value, kind in zip(inputs, types, strict=True)]
     if outputs:
         kept["out"] = tuple(output.view(np.ndarray) for output in outputs)
+    compute = _ELEMENTWISE[ufunc]
+    if ufunc.nout == 1 and method == "__call__" and max(array.size for array in objects) > _FEW:
+        compute = np.frompyfunc(remembering(ufunc.__name__), ufunc.nin, 1)
     with np.errstate(all="ignore"):
-        result = getattr(_ELEMENTWISE[ufunc], method)(*objects, **kept)
+        result = getattr(compute, method)(*objects, **kept)
     if outputs:
         return outputs[0]
     if ufunc.__name__ in COMPARISONS and isinstance(result, np.ndarray):

@@ -55,26 +55,30 @@ class EnumeratedGenerator(_GeneratorBase):  # type: ignore[misc]
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         """Uniform on [0, 1)."""
-        return drawn(size, partial(source().uniform, _bits(dtype)), dtype, out)
+        return drawn(size, partial(source().uniform, _bits(dtype)), dtype, out, is_formula=True)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         """Uniform on [low, high)."""
-        return low + (high - low) * drawn(_shape(size, low, high), source().uniform)
+        return low + (high - low) * drawn(_shape(size, low, high), source().uniform, is_formula=True)
 
     def standard_exponential(
         self, size: Any = None, dtype: Any = np.float64, method: str = "zig", out: Any = None
     ) -> Any:
         """Exponential of rate one."""
         del method
-        return drawn(size, partial(_exponential, _bits(dtype)), dtype, out)
+        return drawn(size, partial(_exponential, _bits(dtype)), dtype, out, is_formula=True)
 
     def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
         """Exponential with mean ``scale``."""
-        return scale * drawn(_shape(size, scale), _exponential)
+        noise = drawn(_shape(size, scale), _exponential, is_formula=True)
+        return noise if np.ndim(scale) == 0 and scale == 1 else scale * noise
 
     def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Gumbel noise."""
-        return loc + scale * drawn(_shape(size, loc, scale), _gumbel)
+        noise = drawn(_shape(size, loc, scale), _gumbel, is_formula=True)
+        return (
+            noise if np.ndim(loc) == np.ndim(scale) == 0 and (loc, scale) == (0, 1) else loc + scale * noise
+        )
 
     def integers(
         self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from spec_oracle.exact.interception.algebra import FUNCTIONS, truncate
-from spec_oracle.exact.interception.comparisons import COMPARISONS, compared_with_many, place_of
+from spec_oracle.exact.interception.comparisons import COMPARISONS, compared_with_many, place_of, remembering
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.libraries import torch_boxes as boxes
 from spec_oracle.exact.interception.libraries.torch_boxes import FLOATS, INTEGERS, LOW, tensors_in, write
@@ -77,6 +77,14 @@ _ELEMENTWISE: Final[dict[str, Callable[..., Scalar]]] = {
 _OPTIONS: Final = frozenset({"alpha", "value", "rounding_mode", "decimals"})
 _ANSWERS: Final = COMPARISONS | {"lt", "le", "gt", "ge", "eq", "ne"}
 
+_REMEMBERED: Final = {
+    **{name: name for name in ("log", "log1p", "exp")},
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "div": "divide",
+    "neg": "negative",
+}
 _SINGLE_NAMES: Final = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
 
 _FOLDS: Final = {
@@ -195,7 +203,10 @@ def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
             return torch.from_numpy(many)
     common = torch.result_type(*args) if base in _ANSWERS and len(args) == 2 else None
     operands = [_operand(value, common, where) for value in objects]
-    values = [_ELEMENTWISE[base](*elements, **kwargs) for elements in zip(*operands, strict=True)]
+    compute = _ELEMENTWISE[base]
+    if base in _REMEMBERED and len(operands) <= 2 and not kwargs:
+        compute = remembering(_REMEMBERED[base])
+    values = [compute(*elements, **kwargs) for elements in zip(*operands, strict=True)]
     result = func(*args, **kwargs)
     write(result, where, values)  # rounded, as torch does after each operation in low precision
     return result

@@ -10,7 +10,7 @@ import torch
 from torch.utils._mode_utils import no_dispatch
 
 from spec_oracle.exact.interception.algebra import FUNCTIONS
-from spec_oracle.exact.interception.draws import categorical, distinct, source
+from spec_oracle.exact.interception.draws import alike, categorical, distinct, source
 from spec_oracle.exact.interception.libraries.torch_boxes import LOW, settle, tensors_in, write
 from spec_oracle.exact.interception.symbols import Scalar
 
@@ -62,10 +62,10 @@ def _rounds(dtype: Any, fill: Any = torch.Tensor.uniform_) -> bool:
         return bool(torch.equal(low, rounded))
 
 
-def _filled(tensor: Any, make: Callable[[], Scalar]) -> Any:
-    """Write fresh calls of ``make`` into every element."""
-    everywhere = np.ones(tuple(tensor.shape), dtype=bool)
-    write(tensor, everywhere, [make() for _ in range(tensor.numel())])
+def _filled(tensor: Any, make: Callable[[], Scalar], *, is_formula: bool = False) -> Any:
+    """Write fresh calls of ``make`` into every element; see `alike` for formulas."""
+    everywhere, count = np.ones(tuple(tensor.shape), dtype=bool), tensor.numel()
+    write(tensor, everywhere, alike(make, count) if is_formula else [make() for _ in range(count)])
     return tensor
 
 
@@ -87,7 +87,7 @@ def _uniform_in_place(tensor: Any, low: float = 0.0, high: float = 1.0) -> Any:
         uniform = source().uniform(_BITS[tensor.dtype])
         return FUNCTIONS["add"](FUNCTIONS["multiply"](uniform, high - low), low)
 
-    _filled(tensor, number)
+    _filled(tensor, number, is_formula=True)
     return tensor.masked_fill_(tensor >= high, low)  # what is rounded to `high`; boxes are NaN, and stay
 
 
@@ -99,7 +99,7 @@ def _exponential_in_place(tensor: Any, rate: float = 1.0) -> Any:
         uniform = source().uniform(bits, zero=False)
         return FUNCTIONS["divide"](FUNCTIONS["log1p"](FUNCTIONS["negative"](uniform)), -rate)
 
-    return _filled(tensor, number)
+    return _filled(tensor, number, is_formula=True)
 
 
 def _bernoulli(tensor: Any, probability: float | None = None) -> Any:

@@ -153,7 +153,8 @@ def all_rounded(dtype, *, wraps):
     rounded = torch.from_numpy(ALL_OF_FLOAT32).float().to(dtype)
     if wraps:
         rounded[rounded == 1] = 0
-    return rounded.unique(return_counts=True)
+    counts = torch.from_numpy(np.bincount(rounded.view(torch.int16).numpy()))
+    return torch.arange(len(counts), dtype=torch.int16).view(dtype), counts
 
 
 def share_below(dtype, bound, *, wraps):
