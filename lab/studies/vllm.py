@@ -159,6 +159,10 @@ FOUND = """
   `MinTokensLogitsProcessor.apply` for it, which counts the emitted tokens without the accepted drafts;
   `apply_with_spec_decode`, for drafted positions, counts them. GPUs share this code. No report was found
   in November 2026; [pull request 32642](https://github.com/vllm-project/vllm/pull/32642) added the option.
+* **Padding is not always rejected.** vLLM's Triton kernel rejects a draft of id -1, which is padding. The C++
+  operator for CPUs reads the probability before the row, and accepts -1 in some calls: 12 of 300 batches
+  called directly, 150 of them with padding. What stands in for it while this page is traced rejects it, so
+  that *repaired* says nothing about it; whether a request with a grammar meets it was not tried.
 * `min_p` and `logit_bias` are refused with speculation on, as vLLM's message says.
 """
 
