@@ -147,6 +147,26 @@ start of the engines included.
 """
 
 
+FOUND = """
+## What is wrong
+
+* **Uninitialised memory** (as shipped): issue 55005, see above.
+* **`top_k` without `top_p` ends the engine** once speculation is on, with every drafter. No token is drafted
+  at the prefill, and `apply_top_k_only` (`vllm/v1/sample/ops/topk_topp_sampler.py`) reduces a tensor without
+  elements. The request raises, and the engine answers no more. No report of it was found in November 2026.
+* **`min_tokens` with stop tokens changes the distribution.** Where drafted tokens reach the least length, the
+  bonus token after them may be a stop token, but gets probability 0. `Sampler.apply_logits_processors` calls
+  `MinTokensLogitsProcessor.apply` for it, which counts the emitted tokens without the accepted drafts;
+  `apply_with_spec_decode`, for drafted positions, counts them. GPUs share this code. No report was found
+  in November 2026; [pull request 32642](https://github.com/vllm-project/vllm/pull/32642) added the option.
+* **Padding is not always rejected.** vLLM's Triton kernel rejects a draft of id -1, which is padding. The C++
+  operator for CPUs reads the probability before the row, and accepts -1 in some calls: 12 of 300 batches
+  called directly, 150 of them with padding. What stands in for it while this page is traced rejects it, so
+  that *repaired* says nothing about it; whether a request with a grammar meets it was not tried.
+* `min_p` and `logit_bias` are refused with speculation on, as vLLM's message says.
+"""
+
+
 def page(rows: Iterable[dict[str, Any]], parameters: Iterable[str], version: str) -> Iterator[str]:
     """Yield the parts of the page."""
     every = [Cell(**row["cell"]) for row in rows]
@@ -155,25 +175,14 @@ def page(rows: Iterable[dict[str, Any]], parameters: Iterable[str], version: str
     )
     cells = {(one.drafter, one.option, one.draft_length, one.repaired): one for one in every}
     errors: dict[str, int] = {}
-    head = [
-        "option",
-        *(f"{drafter}, {state}" for drafter in DRAFTERS for state in ("as shipped", "repaired")),
-    ]
-    yield markdown_table(
-        [*head, "runs"],
-        [
-            [
-                option,
-                *(
-                    shown(cells.get((drafter, option, 1, state)), errors)
-                    for drafter in DRAFTERS
-                    for state in (False, True)
-                ),
-                "/".join(str(cells[drafter, option, 1, True].runs) for drafter in DRAFTERS),
-            ]
-            for option in OPTIONS
-        ],
-    )
+    columns = [(drafter, repaired) for drafter in DRAFTERS for repaired in (False, True)]
+    named = [f"{drafter}, {'repaired' if repaired else 'as shipped'}" for drafter, repaired in columns]
+    lines = []
+    for option in OPTIONS:
+        found = [cells.get((drafter, option, 1, repaired)) for drafter, repaired in columns]
+        runs = "/".join(str(one.runs) if one else "-" for one in found[1::2])
+        lines.append([option, *(shown(one, errors) for one in found), runs])
+    yield markdown_table(["option", *named, "runs"], lines)
     yield "\n## Drafts of two tokens, repaired\n"
     yield markdown_table(
         ["option", *DRAFTERS],
@@ -192,7 +201,8 @@ def page(rows: Iterable[dict[str, Any]], parameters: Iterable[str], version: str
                 f"* {one.drafter}, {one.option}, drafts of {one.draft_length}, repaired: completion "
                 f"{','.join(map(str, completion))} has probability {actual:.4g}, target-only {expected:.4g}"
             )
-    yield "\n## Parameters\n\nAll fields of `SamplingParams`, and what tries them.\n"
+    yield FOUND
+    yield "## Parameters\n\nAll fields of `SamplingParams`, and what tries them.\n"
     yield markdown_table(["field", "tried by"], [[f"`{name}`", tried(name)] for name in parameters])
 
 

@@ -57,6 +57,7 @@ def install() -> None:
     from vllm.platforms import current_platform
     from vllm.utils import cpu_triton_utils as fused
     from vllm.v1.core.sched.scheduler import Scheduler
+    from vllm.v1.sample import sampler
     from vllm.v1.sample.ops.topk_topp_sampler import TopKTopPSampler
 
     def is_traced() -> bool:
@@ -75,6 +76,7 @@ def install() -> None:
     platform.register_triton_kernel_overrides = staticmethod(cache(platform.register_triton_kernel_overrides))
     choose(fused, "_rejection_random_sample_kernel_impl", rejection_random_sample, is_traced)
     choose(fused, "_sample_recovered_tokens_kernel_impl", sample_recovered_tokens, is_traced)
+    choose(sampler, "batched_count_greater_than", _ranks, is_traced)
     choose(fused, "_expand_kernel_impl", expand, _repaired.get)
     choose(TopKTopPSampler, "forward_cpu", TopKTopPSampler.forward_native, is_traced)
     choose(TopKTopPSampler, "forward_cpu", _emit_forced, lambda: _forced.get() is not None)
@@ -88,6 +90,11 @@ def install() -> None:
         return stats(*given, **numbers, **named)
 
     Scheduler.make_spec_decoding_stats = counting
+
+
+def _ranks(logprobs: Tensor, chosen: Tensor) -> Tensor:
+    """Return the rank of the chosen token in each row; vLLM's is compiled, which cannot be traced."""
+    return (logprobs >= chosen).sum(-1)
 
 
 def _emit_forced(_: Any, logits: Tensor, __: Any, top_k: Tensor | None, top_p: Tensor | None) -> Any:
@@ -150,7 +157,8 @@ def rejection_random_sample(  # noqa: PLR0917  # the order of the operator
 ) -> None:
     """Accept drafted tokens with min(1, p/q) until one is rejected, for which a recovered one is emitted.
 
-    Uniforms are float64 here; the operator that ships rounds them to float32 first.
+    Uniforms are float64 here; the operator that ships rounds them to float32 first. Padding, -1, is rejected
+    as by vLLM's Triton kernel; the operator that ships reads before the row, and may accept it.
     """
     start = 0
     for request, end in enumerate(ends.tolist()):
