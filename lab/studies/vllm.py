@@ -151,18 +151,20 @@ FOUND = """
 ## What is wrong
 
 * **Uninitialised memory** (as shipped): issue 55005, see above.
-* **`top_k` without `top_p` ends the engine** once speculation is on, with every drafter. No token is drafted
-  at the prefill, and `apply_top_k_only` (`vllm/v1/sample/ops/topk_topp_sampler.py`) reduces a tensor without
-  elements. The request raises, and the engine answers no more. No report of it was found in November 2026.
-* **`min_tokens` with stop tokens changes the distribution.** Where drafted tokens reach the least length, the
-  bonus token after them may be a stop token, but gets probability 0. `Sampler.apply_logits_processors` calls
-  `MinTokensLogitsProcessor.apply` for it, which counts the emitted tokens without the accepted drafts;
-  `apply_with_spec_decode`, for drafted positions, counts them. GPUs share this code. No report was found
-  in November 2026; [pull request 32642](https://github.com/vllm-project/vllm/pull/32642) added the option.
-* **Padding is not always rejected.** vLLM's Triton kernel rejects a draft of id -1, which is padding. The C++
-  operator for CPUs reads the probability before the row, and accepts -1 in some calls: 12 of 300 batches
-  called directly, 150 of them with padding. What stands in for it while this page is traced rejects it, so
-  that *repaired* says nothing about it; whether a request with a grammar meets it was not tried.
+* **`top_k` without `top_p` raises** once speculation is on (seen here with n-gram drafts). No token is
+  drafted at the prefill, and `apply_top_k_only` in `vllm/v1/sample/ops/topk_topp_sampler.py` reduces a
+  tensor without elements. Tried by hand, the engine answered no more after it. A search found no report
+  in November 2026.
+* **`min_tokens` with stop tokens changes the distribution.** Where drafted tokens reach the least length,
+  the bonus token after them may be a stop token, but gets probability 0. The cause by reading, not
+  confirmed by a patch: `Sampler.apply_logits_processors` calls `MinTokensLogitsProcessor.apply` for the
+  bonus token, which counts the emitted tokens without the accepted drafts; `apply_with_spec_decode`, for
+  drafted positions, counts them. The code is not specific to CPUs. A search found no report in November
+  2026; [pull request 32642](https://github.com/vllm-project/vllm/pull/32642) added the option.
+* **Padding is not always rejected.** vLLM's Triton kernel rejects a draft of id -1, which is padding. The
+  C++ operator for CPUs, called directly, accepted -1 or read past it in 12 of 300 batches, 150 of which
+  had drafts of -1 with a chance of 5 % each. What stands in for it while this page is traced rejects -1,
+  so that *repaired* says nothing about it; whether a request with a grammar meets it was not tried.
 * `min_p` and `logit_bias` are refused with speculation on, as vLLM's message says.
 """
 

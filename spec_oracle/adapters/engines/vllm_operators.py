@@ -158,7 +158,7 @@ def rejection_random_sample(  # noqa: PLR0917  # the order of the operator
     """Accept drafted tokens with min(1, p/q) until one is rejected, for which a recovered one is emitted.
 
     Uniforms are float64 here; the operator that ships rounds them to float32 first. Padding, -1, is rejected
-    as by vLLM's Triton kernel; the operator that ships reads before the row, and may accept it.
+    as by vLLM's Triton kernel; the operator that ships may accept it.
     """
     start = 0
     for request, end in enumerate(ends.tolist()):
