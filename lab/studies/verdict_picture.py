@@ -27,7 +27,7 @@ COLOURS = {
     r"smallest counterexample|0 found|1/4": "bold yellow",
     r"reproduce: .*": "cyan",
 }
-WIDTH = 104
+WIDTH = 118
 
 
 def printed() -> str:
