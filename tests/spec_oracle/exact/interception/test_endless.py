@@ -74,7 +74,7 @@ def test_time_is_limited():
         enumerate_calls(slow, max_seconds=0.1)
 
 
-@pytest.mark.parametrize("broken", [lambda: math.sqrt(random.random()), lambda: random.gauss(0, 1)])
+@pytest.mark.parametrize("broken", [lambda: math.sin(random.random()), lambda: random.gauss(0, 1)])
 def test_code_that_tries_again_after_an_error_does_not_hang(broken):
     def stubborn():
         while True:
