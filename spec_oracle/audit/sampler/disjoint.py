@@ -15,7 +15,6 @@ that the tests are exact.
 
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -49,9 +48,6 @@ from verifiers import Drafts
 
 Coins: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 """1 or -1, or 0 for none, [2, B], and the open positions [B]."""
-
-Pair: TypeAlias = tuple[tuple[int, ...], int, int, int]
-"""Which coins, and how many calls, requests and positions are between two of them."""
 
 TAKEN: Final = 0.5
 """Probability of the drafted token at an open position."""
@@ -219,7 +215,8 @@ def _coins_agree(  # noqa: PLR0917
     For pairs by how far apart they are, in calls (fewer than ``calls``), requests and open positions.
     """
     code, rng = subject.code, context.stream("sampler/disjoint/samples", calls)
-    generator, sums, edges, draws = code.generator(context.seed), Counter[Pair](), Counter[Pair](), 0
+    generator, draws = code.generator(context.seed), 0
+    agreed = _Agreed(calls, max(shape.batch for shape in shapes), max(shape.draft_length for shape in shapes))
     for shape in shapes:
         end, before = time.perf_counter() + seconds / len(shapes), None
         most = min(effort.DISJOINT_CALLS, effort.DISJOINT_NUMBERS // shape.numbers)
@@ -238,39 +235,53 @@ def _coins_agree(  # noqa: PLR0917
             missing = emissions.lengths <= where  # there the target goes on
             coins[0, missing], coins[1, missing] = rng.choice([-1, 1], int(missing.sum())), 0
             draws += shape.batch
-            _count(sums, edges, (coins, where), (coins, where), 0)
+            agreed.count((coins, where), (coins, where), 0)
             if calls > 1 and before is not None:
-                _count(sums, edges, before, (coins, where), 1)
+                agreed.count(before, (coins, where), 1)
             before = coins, where
-    if not edges:
+    keys = np.argwhere(agreed.edges)
+    if not len(keys):
         return inconclusive("nothing could be sampled", alpha=rate)
-    keys = list(edges)
-    p_values = fair_coin_p_values(
-        np.array([sums[key] for key in keys]), np.array([edges[key] for key in keys])
-    )
+    p_values = fair_coin_p_values(*(counts[tuple(keys.T)] for counts in (agreed.sums, agreed.edges)))
     worst = int(p_values.argmin())
     p_value = float(p_values[worst] * len(keys))
     scope = (f"shared numbers: p-value {p_value:.1e}",)
     if p_value > rate:
         return passed("", alpha=rate, draws=draws, how=How.SAMPLED, scope=scope)
     sizes = ", ".join(dict.fromkeys(f"V {one.vocab_size:,}, L {one.draft_length}" for one in shapes))
-    _, calls_apart, requests_apart, positions = keys[worst]
-    distance = f"{calls_apart} calls, {requests_apart} requests and {positions} positions apart"
+    distance = agreed.told(keys[worst])
     detail = f"random numbers are shared {distance} ({sizes})"
     return failed(detail, alpha=rate, draws=draws, how=How.SAMPLED, scope=scope)
 
 
-def _count(sums: Counter[Pair], edges: Counter[Pair], one: Coins, other: Coins, apart: int) -> None:
-    """Add the products of the coins, [2, B], of two calls, or of all pairs of one call."""
-    (coins, where), (others, elsewhere) = one, other
-    requests = np.arange(len(where))
-    rows, columns = np.nonzero((requests > requests[:, None]) if not apart else np.ones((len(where),) * 2))
-    between = (elsewhere[columns] - where[rows]).tolist()
-    for which in product(range(len(coins)), repeat=2):
-        products = (coins[which[0], rows] * others[which[1], columns]).tolist()
-        for value, row, column, positions in zip(
-            products, rows.tolist(), columns.tolist(), between, strict=True
-        ):
-            key = (which, apart, column - row, positions)
-            sums[key] += value
-            edges[key] += value != 0
+class _Agreed:
+    """Sums and numbers of products of two coins that fell, [2, 2, calls, requests, positions].
+
+    By which coins they are, and how far apart: in calls, requests (from minus a batch) and positions.
+    """
+
+    def __init__(self, calls: int, batch: int, length: int) -> None:
+        self._batch, self._length = batch, length
+        size = (2, 2, calls, 2 * batch + 1, 2 * length + 1)
+        self.sums, self.edges = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+
+    def count(self, one: Coins, other: Coins, apart: int) -> None:
+        """Add the products of the coins, [2, B], of two calls, or of all pairs of one call."""
+        (coins, where), (others, elsewhere) = one, other
+        requests = np.arange(len(where))
+        is_pair = requests > requests[:, None] if not apart else np.ones((len(where),) * 2, dtype=bool)
+        rows, columns = np.nonzero(is_pair)
+        distances = columns - rows + self._batch, elsewhere[columns] - where[rows] + self._length
+        shape = self.sums.shape[3:]
+        labels = np.ravel_multi_index(distances, shape)
+        for which in product(range(len(coins)), repeat=2):
+            products = coins[which[0], rows] * others[which[1], columns]
+            for counts, values in ((self.sums, products), (self.edges, products != 0)):
+                found = np.bincount(labels, values, minlength=math.prod(shape))
+                counts[*which, apart] += found.astype(np.int64).reshape(shape)
+
+    def told(self, key: NDArray[np.int64]) -> str:
+        """Return in words how far apart the coins of an entry are."""
+        _, _, calls, requests, positions = key.tolist()
+        apart = f"{calls} calls, {requests - self._batch} requests"
+        return f"{apart} and {positions - self._length} positions apart"
