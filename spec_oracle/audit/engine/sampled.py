@@ -273,7 +273,8 @@ def _judged(
         return passed(
             f"{decision.draws:,} samples show no difference; they detect a TV of {finds:.2g}"
         ), finds
-    seen = f"{decision.draws:,} samples detect a total variation of {finds:.3g}, not of {effort.ENGINE_TV}"
+    size = f"a total variation of {finds:.3g}" if finds < 1 else "no total variation"
+    seen = f"{decision.draws:,} samples detect {size}, not {effort.ENGINE_TV}"
     pace = min(sample.pace for sample in samples.values())
     return inconclusive(f"{seen}, at {pace:.0f} a second; raise --budget", scope=scope), finds
 
