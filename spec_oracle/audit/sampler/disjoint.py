@@ -239,7 +239,7 @@ def _coins_agree(  # noqa: PLR0917
             if calls > 1 and before is not None:
                 agreed.count(before, (coins, where), 1)
             before = coins, where
-    keys = np.argwhere(agreed.edges)
+    keys = agreed.compared()
     if not len(keys):
         return inconclusive("nothing could be sampled", alpha=rate)
     p_values = fair_coin_p_values(*(counts[tuple(keys.T)] for counts in (agreed.sums, agreed.edges)))
@@ -264,6 +264,7 @@ class _Agreed:
         self._batch, self._length = batch, length
         size = (2, 2, calls, 2 * batch + 1, 2 * length + 1)
         self.sums, self.edges = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        self._is_compared = np.zeros(size[2:], dtype=bool)
 
     def count(self, one: Coins, other: Coins, apart: int) -> None:
         """Add the products of the coins, [2, B], of two calls, or of all pairs of one call."""
@@ -272,6 +273,7 @@ class _Agreed:
         is_pair = requests > requests[:, None] if not apart else np.ones((len(where),) * 2, dtype=bool)
         rows, columns = np.nonzero(is_pair)
         distances = columns - rows + self._batch, elsewhere[columns] - where[rows] + self._length
+        self._is_compared[apart][distances] = True
         shape = self.sums.shape[3:]
         labels = np.ravel_multi_index(distances, shape)
         for which in product(range(len(coins)), repeat=2):
@@ -279,6 +281,10 @@ class _Agreed:
             for counts, values in ((self.sums, products), (self.edges, products != 0)):
                 found = np.bincount(labels, values, minlength=math.prod(shape))
                 counts[*which, apart] += found.astype(np.int64).reshape(shape)
+
+    def compared(self) -> NDArray[np.int64]:
+        """Return the entries whose coins were compared, [N, 5], however they fell."""
+        return np.argwhere(np.broadcast_to(self._is_compared, self.sums.shape))
 
     def told(self, key: NDArray[np.int64]) -> str:
         """Return in words how far apart the coins of an entry are."""
