@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from lab.studies.beside_plain import beside_plain
 from spec_oracle.commands.options import add, jobs
 from spec_oracle.report.progress import showing_progress
 from spec_oracle.sweeps import Plan, rows_for
@@ -71,30 +72,16 @@ class Cell:
 def measured(version: str, generator: str, option: str, vocab_size: int, tokens: int) -> Cell:
     """Enumerate texts of ``tokens`` tokens, with drafts and without, with the version that is imported."""
     from spec_oracle.adapters.engines.hugging_face import Generate
-    from spec_oracle.audit.engine.laws import traced_completions
-    from spec_oracle.contracts.engine import EngineCode
     from spec_oracle.errors import SpecOracleError
-    from spec_oracle.exact.completions import completion_gap, distance
 
     started, asked = time.process_time(), (version, generator, option, vocab_size, tokens)
     try:
-        code = EngineCode(Generate(generator, option, vocab_size))
-        prompt = code.prompts[0]
-        plain = traced_completions(code, prompt, tokens, MOST_RUNS_PLAIN, "generate_plain")
-        texts = traced_completions(code, prompt, tokens, MOST_RUNS)
+        found = beside_plain(Generate(generator, option, vocab_size), tokens, MOST_RUNS, MOST_RUNS_PLAIN)
     except ImportError:
         return Cell(*asked, error="none")
     except (SpecOracleError, ValueError) as error:  # some versions cannot build what they decode with
         return Cell(*asked, error=" ".join(str(error).split()))
-    gap = completion_gap(texts.law, plain.law)
-    return Cell(
-        *asked,
-        time.process_time() - started,
-        distance(texts.law, plain.law),
-        texts.runs,
-        ([*gap.sequence], gap.actual, gap.expected),
-        texts.speculation.missing,
-    )
+    return Cell(*asked, time.process_time() - started, *found)
 
 
 def plan(asked: Sequence[Sequence[Any]], environments: Path) -> Plan:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from lab.studies.beside_plain import beside_plain
 from spec_oracle.adapters.engines.vllm import DRAFTERS, OPTIONS, Generate
 from spec_oracle.commands.options import add, jobs
 from spec_oracle.report.progress import showing_progress
@@ -69,10 +70,8 @@ class Cell:
 
 def measured(drafter: str, option: str, draft_length: int, *, repaired: bool) -> Cell:
     """Judge one cell in this process."""
-    from spec_oracle.audit.engine.laws import traced_completions
     from spec_oracle.contracts.engine import EngineCode
     from spec_oracle.errors import SpecOracleError
-    from spec_oracle.exact.completions import completion_gap, distance
     from spec_oracle.threads import one_torch_thread
 
     asked, started = (drafter, option, draft_length, repaired), time.perf_counter()
@@ -81,21 +80,11 @@ def measured(drafter: str, option: str, draft_length: int, *, repaired: bool) ->
         return Cell(*asked, verdict=_verdict(engine), seconds=time.perf_counter() - started)
     try:
         with one_torch_thread():
-            code = EngineCode(engine)
-            code.generated(code.prompts[0], 1)
-            plain = traced_completions(code, code.prompts[0], TOKENS, MOST_RUNS, "generate_plain")
-            found = traced_completions(code, code.prompts[0], TOKENS, MOST_RUNS)
+            EngineCode(engine).generated(engine.prompts[0], 1)  # starting it is not traced
+            found = beside_plain(engine, TOKENS, MOST_RUNS, MOST_RUNS)
     except SpecOracleError as error:
         return Cell(*asked, time.perf_counter() - started, error=" ".join(str(error).split()))
-    gap = completion_gap(found.law, plain.law)
-    return Cell(
-        *asked,
-        time.perf_counter() - started,
-        distance(found.law, plain.law),
-        found.runs,
-        ([*gap.sequence], gap.actual, gap.expected),
-        found.speculation.missing,
-    )
+    return Cell(*asked, time.perf_counter() - started, *found)
 
 
 def _verdict(engine: Generate) -> str:
