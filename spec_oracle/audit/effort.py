@@ -143,9 +143,8 @@ ENGINE_CALLS_SHARE: Final = 0.75
 ENGINE_HISTORIES: Final = (1, 3, 2, 2)
 # Tokens and number of the completions after a prompt whose reported log-probabilities are looked at.
 ENGINE_REPORTS: Final = (12, 2)
-ENGINE_REPORTS_SHARE: Final = (
-    0.1  # Share of the budget for them; those after one prompt are looked at anyway.
-)
+# Share of the budget for them; those after one prompt are looked at anyway.
+ENGINE_REPORTS_SHARE: Final = 0.1
 # Histories of a pattern on which samples confirm a defect.
 ENGINE_LIKELY: Final = 8
 # How much longer a generation takes when its random numbers are traced: a first guess.

@@ -23,7 +23,8 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.contracts import SubjectRaisedError, raising
-from spec_oracle.contracts.engine import EngineCode, Speculation, as_list, copy_of, speculation_seen
+from spec_oracle.contracts.engine import EngineCode, as_list, copy_of
+from spec_oracle.contracts.speculation import Speculation, speculation_seen
 from spec_oracle.exact.completions import Ids, distance, product, summed
 from spec_oracle.exact.interception import NotTracedError, UnrepeatableError, enumerate_calls, outcomes
 from spec_oracle.places import raised_at

@@ -29,8 +29,9 @@ from spec_oracle.audit.results import (
 )
 from spec_oracle.audit.sampling import Decision, confirm, judge_samples
 from spec_oracle.contracts import raising
-from spec_oracle.contracts.engine import EngineCode, Speculation, as_list, speculation_seen
+from spec_oracle.contracts.engine import EngineCode, as_list
 from spec_oracle.contracts.sampler import seed_all
+from spec_oracle.contracts.speculation import Speculation, speculation_seen
 from spec_oracle.exact import Gap
 from spec_oracle.exact.completions import Ids, Outcomes, listed_outcomes
 from spec_oracle.statistics import (

@@ -11,7 +11,7 @@ from spec_oracle.audit.engine.sampled import sampled_with_seeds
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult, NoEvidenceError, Status
-from spec_oracle.contracts.engine import Speculation
+from spec_oracle.contracts.speculation import Speculation
 
 
 def traced_first_tokens(cases: Sequence[Case], facts: Facts, context: Context, seconds: float) -> CheckResult:

@@ -1,0 +1,82 @@
+"""Whether an engine drafts, and whether its drafts are accepted and rejected, as far as it shows."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """What is known of the drafts of some generations: without drafts a right completion says little.
+
+    ``counted`` if calls of the drafter are; ``reported`` if the engine reports what was accepted. ``missing``
+    says what never happened, "" where all did or nobody knows; ``notes`` say what is not known.
+    """
+
+    counted: bool = False
+    reported: bool = False
+    drafted: bool = False
+    accepted: bool = False
+    rejected: bool = False
+
+    missing: str = field(default="", init=False)
+    notes: tuple[str, ...] = field(default=(), init=False)
+
+    def __post_init__(self) -> None:
+        missing, notes = "", tuple[str, ...]()
+        if not self.reported:
+            unknown = "not known whether it drafts: to show it, set `drafted` and `accepted`, or `drafter`"
+            drafts = "it drafts; to show that drafts are accepted and rejected, set `drafted` and `accepted`"
+            notes = (drafts if self.counted else unknown,)
+        if (self.counted or self.reported) and not self.drafted:
+            missing = "never drafted"
+        elif self.reported and not self.accepted:
+            missing = "never accepted a draft"
+        elif self.reported and not self.rejected:
+            missing = "never rejected a draft"
+        object.__setattr__(self, "missing", missing)
+        object.__setattr__(self, "notes", notes)
+
+    def __or__(self, other: "Speculation") -> "Speculation":
+        """Return what is known of both together."""
+        names = ("counted", "reported", "drafted", "accepted", "rejected")
+        return Speculation(**{name: getattr(self, name) or getattr(other, name) for name in names})
+
+
+@contextmanager
+def speculation_seen(engine: Any) -> Iterator[Callable[[], Speculation]]:
+    """Watch an engine inside the block; what it yields returns, after a generation, what its drafts did."""
+    drafter = getattr(engine, "drafter", None)
+    if hasattr(engine, "drafted") and hasattr(engine, "accepted"):
+        yield lambda: _reported(int(engine.drafted), int(engine.accepted))
+    elif callable(drafter):
+        calls: list[None] = []
+        with _counting(engine, drafter, calls):
+            yield lambda: Speculation(counted=True, drafted=bool(calls))
+    else:
+        yield Speculation
+
+
+def _reported(drafted: int, accepted: int) -> Speculation:
+    return Speculation(reported=True, drafted=drafted > 0, accepted=accepted > 0, rejected=accepted < drafted)
+
+
+@contextmanager
+def _counting(engine: Any, drafter: Any, calls: list[None]) -> Iterator[None]:
+    """Add to ``calls`` when the drafter is called: a torch module by its hook, a function in its place."""
+
+    def counted(*arguments: Any, **keywords: Any) -> Any:
+        calls.append(None)
+        return drafter(*arguments, **keywords)
+
+    if hasattr(drafter, "register_forward_pre_hook"):
+        hook = drafter.register_forward_pre_hook(lambda *_: calls.append(None))
+        try:
+            yield
+        finally:
+            hook.remove()
+    else:
+        with mock.patch.object(engine, "drafter", counted):
+            yield
