@@ -245,7 +245,7 @@ class ToyEngine:
     def _contexts(self, prompts: Sequence[Sequence[int]]) -> Ints:
         number = {}
         for prompt in set(map(tuple, prompts)):
-            tokens = np.array([prompt[1:]], dtype=np.int64)
+            tokens = np.array([prompt[1:][-DEPTH:]], dtype=np.int64)
             number[prompt] = int(
                 last_tokens(after_tokens(np.zeros(1, np.int64), tokens, self.vocab_size), self.vocab_size)[0]
             )

@@ -138,9 +138,20 @@ ENGINE_MORE_RUNS: Final = 1500
 ENGINE_CALLS_TOKENS: Final = 24
 # Share of the budget for completions that are traced and, in what is left of it, for the calls after every
 # pattern of acceptance.
-ENGINE_CALLS_SHARE: Final = 0.75
+ENGINE_CALLS_SHARE: Final = 0.7
 # Histories of a pattern of no, one, two and three calls from which the next one is traced.
 ENGINE_HISTORIES: Final = (1, 3, 2, 2)
+# Tokens of the completions of `long-texts`, halved down to the least where an engine raises.
+ENGINE_LONG_TOKENS: Final = 320
+ENGINE_LONG_LEAST: Final = 20
+ENGINE_LONG_PILOT: Final = 16  # Completions after which it is seen whether they are that long on average.
+# TV of a token that they must detect, and TV that they should detect while time is left.
+ENGINE_LONG_TV: Final = 0.3
+ENGINE_LONG_TV_WANTED: Final = 0.1
+# Share of the budget for them, and so many times as much where too few tokens came.
+ENGINE_LONG_SHARE: Final = 0.05
+ENGINE_LONG_OVERRUN: Final = 5
+ENGINE_LONG_MANY: Final = 2  # Completions at once of engines that decode many requests.
 # Tokens and number of the completions after a prompt whose reported log-probabilities are looked at.
 ENGINE_REPORTS: Final = (12, 2)
 # Share of the budget for them; those after one prompt are looked at anyway.

@@ -55,7 +55,7 @@ def run(options: Any) -> int:
             found.add(transcript)
         if options.follow:
             for line in _later(file, end):
-                if found.judged.is_decided(options.alpha):
+                if found.is_decided(options.alpha):
                     break
                 for transcript in read_all([line]):
                     found.add(transcript)

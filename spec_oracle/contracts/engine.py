@@ -12,6 +12,8 @@ after a stop token, else after ``max_new_tokens`` tokens. What an engine may hav
   ``stop_sequences``, lists of ids: a completion ends as soon as it ends with one of them; ``prompts``, lists
   of ids to decode after, else ``[[0]]``;
 * ``generate_plain(prompt, max_new_tokens, seed=None)``: the same with speculation switched off;
+* ``rows_along(prompt, completion)``: the rows [T, V] before each token of a completion, where that is faster
+  than ``next_token_probs`` one after the other;
 * ``drafted`` and ``accepted``: how many tokens the last generation drafted, and how many of these the target
   accepted; or ``drafter``, a callable that drafts: its calls are then counted;
 * ``steps(prompt, max_new_tokens, seed=None)``: the same as ``generate``, yielding a list of token ids as
@@ -181,6 +183,17 @@ class EngineCode:
             self._rows[context] = self._checked_row("next_token_probs", context)
         return self._rows[context]
 
+    def rows_along(self, prompt: Ids, completion: Ids) -> NDArray[np.float64]:
+        """Return the distribution of each token of a completion, float64 [T, V]; none of them is kept."""
+        contexts = [prompt + completion[:end] for end in range(len(completion))]
+        if not self.has("rows_along"):
+            return np.stack([self._checked_row("next_token_probs", context) for context in contexts])
+        with raising():
+            rows = [*self.engine.rows_along(list(prompt), list(completion))]
+        return np.stack(
+            [self._checked("rows_along", row, context) for row, context in zip(rows, contexts, strict=True)]
+        )
+
     def law(self, prompt: Ids, tokens: int) -> dict[Ids, float]:
         """Return the law of completions of target-only decoding, from the rows that the engine reports."""
         return completion_law(lambda completion: self.row(prompt + completion), self.endings, tokens)
@@ -220,6 +233,10 @@ class EngineCode:
     def _checked_row(self, method: str, context: Ids) -> NDArray[np.float64]:
         with raising():
             returned = getattr(self.engine, method)(list(context))
+        return self._checked(method, returned, context)
+
+    def _checked(self, method: str, returned: Any, context: Ids) -> NDArray[np.float64]:
+        with raising():
             row = np.asarray(returned.detach().cpu() if hasattr(returned, "detach") else returned, np.float64)
         if row.shape != (self.vocab_size,):
             raise NoLawError(f"{method}: shape {row.shape} after {context}, expected {(self.vocab_size,)}")
@@ -228,12 +245,12 @@ class EngineCode:
         law: NDArray[np.float64] = row / row.sum()
         return law
 
-    def generated(self, prompt: Ids, tokens: int, seed: int | None = None) -> Ids:
+    def generated(self, prompt: Ids, tokens: int, seed: int | None = None, method: str = "generate") -> Ids:
         """Return a completion of at most ``tokens`` tokens."""
         with raising():
             keywords = {"seed": seed} if self.takes_seeds else {}
-            returned = as_list(self.engine.generate(list(prompt), tokens, **keywords))
-        return self.checked(returned, tokens)
+            returned = as_list(getattr(self.engine, method)(list(prompt), tokens, **keywords))
+        return self.checked(returned, tokens, method)
 
     def reported(self, prompt: Ids, tokens: int) -> Report:
         """Return a completion of at most ``tokens`` tokens with what is reported of it."""

@@ -97,6 +97,15 @@ class Generate:
         output = self._run(context, 1, return_dict_in_generate=True, output_scores=True)
         return output.scores[0][0].softmax(-1)
 
+    def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> list[Tensor]:
+        """Return the rows of plain decoding whose draws are replaced by these tokens, T times [V]."""
+        import torch
+
+        drawn = [torch.tensor([[token]]) for token in completion]
+        with mock.patch.object(torch, "multinomial", side_effect=drawn):
+            found = self._run(prompt, len(completion), return_dict_in_generate=True, output_scores=True)
+        return [scores[0].softmax(-1) for scores in found.scores]
+
     def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""
         return self.steps(prompt, max_new_tokens, seed)

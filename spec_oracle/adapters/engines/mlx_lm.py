@@ -56,16 +56,20 @@ class Generate:
 
     def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
         """Return the law of the next token, filter and processors included, [V]."""
+        return self.rows_along(context, [0])[0]
+
+    def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> list[NDArray[np.float64]]:
+        """Return the rows of plain decoding whose draws are replaced by these tokens, T times [V]."""
         import mlx.core as mx
 
         seen: list[NDArray[np.float64]] = []
 
         def look(logprobs: Logits) -> Any:
             seen.append(self._laws(logprobs)[0])
-            return mx.array([0], mx.uint32)
+            return mx.array([completion[min(len(seen), len(completion)) - 1]], mx.uint32)
 
-        self._plain(context, 1, look)
-        return seen[0]
+        self._plain(prompt, len(completion), look)
+        return seen[: len(completion)]
 
     def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""

@@ -10,40 +10,24 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from spec_oracle.arrays import Floats
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed
+from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed
+from spec_oracle.audit.results import CheckResult, inconclusive, not_asked
 from spec_oracle.audit.server import subject as subjects
 from spec_oracle.audit.server.conclusion import unless_unconfirmed
 from spec_oracle.audit.server.distributions import Distribution, Distributions, Logs
 from spec_oracle.audit.server.subject import Completions, ServerSubject
 from spec_oracle.contracts.server import OutOfTimeError, Prefix, ServerError, Token
-from spec_oracle.statistics.long_completions import (
-    APART,
-    Evidence,
-    Scored,
-    by,
-    point_masses,
-    proposed_by_n_gram,
-)
-from spec_oracle.statistics.power import draws_needed_by_joint_e_process
-
-RATIO: Final = "p/q"
-N_GRAM: Final = "n-gram"
-TENTHS: Final = [0.1] * 10
-SHOWN: Final = 5
-"""Tests that the scope shows."""
+from spec_oracle.statistics.long_completions import Evidence, Scored, point_masses, proposed_by_n_gram
 
 LAST: Final = 4
 """Tokens that are shown before one that cannot be."""
-
-PART: Final = 0.05
-"""Of the rate: about that of one order, by which completions are planned."""
 
 
 def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
@@ -57,9 +41,9 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
     drafts = None if subject.draft is None else Distributions(subject.draft)
     read = Judged(subject.distributions, drafts, context.stream("server/long-texts/uniforms"))
     finest = min(plan.coarse, effort.SERVER_DISTANCES_TV)
-    needed = draws_needed_by_joint_e_process(finest, [TENTHS], alpha=PART * context.rate)
+    needed = tokens_needed(finest, context.rate)
     started, ended = time.monotonic(), ""
-    while read.evidence.tokens < needed and not read.is_decided(context.rate):
+    while read.evidence.tokens < needed and not is_decided(read, context.rate):
         if read.completions >= effort.SERVER_PILOT and not read.evidence.tokens:
             break
         try:
@@ -74,50 +58,9 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
             break
         pace = read.completions / max(time.monotonic() - started, 1e-9)
         server.tell(f"long-texts, {pace:.3g} completions a second", read.evidence.tokens, needed)
-    return unless_unconfirmed(result_of_tokens(read, 2 * plan.coarse, context.rate, ended), context)
-
-
-def result_of_tokens(
-    read: "Judged",
-    coarsest: float,
-    rate: float,
-    ended: str = "",
-    advice: str = "raise --budget or --detect",
-) -> CheckResult:
-    """Return the result; it passes if every order that was looked at detects ``coarsest``.
-
-    ``advice`` says how more would be detected, ``ended`` why it ended early.
-    """
-    evidence, worst = read.evidence, read.evidence.worst
-    what = f"{evidence.tokens:,} tokens of {read.completions:,} completions"
-    known: dict[str, Any] = {"alpha": rate, "draws": evidence.tokens, "how": How.SAMPLED}
-    if read.ruled_out:
-        return failed(f"{what}: {read.ruled_out}", **known)
-    if not evidence.tokens:
-        why = "no next-token distribution is known; use --top-k, or temperature 1"
-        return inconclusive(f"{what}: {why}", **known)
-    scope = tuple(
-        f"tokens {test.name}: log e-value {test.log_e_value:.3g} nats after {test.tokens:,} tokens"
-        for test in sorted(evidence.tests, key=lambda test: -test.log_e_value)[:SHOWN]
-        if test.tokens
-    )
-    if evidence.p_value <= rate:
-        least = worst.least_tv(effort.SERVER_BOUND_RATE)
-        size = f", by at least {least:.2g} a token in total variation" if least else ""
-        detail = f"{what} contradict their next-token distributions, most in tokens {worst.name}{size}"
-        return failed(detail, scope=scope, total_variation=least, **known)
-    detects = evidence.detects(rate)
-    seen = ", ".join(f"{tv:.2g} {order}" for order, tv in detects.items() if math.isfinite(tv))
-    detail = f"{what} are as expected; they detect a total variation a token of {seen or 'no size'}"
-    if ended:
-        return inconclusive(f"{detail}; ended early: {ended}", scope=scope, **known)
-    # An n-gram drafter proposes something now and then only: what its order detects is stated.
-    coarse = {APART: max(coarsest, 2 * effort.SERVER_DISTANCES_TV), by(N_GRAM): math.inf}
-    if all(tv <= coarse.get(order, coarsest) for order, tv in detects.items()):
-        return passed(detail, scope=scope, **known)
-    doubt = worst.doubt / max(worst.tokens, 1)
-    advice = read.distributions.uncertainty if 2 * doubt > coarsest / 2 else advice
-    return inconclusive(f"{detail}, not {coarsest:.2g}; {advice}", scope=scope, **known)
+    doubtful = subject.distributions.uncertainty
+    result = result_of_tokens(read, 2 * plan.coarse, context.rate, ended=ended, uncertainty=doubtful)
+    return unless_unconfirmed(result, context)
 
 
 @dataclass
@@ -135,10 +78,6 @@ class Judged:
 
     def __post_init__(self) -> None:
         self.evidence = Evidence([*([RATIO] if self.drafts else []), N_GRAM], self.rng)
-
-    def is_decided(self, rate: float) -> bool:
-        """Whether completions are known to be wrong."""
-        return bool(self.ruled_out) or self.evidence.p_value <= rate
 
     def add(self, completions: Sequence[Prefix]) -> None:
         """Add completions; asks for the distributions of all their prefixes at once.

@@ -16,11 +16,12 @@ from spec_oracle.adapters.servers.apis import OpenAI
 from spec_oracle.adapters.servers.client import Client
 from spec_oracle.adapters.servers.server import Server
 from spec_oracle.audit import effort, streams
+from spec_oracle.audit.long_tokens import is_decided, result_of_tokens
 from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
 from spec_oracle.audit.server.distributions import Distribution, Distributions, Logs
 from spec_oracle.audit.server.logprobs import NEGLIGIBLE
-from spec_oracle.audit.server.long_texts import Judged, result_of_tokens
+from spec_oracle.audit.server.long_texts import Judged
 from spec_oracle.contracts.server import Prefix, Sampling
 from spec_oracle.errors import InvalidInputError
 
@@ -168,9 +169,14 @@ class Transcripts:
         reference.logs = logs
         return reference.most_likely_reading(several)
 
+    def is_decided(self, alpha: float) -> bool:
+        """Whether the completions so far are known to be wrong."""
+        return is_decided(self.judged, alpha)
+
     def report(self, name: str, alpha: float, detect: float) -> SubjectReport:
         """Return the report of all read so far."""
-        tokens = result_of_tokens(self.judged, detect, alpha, advice=ADVICE)
+        doubtful = self.judged.distributions.uncertainty
+        tokens = result_of_tokens(self.judged, detect, alpha, advice=ADVICE, uncertainty=doubtful)
         checks = (
             replace(tokens, name="long-texts"),
             replace(self._reported.result(self.completions), name="logprobs"),

@@ -32,7 +32,7 @@ OF_CODE = {"joint", "shapes", "length", "calls", "streams", "batch", "bad-input"
 RUNS = {
     "verifier": OF_CODE - {"streams"},
     "sampler": OF_CODE,
-    "engine": {"joint", "length", "calls", "logprobs", "draft-law", "streams", "batch"},
+    "engine": {"joint", "length", "calls", "long-texts", "logprobs", "draft-law", "streams", "batch"},
     "server": {"plain-law", "joint", "length", "long-texts", "logprobs", "streams", "batch"},
 }
 """The cells that are no dash."""

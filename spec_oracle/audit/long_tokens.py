@@ -1,0 +1,83 @@
+"""What the tokens of long completions come to, of engines and of servers, once each was judged by its row."""
+
+import math
+from typing import Any, Final, Protocol
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
+from spec_oracle.statistics.long_completions import APART, Evidence, by
+from spec_oracle.statistics.power import draws_needed_by_joint_e_process
+
+RATIO: Final = "p/q"
+N_GRAM: Final = "n-gram"
+_TENTHS: Final = [0.1] * 10
+_SHOWN: Final = 5
+"""Tests that the scope shows."""
+
+_PART: Final = 0.05
+"""Of the rate: about that of one order, by which completions are planned."""
+
+
+class Judged(Protocol):
+    """Completions whose tokens were judged; ``ruled_out`` is what proves them wrong, "" if nothing does."""
+
+    evidence: Evidence
+    completions: int
+    ruled_out: str
+
+
+def tokens_needed(tv: float, rate: float) -> int:
+    """Return how many tokens detect a TV of so much a token between ten bins of one order."""
+    return draws_needed_by_joint_e_process(tv, [_TENTHS], alpha=_PART * rate)
+
+
+def is_decided(read: Judged, rate: float) -> bool:
+    """Whether completions are known to be wrong."""
+    return bool(read.ruled_out) or read.evidence.p_value <= rate
+
+
+def result_of_tokens(
+    read: Judged,
+    coarsest: float,
+    rate: float,
+    *,
+    ended: str = "",
+    advice: str = "raise --budget or --detect",
+    uncertainty: str = "",
+    pairs: float = 2 * effort.SERVER_DISTANCES_TV,
+) -> CheckResult:
+    """Return the result; it passes if every order that was looked at detects ``coarsest``, pairs ``pairs``.
+
+    ``advice`` says how more would be detected, ``uncertainty`` so where the rows hide it; ``ended`` says why
+    it ended early.
+    """
+    evidence, worst = read.evidence, read.evidence.worst
+    what = f"{evidence.tokens:,} tokens of {read.completions:,} completions"
+    known: dict[str, Any] = {"alpha": rate, "draws": evidence.tokens, "how": How.SAMPLED}
+    if read.ruled_out:
+        return failed(f"{what}: {read.ruled_out}", **known)
+    if not evidence.tokens:
+        why = "no next-token distribution is known; use --top-k, or temperature 1"
+        return inconclusive(f"{what}: {why}", **known)
+    scope = tuple(
+        f"tokens {test.name}: log e-value {test.log_e_value:.3g} nats after {test.tokens:,} tokens"
+        for test in sorted(evidence.tests, key=lambda test: -test.log_e_value)[:_SHOWN]
+        if test.tokens
+    )
+    if evidence.p_value <= rate:
+        least = worst.least_tv(effort.SERVER_BOUND_RATE)
+        size = f", by at least {least:.2g} a token in total variation" if least else ""
+        detail = f"{what} contradict their next-token distributions, most in tokens {worst.name}{size}"
+        return failed(detail, scope=scope, total_variation=least, **known)
+    detects = evidence.detects(rate)
+    seen = ", ".join(f"{tv:.2g} {order}" for order, tv in detects.items() if math.isfinite(tv))
+    detail = f"{what} are as expected; they detect a total variation a token of {seen or 'no size'}"
+    if ended:
+        return inconclusive(f"{detail}; ended early: {ended}", scope=scope, **known)
+    # An n-gram drafter proposes something now and then only: what its order detects is stated.
+    coarse = {APART: max(coarsest, pairs), by(N_GRAM): math.inf}
+    if all(tv <= coarse.get(order, coarsest) for order, tv in detects.items()):
+        return passed(detail, scope=scope, **known)
+    doubt = worst.doubt / max(worst.tokens, 1)
+    advice = uncertainty if 2 * doubt > coarsest / 2 else advice
+    return inconclusive(f"{detail}, not {coarsest:.2g}; {advice}", scope=scope, **known)
