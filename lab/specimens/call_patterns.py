@@ -12,7 +12,18 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from lab.specimens.specimen import specimens_of
-from lab.specimens.table_engine import DRAFT, VOCAB, Row, Rows, TableEngine, Uniform, engine, inverted, table
+from lab.specimens.table_engine import (
+    DRAFT,
+    TARGET,
+    VOCAB,
+    Row,
+    Rows,
+    TableEngine,
+    Uniform,
+    engine,
+    inverted,
+    table,
+)
 
 Past: TypeAlias = list[tuple[int, int]]
 """Tokens drafted and accepted by each call so far."""
@@ -191,6 +202,62 @@ class CarriesOver(SteppingEngine):
         return rows(context)[one] * rows([*context, one])[two]
 
 
+class StopsAtSequence(SteppingEngine):
+    """Ends a completion at the tokens 1, 0, looked for in the last tokens, as many as ``window``."""
+
+    stop_sequences = ((1, 0),)
+    window = 5
+    prompt = 0
+    text: tuple[int, ...] = ()
+
+    def emitted(self, context: list[int], drafts: list[int], uniform: Uniform, seed: int | None) -> list[int]:
+        """Return what a call emits."""
+        self.text = () if not self.past else tuple(context[self.prompt :])
+        if not self.past:
+            self.prompt = len(context)
+        return super().emitted(context, drafts, uniform, seed)
+
+    def finished(self, emitted: list[int]) -> list[int]:
+        """Cut what follows the stop sequence."""
+        text = [*self.text, *emitted]
+        first = max(len(text) - self.window, 0)
+        for end in range(first + 2, len(text) + 1):
+            if end > len(self.text) and text[end - 2 : end] == [1, 0]:
+                return emitted[: end - len(self.text)]
+        return emitted
+
+    def is_over(self, text: list[int]) -> bool:
+        """Whether the completion ends with the stop sequence."""
+        return text[-2:] == [1, 0]
+
+
+class ShortWindow(StopsAtSequence):
+    """Looks for the stop sequence in the last two tokens, though a block has three."""
+
+    window = 2
+
+
+class BonusUnmasked(SteppingEngine):
+    """A grammar forbids to repeat a token; what follows an accepted draft is drawn without it."""
+
+    bonus_at = -1
+
+    def emitted(self, context: list[int], drafts: list[int], uniform: Uniform, seed: int | None) -> list[int]:
+        """Return what a call emits."""
+        self.bonus_at = len(context) + len(drafts) if drafts else -1
+        return super().emitted(context, drafts, uniform, seed)
+
+    def verifying(self, context: Sequence[int]) -> Row:
+        """Return the row of the target that verifies the token after a context."""
+        return TARGET(context) if len(context) == self.bonus_at else self.target(context)
+
+
+def without_repeats(context: Sequence[int]) -> Row:
+    """Return the row under the grammar."""
+    row = [0.0 if token == context[-1] else mass for token, mass in enumerate(TARGET(context))]
+    return [mass / sum(row) for mass in row]
+
+
 SHARP = table(1, 2.0)
 """Rows with likelier tokens, so that whole drafts in a row are not rare."""
 
@@ -236,7 +303,24 @@ specimens_of("calls", engine=engine)(
         partial(SmallCache, target=SHARP, draft=near),
     ),
 )
+specimens_of("calls", engine=engine)(
+    pattern_short_stop_window=(
+        "H11: A stop sequence of two tokens is looked for in the last two tokens of a block of three",
+        ShortWindow,
+    ),
+)
+specimens_of("joint", engine=engine)(
+    pattern_bonus_unmasked=(
+        "H6: A grammar is not asked about the token behind an accepted draft",
+        partial(BonusUnmasked, target=without_repeats),
+    ),
+)
 specimens_of(engine=engine)(
+    pattern_stop_sequence=("control: Ends at a stop sequence", StopsAtSequence),
+    pattern_grammar=(
+        "control: A grammar, also behind drafts",
+        partial(SteppingEngine, target=without_repeats),
+    ),
     pattern_yields_calls=("control: Yields each call", SteppingEngine),
     pattern_stops=("control: Yields each call, with a stop token", partial(SteppingEngine, stop_tokens=(2,))),
     pattern_without_drafts=("control: Drafts nothing where the last two tokens are equal", SometimesBare),

@@ -125,6 +125,10 @@ class TableEngine:
         """Return the row of plain decoding."""
         return self.target(context)
 
+    def draft_probs(self, context: Sequence[int]) -> Row:
+        """Return the row that the drafter is meant to have."""
+        return self.draft(context)
+
     def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""
         self.drafted = self.accepted = 0
@@ -145,13 +149,17 @@ class TableEngine:
         self.drafted += len(drafts)
         for number, token in enumerate(drafts):
             after = [*context, *drafts[:number]]
-            p, q = self.target(after), self.draft(after)
+            p, q = self.verifying(after), self.draft(after)
             if not self.passes(uniform(), p[token], q[token], seed):
                 left = [max(one - other, 0.0) for one, other in zip(p, q, strict=True)]
                 residual = [mass / sum(left) for mass in left]
                 return [*drafts[:number], self.choose(residual, uniform(), seed)]
             self.accepted += 1
-        return [*drafts, self.choose(self.target([*context, *drafts]), uniform(), seed)]
+        return [*drafts, self.choose(self.verifying([*context, *drafts]), uniform(), seed)]
+
+    def verifying(self, context: Sequence[int]) -> Row:
+        """Return the row of the target that verifies the token after a context."""
+        return self.target(context)
 
     def generate_batch(
         self, prompts: Sequence[Any], max_new_tokens: int, seeds: Sequence[int | None]

@@ -151,6 +151,8 @@ ENGINE_LONG_TV_WANTED: Final = 0.1
 # Share of the budget for them, and so many times as much where too few tokens came.
 ENGINE_LONG_SHARE: Final = 0.05
 ENGINE_LONG_OVERRUN: Final = 5
+ENGINE_LONG_BATCHES: Final = (2, 3, 5)  # Sizes of batches whose completions are judged so by `batch`.
+ENGINE_LONG_BATCH_TOKENS: Final = 40  # Tokens of these.
 ENGINE_LONG_MANY: Final = 2  # Completions at once of engines that decode many requests.
 # Tokens and number of the completions after a prompt whose reported log-probabilities are looked at.
 ENGINE_REPORTS: Final = (12, 2)
@@ -186,7 +188,7 @@ ENGINE_ROUNDS: Final = 6  # Looks at the pairs of `streams` and `batch`.
 ENGINE_BATCHES: Final = 60  # Batches of two completions a look, over all prompts.
 # Sizes of the larger batches of which `batch` takes samples, without seeds and with them.
 ENGINE_LARGER_BATCHES: Final = (3, 5, 8)
-ENGINE_LARGER_LOOK: Final = 40  # Batches of each of these sizes a look.
+ENGINE_LARGER_LOOK: Final = 25  # Batches of each of these sizes a look.
 ENGINE_LARGER_SHARE: Final = 0.5  # Share of the budget that these samples may take.
 
 # --- servers ---------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from spec_oracle.audit.engine.claimed import confirmed_claim
 from spec_oracle.audit.engine.judged import judged, worst_of
 from spec_oracle.audit.engine.larger_batches import generated_together, larger_batches
 from spec_oracle.audit.engine.laws import Asked, Compared, traced
+from spec_oracle.audit.engine.long_texts import long_batches
 from spec_oracle.audit.engine.sampled import outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.facts import Facts
@@ -51,7 +52,8 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
             partial(independent, equal_batches(case, context), BATCHES),
         ]
     if pairs:
-        parts += [partial(larger_batches, pairs, context), together]
+        long = partial(long_batches, pairs, subject.facts.tolerance, context)
+        parts += [partial(larger_batches, pairs, context), long, together]
     return first_failure(context.rate, *parts)
 
 

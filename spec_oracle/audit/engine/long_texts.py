@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import cycle
+from itertools import count
 
 import numpy as np
 from scipy.stats import binom
@@ -18,11 +18,12 @@ from scipy.stats import binom
 from spec_oracle.arrays import Floats
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.larger_batches import generated_together
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.wording import counted, scope_of, shown
 from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed
-from spec_oracle.audit.results import CheckResult, Status, inconclusive, not_asked
-from spec_oracle.contracts import SubjectRaisedError
+from spec_oracle.audit.results import CheckResult, Status, inconclusive, not_asked, passed
+from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids, is_ended
 from spec_oracle.statistics.long_completions import Evidence, Scored, point_masses, proposed_by_n_gram
@@ -39,27 +40,29 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
     if context.findings.is_reference_wrong:
         return inconclusive("next_token_probs is not the distribution of generate_plain")
     seed_all(context.seed)
-    every, tolerance, rate = subject.cases(context), subject.facts.tolerance, context.rate / 2
-    read = _Read(every, tolerance, rate, context.stream("engine/long-texts"))
-    seconds = effort.ENGINE_LONG_SHARE * context.budget
-    read.sample(seconds)
-    if read.is_short and not is_decided(read, rate):
-        mean = read.evidence.tokens / read.completions
-        return not_asked(f"completions end after {mean:.2g} tokens on average: calls judges such")
-    result = result_of_tokens(read, effort.ENGINE_LONG_TV, rate, advice="raise --budget", pairs=math.inf)
+    rng, every = context.stream("engine/long-texts"), subject.cases(context)
+    read = _Read(every, subject.facts.tolerance, context.rate / 2, rng)
+    result = read.result(effort.ENGINE_LONG_SHARE * context.budget)
     if result.status is Status.FAILED and (plain := subject.cases(context, "generate_plain")):
-        beside = _Read(plain, tolerance, rate, context.stream("engine/long-texts/plain"), "generate_plain")
-        beside.sample(context.budget, read.evidence.tokens)
-        if is_decided(beside, rate):
+        beside = replace(read, cases=plain, method="generate_plain")
+        if beside.result(context.budget, read.evidence.tokens).status is Status.FAILED:
             why = "without speculation they do so, too: next_token_probs is not their distribution"
             result = replace(result, status=Status.INCONCLUSIVE, detail=f"{result.detail}; {why}")
-    line = scope_of(every, [read.longest], f"{counted(read.evidence.tokens, 'token')} judged one by one")
-    return replace(result, alpha=context.rate, scope=(line, *result.scope), notes=tuple(read.notes))
+    return result
+
+
+def long_batches(cases: Sequence[Case], tolerance: float, context: Context, rate: float) -> CheckResult:
+    """Judge completions of batches of unlike requests: of several prompts, with seeds and without."""
+    rng = context.stream("engine/batch/long")
+    read = _Read(cases, tolerance, rate / 2, rng, "generate_batch", effort.ENGINE_LONG_BATCH_TOKENS)
+    result = read.result(effort.ENGINE_LONG_SHARE * context.budget)
+    short = result.status is Status.NOT_APPLICABLE
+    return passed(result.detail) if short else replace(result, detail=f"batches: {result.detail}")
 
 
 @dataclass
 class _Read:
-    """Completions by ``method``, whose tokens were compared with their rows.
+    """Completions of ``length`` tokens by ``method``, whose tokens were compared with their rows.
 
     Rows may be off by ``tolerance``; ``rate`` is that of tokens of probability 0, and that of all others.
     """
@@ -69,6 +72,7 @@ class _Read:
     rate: float
     rng: np.random.Generator
     method: str = "generate"
+    length: int = effort.ENGINE_LONG_TOKENS
     completions: int = field(default=0, init=False)
     longest: int = field(default=0, init=False)
     ruled_out: str = field(default="", init=False)
@@ -77,18 +81,29 @@ class _Read:
     def __post_init__(self) -> None:
         has_drafts = any(case.code.has("draft_probs") for case in self.cases)
         self.evidence = Evidence([*([RATIO] if has_drafts else []), N_GRAM], self.rng)
-        self._length, self._first_impossible = effort.ENGINE_LONG_TOKENS, ""
+        self._first_impossible = ""
 
-    def sample(self, seconds: float, wanted: int | None = None) -> None:
-        """Add completions for so long, or longer if too few tokens came, up to where it is decided."""
+    def result(self, seconds: float, wanted: int | None = None) -> CheckResult:
+        """Add completions for so long, or longer if too few tokens came, unless it is decided; judge them."""
+        self._sample(seconds, wanted)
+        if self.is_short and not is_decided(self, self.rate):
+            mean = self.evidence.tokens / self.completions
+            return not_asked(f"completions end after {mean:.2g} tokens on average: calls judges such")
+        found = result_of_tokens(
+            self, effort.ENGINE_LONG_TV, self.rate, advice="raise --budget", pairs=math.inf
+        )
+        what = f"{counted(self.evidence.tokens, 'token')} judged one by one"
+        scope = (scope_of(self.cases, [self.longest], what), *found.scope)
+        return replace(found, alpha=2 * self.rate, scope=scope, notes=tuple(self.notes))
+
+    def _sample(self, seconds: float, wanted: int | None) -> None:
         least, most = (
             tokens_needed(tv, self.rate) for tv in (effort.ENGINE_LONG_TV, effort.ENGINE_LONG_TV_WANTED)
         )
         started = time.perf_counter()
-        for number, place in enumerate(cycle(_far_apart(len(self.cases)))):
-            case = self.cases[place]
-            is_seeded = case.code.takes_seeds and (number + number // len(self.cases)) % 2 == 1
-            self._add(case, seeded=is_seeded, most=most)
+        order = _far_apart(len(self.cases))
+        for number in count():
+            self._add(self.cases[order[number % len(order)]], number + number // len(order), most)
             took, tokens = time.perf_counter() - started, self.evidence.tokens
             is_late = took > seconds * (1 if tokens >= least else effort.ENGINE_LONG_OVERRUN)
             if is_late or self.is_short or tokens >= (wanted or most) or is_decided(self, self.rate):
@@ -99,27 +114,47 @@ class _Read:
         """Whether completions end so early that they are not long."""
         return effort.ENGINE_LONG_PILOT <= self.completions > self.evidence.tokens / effort.ENGINE_LONG_LEAST
 
-    def _add(self, case: Case, *, seeded: bool, most: int) -> None:
-        count = effort.ENGINE_LONG_MANY if case.code.has("start_many") else 1
-        seeds = self.rng.integers(2**31, size=count).tolist() if seeded else [None] * count
-        for completion in self._generated(case, seeds):
+    def _add(self, case: Case, number: int, most: int) -> None:
+        """Add completions of a case, or of a batch that begins with it; ``number`` makes them unlike."""
+        for one, completion in self._generated(case, number):
             self.completions += 1
             self.longest = max(self.longest, len(completion))
-            if completion:
-                self._judge(case, completion, most)
+            if completion and not self.ruled_out:
+                self._judge(one, completion, most)
 
-    def _generated(self, case: Case, seeds: Sequence[int | None]) -> list[Ids]:
-        """Return a completion for each seed: shorter ones where an engine raises at long ones."""
+    def _generated(self, case: Case, number: int) -> list[tuple[Case, Ids]]:
+        """Return completions, and whose they are: shorter ones where an engine raises at long ones."""
+        code = case.code
         while True:
             try:
-                if self.method == "generate":
-                    return case.code.completions(case.prompt, self._length, seeds)
-                return [case.code.generated(case.prompt, self._length, seed, self.method) for seed in seeds]
+                if self.method == "generate_batch":
+                    return self._together(case, number)
+                if self.method == "generate_plain":
+                    seed = self._seed(number)
+                    return [(case, code.generated(case.prompt, self.length, seed, self.method))]
+                size = effort.ENGINE_LONG_MANY if code.has("start_many") else 1
+                seeds = [self._seed(number if code.takes_seeds else 0) for _ in range(size)]
+                return [(case, one) for one in code.completions(case.prompt, self.length, seeds)]
             except SubjectRaisedError as error:
-                if self._length <= effort.ENGINE_LONG_LEAST:
+                if self.length <= effort.ENGINE_LONG_LEAST:
                     raise
-                self.notes.append(f"long-texts: no completions of {self._length} tokens: {error}")
-                self._length //= 2
+                self.notes.append(f"long-texts: no completions of {self.length} tokens: {error}")
+                self.length //= 2
+
+    def _together(self, case: Case, number: int) -> list[tuple[Case, Ids]]:
+        """Return those of a batch of two, three or five requests, after the engine's prompts in turn."""
+        code, own = case.code, [other for other in self.cases if other.name == case.name]
+        size = effort.ENGINE_LONG_BATCHES[number % len(effort.ENGINE_LONG_BATCHES)]
+        cases = [own[(own.index(case) + place) % len(own)] for place in range(size)]
+        seeds = [self._seed(number + place // 2) for place in range(size)]
+        with raising():
+            found = generated_together(code.engine, [one.prompt for one in cases], self.length, seeds)
+        checked = [code.checked(one, self.length, "generate_batch") for one in found]
+        return [*zip(cases, checked, strict=True)]
+
+    def _seed(self, number: int) -> int | None:
+        """Return a fresh seed for odd numbers, None for even ones."""
+        return int(self.rng.integers(2**31)) if number % 2 else None
 
     def _judge(self, case: Case, completion: Ids, most: int) -> None:
         code, before = case.code, self.evidence.impossible
@@ -142,7 +177,7 @@ class _Read:
                 "has probability 0"
             )
         # So many, or more, among all that may be looked at: whenever it is looked.
-        chance = binom.sf(self.evidence.impossible - 1, most + effort.ENGINE_LONG_TOKENS, self.tolerance)
+        chance = binom.sf(self.evidence.impossible - 1, most + self.length * 8, self.tolerance)
         if chance <= self.rate:
             self.ruled_out = self._first_impossible
 
