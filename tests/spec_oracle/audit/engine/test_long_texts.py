@@ -1,0 +1,109 @@
+"""Completions of hundreds of tokens: what breaks late is found, what looks like it stands."""
+
+import pytest
+
+from lab.specimens.registry import specimens
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.long_texts import long_batches
+from spec_oracle.audit.results import Status
+from spec_oracle.audit.subjects import of_engines
+from spec_oracle.audit.table import CHECKS
+from tests.spec_oracle.audit.engine import engines
+
+LATE = [name for name, found in specimens().items() if found.killers == ("long-texts",)]
+RIGHT = ("blocks-of-64-tokens", "window-of-two-tokens", "recurrent-six-drafts")
+
+
+CONTEXT = Context(budget=1000.0)
+
+
+def judged(engine):
+    return CHECKS["long-texts"].outcome(of_engines("mine", {"": engine}), CONTEXT)
+
+
+def specimen(name):
+    return specimens()[name].engine()[""]
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_what_breaks_late_is_found(name):
+    found = judged(specimen(name))
+    assert found.status is Status.FAILED
+    assert "contradict their next-token distributions" in found.detail
+    assert found.scope[0].startswith("completions of 320 tokens")
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_engines_pass(name):
+    found = judged(specimen(name))
+    assert found.status is Status.PASSED
+    assert "they detect a total variation a token of" in found.detail
+
+
+@pytest.mark.parametrize("name", ["ragged-batch", "ragged-mask", "ragged-cache"])
+def test_batches_of_unlike_requests_are_judged_at_length(name):
+    cases = of_engines("mine", {"": specimen(name)}).cases(CONTEXT)
+    found = long_batches(cases, 1e-9, CONTEXT, 1e-7)
+    assert found.status is (Status.PASSED if name == "ragged-batch" else Status.FAILED)
+    assert found.detail.startswith("batches: ")
+
+
+def test_completions_that_end_early_are_not_long():
+    assert "completions end after 2.9 tokens" in judged(engines.Stops()).detail
+
+
+def test_a_completion_that_goes_on_behind_its_end_fails():
+    found = judged(specimen("pattern-short-stop-window"))
+    assert found.status is Status.FAILED
+    assert "behind its end" in found.detail
+
+
+def test_wrong_rows_are_no_fault_of_the_engine():
+    found = judged(engines.WrongRows())
+    assert found.status is Status.INCONCLUSIVE
+    assert "without speculation they do so, too" in found.detail
+
+
+class Short(engines.Right):
+    """Has room for a hundred tokens."""
+
+    def generate(self, prompt, max_new_tokens, seed=None):
+        if max_new_tokens > 100:
+            raise ValueError("too long")
+        return super().generate(prompt, max_new_tokens, seed)
+
+
+def test_engines_with_less_room_are_judged_on_shorter_completions():
+    found = judged(Short())
+    assert found.status is Status.PASSED
+    assert found.scope[0].startswith("completions of 80 tokens")
+    assert "no completions of 320 tokens: " in found.notes[0]
+
+
+class Forbidden(engines.Right):
+    """Its rows rule a token out that it draws."""
+
+    def next_token_probs(self, context):
+        return [0.0, 0.5, 0.5]
+
+    def target(self, context, emitted):
+        return [0.001, 0.4995, 0.4995]
+
+    def draft_probs(self, context):
+        return [1 / 3, 1 / 3, 1 / 3]
+
+
+def test_tokens_of_probability_0_are_told_apart_from_rounding():
+    found = judged(Forbidden())
+    assert found.status is Status.FAILED
+    assert "where it has probability 0" in found.detail
+
+
+def test_transformers_rows_along_a_completion_are_those_after_each_prefix():
+    pytest.importorskip("transformers")
+    from spec_oracle.adapters.engines.hugging_face import Generate
+
+    engine = Generate("assistant", "repetition penalty")
+    along = engine.rows_along((0, 1), (2, 0, 1))
+    after = [engine.next_token_probs((0, 1, *(2, 0, 1)[:end])) for end in range(3)]
+    assert [row.tolist() for row in along] == [row.tolist() for row in after]
