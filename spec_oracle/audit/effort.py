@@ -151,6 +151,8 @@ ENGINE_LONG_TV_WANTED: Final = 0.1
 # Share of the budget for them, and so many times as much where too few tokens came.
 ENGINE_LONG_SHARE: Final = 0.05
 ENGINE_LONG_OVERRUN: Final = 5
+# How many times as many tokens without speculation show whether the rows are at fault.
+ENGINE_LONG_BESIDE: Final = 4
 ENGINE_LONG_BATCHES: Final = (2, 3, 5)  # Sizes of batches whose completions are judged so by `batch`.
 ENGINE_LONG_BATCH_TOKENS: Final = 40  # Tokens of these.
 ENGINE_LONG_MANY: Final = 2  # Completions at once of engines that decode many requests.

@@ -45,7 +45,8 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
     result = read.result(effort.ENGINE_LONG_SHARE * context.budget)
     if result.status is Status.FAILED and (plain := subject.cases(context, "generate_plain")):
         beside = replace(read, cases=plain, method="generate_plain")
-        if beside.result(context.budget, read.evidence.tokens).status is Status.FAILED:
+        wanted = effort.ENGINE_LONG_BESIDE * read.evidence.tokens
+        if beside.result(context.budget, wanted).status is Status.FAILED:
             why = "without speculation they do so, too: next_token_probs is not their distribution"
             result = replace(result, status=Status.INCONCLUSIVE, detail=f"{result.detail}; {why}")
     return result
@@ -83,7 +84,7 @@ class _Read:
         self.evidence = Evidence([*([RATIO] if has_drafts else []), N_GRAM], self.rng)
         self._first_impossible = ""
 
-    def result(self, seconds: float, wanted: int | None = None) -> CheckResult:
+    def result(self, seconds: float, wanted: int = 0) -> CheckResult:
         """Add completions for so long, or longer if too few tokens came, unless it is decided; judge them."""
         self._sample(seconds, wanted)
         if self.is_short and not is_decided(self, self.rate):
@@ -96,7 +97,7 @@ class _Read:
         scope = (scope_of(self.cases, [self.longest], what), *found.scope)
         return replace(found, alpha=2 * self.rate, scope=scope, notes=tuple(self.notes))
 
-    def _sample(self, seconds: float, wanted: int | None) -> None:
+    def _sample(self, seconds: float, wanted: int) -> None:
         least, most = (
             tokens_needed(tv, self.rate) for tv in (effort.ENGINE_LONG_TV, effort.ENGINE_LONG_TV_WANTED)
         )
@@ -108,7 +109,7 @@ class _Read:
             # Other work on the machine makes it slower, and is no reason to look at less.
             took = max(time.process_time() - started[0], (time.perf_counter() - started[1]) / overrun)
             is_late = took > seconds * (1 if tokens >= least else overrun)
-            if is_late or self.is_short or tokens >= (wanted or most) or is_decided(self, self.rate):
+            if is_late or self.is_short or tokens >= max(wanted, most) or is_decided(self, self.rate):
                 return
 
     @property
@@ -179,7 +180,9 @@ class _Read:
                 "has probability 0"
             )
         # So many, or more, among all that may be looked at: whenever it is looked.
-        chance = binom.sf(self.evidence.impossible - 1, most + self.length * 8, self.tolerance)
+        chance = binom.sf(
+            self.evidence.impossible - 1, most + max(effort.ENGINE_LONG_BATCHES) * self.length, self.tolerance
+        )
         if chance <= self.rate:
             self.ruled_out = self._first_impossible
 

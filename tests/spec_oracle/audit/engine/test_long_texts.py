@@ -87,7 +87,7 @@ class Forbidden(engines.Right):
         return [0.0, 0.5, 0.5]
 
     def target(self, context, emitted):
-        return [0.001, 0.4995, 0.4995]
+        return [0.01, 0.495, 0.495]
 
     def draft_probs(self, context):
         return [1 / 3, 1 / 3, 1 / 3]
