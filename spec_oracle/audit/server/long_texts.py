@@ -28,6 +28,7 @@ from spec_oracle.statistics.long_completions import (
     Evidence,
     Scored,
     by,
+    joined,
     point_masses,
     proposed_by_n_gram,
 )
@@ -149,10 +150,9 @@ class Judged:
         for distributions in (self.distributions, self.drafts):
             if distributions is not None:
                 distributions.fetch(prefixes)
-        for number, tokens in completions:
-            self.completions += 1
-            if len(tokens) > 1:
-                self.evidence.add(self._scored(number, tokens))
+        self.completions += len(completions)
+        if scored := [self._scored(number, tokens) for number, tokens in completions if len(tokens) > 1]:
+            self.evidence.add(joined(scored))
 
     def _scored(self, number: int, tokens: tuple[Token, ...]) -> Scored:
         prefixes = [(number, tokens[:end]) for end in range(1, len(tokens))]
