@@ -108,7 +108,7 @@ class OpenAI:
             Reported(
                 token=token,
                 log=None if log is None else float(log),
-                logs={_as_id(one): float(of) for one, of in (top or {}).items()},
+                logs={as_id(one): float(of) for one, of in (top or {}).items()},
             )
             for token, top, log in zip_longest(ids, tops if shows_ids else (), logs if shows_ids else ())
         ]
@@ -168,10 +168,10 @@ def _ids(shown: Mapping[str, Any]) -> list[int]:
     """Return the token ids beside log-probabilities; none where other text stands there."""
     listed = shown.get("tokens") or ()
     shows_ids = all(isinstance(token, int) or token.startswith("token_id:") for token in listed)
-    return [_as_id(token) for token in listed] if shows_ids else []
+    return [as_id(token) for token in listed] if shows_ids else []
 
 
-def _as_id(token: int | str) -> int:
+def as_id(token: int | str) -> int:
     """Return the id that vLLM writes as text and mlx-lm as a number; raises `ValueError` for other text."""
     return int(token.removeprefix("token_id:")) if isinstance(token, str) else token
 

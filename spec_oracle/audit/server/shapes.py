@@ -45,6 +45,7 @@ class Trial:
         self.server = self.combination.of(self.subject.server)
         self.laws = Distributions(self.server)
         self.laws.reading = self.subject.distributions.reading
+        self.laws.scoring = ""  # scores of prompts know no penalties
         self.judged = Judged(self.laws, None, self.context.stream("server/shapes/uniforms", self.number))
         self.completions = Completions(
             self.server,
