@@ -26,9 +26,9 @@ class Judged(Protocol):
     ruled_out: str
 
 
-def tokens_needed(tv: float, rate: float) -> int:
-    """Return how many tokens detect a TV of so much a token between ten bins of one order."""
-    return draws_needed_by_joint_e_process(tv, [_TENTHS], alpha=_PART * rate)
+def tokens_needed(tv: float, rate: float, part: float = _PART) -> int:
+    """Return how many tokens detect a TV of so much a token between ten bins, at a part of the rate."""
+    return draws_needed_by_joint_e_process(tv, [_TENTHS], alpha=part * rate)
 
 
 def is_decided(read: Judged, rate: float) -> bool:

@@ -198,7 +198,8 @@ class _Read:
         if case.code.has("draft_probs"):
             q = np.stack([case.code.draft_row(text[: prompt + end]) for end in range(len(completion))])
             drafts[RATIO] = np.take_along_axis(q, order, axis=1)
-        return Scored(np.take_along_axis(rows, order, axis=1), came, drafts, doubt=self.tolerance, first=0)
+        places = np.maximum(np.arange(len(completion)), 1)
+        return Scored(np.take_along_axis(rows, order, axis=1), came, drafts, self.tolerance, places)
 
 
 def _far_apart(count: int) -> list[int]:

@@ -27,7 +27,13 @@ from spec_oracle.audit.server.scores import fetch_along
 from spec_oracle.audit.server.subject import Completions, ServerSubject
 from spec_oracle.audit.server.weights import Weights
 from spec_oracle.contracts.server import OutOfTimeError, Prefix, ServerError, Token
-from spec_oracle.statistics.long_completions import Evidence, Scored, point_masses, proposed_by_n_gram
+from spec_oracle.statistics.long_completions import (
+    Evidence,
+    Scored,
+    joined,
+    point_masses,
+    proposed_by_n_gram,
+)
 
 LAST: Final = 4
 """Tokens that are shown before one that cannot be."""
@@ -90,10 +96,9 @@ class Judged:
         for known in (self.distributions, self.drafts):
             if known is not None:
                 fetch_along(known, completions)
-        for number, tokens in completions:
-            self.completions += 1
-            if len(tokens) > 1:
-                self.evidence.add(self._scored(number, tokens))
+        self.completions += len(completions)
+        if scored := [self._scored(number, tokens) for number, tokens in completions if len(tokens) > 1]:
+            self.evidence.add(joined(scored))
 
     def _scored(self, number: int, tokens: tuple[Token, ...]) -> Scored:
         prefixes = [(number, tokens[:end]) for end in range(1, len(tokens))]
