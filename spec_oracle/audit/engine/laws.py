@@ -10,6 +10,7 @@ since exchanging the rows of one position after the other moves the law by the m
 that position.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -93,13 +94,19 @@ def completions_of(
 
 
 def traced_completions(
-    code: EngineCode, prompt: Ids, tokens: int, most_runs: int, method: str = "generate"
+    code: EngineCode,
+    prompt: Ids,
+    tokens: int,
+    most_runs: int,
+    method: str = "generate",
+    *,
+    most_seconds: float = math.inf,
 ) -> TracedLaw:
     """Return the exact law of one generation's completion; errors as of `traced`."""
-    return traced(completions_of(code, prompt, tokens, method), most_runs)
+    return traced(completions_of(code, prompt, tokens, method), most_runs, most_seconds)
 
 
-def traced(asked: Asked, most_runs: int) -> TracedLaw:
+def traced(asked: Asked, most_runs: int, most_seconds: float = math.inf) -> TracedLaw:
     """Return the law of what is asked; of fresh copies if generations change those that follow.
 
     Raises `NoEvidenceError` where the law would not be exact, or the engine raises while it is traced;
@@ -107,11 +114,11 @@ def traced(asked: Asked, most_runs: int) -> TracedLaw:
     """
     try:
         try:
-            return _traced(asked, most_runs)
+            return _traced(asked, most_runs, most_seconds)
         except UnrepeatableError:
             if asked.code.unused is None or asked.fresh:
                 raise
-        return replace(_traced(replace(asked, fresh=True), most_runs), keeps_state=True)
+        return replace(_traced(replace(asked, fresh=True), most_runs, most_seconds), keeps_state=True)
     except (SubjectRaisedError, NotTracedError) as error:
         raised = "with traced ones it " * isinstance(error, SubjectRaisedError)
         place = raised_at(error)
@@ -120,7 +127,7 @@ def traced(asked: Asked, most_runs: int) -> TracedLaw:
         raise NoEvidenceError(why) from None
 
 
-def _traced(asked: Asked, most_runs: int) -> TracedLaw:
+def _traced(asked: Asked, most_runs: int, most_seconds: float) -> TracedLaw:
     seed = A_SEED if asked.seeded else None
 
     def run() -> tuple[Any, Speculation]:
@@ -130,7 +137,7 @@ def _traced(asked: Asked, most_runs: int) -> TracedLaw:
         return returned, seen()
 
     with raising():
-        branches = enumerate_calls(run, max_branches=most_runs, leave_open=True)
+        branches = enumerate_calls(run, max_branches=most_runs, max_seconds=most_seconds, leave_open=True)
     found = [(mass, *result) for branch in branches for mass, result in outcomes(branch)]
     law = summed((asked.label(returned), mass) for mass, returned, _ in found)
     seen = reduce(or_, (seen for *_, seen in found))
