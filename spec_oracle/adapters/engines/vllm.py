@@ -49,6 +49,9 @@ class Option:
 _STOP = {"stop_token_ids": [2]}
 _LOGPROBS = {"logprobs": 2, "prompt_logprobs": 1, "flat_logprobs": True}
 
+_OF_GENERATED = {"presence_penalty", "frequency_penalty", "bad_words", "min_tokens", "structured_outputs"}
+"""What does not apply to the tokens of a prompt."""
+
 OPTIONS: Mapping[str, Option] = {
     "sampling": Option(),
     "temperature": Option({"temperature": 0.6}),
@@ -98,12 +101,14 @@ class Generate:
     def next_token_probs(self, context: Sequence[int]) -> Any:
         """Return the distribution of the next token, all processors included, [V].
 
-        Penalties distinguish the prompt from what was generated, so that this is generated again.
+        Where processors distinguish the prompt from what was generated, that is generated again.
         """
         import torch
 
-        length = len(self.option.prompt) if tuple(context[: len(self.prompts[0])]) == self.prompts[0] else -1
-        prompt, before = (context, ()) if length < 0 else (context[:length], context[length:])
+        is_after_prompt = tuple(context[: len(self.prompts[0])]) == self.prompts[0]
+        regenerates = is_after_prompt and not _OF_GENERATED.isdisjoint(self.option.arguments)
+        length = len(self.prompts[0]) if regenerates else len(context)
+        prompt, before = context[:length], context[length:]
         with operators.forced([*before, 0]) as rows:
             tokens = self._completions(0, [prompt], len(before) + 1, [None])[0]
         return rows[-1] if rows else torch.eye(VOCAB)[tokens[-1]]  # a greedy request samples nothing
