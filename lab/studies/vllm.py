@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ MOST_SECONDS = 25.0
 SECONDS = 2.0
 """Of samples of one cell as shipped."""
 BATCH = 8
+PAGE_SECONDS = 1440
 RATE = 1e-6
 """How often the samples of a right cell are called lossy."""
 PATTERNS: Mapping[str, Mapping[int, float]] = {
@@ -43,7 +45,7 @@ PATTERNS: Mapping[str, Mapping[int, float]] = {
 LOSSY = 1e-6 * TOKENS
 LONGER_DRAFTS = ("sampling", "repetition penalty", "least length", "bad words")
 """Options that are also tried with drafts of two tokens, repaired."""
-LOGPROBS = ("sampling", "top-p", "repetition penalty")
+LOGPROBS = ("top-p", "repetition penalty")
 """Options whose reported log-probabilities are compared with rows."""
 
 NOT_TRIED: Mapping[str, str] = {
@@ -87,8 +89,15 @@ class Cell:
     verdict: str = ""
 
 
+@cache
+def _page_ends() -> float:
+    return time.monotonic() + PAGE_SECONDS
+
+
 def measured(drafter: str, option: str, draft_length: int, how: str) -> Cell:
     """Judge one cell in this process."""
+    if time.monotonic() > _page_ends():
+        return Cell(drafter, option, draft_length, how, error=f"the {PAGE_SECONDS} s of a page were over")
     from spec_oracle.contracts.engine import EngineCode
     from spec_oracle.errors import SpecOracleError
     from spec_oracle.places import raised_at
@@ -149,17 +158,21 @@ def _audited(engine: Generate, check: str) -> str:
 
 
 def plan() -> Plan:
-    """Return the sweep over all cells: those of one drafter, which share what was started, come together."""
+    """Return the sweep over all cells; the longest come last, where time may be over."""
+    first, sampled = [*DRAFTERS][:2], [*DRAFTERS][2:]
     asked = [
         [drafter, option, length, how]
-        for drafter in DRAFTERS
-        for length, how, options in (
-            (1, "repaired", OPTIONS),
-            (1, "as shipped", OPTIONS),
-            (1, "logprobs", LOGPROBS),
-            (2, "repaired", LONGER_DRAFTS),
-            *((length, "calls", ["sampling"]) for length in PATTERNS[drafter]),
+        for how, drafters, lengths, options in (
+            ("as shipped", DRAFTERS, (1,), OPTIONS),
+            ("logprobs", DRAFTERS, (1,), LOGPROBS),
+            ("repaired", first, (1,), OPTIONS),
+            ("calls", DRAFTERS, (1, 2, 3), ["sampling"]),
+            ("repaired", sampled, (1,), OPTIONS),
+            ("repaired", DRAFTERS, (2,), LONGER_DRAFTS),
         )
+        for drafter in drafters
+        for length in lengths
+        if how != "calls" or length in PATTERNS[drafter]
         for option in options
     ]
     return Plan("lab.studies.vllm:cell", {"asked": asked})
