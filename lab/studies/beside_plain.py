@@ -1,11 +1,10 @@
 """An engine's completions with drafts beside those without, both traced: what a cell of a study holds."""
 
-import math
 from typing import Any
 
 
 def beside_plain(
-    engine: Any, tokens: int, most_runs: int, most_runs_plain: int, most_seconds: float = math.inf
+    engine: Any, tokens: int, most_runs: int, most_runs_plain: int
 ) -> tuple[float, int, tuple[list[int], float, float], str]:
     """Return the total variation, the runs with drafts, the largest gap, and what drafts never did.
 
@@ -18,9 +17,8 @@ def beside_plain(
 
     code = EngineCode(engine)
     prompt = code.prompts[0]
-    limit = {"most_seconds": most_seconds}
-    plain = traced_completions(code, prompt, tokens, most_runs_plain, "generate_plain", **limit)
-    found = traced_completions(code, prompt, tokens, most_runs, **limit)
+    plain = traced_completions(code, prompt, tokens, most_runs_plain, "generate_plain")
+    found = traced_completions(code, prompt, tokens, most_runs)
     gap = completion_gap(found.law, plain.law)
     shown = [*gap.sequence], gap.actual, gap.expected
     return distance(found.law, plain.law), found.runs, shown, found.speculation.missing

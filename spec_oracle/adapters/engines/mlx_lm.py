@@ -56,11 +56,12 @@ class Generate:
 
     def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
         """Return the law of the next token, filter and processors included, [V]."""
-        return self._laws(self._next(context))[0]
+        row: NDArray[np.float64] = self._laws(self._next(context))[0]
+        return row
 
     def raw_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
         """Return the row that mlx-lm tells its user, processors included, before the filter, [V]."""
-        return np.exp(np.array(self._next(context), dtype=np.float64))[0]
+        return np.asarray(np.exp(np.array(self._next(context), dtype=np.float64))[0])
 
     def _next(self, context: Sequence[int]) -> Logits:
         """Return the log-probabilities of the next token of target-only decoding, [1, V]."""
