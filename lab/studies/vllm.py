@@ -228,7 +228,7 @@ and 3 tokens; drafts have 1 token, and completions up to {tokens} tokens.
   55006, both open in November 2026.
 * *Repaired* is this memory written and nothing else: the largest total variation between what a call emits
   and target-only decoding, given all before, of the first call and of the next one after each of its tokens.
-  All random numbers were enumerated, in so many `runs` of the engine; float32 rounding is good for about 1e-7.
+  All random numbers were enumerated, in so many `runs`; float32 rounding is good for about 1e-7.
 
 **Bold** is lossy; (n): see the notes. {count} cells took {seconds:.0f} s, besides the start of the engines.
 """
