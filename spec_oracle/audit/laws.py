@@ -126,14 +126,16 @@ def identified(
     """
     candidates = [name for name in verifiers.names() if drafting_of(verifiers.get(name)) is drafting]
     bound = StatefulVerifier | ModelBound
-    places = [(instance, found, [*found]) for instance, found in laws]
-    # Most rules differ soon: those that do cost a few drafts, and the rules after the first that fits nothing.
-    parts = [(*place, rows[some]) for *place, rows in places for some in (slice(_FEW), slice(_FEW, None))]
+    # Most rules differ soon, so that a few drafts come first; no rule is tried after the first that fits.
+    parts = [
+        (instance, found, [*found][some])
+        for instance, found in laws
+        for some in (slice(_FEW), slice(_FEW, None))
+    ]
     fitting = (
         name
         for name in candidates
-        if not isinstance(verifiers.get(name), bound)
-        and all(_fits(name, instance, found, rows, tolerance) for instance, found, rows in parts)
+        if not isinstance(verifiers.get(name), bound) and all(_fits(name, *part, tolerance) for part in parts)
     )
     return next(fitting, None)
 
