@@ -29,7 +29,9 @@ def run(options: Any) -> int:
     from spec_oracle.audit import AuditOptions, audit
     from spec_oracle.audit.server.subject import Plan, ServerSubject
     from spec_oracle.audit.server.transcripts import line_of
+    from spec_oracle.audit.server.weights import Weights, of_weights
     from spec_oracle.contracts.server import Sampling
+    from spec_oracle.language_models import load_language_model
     from spec_oracle.report import formatted
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.report.terminal import show
@@ -49,9 +51,13 @@ def run(options: Any) -> int:
             names = {"api": options.api, "model": options.model, "prompts": options.prompt}
             return connect(client, sampling, **names, progress=progress)
 
-        draft = connected(options.draft) if options.draft else None
+        is_served = (options.draft or "").startswith(("http://", "https://"))
+        draft = connected(options.draft) if is_served else None
         reference = connected(options.reference) if options.reference else None
         server = connected(options.url)
+        weights = None
+        if options.draft and not is_served:
+            weights = Weights(of_weights(load_language_model(options.draft).network), server.prompts)
         record = open_.enter_context(options.record.open("w", encoding="utf-8")) if options.record else None
         subject = ServerSubject(
             server.client.url,
@@ -60,7 +66,7 @@ def run(options: Any) -> int:
             reference,
             seed=options.seed,
             started=started,
-            draft=draft and same_prompts(draft, server),
+            draft=same_prompts(draft, server) if draft else weights,
             record=lambda *found: record and record.write(line_of(*found) + "\n"),
         )
         report = audit(subject, options=chosen)
@@ -93,7 +99,7 @@ rate. Not covered: other prompts, filters, temperatures and loads; longer comple
 model is the one that you mean.
 """
 _REFERENCE = "a server of the same model without speculation, for a URL that reports no probabilities"
-_DRAFT = "a server of the draft model, or any small one with these token ids: finer long-texts"
+_DRAFT = "the draft model, or any small one with these token ids: a URL, or local weights; finer long-texts"
 _RECORD = "write the completions of long-texts here, for audit-transcripts"
 _PROMPT = "text, or a JSON list of token ids; default: three built-in prompts"
 _TOP_K = "most likely tokens to sample from, 0: all; few keep distinct completions few"
@@ -109,7 +115,7 @@ AUDIT_SERVER = Command(
             value("--model", "NAME", "default: the first model that the server names", default=""),
             value("--api", None, "default: found out by asking", default="", choices=("openai", "llama.cpp")),
             value("--reference", "URL2", _REFERENCE),
-            value("--draft", "URL3", _DRAFT),
+            value("--draft", "MODEL", _DRAFT),
             value("--api-key-env", "NAME", "environment variable of an API key", default=""),
             flag("--assume-speculating", "drafts are made, though it does not report them"),
         ],

@@ -27,7 +27,8 @@ def run(options: Any) -> int:
     from spec_oracle.adapters.servers.client import Client, Limits
     from spec_oracle.adapters.servers.server import connect
     from spec_oracle.audit.reports import AuditReport
-    from spec_oracle.audit.server.transcripts import Transcripts, of_weights, read_all
+    from spec_oracle.audit.server.transcripts import Transcripts, read_all
+    from spec_oracle.audit.server.weights import of_weights
     from spec_oracle.language_models import load_language_model
     from spec_oracle.report import formatted
     from spec_oracle.report.terminal import show

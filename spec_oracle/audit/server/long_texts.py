@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from spec_oracle.adapters.servers.server import Server
 from spec_oracle.arrays import Floats
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
@@ -21,7 +22,9 @@ from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, no
 from spec_oracle.audit.server import subject as subjects
 from spec_oracle.audit.server.conclusion import unless_unconfirmed
 from spec_oracle.audit.server.distributions import Distribution, Distributions, Logs
+from spec_oracle.audit.server.scores import fetch_along
 from spec_oracle.audit.server.subject import Completions, ServerSubject
+from spec_oracle.audit.server.weights import Weights
 from spec_oracle.contracts.server import OutOfTimeError, Prefix, ServerError, Token
 from spec_oracle.statistics.long_completions import (
     APART,
@@ -54,7 +57,7 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
     if subjects.is_unchecked(context):
         return inconclusive(subjects.UNCHECKED)
     long = Completions(server, effort.SERVER_LONG_TOKENS, (context.seed, "server/long-texts"), plan.seeded)
-    drafts = None if subject.draft is None else Distributions(subject.draft)
+    drafts = Distributions(subject.draft) if isinstance(subject.draft, Server) else subject.draft
     read = Judged(subject.distributions, drafts, context.stream("server/long-texts/uniforms"))
     finest = min(plan.coarse, effort.SERVER_DISTANCES_TV)
     needed = draws_needed_by_joint_e_process(finest, [TENTHS], alpha=PART * context.rate)
@@ -128,7 +131,7 @@ class Judged:
     """
 
     distributions: Distributions
-    drafts: Distributions | None
+    drafts: Distributions | Weights | None
     rng: np.random.Generator
     completions: int = field(default=0, init=False)
     ruled_out: str = field(default="", init=False)
@@ -141,14 +144,13 @@ class Judged:
         return bool(self.ruled_out) or self.evidence.p_value <= rate
 
     def add(self, completions: Sequence[Prefix]) -> None:
-        """Add completions; asks for the distributions of all their prefixes at once.
+        """Add completions; asks for the distributions at all their tokens at once.
 
         First tokens are left out: nothing speculates on them.
         """
-        prefixes = [(n, tokens[:end]) for n, tokens in completions for end in range(1, len(tokens))]
-        for distributions in (self.distributions, self.drafts):
-            if distributions is not None:
-                distributions.fetch(prefixes)
+        for known in (self.distributions, self.drafts):
+            if known is not None:
+                fetch_along(known, completions)
         for number, tokens in completions:
             self.completions += 1
             if len(tokens) > 1:

@@ -15,6 +15,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
 from spec_oracle.audit.results import UNTRIED, Status
 from spec_oracle.audit.server.distributions import Distributions
+from spec_oracle.audit.server.weights import Weights
 from spec_oracle.contracts.server import Ask, Drafts, Prefix, Token
 from spec_oracle.errors import InvalidInputError
 
@@ -135,7 +136,7 @@ class Completions:
 class ServerSubject:
     """A server under audit; ``reference`` serves the same model without speculation, if there is one.
 
-    ``draft`` serves the draft model: its probabilities are an order in which tokens are judged, no more.
+    ``draft`` is the draft model: its probabilities are an order in which tokens are judged, no more.
     ``record`` is called with each long completion, what is known of its distributions, and of the draft's.
     ``name`` is its address; ``seed`` is that of the audit's own choices; ``started`` is when the audit began,
     on the clock of `time.monotonic`, None for when its first check does;
@@ -149,8 +150,8 @@ class ServerSubject:
     facts: Facts = NOTHING_DECLARED
     seed: int = 0
     started: float | None = None
-    draft: Server | None = None
-    record: Callable[[Prefix, Distributions, Distributions | None], object] = lambda *_: None
+    draft: Server | Weights | None = None
+    record: Callable[[Prefix, Distributions, Distributions | Weights | None], object] = lambda *_: None
     sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1
@@ -168,7 +169,7 @@ class ServerSubject:
         self.started = now if self.started is None else self.started
         seconds = (budget - (now - self.started)) * shares[check] / sum(shares[name] for name in later)
         for server in (self.server, self.reference, self.draft):
-            if server is not None:
+            if isinstance(server, Server):
                 server.client.end = now + seconds
         return max(seconds, 0.0)
 

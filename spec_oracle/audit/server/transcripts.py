@@ -8,9 +8,9 @@ Without ``rows`` a scoring server or local weights are the reference.
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self
 
 from spec_oracle.adapters.servers.apis import OpenAI
 from spec_oracle.adapters.servers.client import Client
@@ -21,11 +21,9 @@ from spec_oracle.audit.results import CheckResult, How, Status, failed, not_aske
 from spec_oracle.audit.server.distributions import Distribution, Distributions, Logs
 from spec_oracle.audit.server.logprobs import NEGLIGIBLE
 from spec_oracle.audit.server.long_texts import Judged, result_of_tokens
+from spec_oracle.audit.server.weights import Rows, Weights
 from spec_oracle.contracts.server import Prefix, Sampling
 from spec_oracle.errors import InvalidInputError
-
-Rows: TypeAlias = Callable[[Sequence[int], Sequence[int]], Sequence[Logs | None]]
-"""(prompt, tokens) -> log-probabilities listed at each token, before temperature and filters."""
 
 ADVICE: Final = "record more completions, or raise --detect"
 OLDEST: Final = "before sampling filters"
@@ -78,7 +76,7 @@ def _logs(row: Mapping[str, float] | None) -> Logs | None:
     return None if row is None else {int(token): float(log) for token, log in row.items()}
 
 
-def line_of(completion: Prefix, reported: Distributions, drafts: Distributions | None) -> str:
+def line_of(completion: Prefix, reported: Distributions, drafts: Distributions | Weights | None) -> str:
     """Return a completion of an audit as a line of a file."""
     number, tokens = completion
     prefixes = [(number, tokens[:end]) for end in range(len(tokens))]
@@ -226,20 +224,6 @@ class Reported:
             return failed(f"those of {wrong:,} of {self.tokens:,} tokens are not the reference's", **known)
         mode = "before temperature and filters" if self.raw <= self.sampled else "as sampled"
         return passed(f"those of {self.tokens:,} tokens are the reference's, {mode}", **known)
-
-
-def of_weights(network: Any, listed: int = 200) -> Rows:
-    """Return the distributions by a causal network of transformers: one pass a completion, the likeliest."""
-    import torch
-
-    def rows(prompt: Sequence[int], tokens: Sequence[int]) -> list[Logs]:
-        ids = torch.tensor([[*prompt, *tokens]], device=network.device)
-        with torch.inference_mode():
-            logits = network(ids).logits[0, len(prompt) - 1 : -1].double()
-        logs, which = torch.log_softmax(logits, dim=-1).topk(min(listed, logits.shape[-1]), dim=-1)
-        return [dict(zip(*pair, strict=True)) for pair in zip(which.tolist(), logs.tolist(), strict=True)]
-
-    return rows
 
 
 def read_all(lines: Iterable[str], start: int = 1) -> list[Transcript]:

@@ -95,7 +95,8 @@ def test_local_weights_are_a_reference(tmp_path, capsys):
     torch.manual_seed(0)
     sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 12}
     network = LlamaForCausalLM(LlamaConfig(hidden_size=16, intermediate_size=16, **sizes)).eval()
-    from spec_oracle.audit.server.transcripts import Transcript, Transcripts, of_weights
+    from spec_oracle.audit.server.transcripts import Transcript, Transcripts
+    from spec_oracle.audit.server.weights import of_weights
 
     tokens = torch.randint(12, (64,)).tolist()  # nearly the model's: its weights are small
     found = Transcripts([Transcript((1, 2), tuple(tokens))], rows=of_weights(network), noise=0.01)

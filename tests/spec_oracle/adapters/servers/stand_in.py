@@ -33,7 +33,8 @@ class StandIn:
 
     ``shape``: "llama.cpp" shows probabilities as sampled; "openai" raw ones, as ids in text like vLLM;
     "uncounted" is silent on drafts; "silent" on everything but text. ``digits`` rounds log-probabilities.
-    ``serves`` "draft" is the draft model itself, behind an address of its own.
+    ``serves`` "draft" is the draft model itself, behind an address of its own. ``scores``: how it scores
+    prompts, "prompt_logprobs" or "echo" or "input_top_logprobs".
     """
 
     def __init__(
@@ -47,7 +48,9 @@ class StandIn:
         digits=None,
         draft=True,
         serves="target",
+        scores="",
     ):
+        self.scores = scores
         self.defect, self.size, self.shape, self.vocab = defect, size, shape, vocab
         self.digits, self.draft, self.serves = digits, draft, serves
         self.random = random.Random(entropy)  # of requests without a seed
@@ -102,6 +105,13 @@ class StandIn:
         top = sorted(logs, key=lambda t: -logs[t])[:count]
         noise = self.size * self.faults.uniform(-1, 1) if self.defect == "noisy-rows" else 0.0
         return {t: logs[t] + noise if self.digits is None else round(logs[t], self.digits) for t in top}
+
+    def scored(self, prompt, listed):
+        """Return what is listed at each token of a prompt, and the token itself; None at the first."""
+        rows = [self.shown(prompt[:place], {"logprobs": listed}) for place in range(1, len(prompt))]
+        whole = [self.law(prompt[:place], {"temperature": 1.0}) for place in range(1, len(prompt))]
+        own = [{token: math.log(law[token])} for token, law in zip(prompt[1:], whole, strict=True)]
+        return [None, *({**one, **row} for one, row in zip(own, rows, strict=True))]
 
     def reported(self, prompt, tokens, body):
         """Return (token, log-probability, those listed) of the tokens of a completion."""
@@ -222,6 +232,10 @@ class StandIn:
             return 200, {
                 "tokens": [(ord(c) - 97) % self.vocab for c in body.get("content", body.get("prompt"))]
             }
+        if path == "/generate" and self.scores == "input_top_logprobs":
+            rows = self.scored(body["input_ids"], body["top_logprobs_num"])
+            tops = [row and [[log, token, None] for token, log in row.items()] for row in rows]
+            return 200, {"meta_info": {"input_top_logprobs": tops}}
         if path != ("/completion" if self.shape == "llama.cpp" else "/v1/completions"):
             return 404, {"error": "not here"}
         prompt = body["prompt"]
@@ -284,6 +298,16 @@ class StandIn:
                 "token_logprobs": logs,
                 "top_logprobs": [{f"token_id:{t}": log for t, log in top.items()} for top in tops],
             }
+        if self.scores == "prompt_logprobs" in body:
+            rows = self.scored(prompt, body["prompt_logprobs"])
+            choice["prompt_logprobs"] = [
+                row and {str(t): {"logprob": of} for t, of in row.items()} for row in rows
+            ]
+        if self.scores == "echo" in body:
+            rows, shown = self.scored(prompt, body["logprobs"]), choice["logprobs"]
+            shown["tokens"] = [f"token_id:{t}" for t in prompt] + shown["tokens"]
+            tops = [row and {f"token_id:{t}": of for t, of in row.items()} for row in rows]
+            shown["top_logprobs"] = tops + shown["top_logprobs"]
         return {"choices": [choice], "usage": usage}
 
 
@@ -306,7 +330,7 @@ class InProcess:
         self.requests += 1
         status, data = self.stand_in.respond(request.path, request.body, f"spec-oracle-{self.requests}")
         if status == 500:
-            raise ServerError("HTTP 500")
+            raise (RefusedError if request.is_probe else ServerError)("HTTP 500")
         if status != 200:
             raise RefusedError(f"HTTP {status}")
         return Answer(json.dumps(data) if request.body is None else data)

@@ -1,0 +1,48 @@
+"""Next-token distributions by local weights: a draft model, or the reference of transcripts."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from spec_oracle.audit.server.distributions import Logs
+from spec_oracle.contracts.server import Prefix, Prompt
+from spec_oracle.errors import InvalidInputError
+
+Rows: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], Sequence[Logs | None]]
+"""(prompt, tokens) -> log-probabilities listed at each token, before temperature and filters."""
+
+
+@dataclass
+class Weights:
+    """What ``rows`` says after the prefixes of completions, by prefix; ``prompts`` are token ids."""
+
+    rows: Rows
+    prompts: Sequence[Prompt]
+    logs: dict[Prefix, Logs | None] = field(default_factory=dict, init=False)
+
+    def compute(self, completions: Iterable[Prefix]) -> None:
+        """Compute the distributions at all tokens of completions."""
+        for number, tokens in completions:
+            for end, row in enumerate(self.rows(self.prompts[number], tokens)):
+                self.logs[number, tokens[:end]] = row
+
+
+def of_weights(network: Any, listed: int = 200) -> Rows:
+    """Return the distributions by a causal network of transformers: one pass a completion, the likeliest.
+
+    Raises `InvalidInputError` for tokens that the network does not have.
+    """
+    import torch
+
+    vocab = network.get_input_embeddings().num_embeddings
+
+    def rows(prompt: Sequence[Any], tokens: Sequence[Any]) -> list[Logs]:
+        if largest := max((token for token in (*prompt, *tokens) if token >= vocab), default=0):
+            raise InvalidInputError(f"local weights: they have {vocab:,} tokens, not token {largest}")
+        ids = torch.tensor([[*prompt, *tokens]], device=network.device)
+        with torch.inference_mode():
+            logits = network(ids, logits_to_keep=len(tokens) + 1).logits[0, -len(tokens) - 1 : -1]
+        logs, which = torch.log_softmax(logits.double(), dim=-1).topk(min(listed, logits.shape[-1]), dim=-1)
+        return [dict(zip(*pair, strict=True)) for pair in zip(which.tolist(), logs.tolist(), strict=True)]
+
+    return rows
