@@ -38,7 +38,7 @@ class Mixed:
 
 def likeliest(x: Array, rows: Array) -> list[int]:
     """Return the likeliest tokens, up to the first that was not drafted, and one more."""
-    tokens = rows.argmax(axis=-1).tolist()
+    tokens: list[int] = rows.argmax(axis=-1).tolist()
     accepted = int((x == tokens[:-1]).cumprod().sum())
     return tokens[: accepted + 1]
 

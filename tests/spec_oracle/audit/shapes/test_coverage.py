@@ -80,7 +80,7 @@ def test_what_is_declared_must_make_sense():
 
 OPTIONAL = {
     "short-drafts-of-long-ones": "draft_lengths short",
-    "greedy-mate-of-three": "is_greedy mates",
+    "greedy-mate-of-three": "is_greedy",
     "seeded-requests-of-large-vocabularies": "generators",
 }
 
