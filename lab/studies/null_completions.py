@@ -2,8 +2,8 @@
 
 Each audit samples the tokens of right completions, no server between: next-token distributions, and those of
 a draft model, are random, others at every token; what is "reported" may be off by a known noise. The evidence
-is looked at after every round, as an audit does, and a look that reaches a rate is a false alarm at it, however
-the audit goes on. Prints how many there were at each rate.
+is looked at after every round, as an audit does: a look that reaches a rate is a false alarm. Prints how many
+there were at each rate.
 """
 
 import argparse
@@ -64,9 +64,8 @@ def main() -> None:
     for rate in RATES:
         _, upper = clopper_pearson(np.array([alarms[rate], done - alarms[rate]]), 1e-6)
         within = "within" if alarms[rate] <= rate * done else "above"
-        print(
-            f"rate {rate:g}: {alarms[rate]} false alarms, {within} {rate * done:,.0f}; {upper[0]:.3g} at most"
-        )  # noqa: T201
+        found = f"{alarms[rate]} false alarms, {within} {rate * done:,.0f}; at most {upper[0]:.3g} a run"
+        print(f"rate {rate:g}: {found}")  # noqa: T201
 
 
 if __name__ == "__main__":
