@@ -24,6 +24,7 @@ _FAMILIES = {
             "recurrent",
             "long_texts",
             "ragged",
+            "mixed",
         ),
     ),
     2: ("multipath", "foreign.paths", "foreign.shapes"),
