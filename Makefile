@@ -89,7 +89,7 @@ $(VLLM)/.installed: constraints-vllm.txt
 	touch $@
 
 test-vllm: vllm  ## run the tests of vLLM as a whole
-	$(VLLM)/bin/python -m pytest -m vllm tests/spec_oracle/adapters/engines/test_vllm.py
+	$(VLLM)/bin/python -m pytest -m vllm tests/spec_oracle/adapters/engines/test_vllm.py tests/lab/test_findings.py
 
 lint: install  ## check style and types
 	$(BIN)/ruff check .

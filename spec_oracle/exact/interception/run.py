@@ -119,6 +119,8 @@ class Run:
     """Symbols that lie in tensors, by type of low precision (else None) and the number in the element."""
     shown: dict[int, tuple[bool, Any]] = field(default_factory=dict)
     """Tensors whose memory numpy knows, by its address, and whether numpy has a copy with symbols."""
+    has_frozen = False
+    """Whether numpy has a copy of one of these, so that writing to it is refused."""
     races: dict[Any, Any] = field(default_factory=dict)
     """The outcome of each race, so that the same race run twice has one winner."""
     makes_generators = False
