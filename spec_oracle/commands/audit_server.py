@@ -21,6 +21,9 @@ from spec_oracle.commands.options import (
 )
 from spec_oracle.errors import InvalidInputError
 
+LEFT_OUT = {"rl": ("length", "batch")}
+"""By purpose the checks that say nothing of it."""
+
 
 def run(options: Any) -> int:
     """Audit the server, write the report, and return its exit code."""
@@ -36,7 +39,7 @@ def run(options: Any) -> int:
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.report.terminal import show
 
-    skip = dict.fromkeys(options.skip or (), "")
+    skip = dict.fromkeys([*(options.skip or ()), *LEFT_OUT.get(options.purpose, ())], "")
     chosen = AuditOptions(seed=options.seed, alpha=options.alpha, budget=options.budget, skip=skip)
     plan = Plan(options.tokens, options.requests, options.detect, options.seeded, options.assume_speculating)
     sampling = Sampling(options.temperature, options.top_k, options.top_p, _fields(options.field))
@@ -103,6 +106,7 @@ _DRAFT = "the draft model, or any small one with these token ids: a URL, or loca
 _RECORD = "write the completions of long-texts here, for audit-transcripts"
 _PROMPT = "text, or a JSON list of token ids; default: three built-in prompts"
 _TOP_K = "most likely tokens to sample from, 0: all; few keep distinct completions few"
+_FOR = "rl: rollouts of reinforcement learning: only what decides their gradients"
 _SEEDED = "send a seed with each request, so that a retry repeats it"
 AUDIT_SERVER = Command(
     run,
@@ -137,6 +141,7 @@ AUDIT_SERVER = Command(
             value("--alpha", "RATE", "false-alarm rate", rate, 1e-6),
             value("--seed", "SEED", "of the audit's own choices", int, 0),
             several("--skip", "CHECK", "leave this check out", default=[]),
+            value("--for", None, _FOR, default="", choices=tuple(LEFT_OUT), dest="purpose"),
         ],
         "the report": [
             value("--record", "FILE", _RECORD, file_to_write),

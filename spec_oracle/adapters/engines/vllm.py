@@ -57,7 +57,7 @@ OPTIONS: Mapping[str, Option] = {
     "temperature": Option({"temperature": 0.6}),
     "greedy": Option({"temperature": 0.0}),
     "top-k": Option({"top_k": 2}),
-    "top-p": Option({"top_p": 0.8}),
+    "top-p": Option({"top_p": 0.6}),
     "top-k and top-p": Option({"top_k": 2, "top_p": 0.8}),
     "min-p": Option({"min_p": 0.3}),
     "presence penalty": Option({"presence_penalty": 1.0}),

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed
 from spec_oracle.audit.server.distributions import READINGS, SEEN_MASS, Distributions, Logs
+from spec_oracle.audit.server.ratios import Ratios
 from spec_oracle.audit.server.subject import NEEDS_PROBABILITIES, ServerSubject
 from spec_oracle.contracts.server import Ask, Completion, OutOfTimeError, Prefix, Reported, Sampling
 
@@ -36,13 +38,17 @@ def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
     if not server.listed:
         return not_asked(NEEDS_PROBABILITIES)
     length, tokens, drafted, completions = effort.SERVER_LONGER * subject.plan.tokens, 0, 0, 0
+    ratios = Ratios()
     try:
         for number in list(range(len(server.prompts))) * effort.SERVER_LOGPROBS:
             (answer,) = server.complete([Ask(server.prompts[number], length, listed=server.listed)])
             compared = Compared.of(answer, number, reported)
+            for entry, row, token in zip(answer.reported, compared.expected, answer.tokens, strict=False):
+                ratios.add(row.get(token), entry.log)
             if fault := compared.fault(server.sampling):
                 drafts = f"; {answer.accepted} accepted drafts" if answer.accepted is not None else ""
-                return failed(f"{fault}{drafts}", draws=completions + 1, how=How.SAMPLED)
+                notes = tuple(filter(None, [ratios.in_words()]))
+                return failed(f"{fault}{drafts}", draws=completions + 1, how=How.SAMPLED, notes=notes)
             tokens, completions = tokens + len(answer.tokens), completions + 1
             drafted += answer.drafted or 0
             server.tell("logprobs", completions, len(server.prompts) * effort.SERVER_LOGPROBS)
@@ -55,9 +61,10 @@ def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
     )
     if not drafted and subject.completions.drafts.drafted:
         detail += "; the server drafts nothing where log-probabilities are asked for"
+    known: dict[str, Any] = {"draws": completions, "how": How.SAMPLED, "notes": (ratios.in_words(),)}
     if compared.tolerance > effort.SERVER_LOGPROBS_COARSEST:
-        return inconclusive(f"{detail}; {reported.uncertainty}", draws=completions, how=How.SAMPLED)
-    return passed(detail, draws=completions, how=How.SAMPLED)
+        return inconclusive(f"{detail}; {reported.uncertainty}", **known)
+    return passed(detail, **known)
 
 
 @dataclass(frozen=True)

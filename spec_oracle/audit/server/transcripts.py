@@ -22,6 +22,7 @@ from spec_oracle.audit.results import CheckResult, How, Status, failed, not_aske
 from spec_oracle.audit.server.distributions import Distribution, Distributions, Logs
 from spec_oracle.audit.server.logprobs import NEGLIGIBLE
 from spec_oracle.audit.server.long_texts import Judged
+from spec_oracle.audit.server.ratios import Ratios
 from spec_oracle.audit.server.weights import Rows, Weights
 from spec_oracle.contracts.server import Prefix, Sampling
 from spec_oracle.errors import InvalidInputError
@@ -188,6 +189,7 @@ class Transcripts:
             checks,
             alpha,
             scope=(f"{self.completions:,} recorded completions", *tokens.scope),
+            notes=checks[1].notes,
             total_variation=tokens.total_variation,
         )
 
@@ -205,6 +207,7 @@ class Reported:
     missing: int = 0
     raw: int = 0
     sampled: int = 0
+    ratios: tuple[Ratios, Ratios] = field(default_factory=lambda: (Ratios(), Ratios()))
 
     def add(self, log: float | None, token: int, row: Logs, law: Distribution | None) -> None:
         """Compare one; a token that the reference does not list is left out."""
@@ -214,6 +217,8 @@ class Reported:
             place = -1 if law is None else law.index(token)
             self.tokens += 1
             self.raw += abs(log - row[token]) > self.tolerance
+            self.ratios[0].add(row[token], log)
+            self.ratios[1].add(None if law is None or place < 0 else math.log(law.probabilities[place]), log)
             self.sampled += (
                 law is None or place < 0 or abs(log - math.log(law.probabilities[place])) > self.tolerance
             )
@@ -223,7 +228,8 @@ class Reported:
         if not self.tokens + self.missing:
             return not_asked("no reported log-probabilities were recorded")
         wrong = min(self.raw, self.sampled)
-        known: dict[str, Any] = {"draws": completions, "how": How.SAMPLED}
+        notes = tuple(filter(None, [self.ratios[self.raw > self.sampled].in_words()]))
+        known: dict[str, Any] = {"draws": completions, "how": How.SAMPLED, "notes": notes}
         if self.missing:
             return failed(f"{self.missing:,} tokens have no log-probability", **known)
         if wrong:

@@ -63,6 +63,7 @@ class Untried:
             name: values[0] if any(needs_mates(name, value) for value in values) else min(values)
             for name, values in axes.items()
         }
+        self._of_mates = [name for name, values in axes.items() if any(needs_mates(name, v) for v in values)]
         self._several = min((size for size in axes["batch"] if size > 1), default=1)
         self._left: dict[tuple[str, Any, str], int] = {}
         for one, other in permutations(self._axes, 2):
@@ -122,7 +123,7 @@ class Untried:
     def _shape(self, values: Mapping[str, Any]) -> Shape | None:
         """Return the least shape with these values, None where it is too large."""
         chosen = {**self._least, **values}
-        if chosen["batch"] == 1 and any(needs_mates(name, value) for name, value in chosen.items()):
+        if chosen["batch"] == 1 and any(needs_mates(name, chosen[name]) for name in self._of_mates):
             if "batch" in values:
                 return None
             chosen["batch"] = self._several

@@ -126,9 +126,9 @@ class Run:
     makes_generators = False
     """Whether the code made a generator from a seed: that two of them are alike is not seen."""
 
-    def step(self) -> None:
+    def step(self, count: int = 1) -> None:
         """Count a draw or a comparison; ends the run if it is over, or takes too many steps or too long."""
-        self.steps += 1
+        self.steps += count
         if self.steps > _MOST_STEPS:
             self._failed(TooManyBranchesError(f"more than {_MOST_STEPS} random numbers used in one run"))
         elif self.deadline.is_over():
@@ -224,7 +224,7 @@ _random: Final = random.Random(0)  # noqa: S311  (no secret)
 class Afterwards(Run):
     """What decides for symbols that foreign code has kept beyond their run: they are drawn."""
 
-    def step(self) -> None:
+    def step(self, count: int = 1) -> None:
         """Count nothing."""
 
     def decide(
