@@ -105,7 +105,7 @@ def result_of_tokens(
         if test.tokens
     )
     if evidence.p_value <= rate:
-        least = worst.least_tv(effort.SERVER_BOUND_RATE)
+        least = evidence.least_tv(effort.SERVER_BOUND_RATE)
         size = f", by at least {least:.2g} a token in total variation" if least else ""
         detail = f"{what} contradict their next-token distributions, most in tokens {worst.name}{size}"
         return failed(detail, scope=scope, total_variation=least, **known)
