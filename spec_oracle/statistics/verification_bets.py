@@ -64,6 +64,11 @@ class Bet:
         """Average over the shares, nats."""
         return float(np.logaddexp.reduce(self.log_e)) - math.log(len(self.log_e))
 
+    @property
+    def largest(self) -> float:
+        """TV a token where all are distributed so."""
+        return self.apart / self.tokens if self.tokens else math.inf
+
     def observe(self, p: Floats, q: Floats, came: Integers, doubt: Floats) -> None:
         """Add tokens: rows [T, C] by target and drafter, the cells int [T] that came, doubt in p [T].
 
@@ -96,4 +101,4 @@ class Bet:
         mean = self.mean[0] + SIZES[:, None] * self.mean[1]
         square = np.maximum(self.square[0] + SIZES[:, None] * self.square[1], 0.0)
         found = (mean - norm.isf(DEFAULT_MISS) * np.sqrt(square) >= needed).any(axis=1)
-        return float(SIZES[found.argmax()]) * self.apart / self.tokens if found.any() else math.inf
+        return float(SIZES[found.argmax()]) * self.largest if found.any() else math.inf
