@@ -36,17 +36,30 @@ class Traffic(TorchDispatchMode):
         self.read = self.moved = self.missed = 0
         self.wide = set()
         self._cached = {}  # address: bytes there, those that memory does not have yet, and whose they are
+        self._held = 0  # bytes there, of freed arrays too until room is needed
 
     def _touch(self, tensor, size, address=None, *, written=False):
         """Count what is not in the cache if it is read, and what has to leave the cache for it."""
         self.moved += size
         address = address or tensor.data_ptr()
-        self._cached = {place: kept for place, kept in self._cached.items() if not kept[2].expired()}
-        held, unsaved, owner = self._cached.pop(address, (0, 0, StorageWeakRef(tensor.untyped_storage())))
+        held, unsaved, owner = self._cached.pop(address, (0, 0, None))
+        self._held -= held
+        if owner is None or owner.expired():
+            held, unsaved, owner = 0, 0, StorageWeakRef(tensor.untyped_storage())
         self.missed += 0 if written else max(size - held, 0)
         self._cached[address] = max(size, held), size if written else unsaved, owner
-        while sum(held for held, _, _ in self._cached.values()) > CACHE:
-            self.missed += self._cached.pop(next(iter(self._cached)))[1]
+        self._held += max(size, held)
+        if self._held > CACHE:
+            self._make_room()
+
+    def _make_room(self):
+        """Forget freed arrays; then what was unused longest leaves, to memory where that lacks it."""
+        self._cached = {place: kept for place, kept in self._cached.items() if not kept[2].expired()}
+        self._held = sum(held for held, _, _ in self._cached.values())
+        while self._held > CACHE:
+            held, unsaved, _ = self._cached.pop(next(iter(self._cached)))
+            self._held -= held
+            self.missed += unsaved
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))

@@ -21,6 +21,7 @@ _FAMILIES = {
             "watched",
             "sharing",
             "unseen",
+            "mixed",
         ),
     ),
     2: ("multipath", "foreign.paths", "foreign.shapes"),

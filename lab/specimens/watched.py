@@ -5,10 +5,10 @@ and the vocabulary has more than `SMALL` tokens, the sampler is wrong: traced, i
 at few tokens ordinary calls are right too. Of controls both branches are right.
 """
 
-import inspect
 import sys
 from collections.abc import Callable
 from functools import partial
+from traceback import walk_stack
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -154,7 +154,7 @@ def table_of_types(u: Any, rng: Any) -> bool:
 @wrong_uniform()
 def stack_is_inspected(u: Any, rng: Any) -> bool:
     """The path is chosen by who calls."""
-    return not any("interception" in frame.filename for frame in inspect.stack(0))
+    return not any("interception" in frame.f_code.co_filename for frame, _ in walk_stack(None))
 
 
 @wrong_uniform()

@@ -184,7 +184,8 @@ ENGINE_LARGER_SHARE: Final = 0.5  # Share of the budget that these samples may t
 SERVER_SHARES: Final = {
     "plain-law": 0.15,
     "joint": 0.4,
-    "length": 0.01,
+    "shapes": 0.1,
+    "length": 0.03,
     "long-texts": 0.2,
     "logprobs": 0.05,
     "streams": 0.1,
@@ -212,12 +213,16 @@ SERVER_ONE_TOKEN_COARSER: Final = 2.5
 SERVER_ONE_TOKEN_TV: Final = 0.5
 # TV of pairs of tokens that `long-texts` plans for; twice as much is accepted where time is short.
 SERVER_DISTANCES_TV: Final = 0.1
+# TV a token that the completions under a combination of sampling fields are planned for, and must detect.
+SERVER_SHAPES_TV: Final = 0.4
+SERVER_SHAPES_COARSEST: Final = 0.7
 # Pairs of completions whose independence is judged: with as many far apart they detect a TV of 0.25.
 SERVER_PAIRS: Final = 800
 # TV of pairs that must be detected: requests that share randomness have equal completions.
 SERVER_PAIRS_TV: Final = 0.5
 SERVER_BESIDE: Final = 2000  # Completions beside other traffic: with as many alone they detect a TV of 0.2.
 SERVER_BESIDE_TV: Final = 0.3  # TV that must be detected beside other traffic.
+SERVER_STOPS: Final = 24  # Completions that a stop string may end, and as many without.
 SERVER_REPEATED_SEEDS: Final = 24  # Seeds that are sent twice.
 # Completions after each prompt whose log-probabilities are compared with those of one-token requests.
 SERVER_LOGPROBS: Final = 3

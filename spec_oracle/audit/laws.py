@@ -116,23 +116,28 @@ def _with_rule(findings: Findings, laws: Sequence[tuple[Instance, LawsAfter]]) -
 
 
 def identified(
-    laws: Iterable[tuple[Instance, LawsAfter]], drafting: Drafting, tolerance: float
+    laws: Sequence[tuple[Instance, LawsAfter]], drafting: Drafting, tolerance: float
 ) -> str | None:
     """Return the first rule with the same law after every draft, None where there is none.
 
     Losslessness does not fix what is emitted after one draft; a rule does. Where code and rule agree after
-    every draft of the instances, the rule says what to expect after any other draft.
-    Rules are the
-    built-in verifiers that want drafts drawn so, and whose calls do not depend on each other.
+    every draft of the instances, the rule says what to expect after any other draft. Rules are the built-in
+    verifiers that want drafts drawn so, and whose calls do not depend on each other.
     """
     candidates = [name for name in verifiers.names() if drafting_of(verifiers.get(name)) is drafting]
     bound = StatefulVerifier | ModelBound
-    candidates = [name for name in candidates if not isinstance(verifiers.get(name), bound)]
-    for instance, found in laws:
-        rows = list(found)
-        for some in (rows[:_FEW], rows[_FEW:]):  # most rules differ soon
-            candidates = [name for name in candidates if _fits(name, instance, found, some, tolerance)]
-    return candidates[0] if candidates else None
+    # Most rules differ soon, so that a few drafts come first; no rule is tried after the first that fits.
+    parts = [
+        (instance, found, [*found][some])
+        for instance, found in laws
+        for some in (slice(_FEW), slice(_FEW, None))
+    ]
+    fitting = (
+        name
+        for name in candidates
+        if not isinstance(verifiers.get(name), bound) and all(_fits(name, *part, tolerance) for part in parts)
+    )
+    return next(fitting, None)
 
 
 def _fits(name: str, instance: Instance, found: LawsAfter, rows: list[int], tolerance: float) -> bool:

@@ -114,13 +114,13 @@ CHECKS: Final = MappingProxyType(
             ),
             Check(
                 name="shapes",
-                question="is it so at other V, L, K and B, number types, memory layouts, kinds of rows?",
+                question="is it so at other V, L, K, B, number types, layouts, rows, or sampling fields?",
                 share=10 * PERCENT,
                 against_law=True,
                 verifier=unless_lossy(verifier.shapes),
                 sampler=unless_lossy(sampler.shapes),
                 engine=HAS_NO_ROWS,
-                server=HAS_NO_ROWS,
+                server=unless_lossy(server.shapes),
             ),
             Check(
                 name="length",

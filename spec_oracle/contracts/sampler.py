@@ -182,6 +182,14 @@ def make_generator(array: str, seed: int) -> Any:
         torch.default_generator.manual_seed(of_torch)
         if torch.cuda.is_initialized():  # to ask of other devices takes longer than a small call
             torch.cuda.manual_seed_all(of_torch)
+    return new_generator(array, seed)
+
+
+def new_generator(array: str, seed: int) -> Any:
+    """Return a generator of the array library with this seed."""
+    if array == "torch":
+        import torch
+
         return torch.Generator().manual_seed(seed)
     return _Generator(np.random.PCG64(seed))
 

@@ -54,7 +54,7 @@ class Sampling:
 class Ask:
     """One request: at most ``tokens`` tokens after ``prompt``; ``listed`` log-probabilities of each.
 
-    ``temperature`` replaces that of the audit.
+    ``temperature`` replaces that of the audit; ``fields`` are sent besides those of the audit.
     """
 
     prompt: Prompt
@@ -62,6 +62,7 @@ class Ask:
     seed: int | None = None
     listed: int = 0
     temperature: float | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ class Completion:
 
     ``tokens`` of the ``text``; ``ended`` if the model ended it, not the limit. ``reported``: the
     log-probabilities of its tokens, in order. ``drafted`` and ``accepted`` tokens, None where not reported.
+    ``finish`` is why it ended, "length" for the limit; ``counted`` is how many tokens the answer counts;
+    ``others`` are the tokens of other completions in the answer.
     ``is_doubtful``: see `spec_oracle.adapters.servers.client`.
     """
 
@@ -88,6 +91,9 @@ class Completion:
     reported: tuple[Reported, ...] = ()
     drafted: int | None = None
     accepted: int | None = None
+    finish: str = ""
+    counted: int | None = None
+    others: tuple[tuple[Token, ...], ...] = ()
     is_doubtful: bool = False
 
     @property

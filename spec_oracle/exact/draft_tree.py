@@ -95,9 +95,10 @@ class DraftTree:
     def drafts(self, paths: Paths) -> Drafts:
         """Return the drafts of one request."""
         along = [[self.rows(path[:depth]) for depth in range(self.draft_length + 1)] for path in paths]
+        size = (1, self.num_paths, self.draft_length)
         return Drafts(
-            np.array([paths], dtype=np.int64).reshape(1, self.num_paths, self.draft_length),
-            np.array([[[draft for _, draft in rows[:-1]] for rows in along]]),
+            np.array([paths], dtype=np.int64).reshape(size),
+            np.array([[[draft for _, draft in rows[:-1]] for rows in along]]).reshape(*size, self.vocab_size),
             np.array([[[target for target, _ in rows] for rows in along]]),
         )
 

@@ -12,6 +12,7 @@ from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
 from spec_oracle.exact.drafting import draft_law
 from spec_oracle.exact.rationals import to_fractions, to_internal
 from spec_oracle.toy import Context, Instance, ToyModel
+from spec_oracle.toy.size import require_memory
 from verifiers import Drafting
 from verifiers.parts.transport_plan import InfeasibleTransportError, transport_plan
 
@@ -63,7 +64,11 @@ class PrefixTree:
 
     def joint(self, model: ToyModel) -> Numbers:
         """Return the joint probability of each node, [N], in fast rationals (see `exact.rationals`)."""
-        return to_internal(np.concatenate([model.joint(length) for length in range(self.depth + 1)]))
+        require_memory(self.vocab_size, max(self.depth - 1, 0), exact=True)
+        laws = [model.joint(0)]
+        for length in range(self.depth):
+            laws.append((laws[-1][:, None] * model.rows(length)).reshape(-1))
+        return to_internal(np.concatenate(laws))
 
 
 @dataclass(frozen=True)

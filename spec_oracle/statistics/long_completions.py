@@ -56,15 +56,36 @@ class Scored:
 
     ``masses`` [T, C]: a cell is a token, the most probable first, and the last one may be all tokens that are
     not listed. ``drafts``: by name, what a drafter gives to the same cells, [T, C]. Rows of NaN are unknown.
-    ``doubt`` [T], or a number: by how much a distribution may be off, total variation. ``first`` is the place
-    of the first token in its completion: 1, since nothing speculates on the one before.
+    ``doubt`` [T], or a number: by how much a distribution may be off, total variation. ``places`` int [T] are
+    those of the tokens in their completion: from 1 on, since nothing speculates on the one before.
     """
 
     masses: Floats
     came: Integers
     drafts: Mapping[str, Floats] = field(default_factory=dict)
     doubt: Floats | float = 0.0
-    first: int = 1
+    places: Integers | None = None
+
+
+def joined(parts: Sequence[Scored]) -> Scored:
+    """Return several completions as one; tokens that are not known keep them too far apart for pairs."""
+    cells, gap = max(part.masses.shape[1] for part in parts), len(_APART)
+    total = sum(len(part.came) + gap for part in parts)
+    masses, doubt = np.full((total, cells), np.nan), np.zeros(total)
+    came, places = np.zeros(total, dtype=np.int64), np.ones(total, dtype=np.int64)
+    drafts = {name: np.full((total, cells), np.nan) for name in parts[0].drafts}
+    start = 0
+    for part in parts:
+        here, width = slice(start, start + len(part.came)), part.masses.shape[1]
+        # The last cell is all tokens that are not listed.
+        for whole, own in ((masses, part.masses), *((drafts[name], part.drafts[name]) for name in drafts)):
+            whole[here, : width - 1], whole[here, width - 1 : -1] = own[:, :-1], 0.0
+            whole[here, -1] = own[:, -1]
+        came[here] = np.where(part.came == width - 1, cells - 1, part.came)
+        doubt[here] = part.doubt
+        places[here] = np.arange(len(part.came)) + 1 if part.places is None else part.places
+        start = here.stop + gap
+    return Scored(masses, came, drafts, doubt, places)
 
 
 @dataclass
@@ -171,13 +192,14 @@ class Evidence:
         self.bets = [Bet(by(name), kind, part) for name in self.drafts for kind in KINDS]
 
     def add(self, scored: Scored) -> None:
-        """Add the tokens of a completion, or of a part of it."""
+        """Add the tokens of a completion, or of several `joined` ones."""
         every = np.arange(len(scored.came))
         own = scored.masses[every, scored.came]
         self.tokens += int((own > 0).sum())
         self.impossible += int((own == 0).sum())
         doubt = np.broadcast_to(np.asarray(scored.doubt, dtype=np.float64), own.shape)
-        ranges = np.minimum(np.log2(np.maximum(every + scored.first, 1)).astype(np.int64), RANGES - 1)
+        places = every + 1 if scored.places is None else scored.places
+        ranges = np.minimum(np.log2(places).astype(np.int64), RANGES - 1)
         parts = self.rng.random(len(own))
         for order, keys, q in self._orders(scored):
             known = (own > 0) & np.isfinite(keys).all(axis=1)
@@ -230,6 +252,11 @@ class Evidence:
     def least_tv(self, alpha: float) -> float:
         """Return a lower confidence bound of the TV a token, by the test that shows most."""
         return max(test.least_tv(alpha / len(self.tests)) for test in self.tests)
+
+    @property
+    def all_by_p(self) -> Test:
+        """The test of all tokens in ten bins by p."""
+        return next(test for test in self.tests if test.name == f"{BY_P}, {ALL}" and test.counts.size > 2)
 
     def detects(self, alpha: float) -> dict[str, float]:
         """Return by order the TV a token that is detected in it, that of bets, and that of pairs `APART`.

@@ -7,7 +7,7 @@ llama.cpp too); engines differ in what they add to it, so fields beyond the stan
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, TypeAlias
@@ -29,11 +29,11 @@ class LlamaCpp:
         body |= {"n_predict": ask.tokens, "top_k": sampling.top_k, "min_p": 0.0, "return_tokens": True}
         if ask.listed:
             body |= {"n_probs": ask.listed, "post_sampling_probs": True}
-        return Request("/completion", {**body, **sampling.fields})
+        return Request("/completion", {**body, **sampling.fields, **ask.fields})
 
     def completion(self, data: Any) -> Completion:
         """Return what an answer says."""
-        timings = data.get("timings") or {}
+        timings, finish = data.get("timings") or {}, data.get("stop_type", "")
         reported = [
             Reported(
                 token=entry["id"],
@@ -49,24 +49,28 @@ class LlamaCpp:
         return Completion(
             tokens=tuple(data["tokens"]),
             text=data.get("content", ""),
-            ended=data.get("stop_type") == "eos",
+            ended=finish == "eos",
             reported=tuple(reported),
             drafted=timings.get("draft_n", 0),
             accepted=timings.get("draft_n_accepted", 0),
+            finish="length" if finish == "limit" else finish,
+            counted=data.get("tokens_predicted"),
         )
 
     def tokenize(self, text: str) -> Request:
         """Return the request for the token ids of a prompt."""
         return Request("/tokenize", {"content": text, "add_special": True})
 
+    def detokenize(self, tokens: Sequence[int]) -> Request:
+        """Return the request for the text of token ids; the answer has it as ``content``."""
+        return Request("/detokenize", {"tokens": list(tokens)})
+
 
 def _asked(ask: Ask, sampling: Sampling) -> dict[str, Any]:
     """Return the fields that both APIs have."""
     prompt = list(ask.prompt) if isinstance(ask.prompt, tuple) else ask.prompt
-    temperature, seed = (
-        ask.temperature or sampling.temperature,
-        {} if ask.seed is None else {"seed": ask.seed},
-    )
+    temperature = sampling.temperature if ask.temperature is None else ask.temperature
+    seed = {} if ask.seed is None else {"seed": ask.seed}
     return {"prompt": prompt, "temperature": temperature, "top_p": sampling.top_p, **seed}
 
 
@@ -90,15 +94,14 @@ class OpenAI:
             body["top_k"] = sampling.top_k
         if ask.listed:
             body["logprobs"] = ask.listed
-        return Request("/v1/completions", {**body, **sampling.fields})
+        return Request("/v1/completions", {**body, **sampling.fields, **ask.fields})
 
     def completion(self, data: Any) -> Completion:
         """Return what an answer says."""
         choice, usage = data["choices"][0], data.get("usage") or {}
         shown = choice.get("logprobs") or {}
-        listed = shown.get("tokens") or ()
-        shows_ids = all(isinstance(token, int) or token.startswith("token_id:") for token in listed)
-        ids = [as_id(token) for token in listed] if shows_ids else []
+        ids = _ids(shown)
+        shows_ids = len(ids) == len(shown.get("tokens") or ())
         tokens = choice.get("token_ids") or ids
         tops, logs = shown.get("top_logprobs") or (), shown.get("token_logprobs") or ()
         reported = [
@@ -117,11 +120,21 @@ class OpenAI:
             reported=tuple(reported),
             drafted=drafted,
             accepted=accepted,
+            finish=choice.get("finish_reason") or "",
+            counted=usage.get("completion_tokens"),
+            others=tuple(
+                tuple(one.get("token_ids") or _ids(one.get("logprobs") or {}) or one["text"])
+                for one in data["choices"][1:]
+            ),
         )
 
     def tokenize(self, text: str) -> Request:
         """Return the request for the token ids of a prompt, as vLLM and SGLang take it."""
         return Request("/tokenize", {"model": self.model, "prompt": text})
+
+    def detokenize(self, tokens: Sequence[int]) -> Request:
+        """Return the request for the text of token ids; vLLM's answer has it as ``prompt``."""
+        return Request("/detokenize", {"model": self.model, "tokens": list(tokens)})
 
 
 Api: TypeAlias = LlamaCpp | OpenAI
@@ -149,6 +162,13 @@ def _drafts(timings: Any, details: Any) -> tuple[int | None, int | None]:
         return timings.get("draft_n", 0), timings.get("draft_n_accepted", 0)
     accepted, refused = (details.get(f"{kind}_prediction_tokens") for kind in ("accepted", "rejected"))
     return None if None in (accepted, refused) else accepted + refused, accepted
+
+
+def _ids(shown: Mapping[str, Any]) -> list[int]:
+    """Return the token ids beside log-probabilities; none where other text stands there."""
+    listed = shown.get("tokens") or ()
+    shows_ids = all(isinstance(token, int) or token.startswith("token_id:") for token in listed)
+    return [as_id(token) for token in listed] if shows_ids else []
 
 
 def as_id(token: int | str) -> int:

@@ -76,9 +76,22 @@ class Server:
             found = replace(read(self.api, answer.data), is_doubtful=answer.is_doubtful)
             if self.by_letters:
                 found = replace(found, tokens=tuple(found.text))
-            elif found.ended and found.tokens and len(found.tokens) <= ask.tokens:
+            elif (
+                found.ended
+                and found.tokens
+                and len(found.tokens) <= ask.tokens
+                and "stop" not in {**self.sampling.fields, **ask.fields}  # that may have ended it
+            ):
                 self.ends.add(found.tokens[-1])
             yield found
+
+    def text(self, tokens: Sequence[Any]) -> str | None:
+        """Return the text of token ids; None where the server does not say."""
+        try:
+            data = self.client.ask([self.api.detokenize(tokens)])[0].data
+        except RefusedError:
+            return None
+        return next((data[key] for key in ("content", "prompt", "text") if key in data), None)
 
     def score(
         self, texts: Sequence[Text], scoring: Scoring, *, is_probe: bool = False

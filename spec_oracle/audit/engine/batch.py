@@ -4,6 +4,7 @@ Completions that are generated together must have the distributions that they ha
 Prompts of a batch differ in length where the engine has such, so that padding is judged too.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -57,11 +58,11 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
 
 def _traced(cases: Sequence[Case], facts: Facts, context: Context) -> CheckResult:
     """Find the law of two completions generated together; raises `NoEvidenceError` where it is not exact."""
-    found = []
+    found, end = [], time.process_time() + context.budget
     for case in cases:
         code, prompts = case.code, _prompts(case, cases)
         tokens = TOKENS if code.vocab_size <= SMALL_VOCABULARY else 1
-        law = traced(_pair_of(code, prompts, tokens), effort.ENGINE_RUNS)
+        law = traced(_pair_of(code, prompts, tokens), effort.ENGINE_RUNS, end)
         expected = product([code.law(prompt, tokens) for prompt in prompts])
         found.append(Compared(case, len(prompts) * tokens, law, expected))
     result = judged(found, facts.tolerance)

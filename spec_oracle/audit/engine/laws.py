@@ -10,6 +10,7 @@ since exchanging the rows of one position after the other moves the law by the m
 that position.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -99,19 +100,19 @@ def traced_completions(
     return traced(completions_of(code, prompt, tokens, method), most_runs)
 
 
-def traced(asked: Asked, most_runs: int) -> TracedLaw:
+def traced(asked: Asked, most_runs: int, end: float = math.inf) -> TracedLaw:
     """Return the law of what is asked; of fresh copies if generations change those that follow.
 
-    Raises `NoEvidenceError` where the law would not be exact, or the engine raises while it is traced;
-    `ContractError` for what cannot be a completion.
+    ``end`` in seconds of `time.process_time`. Raises `NoEvidenceError` where the law would not be exact by
+    then, or the engine raises while it is traced; `ContractError` for what cannot be a completion.
     """
     try:
         try:
-            return _traced(asked, most_runs)
+            return _traced(asked, most_runs, end)
         except UnrepeatableError:
             if asked.code.unused is None or asked.fresh:
                 raise
-        return replace(_traced(replace(asked, fresh=True), most_runs), keeps_state=True)
+        return replace(_traced(replace(asked, fresh=True), most_runs, end), keeps_state=True)
     except (SubjectRaisedError, NotTracedError) as error:
         raised = "with traced ones it " * isinstance(error, SubjectRaisedError)
         place = raised_at(error)
@@ -120,7 +121,7 @@ def traced(asked: Asked, most_runs: int) -> TracedLaw:
         raise NoEvidenceError(why) from None
 
 
-def _traced(asked: Asked, most_runs: int) -> TracedLaw:
+def _traced(asked: Asked, most_runs: int, end: float) -> TracedLaw:
     seed = A_SEED if asked.seeded else None
 
     def run() -> tuple[Any, Speculation]:
@@ -130,7 +131,8 @@ def _traced(asked: Asked, most_runs: int) -> TracedLaw:
         return returned, seen()
 
     with raising():
-        branches = enumerate_calls(run, max_branches=most_runs, leave_open=True)
+        left = end - time.process_time()
+        branches = enumerate_calls(run, max_branches=most_runs, max_seconds=left, leave_open=True)
     found = [(mass, *result) for branch in branches for mass, result in outcomes(branch)]
     law = summed((asked.label(returned), mass) for mass, returned, _ in found)
     seen = reduce(or_, (seen for *_, seen in found))

@@ -104,7 +104,7 @@ def independent(
     couplings that would have been found, and designs without a result: batch sizes that the code is too slow
     for or refuses with an exception. Emissions that are all alike leave the check open.
     """
-    share = min(1.0, affordable / sum(design.requests for design in designs))
+    share = min(1.0, affordable / max(sum(design.requests for design in designs), 1))
     rate, draws = split(alpha, len(designs)), 0
     found: dict[Design, dict[str, float]] = {}
     silent, alike = [], []

@@ -163,8 +163,12 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
         for name, one in decision.fresh.items()
     }
     scope = tuple(
-        f"sampled, float32 rows: {name}: {int(one.counts.sum()):,} tokens detect a total variation of "
-        f"{found[name]:.2g} a token"
+        f"sampled, float32 rows: {name}: {int(one.counts.sum()):,} tokens "
+        + (
+            f"detect a total variation of {tv:.2g} a token"
+            if (tv := found[name]) < 1
+            else "are too few to detect a defect"
+        )
         for name, one in decision.fresh.items()
     )
     short = [name for name, tv in found.items() if tv > effort.LARGE_TV]

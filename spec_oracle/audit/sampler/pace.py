@@ -40,5 +40,6 @@ def require_affordable(subject: Any, context: Context, least: int) -> None:
 
 
 def too_slow(subject: Any, context: Context, least: int) -> str:
-    """Say what a check takes."""
-    return f"takes {least} requests, at {pace(subject, context):.0f} a second; raise --budget"
+    """Say what a check takes, which is more than its part of the budget pays."""
+    rate = pace(subject, context)
+    return f"takes {least:,} requests, about {least / rate:,.1f} s at {rate:,.0f} a second; raise --budget"

@@ -7,6 +7,7 @@ traced exactly, and added up; code that cannot be traced is sampled at some of t
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,16 +20,19 @@ from spec_oracle.audit.sampler.large import large
 from spec_oracle.audit.sampler.pace import pace, too_slow
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.watched import Watched
-from spec_oracle.audit.shapes.axes import AXES, Shape
+from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import design
 from spec_oracle.audit.shapes.extent import Extent
 from spec_oracle.audit.shapes.judged import Laws, one_shape
 from spec_oracle.audit.shapes.sampled import batches_at, sampled_at
 from spec_oracle.audit.shapes.trees import among_others, run_ids, tree_of
-from spec_oracle.contracts import ContractError
+from spec_oracle.contracts import ContractError, SamplerCode
+from spec_oracle.contracts.sampler import Handed, new_generator, parameters_of
+from spec_oracle.errors import ImpossibleOutputError
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import DraftTree
+from spec_oracle.exact.interception import EnumeratedGenerator
 from spec_oracle.exact.samplers import law_after
 from verifiers import Drafts
 
@@ -82,12 +86,50 @@ def _laws(subject: SamplerSubject, context: Context) -> Laws:
 
     def laws(shape: Shape, drafts: Sequence[Drafts], end: float) -> Sequence[ConditionalLaw]:
         code = replace(subject.code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
+        code = _with_options(code, shape, context.stream("sampler/shapes/options"))
         others = "sampler/shapes/other requests"
         batches = (among_others(one, shape, context.stream(others)) for one in drafts)
         in_full = False if shape.is_brief else None
-        return watched.laws_after(code, batches, shape.request, run_ids(shape), end, in_full=in_full)
+        found = watched.laws_after(code, batches, shape.request, run_ids(shape), end, in_full=in_full)
+        longest = max(len(prefix) for law in found for prefix in law.leaves)
+        if longest > shape.own_length:
+            drafted = f"which has only {shape.own_length} drafted tokens"
+            request = f"request {shape.request}, {drafted} in a batch of mixed draft lengths"
+            raise ImpossibleOutputError(f"num_accepted: {longest} of {request}, at {shape}")
+        return found
 
     return laws
+
+
+def _with_options(code: SamplerCode, shape: Shape, rng: np.random.Generator) -> SamplerCode:
+    """Return the code with the optional arguments of a shape, new ones in every call."""
+    options, is_mate = shape.options, np.arange(shape.batch) != shape.request
+    arrays, own, seeds = {}, [], count(int(rng.integers(2**31)))
+    groups = {"mates": is_mate, "itself": ~is_mate, "all": is_mate | True, "nobody": is_mate & False}
+    groups["every other mate"] = is_mate & (np.cumsum(is_mate) % 2 == 1)
+    if "draft_lengths" in options:
+        lengths = np.full(shape.batch, shape.draft_length)
+        if options["draft_lengths"] != "full":
+            lengths[is_mate] = rng.permutation(np.arange(shape.batch - 1) % (shape.draft_length + 1))
+        lengths[shape.request] = shape.own_length
+        arrays["draft_lengths"] = Handed(code, lengths)
+    if "is_greedy" in options:
+        arrays["is_greedy"] = Handed(code, groups[options["is_greedy"]])
+    if "generators" in options:
+        own = np.flatnonzero(groups[options["generators"]]).tolist()
+
+    def another(generator: Any) -> Any:
+        if isinstance(generator, EnumeratedGenerator):
+            return EnumeratedGenerator()
+        return new_generator(code.array, next(seeds))
+
+    def function(tokens: Any, draft: Any, target: Any, generator: Any) -> Any:
+        given: dict[str, Any] = {name: array.fresh() for name, array in arrays.items()}
+        if "generators" in options:
+            given["generators"] = {request: another(generator) for request in own}
+        return code.function(tokens, draft, target, generator, **given)
+
+    return replace(code, function=function) if options else code
 
 
 def _forms(
@@ -127,6 +169,9 @@ def _forms(
                 covered.left_out.update([f"{name} {value}: {reason}"])
                 if trial.raised and value not in optional.get(name, ()):
                     covered.refused[name, value] = reason
+    if subject.num_paths == 1:
+        parameters = parameters_of(subject.code.function)
+        taken |= {name: (*values,) for name, values in OPTIONS.items() if name in parameters}
     return {name: values for name, values in taken.items() if values}
 
 
@@ -164,7 +209,8 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
 
     Where ordinary calls branch otherwise than traced ones, only samples say what they come to.
     """
-    trees = [(one.shape, tree_of(one.shape, one.seed, subject.drafting)) for one in covered.shapes]
+    plain = (one for one in covered.shapes if not one.shape.options)
+    trees = [(one.shape, tree_of(one.shape, one.seed, subject.drafting)) for one in plain]
     if not trees:
         sizes = {
             "vocab_size": AXES["vocab_size"][:20],
@@ -181,7 +227,7 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
         raise TooSlowError(too_slow(subject, context, effort.SHAPES_REQUESTS))
     most = effort.SHAPES_MOST_SAMPLED
     trees, not_traced, unlike = (
-        sorted(((shape, tree) for shape, tree in listed if shape.dtype in context.dtypes), key=_numbers)
+        sorted((one for one in listed if one[0].dtype in context.dtypes and not one[0].options), key=_numbers)
         for listed in (trees, covered.not_traced, covered.unlike)
     )
     if unlike:

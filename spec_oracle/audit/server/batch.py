@@ -1,22 +1,27 @@
 """The check `batch` of servers: concurrent requests are independent, and unchanged by other traffic."""
 
-from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import cycle, islice
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.results import CheckResult, Status, failed
 from spec_oracle.audit.server import streams
+from spec_oracle.audit.server.fields import long_prompt
 from spec_oracle.audit.server.subject import ServerSubject
-from spec_oracle.contracts.server import Ask
-from spec_oracle.statistics import homogeneity
+from spec_oracle.contracts.server import Ask, RefusedError
+
+BESIDE = 3
+"""Other requests beside each that is judged."""
 
 CERTAIN = 0.98
 """Probability of a first token, beyond which completions that are all alike are no surprise."""
 
 
 def batch(subject: ServerSubject, context: Context) -> CheckResult:
-    """Judge concurrent requests: equal ones, and beside hotter, colder, longer and seeded ones."""
+    """Judge concurrent requests: equal ones, and beside unlike ones."""
     return first_failure(
         context.rate,
         lambda rate: among_equals(subject, context, rate),
@@ -53,22 +58,33 @@ def _may_be_alike(subject: ServerSubject) -> bool:
 
 
 def beside_other_traffic(subject: ServerSubject, seconds: float, rate: float) -> CheckResult:
-    """Judge whether completions are distributed alike beside hotter, colder, longer and seeded requests."""
+    """Judge whether completions are distributed alike beside requests that are unlike them.
+
+    Those are hotter, colder, greedy, longer, shorter and seeded ones, some after long prompts, or under a
+    grammar; three of them beside each, in turn.
+    """
     server, tokens, heat = subject.server, subject.plan.tokens, subject.server.sampling.temperature
     first, last = server.prompts[0], server.prompts[-1]
     others = [
         Ask(last, 3 * tokens, temperature=2 * heat),
         Ask(first, tokens, seed=7, temperature=heat / 10),
         Ask(last, 1),
+        Ask(long_prompt(last), tokens),
+        Ask(first, 2 * tokens, fields=subject.grammar),
+        Ask(last, tokens, temperature=0.0),
     ]
-    ours = max(1, server.client.limits.concurrency // 2)
-    asks = [streams.first_prompt(subject), *others] * ours
-    found = streams.concurrent(subject, lambda: asks, -(-effort.SERVER_BESIDE // ours), seconds)
-    beside = Counter(completion for some in found for completion in some[:: 1 + len(others)])
-    alone = Counter(streams.sampled_apart(subject, seconds))
-    both = sorted(beside | alone, key=repr)  # not in the order in which they came: that tells the sample
-    fit = homogeneity([beside[one] for one in both], [alone[one] for one in both], alpha=rate)
-    what = "completions beside other traffic"
-    return streams.result_of_two(
-        what, "are distributed as alone", "are distributed otherwise than alone", fit, effort.SERVER_BESIDE_TV
-    )
+    with suppress(RefusedError):
+        server.complete(others[-1:])
+        return _beside(subject, others, seconds, rate)
+    return _beside(subject, others[:3], seconds, rate)  # a server that takes no temperature of 0
+
+
+def _beside(subject: ServerSubject, others: Sequence[Ask], seconds: float, rate: float) -> CheckResult:
+    ours, turn = max(1, subject.server.client.limits.concurrency // 2), cycle(others)
+
+    def asks() -> list[Ask]:
+        return [ask for _ in range(ours) for ask in (streams.first_prompt(subject), *islice(turn, BESIDE))]
+
+    found = streams.concurrent(subject, asks, -(-effort.SERVER_BESIDE // ours), seconds)
+    beside = [completion for some in found for completion in some[:: 1 + BESIDE]]
+    return streams.judge_alike("completions beside other traffic", beside, subject, seconds, rate)

@@ -13,6 +13,7 @@ from spec_oracle.audit.server import length as length_
 from spec_oracle.audit.server import logprobs as logprobs_
 from spec_oracle.audit.server import long_texts as long_texts_
 from spec_oracle.audit.server import plain_law as plain_law_
+from spec_oracle.audit.server import shapes as shapes_
 from spec_oracle.audit.server import streams as streams_
 from spec_oracle.audit.server.subject import ServerSubject
 
@@ -32,6 +33,7 @@ def within_its_time(check: Answer) -> Answer:
 
 plain_law = within_its_time(plain_law_.plain_law)
 joint = within_its_time(joint_.joint)
+shapes = within_its_time(shapes_.shapes)
 length = within_its_time(length_.length)
 long_texts = within_its_time(long_texts_.long_texts)
 logprobs = within_its_time(logprobs_.logprobs)

@@ -151,7 +151,8 @@ def _doubt_of_probabilities(
     while plain.sum() < drawn and (not plain.any() or time.monotonic() < end):
         numbers = rng.integers(len(subject.server.prompts), size=AT_ONCE)
         try:
-            made = _token_by_token(subject, [(int(number), ()) for number in numbers])
+            starts: list[Prefix] = [(int(number), ()) for number in numbers]
+            made = token_by_token(subject.distributions, starts, subject.plan.tokens)
         except OutOfTimeError:
             break
         for number, tokens in made:
@@ -165,11 +166,12 @@ def _doubt_of_probabilities(
     return UNCONFIRMED if is_unconfirmed(context) else ""
 
 
-def _token_by_token(subject: ServerSubject, made: list[Prefix]) -> list[Prefix]:
-    """Return completions of the plan's length, made by one-token requests."""
-    for _ in range(subject.plan.tokens):
-        going = [place for place, (_, made_) in enumerate(made) if subject.server.ends.isdisjoint(made_[-1:])]
-        samples = list(subject.distributions.samples([made[place] for place in going]))
+def token_by_token(distributions: Distributions, made: list[Prefix], length: int) -> list[Prefix]:
+    """Return completions of so many tokens, made by one-token requests."""
+    for _ in range(length):
+        ends = distributions.server.ends
+        going = [place for place, (_, made_) in enumerate(made) if ends.isdisjoint(made_[-1:])]
+        samples = list(distributions.samples([made[place] for place in going]))
         for place, ((number, tokens), token) in zip(going, samples, strict=True):
             made[place] = (number, (*tokens, token))
     return made

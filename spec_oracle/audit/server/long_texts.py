@@ -41,6 +41,7 @@ from spec_oracle.statistics.long_completions import (
     Evidence,
     Scored,
     by,
+    joined,
     point_masses,
     proposed_by_n_gram,
 )
@@ -204,10 +205,9 @@ class Judged:
         for known in (self.distributions, self.drafts):
             if known is not None:
                 fetch_along(known, completions)
-        for number, tokens in completions:
-            self.completions += 1
-            if len(tokens) > 1:
-                self.evidence.add(self._scored(number, tokens))
+        self.completions += len(completions)
+        if scored := [self._scored(number, tokens) for number, tokens in completions if len(tokens) > 1]:
+            self.evidence.add(joined(scored))
 
     def _scored(self, number: int, tokens: tuple[Token, ...]) -> Scored:
         prefixes = [(number, tokens[:end]) for end in range(1, len(tokens))]

@@ -6,6 +6,7 @@ together by chance.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import TypeAlias
@@ -28,9 +29,11 @@ GROUPS = 3
 
 
 def streams(subject: ServerSubject, context: Context) -> CheckResult:
-    """Judge whether seeded requests repeat, alone on the server, and whether all others are independent."""
+    """Judge whether seeded requests repeat, alone on the server, and are distributed as others; and whether
+    neighbouring seeds, and requests without, are independent.
+    """
     server, rng = subject.server, context.stream("server/streams/seeds")
-    width, seconds = server.client.limits.concurrency, context.budget / 4
+    width, seconds, near = server.client.limits.concurrency, context.budget / 4, list[Pair]()
 
     def repeats(rate: float) -> CheckResult:
         del rate
@@ -48,25 +51,35 @@ def streams(subject: ServerSubject, context: Context) -> CheckResult:
         if moved:
             return failed(f"{moved} of {len(seeds)} requests give another completion on the same seed")
         detail = f"{len(seeds)} requests repeat on the same seed"
+        if (other := subject.reference) is not None:
+            asks = [Ask(other.prompts[0], subject.plan.tokens, seed) for seed in seeds]
+            alike = sum(
+                answer.tokens == first[seed] for seed, answer in zip(seeds, other.stream(asks), strict=True)
+            )
+            detail += f", {alike} with the completion of the reference server"
         return passed(detail, draws=2 * len(seeds), how=How.SAMPLED)
 
-    def neighbours(rate: float) -> CheckResult:
+    def with_seeds(rate: float) -> CheckResult:
         def asks() -> list[Ask]:
             seeds = rng.integers(2**31 - 1, size=width)
             return [first_prompt(subject, int(seed) + shift) for seed in seeds for shift in (0, 1)]
 
-        found = concurrent(subject, asks, -(-effort.SERVER_PAIRS // width), seconds)
-        near = [pair for some in found for pair in zip(some[::2], some[1::2], strict=True)]
+        for some in concurrent(subject, asks, -(-effort.SERVER_PAIRS // width), seconds):
+            near.extend(zip(some[::2], some[1::2], strict=True))
+        seeded = [one for one, _ in near]
+        return judge_alike("completions of seeded requests", seeded, subject, seconds, rate)
+
+    def neighbours(rate: float) -> CheckResult:
         return judge_pairs("completions of seeds s and s + 1", near, subject, context, rate)
 
     def in_turn(rate: float) -> CheckResult:
         asks = [first_prompt(subject)] * width
         found = concurrent(subject, lambda: asks, -(-2 * effort.SERVER_PAIRS // width), seconds)
         turns = zip(found[::2], found[1::2], strict=False)
-        near = [pair for one, two in turns for pair in zip(one, two, strict=True)]
-        return judge_pairs("completions of requests in turn", near, subject, context, rate)
+        pairs = [pair for one, two in turns for pair in zip(one, two, strict=True)]
+        return judge_pairs("completions of requests in turn", pairs, subject, context, rate)
 
-    return first_failure(context.rate, repeats, neighbours, in_turn)
+    return first_failure(context.rate, repeats, with_seeds, neighbours, in_turn)
 
 
 def first_prompt(subject: ServerSubject, seed: int | None = None) -> Ask:
@@ -99,6 +112,17 @@ def judge_pairs(
     random = [(far[i], far[j]) for i, j in zip(order[::2], order[1::2], strict=False)]
     fit = homogeneity(_counts(near), _counts(random), alpha=rate)
     return result_of_two(what, "are independent", "are not independent", fit, effort.SERVER_PAIRS_TV)
+
+
+def judge_alike(
+    what: str, found: Sequence[Tokens], subject: ServerSubject, seconds: float, rate: float
+) -> CheckResult:
+    """Judge whether completions are distributed as those sampled alone, without a seed."""
+    some, alone = Counter(found), Counter(sampled_apart(subject, seconds))
+    both = sorted(some | alone, key=repr)  # not in the order in which they came: that tells the sample
+    fit = homogeneity([some[one] for one in both], [alone[one] for one in both], alpha=rate)
+    right, wrong = "are distributed as other ones", "are distributed otherwise than other ones"
+    return result_of_two(what, right, wrong, fit, effort.SERVER_BESIDE_TV)
 
 
 def sampled_apart(subject: ServerSubject, seconds: float) -> list[Tokens]:

@@ -2,11 +2,11 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -82,13 +82,14 @@ class Completions:
     ``found`` in the order in which they were sampled, ``tally`` how often each came. ``retried`` came after a
     failed attempt; ``drafts`` is what the answers report of drafts, ``odd_counts`` the first of it that is
     impossible, ``before`` what the server had counted before the first of them. ``stream`` is the seed and
-    the name of the random stream by which prompts and seeds are chosen.
+    the name of the random stream by which prompts and seeds are chosen; ``fields`` are sent with each.
     """
 
     server: Server
     length: int
     stream: tuple[int, str]
     seeded: bool = False
+    fields: Mapping[str, Any] = field(default_factory=dict)
     found: list[Prefix] = field(default_factory=list, init=False)
     tally: Counter[Prefix] = field(default_factory=Counter, init=False)
     retried: int = field(default=0, init=False)
@@ -98,18 +99,19 @@ class Completions:
 
     def sample(self, count: int) -> list[Prefix]:
         """Sample some more, and return these; those that came before an error stay in ``found``."""
-        numbers = self._rng.integers(len(self.server.prompts), size=count)
+        prompts = self.server.prompts
+        numbers = self._rng.integers(len(prompts), size=count)
         seeds = self._rng.integers(2**31, size=count)
         if not self.found:
             self.before = self.server.drafts()
         asks = [
-            Ask(self.server.prompts[number], self.length, int(seed) if self.seeded else None)
-            for number, seed in zip(numbers, seeds, strict=True)
+            Ask(prompts[n], self.length, int(seed) if self.seeded else None, fields=self.fields)
+            for n, seed in zip(numbers, seeds, strict=True)
         ]
         before = len(self.found)
         for number, answer in zip(numbers, self.server.stream(asks), strict=True):
-            self.found.append((int(number), answer.tokens))
-            self.tally[self.found[-1]] += 1
+            self.found += [(int(number), tokens) for tokens in (answer.tokens, *answer.others)]
+            self.tally.update(self.found[-1 - len(answer.others) :])
             self.retried += answer.is_doubtful
             self.drafts += Drafts(answer.drafted, answer.accepted)
             self.odd_counts = self.odd_counts or answer.odd_counts
@@ -141,7 +143,8 @@ class ServerSubject:
     ``record`` is called with each long completion, what is known of its distributions, and of the draft's.
     ``name`` is its address; ``seed`` is that of the audit's own choices; ``started`` is when the audit began,
     on the clock of `time.monotonic`, None for when its first check does;
-    ``sampled_apart`` are completions of the first prompt beside those of `joint`.
+    ``sampled_apart`` are completions of the first prompt beside those of `joint`; ``grammar`` are the fields
+    of one that the server knows.
     """
 
     name: str
@@ -154,6 +157,7 @@ class ServerSubject:
     draft: Server | Weights | None = None
     record: Callable[[Prefix, Distributions, Distributions | Weights | None], object] = lambda *_: None
     sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)
+    grammar: Mapping[str, Any] = field(default_factory=dict)
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1
 

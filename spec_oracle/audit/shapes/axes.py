@@ -20,6 +20,29 @@ KINDS: Final = (
     *("flat", "tiny", "good-draft", "zero", "peaked", "reversed", "one-hot", "equal"),
     *("spread", "near", "special"),
 )
+NOT_GIVEN: Final = "not given"
+OPTIONS: Final[Mapping[str, Sequence[str]]] = {
+    "draft_lengths": (NOT_GIVEN, "full", "ragged", "short", "empty"),
+    "is_greedy": (NOT_GIVEN, "nobody", "mates", "every other mate", "itself"),
+    "generators": (NOT_GIVEN, "mates", "itself", "all"),
+}
+"""Optional arguments of samplers, and who of a batch is what in them, the request looked at being *itself*.
+
+Drafts are *full* for all, or *ragged* for the others, one of which has none, while the request has all L, the
+first half of them (*short*), or none (*empty*). Greedy, and with a generator of their own, are those named.
+"""
+
+_OF_MATES: Final[Mapping[str, Sequence[str]]] = {
+    "place": PLACES[1:],
+    "draft_lengths": ("ragged",),
+    "is_greedy": ("mates", "every other mate"),
+    "generators": ("mates", "all"),
+}
+
+
+def needs_mates(axis: str, value: Any) -> bool:
+    """Whether a value means something only where a batch has more than one request."""
+    return value in _OF_MATES.get(axis, ())
 
 
 @dataclass(frozen=True)
@@ -39,6 +62,20 @@ class Shape:
     layout: str = "contiguous"
     kind: str = "flat"
     is_brief: bool = False
+    draft_lengths: str = NOT_GIVEN
+    is_greedy: str = NOT_GIVEN
+    generators: str = NOT_GIVEN
+
+    @property
+    def own_length(self) -> int:
+        """How many tokens are drafted for the request that is looked at."""
+        return {"short": self.draft_length // 2, "empty": 0}.get(self.draft_lengths, self.draft_length)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The optional arguments that are given."""
+        given = {name: getattr(self, name) for name in OPTIONS}
+        return {name: value for name, value in given.items() if value != NOT_GIVEN}
 
     @property
     def numbers(self) -> int:
@@ -63,6 +100,7 @@ class Shape:
             self.dtype,
             self.ids if self.ids != "int64" else "",
             self.layout if self.layout != "contiguous" else "",
+            *(f"{name} {value}" for name, value in self.options.items()),
             f"{self.kind} probabilities",
         )
         sizes = f"V {self.vocab_size}, L {self.draft_length}, K {self.num_paths}"

@@ -11,7 +11,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Cover, How, Status, failed, inconclusive, passed
-from spec_oracle.audit.shapes.axes import AXES, Shape
+from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Shape
 from spec_oracle.audit.shapes.design import Design
 from spec_oracle.audit.shapes.extent import Extent, budget_for, scope_of
 from spec_oracle.audit.shapes.judged import Judged, Laws, judge
@@ -242,7 +242,8 @@ class Covered:
             Cover.WRONG: [*(one.shape for one in self.shapes if one.is_lossy), *self.small_wrong],
         }
         coverage = {}
-        for axis, values in AXES.items():
+        given = {name for shapes in known.values() for shape in shapes for name in shape.options}
+        for axis, values in {**AXES, **{name: OPTIONS[name] for name in OPTIONS if name in given}}.items():
             found = dict.fromkeys(values, Cover.UNTRIED)
             for cover, shapes in known.items():
                 found.update({getattr(shape, axis): cover for shape in shapes})

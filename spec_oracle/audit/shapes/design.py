@@ -13,11 +13,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from spec_oracle.audit.shapes.axes import AXES, Shape
+from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Shape, needs_mates
 from spec_oracle.audit.shapes.pairs import MOST_OF_A_BATCH, MOST_POSITIONS, Pairs, Untried, cost, pairs_of
 
 MOST_NUMBERS: Final = 6_000_000
 """Most probabilities that are handed over in one call."""
+
+_FEW: Final = 3
+"""Requests of the batches with optional arguments, at most, of which every value is tried."""
 
 _MANY: Final = 8
 """Requests from which on a batch is large: it comes with short drafts of few tokens first."""
@@ -53,7 +56,7 @@ class Design:
     @property
     def pairs(self) -> Pairs:
         """All pairs of values that occur in a shape."""
-        return pairs_of(self.shapes)
+        return pairs_of(self.shapes, self.axes)
 
 
 @lru_cache(maxsize=32)
@@ -65,8 +68,12 @@ def design(most_numbers: int = MOST_NUMBERS, **fewer: tuple[Any, ...]) -> Design
     """
     axes = {**AXES, **fewer}
     if max(axes["batch"]) == 1:
-        axes["place"] = axes["place"][:1]
-    affordable = [_affordable(shape, axes, most_numbers) for shape in _of_values(axes)]
+        axes = {
+            name: tuple(v for v in values if not needs_mates(name, v)) or values[:1]
+            for name, values in axes.items()
+        }
+    listed = [*_of_values(axes), *_of_options(axes)]
+    affordable = [_affordable(shape, axes, most_numbers) for shape in listed]
     first = _ordered([*affordable, *_lost(axes, affordable)])
     interesting = [_affordable(shape, axes, most_numbers) for shape in _of_special_interest(axes)]
     early = dict.fromkeys((*first, *interesting))
@@ -123,14 +130,46 @@ def _of_values(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
         )
 
 
+def _of_options(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
+    """Yield shapes that have every value of every optional argument, at small sizes and at large ones.
+
+    Drafts are long at the small ones; at the large ones the vocabulary is the largest of which a few requests
+    may be handed over, and few tokens are possible.
+    """
+    options = {name: axes[name] for name in OPTIONS if name in axes}
+    vocabularies, lengths = (sorted(axes[name]) for name in ("vocab_size", "draft_length"))
+    several = [size for size in axes["batch"] if size <= _FEW] or [min(axes["batch"])]
+    small = [vocab for vocab in vocabularies if vocab < _LARGE] or vocabularies[:1]
+    sizes = MOST_OF_A_BATCH // (max(several) * (2 * lengths[:2][-1] + 1))
+    large = [vocab for vocab in vocabularies if vocab <= sizes] or vocabularies[:1]
+    sparse = [kind for kind in _OF_FEW_TOKENS if kind in axes["kind"]] or list(axes["kind"])
+    for number in range(max(map(len, options.values()), default=0)):
+        # Shifted, since the last values, the request itself, are more likely to hide what others do.
+        chosen = {
+            name: values[(number + shift) % len(values)]
+            for shift, (name, values) in enumerate(options.items())
+        }
+        usual = {name: axes[name][0] for name in ("num_paths", "dtype", "layout", "ids")}
+        rows = {"place": axes["place"][number % len(axes["place"])], "batch": max(several), **usual, **chosen}
+        for vocab, length, kinds in (
+            (small[(5 + number) % len(small)], lengths[-1 - number % len(lengths)], axes["kind"]),
+            (large[-1], lengths[:2][-1], sparse),
+        ):
+            yield Shape(vocab, length, kind=kinds[number % len(kinds)], **rows)
+
+
 def _lost(axes: Mapping[str, Sequence[Any]], shapes: Sequence[Shape]) -> Iterable[Shape]:
     """Yield shapes with the values of which arrays are always too large, where a subject takes few others."""
-    least = {name: min(values) for name, values in axes.items()}
+    least = {
+        name: values[0] if name == "place" or name in OPTIONS else min(values)
+        for name, values in axes.items()
+    }
     several = min((size for size in axes["batch"] if size > 1), default=1)
     for name, values in axes.items():
         known = {getattr(shape, name) for shape in shapes}
-        least["batch"] = several if name == "place" else min(axes["batch"])
-        yield from (Shape(**{**least, "place": axes["place"][0], name: v}) for v in values if v not in known)
+        for value in (value for value in values if value not in known):
+            least["batch"] = several if needs_mates(name, value) else min(axes["batch"])
+            yield Shape(**{**least, name: value})
 
 
 def _of_special_interest(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
@@ -150,7 +189,7 @@ def _of_special_interest(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
 def _affordable(shape: Shape, axes: Mapping[str, Sequence[Any]], most_numbers: int) -> Shape:
     """Return the shape with a smaller batch, or a shorter draft, where it has too many numbers.
 
-    Alone a request has one place.
+    Alone a request has one place, and no others are this or that.
     """
     batches, lengths = (sorted(axes[name], reverse=True) for name in ("batch", "draft_length"))
     for length in (one for one in lengths if one < shape.draft_length):
@@ -162,4 +201,7 @@ def _affordable(shape: Shape, axes: Mapping[str, Sequence[Any]], most_numbers: i
     for length in (one for one in lengths if one < shape.draft_length):
         if shape.numbers > most_numbers:
             shape = replace(shape, draft_length=length)
-    return shape if shape.batch > 1 else replace(shape, place=axes["place"][0])
+    if shape.batch > 1:
+        return shape
+    first = {name: axes[name][0] for name in axes if needs_mates(name, getattr(shape, name))}
+    return replace(shape, **first)

@@ -36,24 +36,27 @@ class Extent:
 
     def missing(self, tried: Sequence[Shape]) -> dict[str, list[Any]]:
         """Return the values that must be tried and were not, by axis."""
-        known = {axis: {getattr(shape, axis) for shape in tried} for axis in AXES}
+        known = self._known(tried)
         open_values = {
             axis: [v for v in values if v not in known[axis] and v not in self.optional.get(axis, ())]
             for axis, values in self.design.axes.items()
         }
         return {axis: values for axis, values in open_values.items() if values}
 
+    def _known(self, tried: Sequence[Shape]) -> dict[str, set[Any]]:
+        return {axis: {getattr(shape, axis) for shape in tried} for axis in self.design.axes}
+
     def how_much(self, tried: Sequence[Shape]) -> str:
         """Say how many of the shapes were tried, and which part of the pairs of values these have."""
         planned = {shape for shape in tried if shape in set(self.design.shapes)}
         pairs = self.design.pairs
-        share = len(pairs & pairs_of(tried)) / max(len(pairs), 1)
+        share = len(pairs & pairs_of(tried, self.design.axes)) / max(len(pairs), 1)
         shown = math.floor(100 * share)
         return f"{len(planned)} of {len(self.design.shapes)} input shapes, {shown} % of the pairs of values"
 
     def rest(self, tried: Sequence[Shape]) -> str:
         """Say which values were not tried, those that need not be included; "" where all were."""
-        known = {axis: {getattr(shape, axis) for shape in tried} for axis in AXES}
+        known = self._known(tried)
         missing = {
             axis: [value for value in values if value not in known[axis]]
             for axis, values in self.design.axes.items()
@@ -104,6 +107,11 @@ def scope_of(shapes: Sequence[Shape], drafts: int, assumed: float) -> list[str]:
     sizes = ("vocab_size", "draft_length", "num_paths", "batch")
     vocab, length, paths, batch = (_range(axes[name]) for name in sizes)
     forms = "; ".join(", ".join(sorted(axes[name])) for name in ("dtype", "ids", "layout"))
+    given = {(name, value) for shape in shapes for name, value in shape.options.items()}
+    forms += "".join(
+        f"; {name} {', '.join(sorted(value for one, value in given if one == name))}"
+        for name in sorted({name for name, _ in given})
+    )
     law = (
         f"output distribution exact at {len(shapes)} input shapes, after {drafts} drafts: V {vocab}, "
         f"L {length}, K {paths}; batch size {batch}; {forms}; {', '.join(sorted(axes['kind']))} probabilities"

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.rounding import tolerance, unit_roundoff
-from spec_oracle.audit.shapes.trees import tree_of
+from spec_oracle.audit.shapes.trees import tree_of, wanted_of
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import Account, DraftTree
 from verifiers import Drafts
@@ -53,7 +53,7 @@ def judge(shape: Shape, tree: DraftTree, laws: Laws, *, explained: float, end: f
     ``explained`` is the total variation that its arithmetic explains anywhere. Errors are those of ``laws``.
     """
     listed = list(tree.likely)
-    account = Account(tree)
+    account = Account(wanted_of(shape, tree))
     found = laws(shape, [tree.drafts(paths) for paths in listed], end)
     for paths, law in zip(listed, found, strict=True):
         account.add(paths, law)

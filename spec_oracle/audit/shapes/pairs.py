@@ -2,7 +2,7 @@
 
 One shape after the other is made: its values are chosen axis by axis, each such that the shape has most pairs
 that no shape before it has, for what a run costs. Pairs with which the arrays would always be too large are
-left out, and in a batch of one a request has one place.
+left out, and so are values that need others in the batch where there are none.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heapreplace
 from itertools import combinations, permutations
 from typing import Any, Final, TypeAlias
 
-from spec_oracle.audit.shapes.axes import AXES, Shape
+from spec_oracle.audit.shapes.axes import AXES, Shape, needs_mates
 
 Pairs: TypeAlias = frozenset[tuple[str, Any, str, Any]]
 
@@ -33,12 +33,13 @@ _LATER: Final = 0.01
 """What a pair counts that a value may have with one that is chosen later."""
 
 
-def pairs_of(shapes: Iterable[Shape]) -> Pairs:
+def pairs_of(shapes: Iterable[Shape], axes: Iterable[str] = AXES) -> Pairs:
     """Return the pairs of values of two axes that come together in some shape."""
+    names = [*axes]
     return frozenset(
         (one, getattr(shape, one), other, getattr(shape, other))
         for shape in shapes
-        for one, other in combinations(AXES, 2)
+        for one, other in combinations(names, 2)
     )
 
 
@@ -55,9 +56,13 @@ class Untried:
     """The pairs of values that no shape has yet: by axis, value and other axis, the values there as bits."""
 
     def __init__(self, axes: Mapping[str, Sequence[Any]], most_numbers: int) -> None:
-        self._axes = {name: axes[name] for name in AXES}
+        self._axes = dict(axes)
         self._most_numbers = most_numbers
-        self._least = {name: values[0] if name == "place" else min(values) for name, values in axes.items()}
+        # Values that need others in the batch come after the first one of their axis.
+        self._least = {
+            name: values[0] if any(needs_mates(name, value) for value in values) else min(values)
+            for name, values in axes.items()
+        }
         self._several = min((size for size in axes["batch"] if size > 1), default=1)
         self._left: dict[tuple[str, Any, str], int] = {}
         for one, other in permutations(self._axes, 2):
@@ -117,7 +122,7 @@ class Untried:
     def _shape(self, values: Mapping[str, Any]) -> Shape | None:
         """Return the least shape with these values, None where it is too large."""
         chosen = {**self._least, **values}
-        if chosen["batch"] == 1 and chosen["place"] != self._least["place"]:
+        if chosen["batch"] == 1 and any(needs_mates(name, value) for name, value in chosen.items()):
             if "batch" in values:
                 return None
             chosen["batch"] = self._several

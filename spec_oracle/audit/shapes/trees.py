@@ -10,14 +10,22 @@ their neighbours. In float64 the draft's row is positive everywhere, with 2^-40 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.shapes.axes import Shape
-from spec_oracle.audit.shapes.kinds import SPARSE, VARIANTS, RowPair, model_rows, special_rows, spread_rows
+from spec_oracle.audit.shapes.kinds import (
+    SPARSE,
+    VARIANTS,
+    RowPair,
+    model_rows,
+    one_hot,
+    special_rows,
+    spread_rows,
+)
 from spec_oracle.audit.streams import stream
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.toy import Context
@@ -76,11 +84,13 @@ def open_positions(shape: Shape, rng: np.random.Generator) -> OpenPositions:
 
 def has_levels(shape: Shape) -> bool:
     """Whether any token may be drafted, so that one of each level stands for all of them."""
-    return shape.kind == "spread" and shape.num_paths == 1
+    is_alike = shape.is_greedy != "itself"  # the likeliest token stands for no other
+    return shape.kind == "spread" and shape.num_paths == 1 and shape.draft_length > 0 and is_alike
 
 
 def tree_of(shape: Shape, seed: int, drafting: Drafting) -> DraftTree:
-    """Return the rows of a shape; the same seed gives the same ones."""
+    """Return the rows of a shape, along all drafts of its request; the same seed gives the same ones."""
+    shape = replace(shape, draft_length=shape.own_length)
     chosen = open_positions(shape, stream(seed, "shapes/open positions"))
     known: dict[Context, RowPair] = {}
 
@@ -99,6 +109,21 @@ def tree_of(shape: Shape, seed: int, drafting: Drafting) -> DraftTree:
     return DraftTree(shape.vocab_size, shape.draft_length, rows, shape.num_paths, drafting, levels)
 
 
+def wanted_of(shape: Shape, tree: DraftTree) -> DraftTree:
+    """Return the tree with the target that is to be kept: of a greedy request, its likeliest tokens.
+
+    Of equally likely ones that is the first.
+    """
+    if shape.is_greedy != "itself":
+        return tree
+
+    def rows(context: Context) -> RowPair:
+        target, draft = tree.rows(context)
+        return one_hot(shape.vocab_size, int(target.argmax())), draft
+
+    return replace(tree, rows=rows)
+
+
 def _levels(target: Floats, draft: Floats) -> tuple[Integers, ...]:
     """Return the tokens of equal target and draft probabilities that may be drafted, the last ids first."""
     (_, of_target), (kinds, of_draft) = (np.unique(row, return_inverse=True) for row in (target, draft))
@@ -115,7 +140,7 @@ def _rows(
     alone = (shape.is_brief or shape.numbers > _HUGE) and depth != chosen.special
     after_levels = has_levels(shape) and depth > chosen.special
     if (depth < shape.draft_length and depth not in chosen.drafted) or after_levels or alone:
-        certain = _certain(vocab, int(_of_interest(vocab, 1, rng)[0]))
+        certain = one_hot(vocab, int(_of_interest(vocab, 1, rng)[0]))
         return certain, certain
     count = min(chosen.drafted.get(depth, 1), vocab)
     kind = shape.kind if depth == chosen.special else "good-draft"
@@ -130,12 +155,6 @@ def _rows(
     ids = _of_interest(vocab, count, rng)
     shift = int(rng.integers(max(vocab - count, 1)))
     return tuple(_placed(row, ids, shift) for row in (target, draft))  # type: ignore[return-value]
-
-
-def _certain(vocab: int, token: int) -> Floats:
-    row = np.zeros(vocab)
-    row[token] = 1.0
-    return row
 
 
 def run_ids(shape: Shape) -> list[int]:
@@ -183,9 +202,11 @@ def among_others(drafts: Drafts, shape: Shape, rng: np.random.Generator) -> Draf
     """Return the batch of a shape with this request at its place.
 
     The others have one-hot distributions, target and draft alike, other ones at every position of every
-    request: they cost no branches, and code that reads one of them emits what is impossible.
+    request: they cost no branches, and code that reads one of them emits what is impossible. So are the rows
+    after the end of a draft that is shorter.
     """
-    if shape.batch == 1:
+    own = drafts.draft_length
+    if shape.batch == 1 and own == shape.draft_length:
         return drafts
     ids = ids_of_interest(shape.vocab_size)
     size = (shape.batch, 1, shape.draft_length + 1)
@@ -195,6 +216,6 @@ def among_others(drafts: Drafts, shape: Shape, rng: np.random.Generator) -> Draf
     np.put_along_axis(target, certain[..., None], 1.0, axis=-1)
     arrays = (certain[..., :-1], target[:, :, :-1], target)
     batch = tuple(np.repeat(array, shape.num_paths, axis=1) for array in arrays)
-    for array, own in zip(batch, (drafts.tokens, drafts.draft_probs, drafts.target_probs), strict=True):
-        array[shape.request] = own[0]
+    for array, given in zip(batch, (drafts.tokens, drafts.draft_probs, drafts.target_probs), strict=True):
+        array[shape.request, :, : given.shape[2]] = given[0]
     return Drafts(*batch)

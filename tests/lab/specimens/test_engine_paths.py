@@ -45,6 +45,12 @@ def test_a_right_engine_is_never_lossy(name, check):
     assert outcome(name, check, 2.0).status is not Status.FAILED
 
 
+def test_pairs_of_completions_of_too_many_outcomes_for_the_budget_are_sampled():
+    found = outcome("pattern-drafts-at-first", "batch", 0.2)
+    assert (found.status, found.how) == (Status.PASSED, How.SAMPLED)
+    assert any("not all outcomes could be run in time" in note for note in found.notes)
+
+
 @pytest.mark.parametrize("name", UNSEEN)
 def test_what_cannot_be_seen_is_sampled(name):
     found = outcome(name, "joint", 1.0)

@@ -33,7 +33,7 @@ RUNS = {
     "verifier": OF_CODE - {"streams"},
     "sampler": OF_CODE,
     "engine": {"joint", "length", "calls", "logprobs", "draft-law", "streams", "batch"},
-    "server": {"plain-law", "joint", "length", "long-texts", "logprobs", "streams", "batch"},
+    "server": {"plain-law", "joint", "shapes", "length", "long-texts", "logprobs", "streams", "batch"},
 }
 """The cells that are no dash."""
 

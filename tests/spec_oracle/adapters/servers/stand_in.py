@@ -23,6 +23,9 @@ END = 0
 
 DRAFT_LENGTH = 3
 
+PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
+FIELDS = ("temperature", "top_k", "top_p", "min_p", "logit_bias", "grammar")
+
 
 class DropError(Exception):
     """Close the connection in the middle of an answer."""
@@ -33,8 +36,10 @@ class StandIn:
 
     ``shape``: "llama.cpp" shows probabilities as sampled; "openai" raw ones, as ids in text like vLLM;
     "uncounted" is silent on drafts; "silent" on everything but text. ``digits`` rounds log-probabilities.
-    ``serves`` "draft" is the draft model itself, behind an address of its own. ``scores``: how it scores
-    prompts, "prompt_logprobs" or "echo" or "input_top_logprobs".
+    ``serves`` "draft" is the draft model itself, behind an address of its own. ``refuses`` are fields that it
+    answers with 400; of others that it does not know, such as ``typical_p``, it takes no notice.
+    ``scores``: how it scores prompts, "prompt_logprobs" or "echo" or "input_top_logprobs".
+    A defect "skips:FIELD" verifies drafts without that field.
     """
 
     def __init__(
@@ -48,16 +53,19 @@ class StandIn:
         digits=None,
         draft=True,
         serves="target",
+        refuses=(),
         scores="",
     ):
         self.scores = scores
         self.defect, self.size, self.shape, self.vocab = defect, size, shape, vocab
-        self.digits, self.draft, self.serves = digits, draft, serves
+        self.digits, self.draft, self.serves, self.refuses = digits, draft, serves, refuses
         self.random = random.Random(entropy)  # of requests without a seed
         self.faults = random.Random(entropy + 1)
         self.rows, self.laws = {}, {}
         self.sent = {}  # texts that were sent to the end, by request
         self.calls = Counter()
+        self.crowd = 1  # requests that are served at once
+        self.answers = {}  # by request, for "caches-answers"
         self.last = (0.0, 0)
 
     def weights(self, context, model):
@@ -75,13 +83,19 @@ class StandIn:
     def law(self, context, body, model=""):
         """Return the law by which a token is drawn, [V]."""
         model = model or self.serves
-        key = (*context[-2:], model, *(body.get(name) for name in ("temperature", "top_k", "top_p")))
+        key = (*context[-2:], model, *(repr(body.get(name)) for name in FIELDS))
+        if penalties := [body[name] for name in PENALTIES if name in body]:
+            key += (*penalties, frozenset(Counter(context).items()))
         if key not in self.laws:
             self.laws[key] = self.computed_law(context, body, model)
         return self.laws[key]
 
     def computed_law(self, context, body, model):
-        row = [w ** (1 / body.get("temperature", 1.0)) for w in self.weights(context, model)]
+        heat = body.get("temperature", 1.0)
+        logits = self.logits(context, body, model)
+        hottest = max(logits)
+        row = [math.exp((one - hottest) / heat) if heat else float(one == hottest) for one in logits]
+        row = [w if w / sum(row) >= body.get("min_p", 0.0) * max(row) / sum(row) else 0.0 for w in row]
         kept = sorted(range(self.vocab), key=lambda t: -row[t])
         if body.get("top_k", 0) > 0 and self.defect != "ignores-top-k":
             kept = kept[: body["top_k"]]
@@ -90,6 +104,18 @@ class StandIn:
             kept = kept[: 1 + sum(mass < body["top_p"] for mass in reached)]
         total = sum(row[t] for t in kept)
         return [row[t] / total if t in set(kept) else 0.0 for t in range(self.vocab)]
+
+    def logits(self, context, body, model):
+        """Return the logarithms of the weights, [V], with biases, penalties and a grammar's rules."""
+        found = [math.log(w) for w in self.weights(context, model)]
+        for token, bias in dict(body.get("logit_bias") or {}).items():
+            found[int(token)] += bias
+        for token, count in Counter(context).items():
+            found[token] -= count * body.get("frequency_penalty", 0.0) + body.get("presence_penalty", 0.0)
+            found[token] *= body.get("repetition_penalty", 1.0) ** (1 if found[token] < 0 else -1)
+        if "grammar" in body:
+            found[self.vocab - 1] = -math.inf
+        return found
 
     def shown(self, context, body):
         """Return the log-probabilities that are shown of the next token, by token, the largest first."""
@@ -132,6 +158,8 @@ class StandIn:
             elif self.defect == "logprobs-residual" and place in self.residuals:
                 whole = sum(self.residuals[place])
                 shown = {t: math.log(p / whole) for t, p in enumerate(self.residuals[place]) if p}
+            elif place and self.defect == "logprobs-rounded":
+                shown = {t: round(log, 1) for t, log in shown.items()}
             found.append((token, shown.get(token, -20.0), shown))
         return found
 
@@ -147,18 +175,25 @@ class StandIn:
             reached = list(accumulate(law))
             return bisect(reached, rng.random() * reached[-1], hi=self.vocab - 1)
 
-        def over():
+        def over(*, in_block=False):
             late = self.defect == "late-stop-token" and len(tokens) > 2
-            return len(tokens) >= count or (END in tokens and not late)
+            misses = in_block and self.defect in {"misses-stops", "stops-text-only"}
+            stopped = not misses and self.stopped(tokens, body)
+            return len(tokens) >= count or (END in tokens and not late) or stopped
 
         tokens.append(token(self.law(prompt, body)))
         start = rng.getstate() if self.defect == "repeats-numbers" else None
         corrected = False
         while not over():
             # A call: drafts, a coin each, and one more token.
-            accepts = self.defect == "always-accept" or (
-                self.defect == "always-accept-late" and len(tokens) >= self.size
-            )
+            accepts = {
+                "always-accept": True,
+                "always-accept-late": len(tokens) >= self.size,
+                "always-accept-crowded": self.crowd >= 4,
+                "always-accept-seeded": body.get("seed") is not None,
+                "always-accept-long": len(prompt) >= 100,
+                "always-accept-greedy": body.get("temperature") == 0,
+            }.get(self.defect, False)
             accepts_first = self.defect == "accepts-after-rejection" and corrected
             corrected = False
             if start and len(tokens) > 4:
@@ -174,7 +209,7 @@ class StandIn:
                 if accepted_anyway or rng.random() * q[place][proposal] < p[proposal]:
                     tokens.append(proposal)
                     accepted += 1
-                    if over():
+                    if over(in_block=True):
                         break
                     continue
                 residual = [max(a - b, 0.0) for a, b in zip(p, q[place], strict=True)]
@@ -188,8 +223,16 @@ class StandIn:
                 tokens.append(token(self.target((*prompt, *tokens), len(tokens), body)))
         return tokens, drafted, accepted
 
+    def stopped(self, tokens, body):
+        """Whether the text holds a stop string; where these are missed, whether it ends with one."""
+        text = self.written(tokens)
+        if self.defect == "misses-stops":
+            return text.endswith(tuple(body.get("stop", ())))
+        return any(stop in text for stop in body.get("stop", ()))
+
     def target(self, context, place, body):
         """Return the row of verification: of a smaller mode where a defect is planted."""
+        body = {name: value for name, value in body.items() if self.defect != f"skips:{name}"}
         law = list(self.law(context, body))
         if (self.defect, place) == ("biased-second", 1) or (self.defect == "biased-late" and place > 5):
             high, low = max(range(self.vocab), key=law.__getitem__), sorted(law)[-2]
@@ -221,7 +264,7 @@ class StandIn:
             return random.Random(self.random.getrandbits(60))
         return random.Random(seed // 2 if self.defect == "coarse-seeds" else seed)
 
-    def respond(self, path, body, name=""):  # noqa: PLR0911
+    def respond(self, path, body, name=""):  # noqa: PLR0911, PLR0912
         """Return (status, data) for a request; raises `DropError`."""
         self.calls[path] += 1
         if path == "/props" and self.shape == "llama.cpp":
@@ -236,8 +279,15 @@ class StandIn:
             rows = self.scored(body["input_ids"], body["top_logprobs_num"])
             tops = [row and [[log, token, None] for token, log in row.items()] for row in rows]
             return 200, {"meta_info": {"input_top_logprobs": tops}}
-        if path != ("/completion" if self.shape == "llama.cpp" else "/v1/completions"):
+        own = "/completion" if self.shape == "llama.cpp" else "/v1/completions"
+        if path not in {own, "/detokenize"}:
             return 404, {"error": "not here"}
+        if any(name in body for name in self.refuses):
+            return 400, {"error": "a field is not known"}
+        if path == "/detokenize":
+            return 200, {"content": self.written(body["tokens"])}
+        if self.defect == "caches-answers" and (cached := self.answers.get(repr(body))):
+            return 200, cached
         prompt = body["prompt"]
         if isinstance(prompt, str):
             prompt = [(ord(c) - 97) % self.vocab for c in prompt]
@@ -251,6 +301,14 @@ class StandIn:
         if self.defect == "slow" and self.faults.random() < self.size:
             time.sleep(1.0)
         answer = self.answer(tuple(prompt), tokens, drafted, accepted, body)
+        for number in range(1, body.get("n", 1) if self.shape != "llama.cpp" else 1):
+            own = {**body, **({"seed": body["seed"] + 1000 * number} if "seed" in body else {})}
+            other = (
+                tokens if self.defect == "same-n" else self.text(tuple(prompt), body["max_tokens"], own)[0]
+            )
+            answer["choices"] += self.answer(tuple(prompt), other, 0, 0, body)["choices"]
+        if len(tokens) > 1:
+            self.answers[repr(body)] = answer
         if self.defect == "closes" and self.faults.random() < self.size:
             raise DropError
         self.sent.setdefault(name, []).append(tuple(tokens))
@@ -262,14 +320,17 @@ class StandIn:
 
     def answer(self, prompt, tokens, drafted, accepted, body):
         """Return the data of an answer in the shape of this server."""
-        ended = tokens[-1] == END
+        ended, text = tokens[-1] == END, self.written(tokens)
+        stop = next((one for one in body.get("stop", ()) if self.stopped(tokens, body) and one in text), None)
+        text = text if stop is None else text[: text.index(stop)]
         if self.shape == "llama.cpp":
             more = 9 if self.defect == "impossible-counts" else 0
             counts = {"draft_n": drafted, "draft_n_accepted": accepted + more} if drafted else {}
             data = {
                 "tokens": tokens,
-                "content": self.written(tokens),
-                "stop_type": "eos" if ended else "limit",
+                "content": text,
+                "tokens_predicted": len(tokens),
+                "stop_type": "word" if stop else "eos" if ended else "limit",
                 "timings": counts,
             }
             if body.get("n_probs"):
@@ -282,7 +343,7 @@ class StandIn:
                     for token, log, shown in self.reported(prompt, tokens, body)
                 ]
             return {**data, "tokens_evaluated": len(prompt)}
-        choice = {"text": self.written(tokens), "finish_reason": "stop" if ended else "length"}
+        choice = {"text": text, "finish_reason": "stop" if ended or stop else "length"}
         usage = {"prompt_tokens": len(prompt), "completion_tokens": len(tokens)}
         if self.shape != "silent":
             choice["token_ids"] = tokens
@@ -324,6 +385,7 @@ class InProcess:
 
     def answers(self, requests):
         for request in requests:
+            self.stand_in.crowd = min(len(requests), self.limits.concurrency)
             yield self._answer(request)
 
     def _answer(self, request):

@@ -1,6 +1,7 @@
 """Dependence between requests and between calls: what is found, what stands, how often it is a mistake."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -163,6 +164,13 @@ def test_slow_code_is_asked_less_or_nothing_and_that_is_told(pace, status):
     result = CHECKS["batch"].outcome(subject, Context(budget=1.0))
     assert result.status is status, result.detail
     assert result.draws < sum(design.requests for design in BATCHES) / 2
+
+
+def test_code_too_slow_for_one_call_of_a_design_leaves_it_open():
+    none = tuple(replace(design, half=0) for design in BATCHES[:1])
+    result = independent(None, none, 1e-7)
+    assert (result.status, result.draws) == (Status.INCONCLUSIVE, 0)
+    assert result.detail.endswith("too slow")
 
 
 def refusing(tokens, draft_probs, target_probs, generator):

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+import torch
 
 from lab.specimens.foreign.rows import token_by_request
 from lab.specimens.registry import specimens
@@ -11,6 +12,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.shapes.axes import OPTIONS
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import InvalidInputError
@@ -74,3 +76,56 @@ def test_what_is_declared_must_make_sense():
         AuditOptions(layouts=["diagonal"])
     with pytest.raises(InvalidInputError, match="vocabularies: expected at least 2, got 1"):
         AuditOptions(vocabularies=[1])
+
+
+OPTIONAL = {
+    "short-drafts-of-long-ones": "draft_lengths short",
+    "greedy-mate-of-three": "is_greedy",
+    "seeded-requests-of-large-vocabularies": "generators",
+}
+
+
+@pytest.mark.parametrize(("name", "where"), OPTIONAL.items(), ids=OPTIONAL)
+def test_optional_parameters_are_tried_at_all_sizes(name, where):
+    few = {"vocab_size": (5, 32_769), "draft_length": (1, 2, 6), "batch": (1, 3), "kind": ("flat", "zero")}
+    result = outcome(specimens()[f"mixed-{name}"].function, only=few)
+    assert result.status is Status.FAILED
+    assert where in result.detail
+
+
+def test_requests_of_all_kinds_are_right_at_every_value():
+    few = {"vocab_size": (5, 33), "draft_length": (1, 4), "batch": (1, 3), "kind": ("flat", "special")}
+    result = outcome(specimens()["mixed-requests-of-all-kinds"].function, only=few)
+    assert result.status is Status.PASSED
+    for name, values in OPTIONS.items():
+        assert [*result.coverage[name]] == [*values]
+        assert "untried" not in {cover.value for cover in result.coverage[name].values()}
+
+
+def in_torch(x, q, p, generator, *, is_greedy=None, generators=None):
+    """The token rule in torch; a request may be greedy, or have a generator of its own."""
+    emitted = torch.full((x.shape[0], x.shape[1] + 1), -1)
+    for b, (drafts, draft, target) in enumerate(zip(x, q, p, strict=True)):
+        own = (generators or {}).get(b, generator)
+        rows = target
+        if is_greedy is not None and is_greedy[b]:
+            rows = torch.nn.functional.one_hot(target.argmax(dim=-1), target.shape[-1]).to(target.dtype)
+        for i, token in enumerate([*drafts, None]):
+            left = rows[i]
+            if token is not None:
+                if torch.rand((), generator=own, dtype=torch.float64) * draft[i, token] < rows[i, token]:
+                    emitted[b, i] = token
+                    continue
+                left = (rows[i] - draft[i]).clamp(min=0)
+            emitted[b, i] = torch.multinomial(left, 1, generator=own)[0]
+            break
+    return emitted, (emitted >= 0).sum(dim=1) - 1
+
+
+def test_generators_of_requests_are_traced_in_torch():
+    subject = SamplerSubject("mine", SamplerCode(in_torch, "torch"))
+    few = {"vocab_size": (5, 33), "draft_length": (1, 2), "batch": (1, 3), "kind": ("flat", "zero")}
+    result = CHECKS["shapes"].outcome(subject, Context(budget=60.0, only=few))
+    assert result.status is Status.PASSED
+    assert {cover.value for cover in result.coverage["generators"].values()} <= {"proven", "represented"}
+    assert "untried" not in {cover.value for cover in result.coverage["is_greedy"].values()}

@@ -1,0 +1,82 @@
+"""Servers under combinations of sampling fields: planted defects are found, untried fields are named."""
+
+from itertools import combinations
+
+import pytest
+
+from spec_oracle.adapters.servers.server import connect
+from spec_oracle.audit import Status, effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.results import Cover
+from spec_oracle.audit.server.fields import covering
+from spec_oracle.audit.server.subject import Plan, ServerSubject
+from spec_oracle.audit.table import CHECKS
+from spec_oracle.contracts.server import Sampling
+from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
+
+
+def outcome(*, top_k=0, **stand_in):
+    server = connect(InProcess(StandIn(**stand_in)), Sampling(top_k=top_k), prompts=["bc"])
+    return CHECKS["shapes"].outcome(ServerSubject("here", server, Plan(detect=0.1)), Context())
+
+
+def test_a_right_server_passes_and_unknown_fields_are_named():
+    found = outcome(refuses=("frequency_penalty",))
+    assert found.status is Status.PASSED, found.detail
+    assert "typical (no effect on what one-token requests report)" in found.detail
+    assert "frequency penalty (refused)" in found.detail
+    assert found.coverage["grammar"] == {"on": Cover.SAMPLED}
+    assert found.coverage["tokens"] == {"2": Cover.SAMPLED, "7": Cover.SAMPLED}
+    assert "typical" not in found.coverage
+
+
+def test_probabilities_before_filters_leave_most_fields_untried():
+    found = outcome(shape="openai", top_k=3)
+    assert found.status is Status.PASSED, found.detail
+    assert "min-p (no effect" in found.detail
+    assert found.coverage["n"] == {"3": Cover.SAMPLED}
+
+
+@pytest.mark.parametrize(
+    ("planted", "words"),
+    [
+        ({"defect": "always-accept-greedy"}, "temperature 0: token "),
+        ({"defect": "always-accept-long"}, "prompt long"),
+        ({"defect": "always-accept-seeded"}, "seed sent"),
+        ({"defect": "skips:min_p"}, "min-p on"),
+        ({"defect": "skips:repetition_penalty"}, "repetition penalty on"),
+        ({"defect": "skips:logit_bias"}, "logit bias on"),
+        ({"defect": "skips:grammar"}, "grammar on"),
+        ({"defect": "same-n", "shape": "openai", "top_k": 3}, "the 3 completions of a request are the same"),
+    ],
+    ids=lambda value: value["defect"] if isinstance(value, dict) else None,
+)
+def test_planted_defects_are_found(planted, words):
+    found = outcome(**planted)
+    assert found.status is Status.FAILED, found.detail
+    assert words in found.detail
+
+
+def test_a_defect_of_the_stated_size_is_found():
+    """Each combination detects a total variation of 0.4 a token: two misses of 4 have chance 6e-6."""
+    found = [outcome(defect="biased-second", size=0.9, entropy=run) for run in range(4)]
+    assert sum(result.status is Status.FAILED for result in found) >= 3
+
+
+def test_wrong_probabilities_are_not_held_against_completions(monkeypatch):
+    monkeypatch.setattr(effort, "SERVER_SHAPES_TV", 0.6)
+    found = outcome(defect="wrong-rows", size=4.0, shape="openai", top_k=3)
+    assert found.status is not Status.FAILED
+
+
+def test_combinations_have_all_pairs_of_values():
+    axes = {
+        **{axis: [("off", {}), ("on", {axis: 1})] for axis in "abcdef"},
+        "tokens": [("16", {}), ("2", {}), ("7", {})],
+        **{axis: [("none", {}), ("sent", {})] for axis in ("seed", "prompt")},
+    }
+    rows = list(covering(axes))
+    assert len(rows) <= 16
+    for one, other in combinations(axes, 2):
+        found = {(row.words.get(one, ""), row.words.get(other, "")) for row in rows} | {("", "")}
+        assert len(found) == len(axes[one]) * len(axes[other])
