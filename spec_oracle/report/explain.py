@@ -15,6 +15,8 @@ FOUND = {
     "transformers-gemma-assistant": "joint: transformers drafts greedily, and reports another distribution",
     "transformers-other-tokenizer": "joint: transformers reports the probabilities of other tokens",
     "vllm-v2-block-reused-uniforms": "calls: vLLM 0.32 uses a uniform of block verification in two calls",
+    "vllm-min-tokens": "joint: vLLM 0.32 forbids a stop token after drafts that reach min_tokens",
+    "vllm-top-k": "joint: vLLM 0.32 for CPUs ends at a request with top_k and without top_p",
     "transformers-stop-sequence": "calls: transformers goes on behind a stop sequence",
     "mlx-lm-server-seed": "batch: mlx-lm's server repeats itself after a request with a seed",
     "bad-input": "bad-input: seven samplers emit a forbidden token after a uniform of 0 or a NaN",

@@ -16,6 +16,7 @@ HERE = [one for one in FINDINGS if one.package == "transformers"]
 def marked(finding):
     """Return the parameter of a test that runs a finding's own test."""
     kind = "servers" if finding.name in SERVERS else "nightly" if finding in HERE else "engines"
+    kind = "vllm" if finding.module == "vllm" else kind
     return pytest.param(finding, marks=getattr(pytest.mark, kind), id=finding.name)
 
 

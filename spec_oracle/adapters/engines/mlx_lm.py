@@ -6,7 +6,7 @@ MLX draws in C++, where nothing can be followed; but mlx-lm lets its user bring 
 
 import copy
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -56,12 +56,21 @@ class Generate:
 
     def next_token_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
         """Return the law of the next token, filter and processors included, [V]."""
+        row: NDArray[np.float64] = self._laws(self._next(context))[0]
+        return row
+
+    def raw_probs(self, context: Sequence[int]) -> NDArray[np.float64]:
+        """Return the row that mlx-lm tells its user, processors included, before the filter, [V]."""
+        return np.asarray(np.exp(np.array(self._next(context), dtype=np.float64))[0])
+
+    def _next(self, context: Sequence[int]) -> Logits:
+        """Return the log-probabilities of the next token of target-only decoding, [1, V]."""
         import mlx.core as mx
 
-        seen: list[NDArray[np.float64]] = []
+        seen: list[Logits] = []
 
         def look(logprobs: Logits) -> Any:
-            seen.append(self._laws(logprobs)[0])
+            seen.append(logprobs)
             return mx.array([0], mx.uint32)
 
         self._plain(context, 1, look)
@@ -69,24 +78,45 @@ class Generate:
 
     def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""
+        return [token for emitted in self.steps(prompt, max_new_tokens, seed) for token in emitted]
+
+    def reported(self, prompt: Sequence[int], max_new_tokens: int) -> tuple[list[int], list[float], None]:
+        """Decode speculatively; return the tokens, and the log-probabilities told of them."""
+        told = [(int(token), float(row[int(token)])) for token, row, _ in self._told(prompt, max_new_tokens)]
+        return [token for token, _ in told], [log for _, log in told], None
+
+    def steps(
+        self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
+    ) -> Iterator[list[int]]:
+        """Decode speculatively; yield what each call emits: accepted drafts, and a token that is none."""
+        if seed is not None:
+            random.seed(seed)
+        self.drafted = self.accepted = 0
+        emitted: list[int] = []
+        for place, (token, _, is_draft) in enumerate(self._told(prompt, max_new_tokens)):
+            left = max_new_tokens - place
+            self.drafted += 0 if emitted else min(left, self.draft_length)
+            self.accepted += is_draft
+            emitted.append(int(token))
+            if not is_draft or left == 1:
+                yield emitted
+                emitted = []
+
+    def _told(self, prompt: Sequence[int], count: int) -> Iterator[tuple[Any, Any, bool]]:
+        """Yield tokens, their log-probabilities [V], and whether they were drafts."""
         import mlx.core as mx
         from mlx_lm.generate import speculative_generate_step
 
-        if seed is not None:
-            random.seed(seed)
-        steps = speculative_generate_step(
+        told: Iterator[tuple[Any, Any, bool]] = speculative_generate_step(
             mx.array(prompt),
             self.model,
             self.draft,
             num_draft_tokens=self.draft_length,
-            max_tokens=max_new_tokens,
+            max_tokens=count,
             sampler=self._draw,
             logits_processors=self.processors or None,
         )
-        tokens, _, drafted = zip(*steps, strict=True)
-        # What was drafted in vain is not told; a text of which some tokens were no drafts shows rejections.
-        self.accepted, self.drafted = sum(map(bool, drafted)), max_new_tokens
-        return [int(token) for token in tokens]
+        return told
 
     def generate_plain(
         self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None

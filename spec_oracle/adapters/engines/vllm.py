@@ -7,7 +7,7 @@ them, and a test compares the two row by row. Samples are taken with the operato
 
 import copy
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,6 +16,7 @@ from tempfile import mkdtemp
 from typing import Any, TypeAlias
 
 from spec_oracle.adapters.engines import vllm_operators as operators
+from spec_oracle.contracts.engine import EnoughError
 
 Tensor: TypeAlias = Any
 
@@ -48,12 +49,15 @@ class Option:
 _STOP = {"stop_token_ids": [2]}
 _LOGPROBS = {"logprobs": 2, "prompt_logprobs": 1, "flat_logprobs": True}
 
+_OF_GENERATED = {"presence_penalty", "frequency_penalty", "bad_words", "min_tokens", "structured_outputs"}
+"""What does not apply to the tokens of a prompt."""
+
 OPTIONS: Mapping[str, Option] = {
     "sampling": Option(),
     "temperature": Option({"temperature": 0.6}),
     "greedy": Option({"temperature": 0.0}),
     "top-k": Option({"top_k": 2}),
-    "top-p": Option({"top_p": 0.8}),
+    "top-p": Option({"top_p": 0.6}),
     "top-k and top-p": Option({"top_k": 2, "top_p": 0.8}),
     "min-p": Option({"min_p": 0.3}),
     "presence penalty": Option({"presence_penalty": 1.0}),
@@ -97,15 +101,23 @@ class Generate:
     def next_token_probs(self, context: Sequence[int]) -> Any:
         """Return the distribution of the next token, all processors included, [V].
 
-        Penalties distinguish the prompt from what was generated, so that this is generated again.
+        Where processors distinguish the prompt from what was generated, that is generated again.
         """
         import torch
 
-        length = len(self.option.prompt) if tuple(context[: len(self.prompts[0])]) == self.prompts[0] else -1
-        prompt, before = (context, ()) if length < 0 else (context[:length], context[length:])
+        is_after_prompt = tuple(context[: len(self.prompts[0])]) == self.prompts[0]
+        regenerates = is_after_prompt and not _OF_GENERATED.isdisjoint(self.option.arguments)
+        length = len(self.prompts[0]) if regenerates else len(context)
+        prompt, before = context[:length], context[length:]
         with operators.forced([*before, 0]) as rows:
             tokens = self._completions(0, [prompt], len(before) + 1, [None])[0]
         return rows[-1] if rows else torch.eye(VOCAB)[tokens[-1]]  # a greedy request samples nothing
+
+    def raw_probs(self, context: Sequence[int]) -> Any:
+        """Return the row of the target itself, as transformers computes it, [V]."""
+        import torch
+
+        return _target()(torch.tensor([[*context]])).logits[0, -1].softmax(-1)
 
     def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""
@@ -115,10 +127,29 @@ class Generate:
         self, prompts: Sequence[Sequence[int]], max_new_tokens: int, seeds: Sequence[int | None]
     ) -> list[list[int]]:
         """Decode several prompts together."""
-        with operators.counted() as counts, operators.repaired(self.repaired):
-            completions = self._completions(self.draft_length, prompts, max_new_tokens, seeds)
-        self.drafted, self.accepted = counts
-        return completions
+        with operators.counted(self), operators.repaired(self.repaired):
+            return self._completions(self.draft_length, prompts, max_new_tokens, seeds)
+
+    def steps(
+        self,
+        prompt: Sequence[int],
+        max_new_tokens: int,
+        seed: int | None = None,
+        on_call: Callable[[list[int]], None] = lambda _: None,
+    ) -> list[int]:
+        """Decode speculatively; hand what each step of the engine emits to ``on_call``."""
+        with operators.counted(self), operators.repaired(self.repaired):
+            return [*self._stepwise(prompt, max_new_tokens, seed, on_call).token_ids]
+
+    def reported(
+        self, prompt: Sequence[int], max_new_tokens: int
+    ) -> tuple[list[int], list[float], str | None]:
+        """Decode speculatively; return the tokens, their log-probabilities, and why they ended."""
+        with operators.repaired(self.repaired):
+            found = self._stepwise(prompt, max_new_tokens, None, logprobs=0)
+        tokens = [*found.token_ids]
+        logs = [told[token].logprob for token, told in zip(tokens, found.logprobs, strict=False)]
+        return tokens, logs + [float("nan")] * (len(found.logprobs) - len(tokens)), found.finish_reason
 
     def generate_plain(
         self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
@@ -133,6 +164,33 @@ class Generate:
             given = [{"prompt_token_ids": [*map(int, prompt)]} for prompt in prompts]
             how = [sampling_params(self.option, count, seed) for seed in seeds]
             return [[*one.outputs[0].token_ids] for one in llm.generate(given, how, use_tqdm=False)]
+
+    def _stepwise(
+        self,
+        prompt: Sequence[int],
+        count: int,
+        seed: int | None,
+        on_call: Callable[[list[int]], None] = lambda _: None,
+        **more: Any,
+    ) -> Any:
+        """Return the last output of a request; what is left of it when ``on_call`` raises is ended."""
+        how = sampling_params(self.option, count, seed)
+        for name, value in more.items():
+            setattr(how, name, value)
+        with _started(self.drafter, self.draft_length) as llm:
+            engine, shown, output = llm.llm_engine, 0, None
+            given = {"type": "token", "prompt_token_ids": [*map(int, prompt)]}
+            name = engine.add_request("steps", given, how)
+            while engine.has_unfinished_requests():
+                for one in engine.step():
+                    output, before = one.outputs[0], shown
+                    shown = len(output.token_ids)
+                    try:
+                        on_call([*output.token_ids[before:]])
+                    except EnoughError:
+                        engine.abort_request([name], internal=True)
+                        raise
+            return output
 
 
 def sampling_params(option: Option, count: int, seed: int | None) -> Any:
@@ -167,7 +225,7 @@ def _started(drafter: str, draft_length: int) -> Iterator[Any]:
 
     try:
         yield _running[key]
-    except VLLMClientError:  # a request that it refuses
+    except (VLLMClientError, EnoughError):  # a request that it refuses, or that was ended
         raise
     except BaseException:
         _dead.append(_running.pop(key))
@@ -215,6 +273,13 @@ def _models() -> Path:
         model.save_pretrained(folder / name)
         PreTrainedTokenizerFast(tokenizer_object=letters).save_pretrained(folder / name)
     return folder
+
+
+@cache
+def _target() -> Any:
+    from transformers import LlamaForCausalLM
+
+    return LlamaForCausalLM.from_pretrained(_models() / "target").requires_grad_(False)
 
 
 def engines() -> dict[str, Generate]:

@@ -16,7 +16,7 @@ Tensor: TypeAlias = Any
 
 _repaired: ContextVar[bool] = ContextVar("repaired", default=False)
 _forced: ContextVar[tuple[list[int], list[Tensor]] | None] = ContextVar("forced", default=None)
-_counts: ContextVar[list[int] | None] = ContextVar("counts", default=None)
+_counting: ContextVar[Any] = ContextVar("counting", default=None)
 
 
 @contextmanager
@@ -41,14 +41,14 @@ def forced(tokens: list[int]) -> Iterator[list[Tensor]]:
 
 
 @contextmanager
-def counted() -> Iterator[list[int]]:
-    """Yield how many tokens were drafted and how many accepted, as vLLM's scheduler counts them."""
-    counts = [0, 0]
-    token = _counts.set(counts)
+def counted(engine: Any) -> Iterator[None]:
+    """Count in ``drafted`` and ``accepted`` of an engine how many tokens were, as vLLM's scheduler does."""
+    engine.drafted = engine.accepted = 0
+    token = _counting.set(engine)
     try:
-        yield counts
+        yield
     finally:
-        _counts.reset(token)
+        _counting.reset(token)
 
 
 @cache
@@ -83,9 +83,10 @@ def install() -> None:
     stats = Scheduler.make_spec_decoding_stats
 
     def counting(*given: Any, num_draft_tokens: int, num_accepted_tokens: int, **named: Any) -> Any:
-        counts = _counts.get()
-        if counts is not None:
-            counts[:] = counts[0] + num_draft_tokens, counts[1] + num_accepted_tokens
+        engine = _counting.get()
+        if engine is not None:
+            engine.drafted += num_draft_tokens
+            engine.accepted += num_accepted_tokens
         numbers = {"num_draft_tokens": num_draft_tokens, "num_accepted_tokens": num_accepted_tokens}
         return stats(*given, **numbers, **named)
 

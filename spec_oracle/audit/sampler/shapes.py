@@ -7,6 +7,7 @@ traced exactly, and added up; code that cannot be traced is sampled at some of t
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -51,9 +52,12 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
         covered.try_design(subject, context, extent.design, laws, (1 - effort.SHAPES_SMALL_SHARE) * seconds)
     if covered.lossy:
         return _with_shape(covered.result(extent, context), subject, context, covered)
-    end = time.process_time() + effort.SHAPES_SMALL_SHARE * seconds
-    wrong = covered.try_small_sizes(subject, context, end) if axes else None
-    if wrong:
+    end, law_of = time.process_time() + effort.SHAPES_SMALL_SHARE * seconds, context.findings.law_of
+    if (
+        axes
+        and law_of
+        and (wrong := covered.try_small_sizes(subject, context, end, partial(law_of, end=end)))
+    ):
         return _with_shape(wrong, subject, context, covered)
     return covered.result(extent, context, _by_samples(subject, context, covered))
 

@@ -25,6 +25,9 @@ NEGLIGIBLE = 1e-3
 NOISE_FACTOR = 5.0
 """Equal requests may differ by more than the few differences by which that was measured."""
 
+DIGITS, BFLOAT16 = 4, 2.0**-7
+"""Digits after the point that may be all that is reported; the relative error of bfloat16, twice."""
+
 
 def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
     """Compare what is reported of completions after each prompt, token by token, with one-token requests."""
@@ -153,9 +156,26 @@ class Compared:
                 len(wrong) < len(self.completion.tokens) - 1
                 and all_are(lambda entry, place: self._is_residual(entry, self.expected[place]))
             ),
+            f"they are rounded{self._rounded(wrong)}": bool(self._rounded(wrong)),
             "they are of no distribution that is known here": True,
         }
         return next(kind for kind, is_so in kinds.items() if is_so)
+
+    def _rounded(self, wrong: Sequence[int]) -> str:
+        """Say to what those that differ are rounded, "" if they are not, or differ by more than that."""
+        tokens, reported = self.completion.tokens, self.completion.reported
+        pairs = [(reported[place].log, self.expected[place].get(tokens[place])) for place in wrong]
+        known = [(one, other) for one, other in pairs if one is not None and other is not None]
+        if len(known) < len(pairs) or not np.isfinite(known).all():
+            return ""
+        logs, others = np.array(known).T
+        for digits in range(DIGITS):
+            is_whole = np.allclose(logs, np.round(logs, digits), rtol=0, atol=NEGLIGIBLE * 10.0**-digits)
+            if is_whole and np.all(abs(logs - others) <= 0.5 * 10.0**-digits + self.tolerance):
+                return f" to {digits} digits"
+        is_half = not np.any(logs.astype(np.float32).view(np.uint32) & 0xFFFF)
+        is_near = np.all(abs(logs - others) <= BFLOAT16 * abs(others) + self.tolerance)
+        return " to bfloat16" if is_half and is_near else ""
 
     def _is_filtered(self, entry: Reported, row: Logs, sampling: Sampling) -> bool:
         law = READINGS["before sampling filters"](row, sampling, self.listed, self.tolerance)

@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -19,11 +19,13 @@ from spec_oracle.audit.shapes.kinds import SPARSE
 from spec_oracle.audit.shapes.pairs import cost
 from spec_oracle.audit.shapes.trees import tree_of
 from spec_oracle.contracts import SubjectRaisedError
+from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.exact.errors import NotTracedError
+from spec_oracle.toy import Instance
 
-SMALL: Final = ((2, 5), (4, 2), (5, 2), (8, 2), (33, 1))
-"""Sizes V, L at which all drafts are tried."""
+SMALL: Final = ((4, 2), (5, 2), (2, 5), (33, 1), (8, 2))
+"""Sizes V, L at which all drafts are tried, those of few drafts first."""
 
 
 class UnlikeError(NotTracedError):
@@ -134,11 +136,12 @@ class Covered:
             return replace(shape, kind=SPARSE[0])
         return shape
 
-    def try_small_sizes(self, subject: Any, context: Context, end: float) -> CheckResult | None:
+    def try_small_sizes(
+        self, subject: Any, context: Context, end: float, law_of: Callable[[Instance], EmissionLaw]
+    ) -> CheckResult | None:
         """Find the law of all emissions at small sizes; return a failure, None where there is none."""
-        law_of = context.findings.law_of
         for vocab, length in SMALL:
-            if law_of is None or time.process_time() > end:
+            if time.process_time() > end:
                 break
             instance = panel(vocab, length, subject.num_paths, context.seed)["flat"]
             try:

@@ -50,7 +50,9 @@ def shapes(subject: VerifierSubject, context: Context) -> CheckResult:
     covered, extent = Covered(), Extent(design(**axes), declared)
     try:
         covered.try_design(subject, context, extent.design, laws, end - time.process_time())
-        found = covered.try_small_sizes(subject, context, end) or covered.result(extent, context)
+        law_of = context.findings.law_of
+        wrong = law_of and covered.try_small_sizes(subject, context, end, law_of)
+        found = wrong or covered.result(extent, context)
     except (DecisionError, VerdictError) as error:
         return failed(str(error), how=How.PROVEN)
     if covered.wrong:

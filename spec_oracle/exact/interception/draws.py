@@ -31,6 +31,9 @@ from spec_oracle.exact.representatives import OPEN, Law
 DOUBLE: Final = 53
 """Binary digits of a uniform in float64."""
 
+_OF_A_STEP: Final = 16
+"""Noises of one array that count as one step: a race at a full vocabulary has one for each token."""
+
 LARGEST_RANGE: Final = 4096
 """Most integers between which a random number is decided."""
 
@@ -43,12 +46,13 @@ class Draw:
 
     __slots__ = ("ask", "high", "low", "spent")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_counted: bool = True) -> None:
         self.low = 0.0
         self.high = 1.0
         self.spent = ""
         self.ask: Callable[[float], bool] | None = None
-        current_run().step()
+        if is_counted:
+            current_run().step()
 
     @property
     def is_fresh(self) -> bool:
@@ -150,7 +154,9 @@ def alike(make: Callable[[], Scalar], count: int) -> list[Scalar]:
     """Return the results of so many calls of ``make``, which draws one noise by one formula: made once."""
     first = make() if count else None
     if isinstance(first, Noise) and first.draw.is_fresh:
-        return [first, *(Noise(Draw(), first.chain, first.computed) for _ in range(count - 1))]
+        current_run().step(count // _OF_A_STEP)
+        chain, computed = first.chain, first.computed
+        return [first, *(Noise(Draw(is_counted=False), chain, computed) for _ in range(count - 1))]
     return [first, *(make() for _ in range(count - 1))][:count]
 
 

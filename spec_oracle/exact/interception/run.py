@@ -119,14 +119,16 @@ class Run:
     """Symbols that lie in tensors, by type of low precision (else None) and the number in the element."""
     shown: dict[int, tuple[bool, Any]] = field(default_factory=dict)
     """Tensors whose memory numpy knows, by its address, and whether numpy has a copy with symbols."""
+    has_frozen = False
+    """Whether numpy has a copy of one of these, so that writing to it is refused."""
     races: dict[Any, Any] = field(default_factory=dict)
     """The outcome of each race, so that the same race run twice has one winner."""
     makes_generators = False
     """Whether the code made a generator from a seed: that two of them are alike is not seen."""
 
-    def step(self) -> None:
+    def step(self, count: int = 1) -> None:
         """Count a draw or a comparison; ends the run if it is over, or takes too many steps or too long."""
-        self.steps += 1
+        self.steps += count
         if self.steps > _MOST_STEPS:
             self._failed(TooManyBranchesError(f"more than {_MOST_STEPS} random numbers used in one run"))
         elif self.deadline.is_over():
@@ -222,7 +224,7 @@ _random: Final = random.Random(0)  # noqa: S311  (no secret)
 class Afterwards(Run):
     """What decides for symbols that foreign code has kept beyond their run: they are drawn."""
 
-    def step(self) -> None:
+    def step(self, count: int = 1) -> None:
         """Count nothing."""
 
     def decide(

@@ -94,15 +94,23 @@ def _is_composite(func: Any) -> bool:
 
 def _show(tensor: Any, *, frozen: bool = False) -> None:
     """Note that numpy has the tensor's memory, or (``frozen``) a copy; no other tensor may take its place."""
-    current_run().shown.setdefault(address(tensor), (frozen, tensor))
+    run = current_run()
+    run.shown.setdefault(address(tensor), (frozen, tensor))
+    run.has_frozen = run.has_frozen or frozen
+
+
+@functools.cache
+def _written(func: Any) -> list[tuple[int, str]]:
+    """Return the places and names of the arguments that an operator writes to."""
+    arguments = enumerate(func._schema.arguments)  # noqa: SLF001  (there is no public name)
+    return [(place, one.name) for place, one in arguments if one.alias_info and one.alias_info.is_write]
 
 
 def _require_unshown(func: Any, args: Any, kwargs: Any, *, boxed: bool) -> None:
     """Refuse to write where numpy would not see it, or would see boxes."""
-    for position, argument in enumerate(func._schema.arguments):  # noqa: SLF001  (there is no public name)
-        value = args[position] if position < len(args) else kwargs.get(argument.name)
-        written = argument.alias_info is not None and argument.alias_info.is_write
-        if written and isinstance(value, torch.Tensor):
+    for position, argument in _written(func):
+        value = args[position] if position < len(args) else kwargs.get(argument)
+        if isinstance(value, torch.Tensor):
             frozen, _ = current_run().shown.get(address(value), (None, None))
             if frozen or (frozen is not None and (boxed or _is_random(func))):
                 name = f"torch.{func.overloadpacket.__name__}"
@@ -218,7 +226,7 @@ class _Functions(TorchFunctionMode):  # type: ignore[misc]
         if type(func) is MethodWrapperType:  # an attribute, as ``shape``: the most frequent by far
             return func(*args)
         kwargs = kwargs or {}
-        if func in _PLAIN and not current_run().shown:
+        if func in _PLAIN and not current_run().has_frozen:
             with torch._C._DisableTorchDispatch():  # noqa: SLF001  # no public way
                 if _are_numbers(*args, *kwargs.values()):
                     return func(*args, **kwargs)

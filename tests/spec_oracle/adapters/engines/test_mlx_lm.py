@@ -1,5 +1,7 @@
 """mlx-lm's speculative decoding as installed: filters are lossless; penalties forget the prompt."""
 
+from itertools import chain
+
 import pytest
 
 from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit
@@ -13,3 +15,16 @@ from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit
 def test_the_law_of_its_texts_is_enumerated(name, verdict):
     (found,) = audit(name, options=AuditOptions(tokens=3, checks=["calls"])).subjects
     assert (found.verdict, found.evidence) == (verdict, Evidence.EXACT)
+
+
+@pytest.mark.engines
+def test_calls_end_with_a_token_that_is_no_draft_and_log_probabilities_are_those_before_the_filter():
+    from spec_oracle.adapters.engines.mlx_lm import engines
+
+    engine = engines()["drafts of two"]
+    calls = [*engine.steps([0, 1], 12, 1)]
+    assert [*chain(*calls)] == engine.generate([0, 1], 12, 1)
+    assert 0 <= engine.accepted - sum(len(emitted) - 1 for emitted in calls) <= 1  # the last may be a draft
+    for name, status in (("mlx-lm-generate", "passed"), ("mlx-lm-penalties", "failed")):
+        (found,) = audit(name, options=AuditOptions(checks=["logprobs"])).subjects
+        assert [check.status.value for check in found.checks if check.name == "logprobs"] == [status]

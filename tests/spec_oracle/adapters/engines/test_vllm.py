@@ -1,5 +1,7 @@
 """vLLM for CPUs as a whole: what stands in for its operators while it is traced, and its verdicts."""
 
+from itertools import chain
+
 import pytest
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]  # of what vLLM imports
@@ -80,3 +82,30 @@ def test_the_engine_is_lossless_once_its_memory_is_written(name, verdict):
 
     (found,) = audit(name, options=AuditOptions(checks=["joint"], budget=15.0)).subjects
     assert found.verdict.value == verdict
+
+
+def test_the_steps_of_the_engine_are_its_calls_and_a_request_can_be_ended():
+    from spec_oracle.adapters.engines.vllm import Generate
+    from spec_oracle.contracts.engine import EnoughError
+
+    engine, calls = Generate("draft model, greedy", draft_length=2, repaired=True), []
+    found = engine.steps(engine.prompts[0], 12, 1, calls.append)
+    assert [*chain(*calls)] == found
+    assert len(found) == 12
+    assert len(calls[0]) == 1  # the prompt's call drafts nothing
+    assert {1, 2, 3} >= {len(emitted) for emitted in calls}
+    assert 0 <= engine.accepted - sum(len(emitted) - 1 for emitted in calls) <= 2  # the last call is cut
+
+    def enough(_):
+        raise EnoughError
+
+    with pytest.raises(EnoughError):
+        engine.steps(engine.prompts[0], 12, None, enough)
+    assert len(engine.generate(engine.prompts[0], 3)) == 3
+
+
+def test_the_log_probabilities_that_it_reports_are_the_models():
+    from spec_oracle.audit import AuditOptions, audit
+
+    (found,) = audit("vllm-generate-repaired", options=AuditOptions(checks=["logprobs"])).subjects
+    assert [check.status.value for check in found.checks if check.name == "logprobs"] == ["passed"]

@@ -37,6 +37,7 @@ def test_right_ones_pass(shape, more, entropy):
         ("mode", "temperature and filters, one-token requests report those "),
         ("shifted", "they are those of the previous token's place"),
         ("residual", "they are those of a residual"),
+        ("rounded", "they are rounded to 1 digits"),
         ("behind", "the last are of tokens behind its end"),
     ],
 )
