@@ -104,6 +104,15 @@ FINDINGS = (
         *("openvino-speculative-sampling", "openvino-genai", "2026.4.1.0", "total variation 0.67"),
         "openvino-speculative-sampling/test_speculative_sampling.py",
     ),
+    Finding(
+        *(
+            "llama-cpp-logprobs",
+            "xllamacpp",
+            "2026.10.11549",
+            "log-probability 0; known: llama.cpp issue 27972",
+        ),
+        "llama-cpp-logprobs/test_server_logprobs.py",
+    ),
     _of(
         *("mlx-lm-penalties", *_MLX, "total variation 0.40", "test_generate.py"),
         audit=("mlx-lm-penalties",),

@@ -198,10 +198,10 @@ ENGINE_LARGER_SHARE: Final = 0.5  # Share of the budget that these samples may t
 # Parts of the budget, which is for all checks together; what one leaves over is shared by the later ones.
 SERVER_SHARES: Final = {
     "plain-law": 0.15,
-    "joint": 0.5,
+    "joint": 0.4,
     "shapes": 0.1,
     "length": 0.03,
-    "long-texts": 0.1,
+    "long-texts": 0.2,
     "logprobs": 0.05,
     "streams": 0.1,
     "batch": 0.1,

@@ -65,7 +65,7 @@ def result_of_tokens(
         if test.tokens
     )
     if evidence.p_value <= rate:
-        least = worst.least_tv(effort.SERVER_BOUND_RATE)
+        least = evidence.least_tv(effort.SERVER_BOUND_RATE)
         size = f", by at least {least:.2g} a token in total variation" if least else ""
         detail = f"{what} contradict their next-token distributions, most in tokens {worst.name}{size}"
         return failed(detail, scope=scope, total_variation=least, **known)
@@ -76,6 +76,7 @@ def result_of_tokens(
         return inconclusive(f"{detail}; ended early: {ended}", scope=scope, **known)
     # An n-gram drafter proposes something now and then only: what its order detects is stated.
     coarse = {APART: max(coarsest, pairs), by(N_GRAM): math.inf}
+    coarse |= dict.fromkeys((bet.name for bet in evidence.bets), math.inf)
     if all(tv <= coarse.get(order, coarsest) for order, tv in detects.items()):
         return passed(detail, scope=scope, **known)
     doubt = worst.doubt / max(worst.tokens, 1)

@@ -56,8 +56,15 @@ def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
     if breaches(checks):
         return SubjectVerdict.BROKEN
     # Another check that is open has its own line, but what was found of one call stands without it.
-    is_law_kept = any(check.name == "joint" and check.status is Status.PASSED for check in checks)
+    is_law_kept = bool(checks) and basis_of(checks).status is Status.PASSED
     return SubjectVerdict.LOSSLESS if is_law_kept else SubjectVerdict.INCONCLUSIVE
+
+
+def basis_of(checks: Sequence[CheckResult]) -> CheckResult:
+    """Return the check on which the verdict rests: `joint`, or `long-texts` where that is left out."""
+    found = {check.name: check for check in checks}
+    joint = found.get("joint", checks[0])
+    return found.get("long-texts", joint) if joint.status is Status.SKIPPED else joint
 
 
 def with_record(check: CheckResult, facts: Facts) -> CheckResult:
@@ -81,7 +88,7 @@ def report_on(
         if subject.kind == "server"
         else tuple(with_file(check, subject.name, options) for check in recorded)
     )
-    joint = next((check for check in found_by if check.name == "joint"), found_by[0])
+    joint = basis_of(found_by)
     found = joint.findings or Findings()
     against = against_law(checks)
     by_joint = not against or any(check.name == "joint" or check.alpha == 0 for check in against)

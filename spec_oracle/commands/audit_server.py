@@ -44,6 +44,8 @@ def run(options: Any) -> int:
     plan = Plan(options.tokens, options.requests, options.detect, options.seeded, options.assume_speculating)
     sampling = Sampling(options.temperature, options.top_k, options.top_p, _fields(options.field))
     limits = Limits(timeout=options.timeout, concurrency=options.concurrency)
+    is_served = (options.draft or "").startswith(("http://", "https://"))
+    network = load_language_model(options.draft).network if options.draft and not is_served else None
     started = time.monotonic()
     with ExitStack() as open_:
         progress = open_.enter_context(showing_progress())
@@ -54,13 +56,10 @@ def run(options: Any) -> int:
             names = {"api": options.api, "model": options.model, "prompts": options.prompt}
             return connect(client, sampling, **names, progress=progress)
 
-        is_served = (options.draft or "").startswith(("http://", "https://"))
         draft = connected(options.draft) if is_served else None
         reference = connected(options.reference) if options.reference else None
         server = connected(options.url)
-        weights = None
-        if options.draft and not is_served:
-            weights = Weights(of_weights(load_language_model(options.draft).network), server.prompts)
+        weights = network and Weights(of_weights(network), server.prompts)
         record = open_.enter_context(options.record.open("w", encoding="utf-8")) if options.record else None
         subject = ServerSubject(
             server.client.url,

@@ -31,6 +31,7 @@ from spec_oracle.arrays import Booleans, Floats, Integers
 from spec_oracle.statistics.e_process import DEFECT_SIZES, concentrations, log_e_values_by_size
 from spec_oracle.statistics.intervals import total_variation_interval
 from spec_oracle.statistics.power import smallest_detectable_tv_by_joint_e_process
+from spec_oracle.statistics.verification_bets import KINDS, Bet
 
 BINS: Final = (2, 10)
 """Equal bins of u: two have the most power against what verification gets wrong; ten see the rest."""
@@ -168,9 +169,10 @@ class Test:
 class Evidence:
     """What the tokens of completions so far say against their distributions, in the order of p and of p/q.
 
-    One e-process over all orders: half of the bet is on all tokens of an order; a quarter on those in one
-    range of places, or behind a token that probably was a correction; a quarter on pairs some tokens apart.
-    It may be looked at any time. ``impossible`` counts tokens of probability 0: these are no part of it.
+    One e-process over all orders: two fifths of the stake are on all tokens of an order; a fifth each on
+    those in one range of places, or behind a token that probably was a correction; on pairs some tokens
+    apart; and on what verification gets wrong (`Bet`). It may be looked at any time. ``impossible`` counts
+    tokens of probability 0: these are no part of it.
     """
 
     def __init__(self, drafts: Iterable[str], rng: np.random.Generator) -> None:
@@ -183,9 +185,11 @@ class Evidence:
         pairs = [(order, where, THIRDS, THIRDS) for order in orders for where in _APART]
         self.tests = [
             Test(order, where, part / len(kinds), np.zeros((given, bins), dtype=np.int64))
-            for part, kinds in ((0.5, everywhere), (0.25, somewhere), (0.25, pairs))
+            for part, kinds in ((0.4, everywhere), (0.2, somewhere), (0.2, pairs))
             for order, where, given, bins in kinds
         ]
+        part = 0.2 / (len(KINDS) * max(len(self.drafts), 1))
+        self.bets = [Bet(by(name), kind, part) for name in self.drafts for kind in KINDS]
 
     def add(self, scored: Scored) -> None:
         """Add the tokens of a completion, or of several `joined` ones."""
@@ -206,6 +210,9 @@ class Evidence:
                 # A token was a correction with probability max(0, 1 - q/p), if the token rule verified it.
                 rejected = 2 * q[every, scored.came] < own
                 kinds[REJECTED] = known & np.append(False, rejected[:-1])
+                for bet in self.bets:
+                    if bet.order == order:
+                        bet.observe(scored.masses[known], q[known], scored.came[known], doubt[known])
             for test in self.tests:
                 if test.order == order and test.where in kinds:
                     here = np.flatnonzero(kinds[test.where])
@@ -228,7 +235,8 @@ class Evidence:
     @property
     def log_e(self) -> float:
         """Log e-value of all tests together, nats."""
-        return float(np.logaddexp.reduce([math.log(test.weight) + test.log_e_value for test in self.tests]))
+        every: list[Test | Bet] = [*self.tests, *self.bets]
+        return float(np.logaddexp.reduce([math.log(test.weight) + test.log_e_value for test in every]))
 
     @property
     def p_value(self) -> float:
@@ -236,9 +244,14 @@ class Evidence:
         return math.exp(-self.largest_log_e)
 
     @property
-    def worst(self) -> Test:
+    def worst(self) -> Test | Bet:
         """The test that says most."""
-        return max(self.tests, key=lambda test: math.log(test.weight) + test.log_e_value)
+        every: list[Test | Bet] = [*self.tests, *self.bets]
+        return max(every, key=lambda test: math.log(test.weight) + test.log_e_value)
+
+    def least_tv(self, alpha: float) -> float:
+        """Return a lower confidence bound of the TV a token, by the test that shows most."""
+        return max(test.least_tv(alpha / len(self.tests)) for test in self.tests)
 
     @property
     def all_by_p(self) -> Test:
@@ -246,9 +259,9 @@ class Evidence:
         return next(test for test in self.tests if test.name == f"{BY_P}, {ALL}" and test.counts.size > 2)
 
     def detects(self, alpha: float) -> dict[str, float]:
-        """Return by order the TV a token that is detected in it, and that of pairs `APART`, by order of p.
+        """Return by order the TV a token that is detected in it, that of bets, and that of pairs `APART`.
 
-        It is that between ten bins of u: what the order does not see is not in it.
+        That of an order is between ten bins of u: what the order does not see is not in it.
         """
         found = {
             test.order: test.detects(alpha)
@@ -256,7 +269,7 @@ class Evidence:
             if test.where == ALL and test.counts.size == BINS[-1] and test.tokens
         }
         pairs = [test.detects(alpha) for test in self.tests if test.order == BY_P and len(test.counts) > 1]
-        return found | {APART: max(pairs)}
+        return found | {bet.name: bet.detects(alpha) for bet in self.bets} | {APART: max(pairs)}
 
 
 def by(name: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from lab.findings import FINDINGS, FOLDER, audited, copied, index, main, outcome, selected
 from spec_oracle.errors import InvalidInputError
 
-SERVERS = {"mlx-lm-server-prompt-cache", "mlx-lm-server-seed"}
+SERVERS = {"llama-cpp-logprobs", "mlx-lm-server-prompt-cache", "mlx-lm-server-seed"}
 HERE = [one for one in FINDINGS if one.package == "transformers"]
 """What is installed wherever tests run."""
 

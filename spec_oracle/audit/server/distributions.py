@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,12 +144,14 @@ class Distributions:
     """The next-token distributions of a server by prefix, each asked for once.
 
     ``drafted`` counts tokens that one-token requests drafted: none, or they are not target-only decoding.
-    ``scoring`` is how the server scores whole completions, "" if it does not, None if that is not known.
+    ``reference`` serves the same model without speculation, None if none is known. ``along`` is what is asked
+    for those along a completion, and how it scores prompts, None if it does not; None as long as not known.
     """
 
     server: Server
+    reference: Server | None = None
     drafted: int = field(default=0, init=False)
-    scoring: Scoring | Literal[""] | None = field(default=None, init=False)
+    along: tuple["Distributions", Scoring | None] | None = field(default=None, init=False)
     logs: dict[Prefix, Logs | None] = field(default_factory=dict, init=False)
 
     def after(self, prefix: Prefix) -> Distribution | None:

@@ -9,7 +9,7 @@ first that an n-gram drafter proposes. `spec_oracle.statistics.long_completions`
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -19,17 +19,19 @@ from spec_oracle.arrays import Floats
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed
-from spec_oracle.audit.results import CheckResult, inconclusive, not_asked
+from spec_oracle.audit.results import CheckResult, Findings, Status, inconclusive, not_asked
 from spec_oracle.audit.server import subject as subjects
-from spec_oracle.audit.server.conclusion import unless_unconfirmed
+from spec_oracle.audit.server.conclusion import never_happened, unless_unconfirmed
 from spec_oracle.audit.server.distributions import Distribution, Distributions, Logs
 from spec_oracle.audit.server.scores import fetch_along
 from spec_oracle.audit.server.subject import Completions, ServerSubject
 from spec_oracle.audit.server.weights import Weights
 from spec_oracle.contracts.server import OutOfTimeError, Prefix, ServerError, Token
 from spec_oracle.statistics.long_completions import (
+    BY_P,
     Evidence,
     Scored,
+    by,
     joined,
     point_masses,
     proposed_by_n_gram,
@@ -49,10 +51,11 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
     long = Completions(server, effort.SERVER_LONG_TOKENS, (context.seed, "server/long-texts"), plan.seeded)
     drafts = Distributions(subject.draft) if isinstance(subject.draft, Server) else subject.draft
     read = Judged(subject.distributions, drafts, context.stream("server/long-texts/uniforms"))
-    finest = min(plan.coarse, effort.SERVER_DISTANCES_TV)
+    is_alone = "joint" in subject.left_out
+    finest = plan.detect if is_alone and drafts is None else min(plan.coarse, effort.SERVER_DISTANCES_TV)
     needed = tokens_needed(finest, context.rate)
     started, ended = time.monotonic(), ""
-    while read.evidence.tokens < needed and not is_decided(read, context.rate):
+    while not (is_decided(read, context.rate) or read.suffices(needed, plan.detect * is_alone, context.rate)):
         if read.completions >= effort.SERVER_PILOT and not read.evidence.tokens:
             break
         try:
@@ -67,9 +70,32 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
             break
         pace = read.completions / max(time.monotonic() - started, 1e-9)
         server.tell(f"long-texts, {pace:.3g} completions a second", read.evidence.tokens, needed)
-    doubtful = subject.distributions.uncertainty
-    result = result_of_tokens(read, 2 * plan.coarse, context.rate, ended=ended, uncertainty=doubtful)
+    coarse, doubtful = plan.coarse if is_alone else 2 * plan.coarse, subject.distributions.uncertainty
+    result = result_of_tokens(read, coarse, context.rate, ended=ended, uncertainty=doubtful)
+    if is_alone and result.status is Status.PASSED:
+        result = _as_verdict(subject, read, long, result, context.rate)
     return unless_unconfirmed(result, context)
+
+
+def _as_verdict(
+    subject: ServerSubject, read: "Judged", long: Completions, result: CheckResult, rate: float
+) -> CheckResult:
+    """Return the result where no other check says whether completions are right: it must detect enough."""
+    plan, drafts, reason = subject.plan, long.drafts, ""
+    if drafts.accepted is None:
+        drafts = subject.server.drafts().since(long.before)
+    if not (plan.assume_speculating and drafts.accepted is None):
+        reason = never_happened(drafts)
+    if not reason and not read.suffices(0, plan.detect, rate):
+        reason = f"that is not {plan.detect:g} yet; raise --budget or --detect"
+    scope = result.scope
+    if drafts.drafted is not None:
+        scope = (*scope, f"{drafts.drafted:,.0f} tokens drafted, {drafts.accepted:,.0f} accepted")
+    found = Findings(smallest_detectable_tv=max(read.detected(rate)))
+    result = replace(result, scope=scope, findings=found)
+    if reason:
+        result = replace(result, status=Status.INCONCLUSIVE, detail=f"{reason} ({result.detail})")
+    return result
 
 
 @dataclass
@@ -87,6 +113,23 @@ class Judged:
 
     def __post_init__(self) -> None:
         self.evidence = Evidence([*([RATIO] if self.drafts else []), N_GRAM], self.rng)
+
+    def detected(self, rate: float) -> list[float]:
+        """Return which TV a token is detected by p and by p/q."""
+        found = self.evidence.detects(rate)
+        return [found.get(order, math.inf) for order in (BY_P, *([by(RATIO)] if self.drafts else []))]
+
+    def suffices(self, tokens: int, detect: float, rate: float) -> bool:
+        """Whether there are so many tokens, and what verification gets wrong is detected from ``detect`` on.
+
+        0 for anything. Without a drafter's probabilities all that is distributed otherwise must be detected.
+        """
+        if self.evidence.tokens < tokens:
+            return False
+        if not detect or self.drafts is None:
+            return not detect or max(self.detected(rate)) <= detect
+        bets = [bet for bet in self.evidence.bets if bet.order == by(RATIO)]
+        return all(bet.detects(rate) <= detect or bet.largest <= detect for bet in bets)
 
     def add(self, completions: Sequence[Prefix]) -> None:
         """Add completions; asks for the distributions at all their tokens at once.
@@ -141,6 +184,11 @@ def in_cells(listed: Floats, other: float, cells: int) -> Floats:
 
 
 def _of_draft(law: Distribution, logs: Logs) -> tuple[Floats, float]:
-    """Return what a drafter gives to the tokens that the target lists, and to all others."""
+    """Return what a drafter gives to the tokens that the target lists, and to all others.
+
+    Filters rule the others out for drafts, too.
+    """
     q = np.exp([logs.get(token, -math.inf) for token in law.tokens])
+    if not law.other and q.any():
+        return q / q.sum(), 0.0
     return q, max(1.0 - float(q.sum()), 0.0)

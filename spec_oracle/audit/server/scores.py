@@ -1,14 +1,16 @@
 """The next-token distributions along whole completions: by one request each, where the server scores prompts.
 
 A server that lists log-probabilities of the tokens of a prompt scores a completion in one request, in place
-of one request for each of its tokens. It is used where it lists what one-token requests list.
+of one request for each of its tokens. It is used where it lists what one-token requests list; so is a server
+of the same model that does not speculate.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from spec_oracle.adapters.servers.scoring import SCORINGS, Listed, Scoring
 from spec_oracle.audit import effort
-from spec_oracle.audit.server.distributions import Distributions
+from spec_oracle.audit.server.distributions import Distributions, Logs
 from spec_oracle.audit.server.logprobs import difference, tolerance
 from spec_oracle.audit.server.weights import Weights
 from spec_oracle.contracts.server import Ask, OutOfTimeError, Prefix, ServerError
@@ -26,24 +28,39 @@ def fetch_along(known: Distributions | Weights, completions: Iterable[Prefix]) -
     ]
     if not missing:
         return
-    if known.scoring is None:
-        known.scoring = _found(known) or ""
-    if not known.scoring:
+    if known.along is None:
+        known.along = _found(known)
+    source, scoring = known.along
+    if scoring is None:
         # The longest first: a server's cache of it holds the shorter ones.
-        known.fetch((n, tokens[:end]) for n, tokens in missing for end in range(len(tokens) - 1, 0, -1))
+        prefixes = [(n, tokens[:end]) for n, tokens in missing for end in range(len(tokens) - 1, 0, -1)]
+        source.fetch(prefixes)
+        known.logs.update((prefix, source.logs[prefix]) for prefix in prefixes)
         return
-    for (number, tokens), rows in zip(missing, _scores(known, missing, known.scoring), strict=True):
+    for (number, tokens), rows in zip(missing, _scores(source, missing, scoring), strict=True):
         known.logs.update(((number, tokens[:end]), row) for end, row in enumerate(rows))
 
 
-def _found(known: Distributions) -> Scoring | None:
-    """Return how the server scores completions as one-token requests do, up to noise; None if not."""
-    (answer,) = known.server.complete([Ask(known.server.prompts[0], effort.SERVER_SCORED)])
+def _found(known: Distributions) -> tuple[Distributions, Scoring | None]:
+    """Return whom to ask, and how it scores completions: the first that agrees with one-token requests.
+
+    A reference is asked token by token, too, where nothing is scored: it drafts nothing, and so is faster.
+    """
+    server, reference = known.server, known.reference
+    (answer,) = server.complete([Ask(server.prompts[0], effort.SERVER_SCORED)])
     prefixes: list[Prefix] = [(0, answer.tokens[:end]) for end in range(len(answer.tokens))]
     known.fetch(prefixes)
-    for scoring in SCORINGS:
+    ways: list[tuple[Distributions, Scoring | None]] = [(known, scoring) for scoring in SCORINGS]
+    if reference is not None and reference.listed:
+        other = Distributions(replace(reference, prompts=server.prompts, listed=server.listed))
+        ways += [(other, scoring) for scoring in (*SCORINGS, None)]
+    for source, scoring in ways:
         try:
-            (rows,) = _scores(known, [(0, answer.tokens)], scoring, is_probe=True)
+            if scoring is None:
+                source.fetch(prefixes)
+                rows: Sequence[Logs | None] = [source.logs[prefix] for prefix in prefixes]
+            else:
+                (rows,) = _scores(source, [(0, answer.tokens)], scoring, is_probe=True)
         except OutOfTimeError:
             raise
         except ServerError:
@@ -52,8 +69,8 @@ def _found(known: Distributions) -> Scoring | None:
         differ = max(difference(*pair) for pair in pairs)
         if differ <= tolerance(known):
             known.noise = max(known.noise, differ - known.rounding)
-            return scoring
-    return None
+            return source, scoring
+    return known, None
 
 
 def _scores(

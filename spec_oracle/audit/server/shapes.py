@@ -45,7 +45,7 @@ class Trial:
         self.server = self.combination.of(self.subject.server)
         self.laws = Distributions(self.server)
         self.laws.reading = self.subject.distributions.reading
-        self.laws.scoring = ""  # scores of prompts know no penalties
+        self.laws.along = (self.laws, None)  # scores of prompts know no penalties
         self.judged = Judged(self.laws, None, self.context.stream("server/shapes/uniforms", self.number))
         self.completions = Completions(
             self.server,
@@ -155,7 +155,7 @@ def shapes(subject: ServerSubject, context: Context) -> CheckResult:
 def _result(done: Sequence[Trial], unknown: Mapping[str, str], planned: int, rate: float) -> CheckResult:
     draws = sum(one.judged.evidence.tokens for one in done)
     if done[-1].wrong:
-        least = done[-1].judged.evidence.worst.least_tv(effort.SERVER_BOUND_RATE)
+        least = done[-1].judged.evidence.least_tv(effort.SERVER_BOUND_RATE)
         detail = f"{done[-1].combination}: {done[-1].wrong}"
         return failed(detail, draws=draws, how=How.SAMPLED, total_variation=least)
     tried = [one for one in done if not one.why]

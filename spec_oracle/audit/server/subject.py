@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -166,7 +167,7 @@ class ServerSubject:
         What earlier checks left over is shared by the later ones, and nothing is kept for those that the user
         leaves out.
         """
-        shares, left_out = effort.SERVER_SHARES, self.facts.known.keys() - self.facts.expected
+        shares, left_out = effort.SERVER_SHARES, self.left_out
         names = list(shares)
         later = [name for name in names[names.index(check) :] if name == check or name not in left_out]
         now = time.monotonic()
@@ -177,6 +178,11 @@ class ServerSubject:
                 server.client.end = now + seconds
         return max(seconds, 0.0)
 
+    @property
+    def left_out(self) -> AbstractSet[str]:
+        """Checks that the user leaves out."""
+        return self.facts.known.keys() - self.facts.expected
+
     @cached_property
     def completions(self) -> Completions:
         """The completions of `joint`; other checks compare theirs with them."""
@@ -185,4 +191,4 @@ class ServerSubject:
     @cached_property
     def distributions(self) -> Distributions:
         """The next-token distributions of target-only decoding, as the server reports them."""
-        return Distributions(self.server)
+        return Distributions(self.server, self.reference)

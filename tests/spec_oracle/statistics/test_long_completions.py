@@ -17,6 +17,7 @@ from spec_oracle.statistics.long_completions import (
     proposed_by_n_gram,
 )
 from spec_oracle.statistics.power import draws_needed_by_joint_e_process
+from spec_oracle.statistics.verification_bets import ACCEPTED, CORRECTED
 
 VOCAB = 12
 RATE = 1e-6
@@ -38,6 +39,7 @@ def emitted(p, q, defect):
         "": p,
         "always-accept": q,
         "corrects-from-p": least + missing * p,
+        "sometimes": 0.7 * p + 0.3 * q,
         "temperature": p**1.15 / (p**1.15).sum(axis=1, keepdims=True),
     }[defect]
 
@@ -107,6 +109,16 @@ def test_a_defect_of_the_stated_size_is_found(defect, order):
     found = [run(seed, count, defect) for seed in range(8)]
     assert found[0].detects(RATE)[order] == pytest.approx(size, rel=0.02)
     assert sum(evidence.p_value <= RATE for evidence in found) >= 7
+
+
+@pytest.mark.parametrize(("defect", "kind"), [("sometimes", ACCEPTED), ("corrects-from-p", CORRECTED)])
+def test_a_bet_finds_the_size_that_it_states_with_fewer_tokens_than_counts_need(defect, kind):
+    """Two misses of 8 have a chance of 3e-5."""
+    p, q = rows(np.random.default_rng(99), 4000)
+    size, name = abs(emitted(p, q, defect) - p).sum(axis=1).mean() / 2, f"by p/q, {kind}"
+    count = next(n for n in np.geomspace(200, 4000, 24).astype(int) if run(0, n).detects(RATE)[name] <= size)
+    assert count < draws_needed_by_joint_e_process(size, [[0.1] * 10], alpha=RATE / 10) / 1.5
+    assert sum(run(seed, count, defect).p_value <= RATE for seed in range(8)) >= 7
 
 
 def test_orders_see_what_the_theory_says():

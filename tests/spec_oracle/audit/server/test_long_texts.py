@@ -3,7 +3,7 @@
 import pytest
 
 from spec_oracle.adapters.servers.server import connect, same_prompts
-from spec_oracle.audit import Status
+from spec_oracle.audit import AuditOptions, Status, audit, effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.audit.table import CHECKS
@@ -57,6 +57,28 @@ def test_a_token_that_filters_rule_out_is_a_proof():
     found = CHECKS["long-texts"].outcome(ServerSubject("here", server, Plan(detect=0.1)), Context())
     assert found.status is Status.FAILED
     assert "where it has probability 0" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("planted", "verdict"),
+    [
+        ({}, "lossless"),
+        ({"shape": "openai", "draft": False}, "inconclusive"),
+        ({"defect": "always-accept"}, "lossy"),
+    ],
+)
+def test_the_verdict_rests_on_long_texts_where_joint_is_left_out(planted, verdict, monkeypatch):
+    """It needs what `joint` needs: drafts that were accepted and rejected."""
+    monkeypatch.setattr(effort, "SERVER_DISTANCES_TV", 0.2)
+    server = served(**planted)
+    drafter = same_prompts(served(serves="draft", draft=False), server)
+    skip = dict.fromkeys(("joint", "plain-law", "length", "logprobs", "streams", "batch"), "")
+    subject = ServerSubject("here", server, Plan(detect=0.2), draft=drafter)
+    (found,) = audit(subject, options=AuditOptions(skip=skip)).subjects
+    assert found.verdict.value == verdict
+    assert (found.smallest_detectable_tv or 1) <= 0.5 or verdict == "lossy"
+    long = next(check for check in found.checks if check.name == "long-texts")
+    assert ("nothing was drafted" in long.detail) == (verdict == "inconclusive")
 
 
 def test_a_draft_server_must_take_the_same_tokens():

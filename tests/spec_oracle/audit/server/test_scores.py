@@ -10,10 +10,10 @@ from spec_oracle.contracts.server import Ask, Sampling
 from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
 
 
-def known_along(stand_in):
+def known_along(stand_in, reference=None):
     """The distributions along three completions, and the requests that they took."""
     server = connect(InProcess(stand_in), Sampling(), prompts=["bc", "def"])
-    reported = Distributions(server)
+    reported = Distributions(server, reference and connect(InProcess(reference), Sampling(), prompts=["bc"]))
     _ = reported.noise
     completions = [
         (number, answer.tokens)
@@ -32,7 +32,7 @@ def test_one_request_takes_the_place_of_one_for_each_token(scores):
     options = {"shape": "openai", "vocab": 32, "entropy": 3}
     _, expected, many = known_along(StandIn(**options))
     reported, found, few = known_along(StandIn(**options, scores=scores))
-    assert reported.scoring.name == scores
+    assert reported.along == (reported, next(one for one in SCORINGS if one.name == scores))
     assert found == [pytest.approx(row) for row in expected]
     assert few < 20 < many
 
@@ -43,7 +43,16 @@ def test_scores_of_another_distribution_are_not_used():
             rows = super().scored(prompt, listed)
             return [row and {token: 2 * log for token, log in row.items()} for row in rows]
 
-    assert known_along(Elsewhere(shape="openai", scores="echo"))[0].scoring == ""
+    assert known_along(Elsewhere(shape="openai", scores="echo"))[0].along[1] is None
+
+
+@pytest.mark.parametrize(("size", "is_used"), [(0.0, True), (0.1, False)])
+def test_a_reference_is_asked_where_it_agrees(size, is_used):
+    """It is no reference where it serves another model, or another temperature of it."""
+    reference = StandIn("wrong-rows", size=size, draft=False)
+    reported, found, _ = known_along(StandIn(), reference)
+    assert (reported.along[0] is not reported) == is_used
+    assert found == known_along(StandIn())[1]
 
 
 @pytest.mark.parametrize("answer", [(500, {}), (200, {"meta_info": {"input_top_logprobs": [[[0]]]}})])
@@ -52,4 +61,4 @@ def test_a_server_that_fails_to_score_goes_on(answer):
         def respond(self, path, body, name=""):
             return answer if path == "/generate" else super().respond(path, body, name)
 
-    assert known_along(Fails(shape="openai"))[0].scoring == ""
+    assert known_along(Fails(shape="openai"))[0].along[1] is None
