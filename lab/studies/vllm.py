@@ -25,7 +25,7 @@ from spec_oracle.report.table import markdown_table
 from spec_oracle.sweeps import Plan, rows_for
 
 TOKENS = 3
-MOST_SECONDS = 25.0
+MOST_SECONDS = 40.0
 """Processor time of the exact distributions of one cell."""
 SECONDS = 2.0
 """Processor time of the samples of one cell as shipped."""
@@ -130,8 +130,12 @@ def _enumerated(engine: Generate) -> dict[str, Any]:
     case = Case("", EngineCode(engine), engine.prompts[0], "")
     calls, first = Calls(case, engine.draft_length + 2, MOST_SECONDS), History()
     after = [calls.longer(first, one) for one in calls.going_on(first, NO_DRAFTS).values()]
-    worst = max([first, *after], key=lambda one: calls.off(one, averaged=False))
-    law, expected = calls.laws(worst, averaged=False)
+    hides = False
+    worst = max([first, *after], key=lambda one: calls.off(one, averaged=hides))
+    if calls.off(worst, averaged=False) >= LOSSY:  # drafts that were made ahead are no defect by themselves
+        hides = True
+        worst = max([first, *after], key=lambda one: calls.off(one, averaged=hides))
+    law, expected = calls.laws(worst, averaged=hides)
     gap = completion_gap(law, expected)
     seen = {outcome.call.accepted for one in after for outcome in calls.after(one)}
     missing = [told((length,)) for length in range(engine.draft_length + 1) if length not in seen]
@@ -225,7 +229,8 @@ and 3 tokens; drafts have 1 token, and completions up to {tokens} tokens.
   [issue 55005](https://github.com/vllm-project/vllm/issues/55005) of vllm-project/vllm and its pull request
   55006, both open in November 2026.
 * *Repaired* is this memory written and nothing else: the largest total variation between what a call emits
-  and target-only decoding, given all before, of the first call and of the next one after each of its tokens.
+  and target-only decoding, given what was emitted before, of the first call and of the next one after each
+  of its tokens.
   All random numbers were enumerated, in so many `runs`; float32 rounding is good for about 1e-7.
 
 **Bold** is lossy; (n): see the notes. {count} cells took {seconds:.0f} s, besides the start of the engines.
@@ -238,6 +243,12 @@ FOUND = """
 * **Uninitialised memory** (as shipped): issue 55005, see above.
 * **`top_k` without `top_p` raises** once speculation is on: [finding](findings/vllm-top-k.md).
 * **`min_tokens` with stop tokens changes the distribution**: [finding](findings/vllm-min-tokens.md).
+* **A grammar with sampled drafts changes the distribution.** A drafted token that the grammar forbids is
+  dropped before verification, and the next token is sampled from the target's p. The token rule would
+  sample it from the residual, as after every other rejection: dropping is one. Where such drafts have the
+  probability Q, the next token is off by Q times the total variation between p and the residual. Of 3,896
+  completions sampled here, repaired, a share of 0.619 had token 0 after token 2, where p has 0.514 and that
+  formula 0.6188. Drafts without probabilities (n-gram, greedy) are not concerned: their residual is p.
 * **Padding is not always rejected.** vLLM's Triton kernel rejects a draft of id -1, which is padding. The
   C++ operator for CPUs, called directly, accepted -1 or read past it in 12 of 300 batches, 150 of which
   had drafts of -1 with a chance of 5 % each. What stands in for it while this page is traced rejects -1,
