@@ -147,7 +147,7 @@ ENGINE_LONG_LEAST: Final = 20
 ENGINE_LONG_PILOT: Final = 16  # Completions after which it is seen whether they are that long on average.
 # TV of a token that they must detect, and TV that they should detect while time is left.
 ENGINE_LONG_TV: Final = 0.3
-ENGINE_LONG_TV_WANTED: Final = 0.1
+ENGINE_LONG_TV_WANTED: Final = 0.08
 # Share of the budget for them, and so many times as much where too few tokens came.
 ENGINE_LONG_SHARE: Final = 0.05
 ENGINE_LONG_OVERRUN: Final = 5
