@@ -130,12 +130,11 @@ def _enumerated(engine: Generate) -> dict[str, Any]:
     case = Case("", EngineCode(engine), engine.prompts[0], "")
     calls, first = Calls(case, engine.draft_length + 2, MOST_SECONDS), History()
     after = [calls.longer(first, one) for one in calls.going_on(first, NO_DRAFTS).values()]
-    hides = False
-    worst = max([first, *after], key=lambda one: calls.off(one, averaged=hides))
-    if calls.off(worst, averaged=False) >= LOSSY:  # drafts that were made ahead are no defect by themselves
-        hides = True
-        worst = max([first, *after], key=lambda one: calls.off(one, averaged=hides))
-    law, expected = calls.laws(worst, averaged=hides)
+    every = [first, *after]
+    # Drafts that were made ahead are no defect by themselves.
+    averaged = max(calls.off(one, averaged=False) for one in every) >= LOSSY
+    worst = max(every, key=lambda one: calls.off(one, averaged=averaged))
+    law, expected = calls.laws(worst, averaged=averaged)
     gap = completion_gap(law, expected)
     seen = {outcome.call.accepted for one in after for outcome in calls.after(one)}
     missing = [told((length,)) for length in range(engine.draft_length + 1) if length not in seen]

@@ -190,6 +190,7 @@ class Evidence:
         ]
         part = 0.2 / (len(KINDS) * max(len(self.drafts), 1))
         self.bets = [Bet(by(name), kind, part) for name in self.drafts for kind in KINDS]
+        self._all: list[Test | Bet] = [*self.tests, *self.bets]
 
     def add(self, scored: Scored) -> None:
         """Add the tokens of a completion, or of several `joined` ones."""
@@ -235,8 +236,7 @@ class Evidence:
     @property
     def log_e(self) -> float:
         """Log e-value of all tests together, nats."""
-        every: list[Test | Bet] = [*self.tests, *self.bets]
-        return float(np.logaddexp.reduce([math.log(test.weight) + test.log_e_value for test in every]))
+        return float(np.logaddexp.reduce([math.log(test.weight) + test.log_e_value for test in self._all]))
 
     @property
     def p_value(self) -> float:
@@ -246,8 +246,7 @@ class Evidence:
     @property
     def worst(self) -> Test | Bet:
         """The test that says most."""
-        every: list[Test | Bet] = [*self.tests, *self.bets]
-        return max(every, key=lambda test: math.log(test.weight) + test.log_e_value)
+        return max(self._all, key=lambda test: math.log(test.weight) + test.log_e_value)
 
     def least_tv(self, alpha: float) -> float:
         """Return a lower confidence bound of the TV a token, by the test that shows most."""
@@ -259,7 +258,7 @@ class Evidence:
         return next(test for test in self.tests if test.name == f"{BY_P}, {ALL}" and test.counts.size > 2)
 
     def detects(self, alpha: float) -> dict[str, float]:
-        """Return by order the TV a token that is detected in it, that of bets, and that of pairs `APART`.
+        """Return the TV a token that is detected: by order, by bet, and of pairs (`APART`) in the order of p.
 
         That of an order is between ten bins of u: what the order does not see is not in it.
         """

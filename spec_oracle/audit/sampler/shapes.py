@@ -52,13 +52,10 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
         covered.try_design(subject, context, extent.design, laws, (1 - effort.SHAPES_SMALL_SHARE) * seconds)
     if covered.lossy:
         return _with_shape(covered.result(extent, context), subject, context, covered)
-    end, law_of = time.process_time() + effort.SHAPES_SMALL_SHARE * seconds, context.findings.law_of
-    if (
-        axes
-        and law_of
-        and (wrong := covered.try_small_sizes(subject, context, end, partial(law_of, end=end)))
-    ):
-        return _with_shape(wrong, subject, context, covered)
+    if axes and (law_of := context.findings.law_of):
+        end = time.process_time() + effort.SHAPES_SMALL_SHARE * seconds
+        if wrong := covered.try_small_sizes(subject, context, end, partial(law_of, end=end)):
+            return _with_shape(wrong, subject, context, covered)
     return covered.result(extent, context, _by_samples(subject, context, covered))
 
 
