@@ -95,10 +95,11 @@ def write_model(path, *, noise=0.0):
     writer.add_rope_dimension_count(WIDTH // HEADS)
     writer.add_vocab_size(VOCAB)
     writer.add_tokenizer_model("llama")
-    letters = [f"\u2581w{i}" for i in range(3, VOCAB)]
-    writer.add_token_list(["<unk>", "<s>", "</s>", *letters])
+    letters = ["\u2581", "w", *"0123456789"]  # without these, llama.cpp fails at a stop string (HTTP 500)
+    words = [*letters, *(f"\u2581w{i}" for i in range(3 + len(letters), VOCAB))]
+    writer.add_token_list(["<unk>", "<s>", "</s>", *words])
     writer.add_token_scores([0.0] * VOCAB)
-    writer.add_token_types([2, 3, 3, *[1] * len(letters)])
+    writer.add_token_types([2, 3, 3, *[1] * len(words)])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(END)
     writer.add_unk_token_id(0)

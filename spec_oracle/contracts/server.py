@@ -27,7 +27,7 @@ class OutOfTimeError(ServerError):
 
 
 class RefusedError(ServerError):
-    """The server refuses the request as it is: a status of 400 to 499 but 429, or 501."""
+    """The server refuses the request as it is: a status of 400 to 499 but 429, 501, or 500 each time."""
 
 
 @dataclass(frozen=True)

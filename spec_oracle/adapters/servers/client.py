@@ -38,11 +38,16 @@ TOO_MANY, SERVER_ERROR, NOT_IMPLEMENTED = 429, 500, 501
 
 
 class _AgainError(Exception):
-    """One attempt failed; ``cause`` is counted; ``is_doubtful`` if an answer may have been under way."""
+    """One attempt failed; ``cause`` is counted; ``is_doubtful`` if an answer may have been under way.
 
-    def __init__(self, cause: str, *, is_doubtful: bool = True, pause: float = 0.0) -> None:
+    ``message`` is what a server in working order says of a request that it fails at.
+    """
+
+    def __init__(
+        self, cause: str, *, is_doubtful: bool = True, pause: float = 0.0, message: str = ""
+    ) -> None:
         super().__init__(cause)
-        self.cause, self.is_doubtful, self.pause = cause, is_doubtful, pause
+        self.cause, self.is_doubtful, self.pause, self.message = cause, is_doubtful, pause, message
 
 
 @dataclass(frozen=True)
@@ -162,7 +167,7 @@ class Client:
         with self._lock:
             self.requests += 1
             number = self.requests
-        is_doubtful, cause = False, ""
+        is_doubtful, cause, messages = False, "", []
         for attempt in range(self.limits.attempts):
             if self._ended:
                 raise ServerError(self._ended)
@@ -177,6 +182,7 @@ class Client:
                     raise RefusedError(error.cause) from None
                 is_doubtful |= error.is_doubtful
                 cause, pause = error.cause, max(self.limits.pause * 2**attempt, error.pause)
+                messages.append(error.message)
                 with self._lock:
                     self.failures[cause] += 1
             else:
@@ -185,9 +191,10 @@ class Client:
                 return Answer(data, is_doubtful)
             if attempt + 1 < self.limits.attempts:
                 time.sleep(max(0.0, min(pause, LONGEST_PAUSE, self._seconds_left())))
-        raise ServerError(
-            f"{self.url}: a request failed {self.limits.attempts} times; the last cause: {cause}"
-        )
+        tried = f"{self.url}: a request failed {self.limits.attempts} times"
+        if all(messages):  # it answers, and fails at this request only, as far as is known
+            raise RefusedError(f"{tried} with {messages[-1]}")
+        raise ServerError(f"{tried}; the last cause: {cause}")
 
     def _seconds_left(self) -> float:
         return self.end - time.monotonic()
@@ -195,8 +202,8 @@ class Client:
     def _out_of_time(self, cause: str) -> OutOfTimeError:
         last = f"; the last failure: {cause}" if cause else ""
         return OutOfTimeError(
-            f"out of time: {self._answered:,} requests were answered, {self.pace:.2g} a second{last}; "
-            "raise --budget"
+            f"out of time: {self._answered:,} requests were answered, "
+            f"{self.pace:,.{0 if self.pace > 10 else 1}f} a second{last}; raise --budget"
         )
 
     def _attempt(self, request: Request, name: str) -> Any:
@@ -242,7 +249,8 @@ class Client:
             pause = float(after) if re.fullmatch(r"\d+(\.\d+)?", after) else 0.0
             raise _AgainError(f"HTTP {status}", is_doubtful=False, pause=pause)
         if status >= SERVER_ERROR and status != NOT_IMPLEMENTED:
-            raise _AgainError(f"HTTP {status}")
+            message = f"HTTP {status}: {self._shown(text)}" if status == SERVER_ERROR else ""
+            raise _AgainError(f"HTTP {status}", message=message)
         if status >= 400:
             raise RefusedError(f"HTTP {status}: {self._shown(text)}")
         if status != 200:

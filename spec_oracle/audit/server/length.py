@@ -69,8 +69,8 @@ def ends(subject: ServerSubject) -> CheckResult:
     ]
     try:
         stopped = server.complete(asks)
-    except RefusedError:
-        return not_asked("the server refuses stop strings")
+    except RefusedError as error:
+        return not_asked(f"the server refuses the stop string {stop!r}: {error}")
     for ask, answer in [*((Ask("", tokens), one) for one in free), *zip(asks, stopped, strict=True)]:
         if wrong := misplaced_end(server, ask, answer):
             return failed(wrong, draws=len(free) + len(stopped), how=How.SAMPLED)

@@ -66,6 +66,15 @@ def test_what_is_refused_is_not_sent_again():
     assert stand_in.calls["/completion"] == 1
 
 
+def test_a_request_at_which_the_server_fails_each_time_is_refused_and_others_are_answered():
+    error = (500, {"error": "no such byte"})
+    stand_in = scripted(*[error] * QUICK.attempts, (200, {"tokens": []}))
+    with serving(stand_in) as url, Client(url, QUICK) as client:
+        with pytest.raises(RefusedError, match="failed 6 times with HTTP 500.*no such byte"):
+            client.ask([ASK])
+        assert len(client.ask([ASK])) == 1
+
+
 def test_a_request_that_always_fails_ends_the_audit():
     stand_in = scripted((503, {}))
     with serving(stand_in) as url, Client(url, QUICK) as client:
