@@ -96,6 +96,11 @@ FINDINGS = (
         module="vllm",
     ),
     _of(
+        *("vllm-grammar", *_VLLM, "total variation 0.105", "test_spec_decode_distribution.py"),
+        audit=("lab.findings:grammar",),
+        module="vllm",
+    ),
+    _of(
         *("vllm-top-k", *_VLLM, "ends the engine", "test_topk_topp_sampler.py"),
         audit=("lab.findings:top_k",),
         module="vllm",
@@ -182,6 +187,11 @@ def gemma_assistant() -> Generate:
 def least_length() -> dict[str, vllm.Generate]:
     """Return vLLM's engines with `min_tokens` and a stop token; needs vLLM for CPUs."""
     return {one: vllm.Generate(one, "least length", repaired=True) for one in vllm.DRAFTERS}
+
+
+def grammar() -> dict[str, vllm.Generate]:
+    """Return vLLM's engines with a grammar, structured outputs by a regular expression."""
+    return {one: vllm.Generate(one, "grammar", repaired=True) for one in vllm.DRAFTERS}
 
 
 def top_k() -> dict[str, vllm.Generate]:

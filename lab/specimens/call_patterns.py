@@ -252,10 +252,34 @@ class BonusUnmasked(SteppingEngine):
         return TARGET(context) if len(context) == self.bonus_at else self.target(context)
 
 
-def without_repeats(context: Sequence[int]) -> Row:
-    """Return the row under the grammar."""
-    row = [0.0 if token == context[-1] else mass for token, mass in enumerate(TARGET(context))]
+def _without_repeats(rows: Rows, context: Sequence[int]) -> Row:
+    """Return the row under a grammar that forbids to repeat a token."""
+    row = [0.0 if token == context[-1] else mass for token, mass in enumerate(rows(context))]
     return [mass / sum(row) for mass in row]
+
+
+without_repeats = partial(_without_repeats, TARGET)
+
+
+class ForbiddenDropped(SteppingEngine):
+    """Drops the first draft that a grammar forbids, and what follows it, before verification.
+
+    The next token comes from p then, though the token rule, which rejects such a draft, draws it from the
+    residual r. Where a forbidden draft has the probability Q, that is off by Q times the distance of p and r.
+    """
+
+    def drafts(self, context: list[int], most: int, uniform: Uniform, seed: int | None) -> list[int]:
+        """Return the drafts of a call."""
+        found = super().drafts(context, most, uniform, seed)
+        before = [*context[-1:], *found]
+        repeats = [place for place, token in enumerate(found) if token == before[place]]
+        return found[: repeats[0]] if repeats else found
+
+
+def likeliest(context: Sequence[int]) -> Row:
+    """Return the row of a drafter that is sure of its likeliest token."""
+    row = DRAFT(context)
+    return [float(token == row.index(max(row))) for token in range(VOCAB)]
 
 
 SHARP = table(1, 2.0)
@@ -314,12 +338,24 @@ specimens_of("joint", engine=engine)(
         "H6: A grammar is not asked about the token behind an accepted draft",
         partial(BonusUnmasked, target=without_repeats),
     ),
+    pattern_forbidden_draft_dropped=(
+        "H12: A sampled draft that the grammar forbids is dropped, and the next token comes from the target",
+        partial(ForbiddenDropped, target=without_repeats),
+    ),
 )
 specimens_of(engine=engine)(
     pattern_stop_sequence=("control: Ends at a stop sequence", StopsAtSequence),
     pattern_grammar=(
         "control: A grammar, also behind drafts",
         partial(SteppingEngine, target=without_repeats),
+    ),
+    pattern_grammar_masks_drafts=(
+        "control: A grammar that masks the drafter's rows, too",
+        partial(SteppingEngine, target=without_repeats, draft=partial(_without_repeats, DRAFT)),
+    ),
+    pattern_certain_drafts_dropped=(
+        "control: A grammar drops drafts that are certain: their residual is the target",
+        partial(ForbiddenDropped, target=without_repeats, draft=likeliest),
     ),
     pattern_yields_calls=("control: Yields each call", SteppingEngine),
     pattern_stops=("control: Yields each call, with a stop token", partial(SteppingEngine, stop_tokens=(2,))),

@@ -242,12 +242,9 @@ FOUND = """
 * **Uninitialised memory** (as shipped): issue 55005, see above.
 * **`top_k` without `top_p` raises** once speculation is on: [finding](findings/vllm-top-k.md).
 * **`min_tokens` with stop tokens changes the distribution**: [finding](findings/vllm-min-tokens.md).
-* **A grammar with sampled drafts changes the distribution.** A drafted token that the grammar forbids is
-  dropped before verification, and the next token is sampled from the target's p. The token rule would
-  sample it from the residual, as after every other rejection: dropping is one. Where such drafts have the
-  probability Q, the next token is off by Q times the total variation between p and the residual. Of 3,896
-  completions sampled here, repaired, a share of 0.619 had token 0 after token 2, where p has 0.514 and that
-  formula 0.6188. Drafts without probabilities (n-gram, greedy) are not concerned: their residual is p.
+* **A grammar with sampled drafts changes the distribution**: [finding](findings/vllm-grammar.md). Drafts
+  without probabilities (n-gram, greedy) are not concerned.
+* **Sampled drafts ignore the request's seed**: the same request with the same seed gives another completion.
 * **Padding is not always rejected.** vLLM's Triton kernel rejects a draft of id -1, which is padding. The
   C++ operator for CPUs, called directly, accepted -1 or read past it in 12 of 300 batches, 150 of which
   had drafts of -1 with a chance of 5 % each. What stands in for it while this page is traced rejects -1,

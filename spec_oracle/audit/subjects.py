@@ -93,11 +93,11 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
     """Return the subject called ``name``: a built-in verifier, an engine, or ``package.module:object``.
 
     The object may be a verifier (an object with ``verify``), a sampler (one whose ``verify`` takes four
-    arguments), an engine (one with ``next_token_probs`` and
-    ``generate``), a class or a function without arguments that makes one of these, or a function of the
-    sampler contract, which is given one path unless ``num_paths`` asks for more. Modules are looked for in
-    the working directory too. Raises `InvalidInputError` for a name that leads nowhere, `EngineError` for an
-    engine that is not available here, `SubjectRaisedError` where loading it raises.
+    arguments), an engine (one with ``next_token_probs`` and ``generate``), several engines by name, a class
+    or a function without arguments that makes one of these, or a function of the sampler contract, which is
+    given one path unless ``num_paths`` asks for more. Modules are looked for in the working directory too.
+    Raises `InvalidInputError` for a name that leads nowhere, `EngineError` for an engine that is not
+    available here, `SubjectRaisedError` where loading it raises.
     """
     require_name(name)
     if ":" in name:
@@ -151,6 +151,8 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
         return of_verifier(name, thing, array=array, num_paths=num_paths)
     if is_engine(thing):
         return of_engines(name, {"": thing})
+    if isinstance(thing, Mapping) and thing and all(map(is_engine, thing.values())):
+        return of_engines(name, thing)
     if callable(getattr(thing, "generate", None)):
         raise InvalidInputError(f"subject: {name!r} has generate, but no next_token_probs to judge it by")
     if not callable(thing):

@@ -17,6 +17,7 @@ FOUND = {
     "transformers-other-tokenizer": "joint: transformers reports the probabilities of other tokens",
     "vllm-v2-block-reused-uniforms": "calls: vLLM 0.32 uses a uniform of block verification in two calls",
     "vllm-min-tokens": "joint: vLLM 0.32 forbids a stop token after drafts that reach min_tokens",
+    "vllm-grammar": "joint: vLLM 0.32 drops sampled drafts that a grammar forbids, and samples from p then",
     "vllm-top-k": "joint: vLLM 0.32 for CPUs ends at a request with top_k and without top_p",
     "transformers-stop-sequence": "calls: transformers goes on behind a stop sequence",
     "mlx-lm-server-seed": "batch: mlx-lm's server repeats itself after a request with a seed",

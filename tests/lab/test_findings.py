@@ -6,11 +6,14 @@ import sys
 import pytest
 
 from lab.findings import FINDINGS, FOLDER, audited, copied, index, main, outcome, selected
+from spec_oracle.audit.engine.subject import EngineSubject
+from spec_oracle.audit.subjects import resolve_subject
 from spec_oracle.errors import InvalidInputError
 
 SERVERS = {"llama-cpp-logprobs", "mlx-lm-server-prompt-cache", "mlx-lm-server-seed"}
 HERE = [one for one in FINDINGS if one.package == "transformers"]
 """What is installed wherever tests run."""
+VLLM = [one for one in FINDINGS if one.module == "vllm"]
 
 
 def marked(finding):
@@ -65,6 +68,11 @@ def test_a_release_fails_and_its_patched_copy_passes(finding, copies):
 @pytest.mark.parametrize("finding", [marked(one) for one in FINDINGS if one.audit])
 def test_an_audit_calls_the_patched_copy_lossless(finding, copies):
     assert audited(finding, copies(finding, patched=True)).startswith("lossless")
+
+
+@pytest.mark.parametrize("finding", VLLM, ids=[one.name for one in VLLM])
+def test_what_a_page_says_to_audit_is_engines(finding):
+    assert all(isinstance(resolve_subject(name), EngineSubject) for name in finding.audit)
 
 
 def test_findings_are_selected_by_page_and_by_package():

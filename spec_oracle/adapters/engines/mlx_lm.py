@@ -63,18 +63,26 @@ class Generate:
         """Return the row that mlx-lm tells its user, processors included, before the filter, [V]."""
         return np.asarray(np.exp(np.array(self._next(context), dtype=np.float64))[0])
 
+    def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> NDArray[np.float64]:
+        """Return the rows of target-only decoding whose samples are replaced by these tokens, [T, V]."""
+        return np.concatenate([self._laws(logprobs) for logprobs in self._along(prompt, completion)])
+
     def _next(self, context: Sequence[int]) -> Logits:
         """Return the log-probabilities of the next token of target-only decoding, [1, V]."""
+        return self._along(context, [0])[0]
+
+    def _along(self, prompt: Sequence[int], tokens: Sequence[int]) -> list[Logits]:
+        """Return the log-probabilities of target-only decoding that emits these tokens, T times [1, V]."""
         import mlx.core as mx
 
         seen: list[Logits] = []
 
         def look(logprobs: Logits) -> Any:
             seen.append(logprobs)
-            return mx.array([0], mx.uint32)
+            return mx.array([(*tokens, 0)[len(seen) - 1]], mx.uint32)  # mlx-lm samples one token ahead
 
-        self._plain(context, 1, look)
-        return seen[0]
+        self._plain(prompt, len(tokens), look)
+        return seen[: len(tokens)]
 
     def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""

@@ -109,9 +109,19 @@ class Generate:
         regenerates = is_after_prompt and not _OF_GENERATED.isdisjoint(self.option.arguments)
         length = len(self.prompts[0]) if regenerates else len(context)
         prompt, before = context[:length], context[length:]
-        with operators.forced([*before, 0]) as rows:
-            tokens = self._completions(0, [prompt], len(before) + 1, [None])[0]
+        rows, tokens = self._along(prompt, [*before, 0])
         return rows[-1] if rows else torch.eye(VOCAB)[tokens[-1]]  # a greedy request samples nothing
+
+    def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> list[Tensor]:
+        """Return the rows of one request that emits these tokens in place of sampled ones, T times [V]."""
+        rows, _ = self._along(prompt, completion)
+        before = [[*prompt, *completion[:end]] for end in range(len(completion))]
+        return rows or [self.next_token_probs(context) for context in before]
+
+    def _along(self, prompt: Sequence[int], tokens: Sequence[int]) -> tuple[list[Tensor], list[int]]:
+        """Return the rows of target-only decoding, if it samples these tokens, and what it emits."""
+        with operators.forced([*tokens]) as rows:
+            return rows, self._completions(0, [prompt], len(tokens), [None])[0]
 
     def raw_probs(self, context: Sequence[int]) -> Any:
         """Return the row of the target itself, as transformers computes it, [V]."""

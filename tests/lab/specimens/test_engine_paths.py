@@ -1,13 +1,17 @@
 """Engines with a path of their own are killed by the checks they name, and right ones are never lossy."""
 
+import numpy as np
 import pytest
 
+from lab.specimens.call_patterns import ForbiddenDropped, without_repeats
 from lab.specimens.registry import specimens
-from lab.specimens.table_engine import TableEngine
+from lab.specimens.table_engine import DRAFT, TableEngine
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.laws import traced_completions
 from spec_oracle.audit.results import How, Status
 from spec_oracle.audit.subjects import is_engine, of_engines
 from spec_oracle.audit.table import CHECKS
+from spec_oracle.contracts.engine import EngineCode
 
 
 def is_ours(found):
@@ -43,6 +47,18 @@ def test_a_defect_is_killed(name, check):
 def test_a_right_engine_is_never_lossy(name, check):
     """With few samples: whether they suffice is another question."""
     assert outcome(name, check, 2.0).status is not Status.FAILED
+
+
+def test_a_grammar_that_drops_a_draft_moves_the_token_by_its_probability_times_what_p_and_residual_differ():
+    prompt, engine = (1, 2), ForbiddenDropped(target=without_repeats, draft_length=1)
+    law = traced_completions(EngineCode(engine), prompt, 2, 100).law
+    first = np.array([sum(mass for text, mass in law.items() if text[0] == token) for token in range(3)])
+    p, q = np.array(without_repeats(prompt)), np.array(DRAFT(prompt))
+    residual = np.maximum(p - q, 0)
+    residual /= residual.sum()
+    forbidden = q[p == 0].sum()
+    assert abs(first - p).sum() / 2 == pytest.approx(forbidden * abs(p - residual).sum() / 2)
+    assert abs(first - p).sum() / 2 > 0.02
 
 
 def test_pairs_of_completions_of_too_many_outcomes_for_the_budget_are_sampled():

@@ -2,6 +2,7 @@
 
 from itertools import chain
 
+import numpy as np
 import pytest
 
 from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit
@@ -28,3 +29,14 @@ def test_calls_end_with_a_token_that_is_no_draft_and_log_probabilities_are_those
     for name, status in (("mlx-lm-generate", "passed"), ("mlx-lm-penalties", "failed")):
         (found,) = audit(name, options=AuditOptions(checks=["logprobs"])).subjects
         assert [check.status.value for check in found.checks if check.name == "logprobs"] == [status]
+
+
+@pytest.mark.engines
+def test_rows_along_a_completion_are_those_of_its_contexts():
+    from spec_oracle.adapters.engines.mlx_lm import engines, penalties
+
+    for engine in (engines()["top-k"], penalties()["repetition"]):
+        completion = engine.generate([0, 1], 40, 1)
+        found = engine.rows_along([0, 1], completion)
+        rows = [engine.next_token_probs([0, 1, *completion[:end]]) for end in range(40)]
+        np.testing.assert_allclose(found, rows, atol=1e-6)

@@ -109,3 +109,16 @@ def test_the_log_probabilities_that_it_reports_are_the_models():
 
     (found,) = audit("vllm-generate-repaired", options=AuditOptions(checks=["logprobs"])).subjects
     assert [check.status.value for check in found.checks if check.name == "logprobs"] == ["passed"]
+
+
+@pytest.mark.parametrize("option", ["sampling", "repetition penalty", "grammar", "greedy"])
+def test_rows_along_a_completion_are_those_of_its_contexts(option):
+    import torch
+
+    from spec_oracle.adapters.engines.vllm import Generate
+
+    engine = Generate("n-gram", option)
+    (prompt,) = engine.prompts
+    completion = engine.generate_plain(prompt, 40, 1)
+    rows = [engine.next_token_probs([*prompt, *completion[:end]]) for end in range(len(completion))]
+    torch.testing.assert_close(engine.rows_along(prompt, completion), rows, atol=1e-6, rtol=0)

@@ -184,6 +184,9 @@ def test_engines_are_known_by_their_methods():
     made = engines.Right()
     for thing in (engines.Right, made, engines.make):
         assert isinstance(of_object("mine", thing), EngineSubject)
+    several = of_object("mine", lambda: {"one": made, "other": engines.Right()})
+    assert isinstance(several, EngineSubject)
+    assert [*several.engines] == ["one", "other"]
     with pytest.raises(InvalidInputError, match="'mine' has generate, but no next_token_probs"):
         of_object("mine", engines.NoReference)
     with pytest.raises(InvalidInputError, match="rule: 'tokens' of 'mine'"):
