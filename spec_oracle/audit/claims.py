@@ -125,6 +125,6 @@ def _all_patched(places: list[tuple[Any, str]], wrap: Callable[[Any], Any]) -> I
 def told(claim: str, draws: int, *, is_confirmed: bool) -> str:
     """Return a line on how a claimed defect stands."""
     if is_confirmed:
-        return f"{draws:,} plain samples, too, follow {claim} and not the target's distribution"
+        return f"{draws:,} uninstrumented samples agree: they follow {claim}, not the target's distribution"
     times = effort.CLAIM_REPEATS + 1
-    return f"{draws:,} plain samples are too few for a defect of this size; it was traced {times} times alike"
+    return f"{draws:,} uninstrumented samples are too few for so small a defect; {times} traced runs agree"

@@ -19,7 +19,7 @@ class Facts:
     ``declared_lossy`` is the reason of rules that relax the law on purpose, "" for others; ``tolerance`` is
     the total variation that its arithmetic explains; ``known`` names checks whose failure is on record, with
     the reason or the page that tells of it; ``expected`` those of them that the user's configuration names;
-    ``only`` are all values of axes of shapes that the code takes.
+    ``only`` are all values of axes of shapes that the code takes; ``proviso`` completes the verdict lossless.
     """
 
     rule_at: Callable[[int], str] | None = None
@@ -30,6 +30,7 @@ class Facts:
     notes: tuple[str, ...] = ()
     expected: frozenset[str] = frozenset()
     only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    proviso: str = ""
 
 
 NOTHING_DECLARED = Facts()

@@ -210,13 +210,11 @@ class _Known:
     facts: Facts = NOTHING_DECLARED
     num_paths: int = 1
     place: str = ""
-    proviso: str = ""
 
 
 def _known(subject: Any) -> _Known:
     facts = replace(subject.facts, rule_at=None)
-    proviso = getattr(subject, "proviso", "")
-    return _Known(subject.name, subject.kind, facts, subject.num_paths, place_of(subject), proviso)
+    return _Known(subject.name, subject.kind, facts, subject.num_paths, place_of(subject))
 
 
 def _report(  # noqa: PLR0917

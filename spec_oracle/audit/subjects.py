@@ -185,8 +185,12 @@ def of_engines(name: str, made: Mapping[str, Any], facts: Facts = NOTHING_DECLAR
     if len(rules) == 1 and facts.rule_at is None:
         facts = replace(facts, rule_at=partial(_always, rules.pop()))
     with raising():
-        each = {some: one for label, engine in made.items() for some, one in _by_length(label, engine)}
-    return EngineSubject(name, {some: EngineCode(engine) for some, engine in each.items()}, facts)
+        each = {
+            some: EngineCode(one) for label, engine in made.items() for some, one in _by_length(label, engine)
+        }
+        if not all(code.has("generate_plain") for code in each.values()):  # its target is what it says it is
+            facts = replace(facts, proviso="as its own next_token_probs says")
+    return EngineSubject(name, each, facts)
 
 
 def _by_length(name: str, engine: Any) -> Iterator[tuple[str, Any]]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import wraps
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -84,6 +85,17 @@ def unless_lossy(answer: Answer) -> Answer:
     return asked
 
 
+def in_its_time(answer: Answer) -> Answer:
+    """Return the answer of servers whose context's budget is its own part of that of the audit."""
+
+    @wraps(answer)
+    def asked(subject: Any, context: Context) -> CheckResult:
+        seconds = subject.seconds_for(answer.__name__.replace("_", "-"), context.budget)
+        return answer(subject, replace(context, budget=seconds))
+
+    return asked
+
+
 PERCENT: Final = Fraction(1, 100)
 TAKES_ROWS = "it is given the target's next-token distributions"
 REPORTS_NOTHING = "it returns tokens, and no log-probabilities of them"
@@ -100,7 +112,7 @@ CHECKS: Final = MappingProxyType(
                 verifier=TAKES_ROWS,
                 sampler=TAKES_ROWS,
                 engine="its target-only decoding is judged by joint",
-                server=server.plain_law,
+                server=in_its_time(server.plain_law),
             ),
             Check(
                 name="joint",
@@ -110,7 +122,7 @@ CHECKS: Final = MappingProxyType(
                 verifier=verifier.joint,
                 sampler=sampler.joint,
                 engine=engine.joint,
-                server=server.joint,
+                server=in_its_time(server.joint),
             ),
             Check(
                 name="shapes",
@@ -120,7 +132,7 @@ CHECKS: Final = MappingProxyType(
                 verifier=unless_lossy(verifier.shapes),
                 sampler=unless_lossy(sampler.shapes),
                 engine=HAS_NO_ROWS,
-                server=unless_lossy(server.shapes),
+                server=unless_lossy(in_its_time(server.shapes)),
             ),
             Check(
                 name="length",
@@ -129,7 +141,7 @@ CHECKS: Final = MappingProxyType(
                 verifier=unless_lossy(verifier.length),
                 sampler=unless_lossy(sampler.length),
                 engine=engine.length,
-                server=server.length,
+                server=in_its_time(server.length),
             ),
             Check(
                 name="calls",
@@ -149,7 +161,7 @@ CHECKS: Final = MappingProxyType(
                 verifier="calls judges its text exactly",
                 sampler="calls judges hundreds of calls",
                 engine=unless_lossy(engine.long_texts),
-                server=unless_lossy(server.long_texts),
+                server=unless_lossy(in_its_time(server.long_texts)),
             ),
             Check(
                 name="logprobs",
@@ -158,7 +170,7 @@ CHECKS: Final = MappingProxyType(
                 verifier=REPORTS_NOTHING,
                 sampler=REPORTS_NOTHING,
                 engine=engine.logprobs,
-                server=server.logprobs,
+                server=in_its_time(server.logprobs),
             ),
             Check(
                 name="draft-law",
@@ -176,7 +188,7 @@ CHECKS: Final = MappingProxyType(
                 verifier="it has no random stream: every decision comes from the source that it is given",
                 sampler=unless_lossy(sampler.streams),
                 engine=unless_lossy(engine.streams),
-                server=unless_lossy(server.streams),
+                server=unless_lossy(in_its_time(server.streams)),
             ),
             Check(
                 name="batch",
@@ -186,7 +198,7 @@ CHECKS: Final = MappingProxyType(
                 verifier=verifier.batch,
                 sampler=unless_lossy(sampler.batch),
                 engine=engine.batch,
-                server=unless_lossy(server.batch),
+                server=unless_lossy(in_its_time(server.batch)),
             ),
             Check(
                 name="bad-input",

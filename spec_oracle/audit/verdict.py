@@ -81,24 +81,24 @@ def report_on(
 ) -> SubjectReport:
     """Return the report on a subject: what the checks found, and the verdict that they come to."""
     facts = subject.facts
-    recorded = (with_record(replace(check, findings=None), facts) for check in found_by)
-    # A server is audited by another command.
-    checks = (
-        tuple(recorded)
-        if subject.kind == "server"
-        else tuple(with_file(check, subject.name, options) for check in recorded)
+    recorded = [with_record(replace(check, findings=None), facts) for check in found_by]
+    checks = tuple(
+        with_file(check, subject.name, options)
+        if subject.kind != "server"  # it is audited by another command
+        and (check.again is not None or check.status is Status.FAILED)
+        else check
+        for check in recorded
     )
     joint = basis_of(found_by)
     found = joint.findings or Findings()
     against = against_law(checks)
     by_joint = not against or any(check.name == "joint" or check.alpha == 0 for check in against)
     evidence = evidence_of(joint) if by_joint else Evidence.STATISTICAL
-    verdict, proviso = verdict_of(checks, facts), ""
+    verdict = verdict_of(checks, facts)
+    proviso = facts.proviso if verdict is SubjectVerdict.LOSSLESS else ""
     shown, figures = None, figures_of(subject, found)
     if found.worst is not None or any(check.shown is not None for check in checks):
         shown = counterexample(subject.name, found, checks, options, subject.num_paths)
-    if verdict is SubjectVerdict.LOSSLESS and subject.kind == "engine":
-        proviso = subject.proviso
     measured = [found.total_variation, *(check.total_variation for check in against if check.alpha == 0)]
     is_open = verdict is not SubjectVerdict.LOSSLESS or any(check.status in _OPEN for check in checks)
     return SubjectReport(

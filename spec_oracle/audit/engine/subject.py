@@ -33,12 +33,6 @@ class EngineSubject:
     kind: ClassVar[str] = "engine"
     num_paths: ClassVar[int] = 1
 
-    @property
-    def proviso(self) -> str:
-        """By what alone it can be lossless, where it shows no target-only decoding; "" where it does."""
-        is_shown = all(code.has("generate_plain") for code in self.engines.values())
-        return "" if is_shown else "as its own next_token_probs says"
-
     def cases(self, context: Context, *methods: str) -> list[Case]:
         """Return every engine that has these optional methods, after every prompt."""
         return [

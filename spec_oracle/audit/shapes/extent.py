@@ -66,7 +66,7 @@ class Extent:
 
     def line(self, tried: Sequence[Shape]) -> str:
         """Say how much was tried, and what was not."""
-        return self.how_much(tried) + (self.rest(tried) or "; every value of every axis")
+        return f"tried: {self.how_much(tried)}{self.rest(tried) or '; every value of every axis'}"
 
     @property
     def scope(self) -> tuple[str, ...]:

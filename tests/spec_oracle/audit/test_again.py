@@ -9,7 +9,6 @@ import pytest
 from lab.specimens.registry import specimens
 from spec_oracle.audit.again import Again
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.counterexample import with_file
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport
@@ -17,6 +16,7 @@ from spec_oracle.audit.results import UNTRIED, Status
 from spec_oracle.audit.run import audit_subject
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.verdict import report_on
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.cli import main
 from spec_oracle.contracts import SamplerCode
@@ -35,10 +35,11 @@ def subject_of(name):
 
 
 def checked(name, check, folder):
-    """Run one check of a specimen, and save what it finds."""
-    subject = subject_of(name)
+    """Run one check of a specimen, and report on it, with what it saves."""
+    subject, options = subject_of(name), AuditOptions(counterexamples=folder, alpha=ALPHA)
     result = CHECKS[check].outcome(subject, Context(alpha=ALPHA, budget=60.0, most_shapes=40))
-    return subject, with_file(result, name, AuditOptions(counterexamples=folder, alpha=ALPHA))
+    (found,) = report_on(subject, options, ALPHA, [result]).checks
+    return subject, found
 
 
 DEFECTS = {

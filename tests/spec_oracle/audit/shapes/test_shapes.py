@@ -68,7 +68,7 @@ def test_how_much_was_tried_is_said_with_what_is_missing():
     assert extent.missing(tried) == {"vocab_size": [65_537, 131_072, 151_936], "kind": ["near"]}
     share = 100 * len(pairs_of(tried)) // len(extent.design.pairs)
     assert extent.line(tried) == (
-        f"{len(tried)} of {len(extent.design.shapes)} input shapes, {share} % of the pairs of values; "
+        f"tried: {len(tried)} of {len(extent.design.shapes)} input shapes, {share} % of the pairs of values; "
         "not tried: V 65,537, 131,072, 151,936; kind near"
     )
     assert extent.scope == ("declared: the code takes only layout contiguous; no other was tried",)
