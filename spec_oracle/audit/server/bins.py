@@ -129,8 +129,8 @@ def grow_tree(distributions: Distributions, length: int, smallest: float, ends: 
     ]
     while heap:
         batch = [heapq.heappop(heap) for _ in range(min(len(heap), 4 * server.client.limits.concurrency))]
-        distributions.fetch(prefix for _, _, prefix, _ in batch)
         server.tell("target-only decoding", len(expanded), 0)
+        distributions.fetch(prefix for _, _, prefix, _ in batch)
         for minus, _, prefix, slack in batch:
             mass, law = -minus, distributions.after(prefix)
             if law is None:
