@@ -56,7 +56,7 @@ def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
         if not completions:
             raise
     detail = (
-        f"those of {tokens:,} tokens of {completions:,} completions are those of one-token requests, "
+        f"{tokens:,} log-probabilities of {completions:,} completions equal those of one-token requests, "
         f"up to {compared.tolerance:.2g} nats"
     )
     if not drafted and subject.completions.drafts.drafted:
@@ -124,7 +124,7 @@ class Compared:
         said, expected = reported[worst].log, self.expected[worst].get(tokens[worst])
         return (
             f"{len(wrong)} of {len(tokens)} are not those of {self.source}: {self._kind(wrong, sampling)}; "
-            f"token {worst + 1} has {_in_words(said)}, by {self.source} it is {_in_words(expected)}"
+            f"token {worst + 1} has {_in_words(said)} as reported, {_in_words(expected)} by {self.source}"
         )
 
     def differing(self) -> list[int]:

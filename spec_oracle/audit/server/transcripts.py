@@ -233,9 +233,10 @@ class Reported:
         if self.missing:
             return failed(f"{self.missing:,} tokens have no log-probability", **known)
         if wrong:
-            return failed(f"those of {wrong:,} of {self.tokens:,} tokens are not the reference's", **known)
+            what = f"{wrong:,} of {self.tokens:,} log-probabilities differ from the reference's"
+            return failed(what, **known)
         mode = "before temperature and filters" if self.raw <= self.sampled else "as sampled"
-        return passed(f"those of {self.tokens:,} tokens are the reference's, {mode}", **known)
+        return passed(f"{self.tokens:,} log-probabilities equal the reference's, {mode}", **known)
 
 
 def read_all(lines: Iterable[str], start: int = 1) -> list[Transcript]:
