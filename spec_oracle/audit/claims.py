@@ -16,6 +16,7 @@ How many samples tell a fair coin from one that was traced to come up heads ever
 import math
 import os
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -81,18 +82,22 @@ def draws_needed(claimed: NDArray[np.float64], law: NDArray[np.float64], rate: f
     return -math.log(rate) / max(min(gains), 1e-300)
 
 
-def require_repeated(find: Callable[[], Any], is_same: Callable[[Any], bool], times: int) -> None:
-    """Trace again what samples are too few to decide.
+def require_repeated(find: Callable[[], Any], is_same: Callable[[Any], bool], until: float = math.inf) -> int:
+    """Trace again what samples are too few to decide; return how often.
 
-    Raises `NoEvidenceError` where it comes out otherwise, or where randomness was drawn out of sight.
+    Once, and more often only before ``until``, in seconds of `time.process_time`. Raises `NoEvidenceError`
+    where it comes out otherwise, or where randomness was drawn out of sight.
     """
-    for _ in range(times):
+    for number in range(effort.CLAIM_REPEATS):
+        if number and time.process_time() >= until:
+            return number
         with entropy_seen() as drawn:
             found = find()
         if drawn:
             raise NoEvidenceError("the code takes random numbers of the operating system; sampled instead")
         if not is_same(found):
             raise NoEvidenceError("traced twice, it came to two distributions; sampled instead")
+    return effort.CLAIM_REPEATS
 
 
 @contextmanager
@@ -122,9 +127,9 @@ def _all_patched(places: list[tuple[Any, str]], wrap: Callable[[Any], Any]) -> I
         yield
 
 
-def told(claim: str, draws: int, *, is_confirmed: bool) -> str:
-    """Return a line on how a claimed defect stands."""
-    if is_confirmed:
+def told(claim: str, draws: int, repeats: int) -> str:
+    """Return a line on how a claimed defect stands: confirmed by samples, or else traced again so often."""
+    if not repeats:
         return f"{draws:,} uninstrumented samples agree: they follow {claim}, not the target's distribution"
-    times = effort.CLAIM_REPEATS + 1
+    times = repeats + 1
     return f"{draws:,} uninstrumented samples are too few for so small a defect; {times} traced runs agree"

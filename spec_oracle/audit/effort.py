@@ -132,6 +132,8 @@ ENGINE_MOST_TOKENS: Final = 8  # Tokens that it traces at most.
 ENGINE_SAMPLED_TOKENS: Final = 4  # Tokens of the completions that it samples where it cannot trace.
 ENGINE_RUNS: Final = 20_000  # Runs of an engine that one traced distribution may take.
 ENGINE_LEAST_RUNS: Final = 300  # Runs that it may always take: the pace of the first ones says little.
+# Times the budget, in processor time, at which no run of traced completions goes on.
+ENGINE_OVERRUN: Final = 2.0
 # Runs that one more token may take, in all, where nobody asked for that token.
 ENGINE_MORE_RUNS: Final = 1500
 # Most tokens of the histories from which `calls` traces one call, and more where drafts are longer.

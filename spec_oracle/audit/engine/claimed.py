@@ -1,5 +1,6 @@
 """A defect that was traced is confirmed by plain completions at its own size, before it is called lossy."""
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,20 +41,23 @@ class PlainSample:
         self.seconds += time.perf_counter() - started
 
 
-def confirmed_claim(worst: Compared, context: Context, tolerance: float) -> str:
+def confirmed_claim(worst: Compared, context: Context, tolerance: float, until: float = math.inf) -> str:
     """Sample between what was traced and what is expected; return a line on how the claim stands.
 
-    Raises `NoEvidenceError` where samples contradict it. Where target-only decoding is itself traced, and the
-    rows differ from it, that is confirmed too: both share the part of the rate.
+    Where samples are too few, it is traced again: once, and more often only before ``until``. Raises
+    `NoEvidenceError` where samples contradict it. Where target-only decoding is itself traced, and the rows
+    differ from it, that is confirmed too: both share the part of the rate.
     """
     claims = [(worst.traced, worst.expected)]
     if worst.plain is not None and worst.rows_off > worst.tokens * tolerance:
         claims.append((worst.plain, worst.reported))
-    first, *_ = [_confirmed(claim, law, context, len(claims)) for claim, law in claims]
+    first, *_ = [_confirmed(claim, law, context, len(claims), until) for claim, law in claims]
     return first
 
 
-def _confirmed(claim: TracedLaw, expected: Mapping[Any, float], context: Context, claims: int) -> str:
+def _confirmed(
+    claim: TracedLaw, expected: Mapping[Any, float], context: Context, claims: int, until: float
+) -> str:
     number = {one: place for place, one in enumerate({**claim.law, **expected})}
     laws = [np.array([*(law.get(one, 0.0) for one in number), 0.0]) for law in (claim.law, expected)]
     sample = PlainSample(claim.asked, number, laws[1], context.stream("engine/claimed"))
@@ -65,8 +69,7 @@ def _confirmed(claim: TracedLaw, expected: Mapping[Any, float], context: Context
         pilot=effort.ENGINE_PILOT,
         most=effort.ENGINE_MANY,
     )
-    if not is_confirmed:
-        find = lambda: traced(claim.asked, effort.ENGINE_RUNS)  # noqa: E731
-        is_same = lambda found: distance(found.law, claim.law) <= _SAME  # noqa: E731
-        require_repeated(find, is_same, effort.CLAIM_REPEATS)
-    return told("what was traced", int(sample.counts.sum()), is_confirmed=is_confirmed)
+    find = lambda: traced(claim.asked, effort.ENGINE_RUNS)  # noqa: E731
+    is_same = lambda found: distance(found.law, claim.law) <= _SAME  # noqa: E731
+    repeats = 0 if is_confirmed else require_repeated(find, is_same, until)
+    return told("what was traced", int(sample.counts.sum()), repeats)

@@ -26,7 +26,7 @@ def judged_and_confirmed(
     lengths = sorted({compared.tokens for compared in found})
     scope = scope_of(cases, lengths, f"traced in {tracer.runs:,} runs")
     if result.status is Status.FAILED:
-        line = confirmed_claim(worst, context, facts.tolerance)
+        line = confirmed_claim(worst, context, facts.tolerance, tracer.due)
         gap = completion_gap(worst.traced.law, worst.expected)
         off = WrongCompletion(worst.case.name, worst.case.prompt, worst.tokens, gap, worst.total_variation)
     else:

@@ -189,12 +189,20 @@ class Compared:
 
 @dataclass
 class Tracer:
-    """Finds laws of completions within ``budget`` seconds; ``a_run`` takes one run, as far as is known."""
+    """Finds laws of completions within ``budget`` seconds; ``a_run`` takes one run, as far as is known.
+
+    A law may always take some runs, however slow they are, but none goes on for `ENGINE_OVERRUN` times the
+    budget. ``due`` is where the budget ends, in seconds of `time.process_time`.
+    """
 
     budget: float
     a_run: float
+    due: float = field(init=False)
     runs: int = field(default=0, init=False)
     seconds: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.due = time.process_time() + self.budget
 
     def compared(self, case: Case, tokens: int) -> Compared:
         """Return the law of one generation's completions, beside that of target-only decoding."""
@@ -238,7 +246,8 @@ class Tracer:
     def _timed(self, asked: Asked) -> TracedLaw:
         left = (self.budget - self.seconds) / self.a_run
         started = time.perf_counter()
-        found = traced(asked, int(min(max(left, effort.ENGINE_LEAST_RUNS), effort.ENGINE_RUNS)))
+        most = int(min(max(left, effort.ENGINE_LEAST_RUNS), effort.ENGINE_RUNS))
+        found = traced(asked, most, self.due + (effort.ENGINE_OVERRUN - 1) * self.budget)
         took = time.perf_counter() - started
         self.seconds += took
         self.runs += found.runs

@@ -33,10 +33,9 @@ def confirmed_claim(
         pilot=effort.SAMPLER_PILOT,
         most=10 * effort.SAMPLER_BATCH,
     )
-    if not is_confirmed:
-        is_same = lambda other: np.allclose(other.extended(), law.extended(), rtol=0, atol=_SAME)  # noqa: E731
-        require_repeated(again, is_same, effort.CLAIM_REPEATS)
-    return told("what was traced", sample.draws, is_confirmed=is_confirmed)
+    is_same = lambda other: np.allclose(other.extended(), law.extended(), rtol=0, atol=_SAME)  # noqa: E731
+    repeats = 0 if is_confirmed else require_repeated(again, is_same)
+    return told("what was traced", sample.draws, repeats)
 
 
 def require_decisions(known: list[ConditionalLaw], laws: list[EmissionLaw]) -> None:

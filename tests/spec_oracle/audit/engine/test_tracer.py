@@ -1,0 +1,67 @@
+"""Tracing of completions keeps its budget, by a clock that only runs of the engine advance."""
+
+import time
+
+import pytest
+
+from lab.specimens.call_patterns import SteppingEngine
+from spec_oracle.audit import effort
+from spec_oracle.audit.claims import require_repeated
+from spec_oracle.audit.engine.laws import Tracer
+from spec_oracle.audit.engine.subject import Case
+from spec_oracle.audit.results import NoEvidenceError
+from spec_oracle.contracts.engine import EngineCode
+
+BUDGET = 4.0
+
+
+class Clock:
+    """Seconds that are counted by hand, in the place of all clocks."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        for name in ("process_time", "monotonic", "perf_counter"):
+            monkeypatch.setattr(time, name, lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+def traced(clock, seconds):
+    """Trace completions of three tokens with runs of so many seconds; return how many runs there were."""
+    runs = []
+
+    class Slow(SteppingEngine):
+        def generate(self, *request, **keywords):
+            clock.now += seconds
+            runs.append(request)
+            return super().generate(*request, **keywords)
+
+    case = Case("", EngineCode(Slow()), (0,), "")
+    try:
+        Tracer(BUDGET, 1.0).compared(case, 3)
+    except NoEvidenceError as error:
+        assert "not all outcomes could be run in time" in str(error)  # noqa: PT017  # both ends are right
+        return len(runs), False
+    return len(runs), True
+
+
+def test_slow_runs_end_at_twice_the_budget_although_few_runs_are_always_allowed(clock):
+    needed, is_complete = traced(clock, 0.0)
+    assert is_complete
+    assert 50 < needed < effort.ENGINE_LEAST_RUNS
+    for seconds in (0.5, 1.0):
+        assert traced(clock, seconds) == (effort.ENGINE_OVERRUN * BUDGET / seconds + 1, False)
+    slow = 1.5 * BUDGET / needed  # longer than the budget, but not too long
+    assert traced(clock, slow) == (needed, True)
+
+
+def test_what_was_traced_is_traced_again_once_and_more_often_only_while_time_is_left(clock):
+    def find():
+        clock.now += 1.0
+
+    for until, repeats in ((0.0, 1), (1.5, 2), (100.0, effort.CLAIM_REPEATS)):
+        clock.now = 0.0
+        assert require_repeated(find, lambda _: True, until) == repeats == clock.now
