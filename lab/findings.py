@@ -106,6 +106,7 @@ FINDINGS = (
     _of(
         *("vllm-top-k", *_VLLM, "ends the engine", "test_topk_topp_sampler.py"),
         audit=("lab.findings:top_k", *_CHECKS),
+        lossless=_EXACT,
         module="vllm",
     ),
     Finding(
