@@ -150,13 +150,22 @@ class Noise(Symbol):
         return high
 
 
+_MOST_FORMULAS: Final = 64
+_FORMULAS: Final[dict[Any, tuple[maps.Chain, Computed | None]]] = {}
+"""By what makes noises of one formula, and its chain: the chain, and what computes the noise."""
+
+
 def alike(make: Callable[[], Scalar], count: int) -> list[Scalar]:
     """Return the results of so many calls of ``make``, which draws one noise by one formula: made once."""
     first = make() if count else None
     if isinstance(first, Noise) and first.draw.is_fresh:
         current_run().step(count // _OF_A_STEP)
-        chain, computed = first.chain, first.computed
-        return [first, *(Noise(Draw(is_counted=False), chain, computed) for _ in range(count - 1))]
+        # The same objects in all runs: what follows from them is known (`comparisons.at_once`).
+        formula = (make.func, make.args) if isinstance(make, partial) else make
+        if len(_FORMULAS) >= _MOST_FORMULAS:
+            _FORMULAS.clear()
+        chain, computed = _FORMULAS.setdefault((formula, first.chain), (first.chain, first.computed))
+        return [Noise(Draw(is_counted=False), chain, computed) for _ in range(count)]
     return [first, *(make() for _ in range(count - 1))][:count]
 
 

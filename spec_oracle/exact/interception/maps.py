@@ -222,6 +222,12 @@ def value_at(chain: Chain, uniform: float, side: int = 1) -> float:
     return value
 
 
+def fresh_bounds(chain: Chain) -> tuple[float, float]:
+    """Return the ends of the chain's range, for a uniform of which nothing is known."""
+    ends = value_at(chain, 0.0), value_at(chain, 1.0, -1)
+    return min(ends), max(ends)
+
+
 def threshold(chain: Chain, bound: float, *, inclusive: bool = False) -> tuple[float, bool]:
     """Return t and whether the chain increases: it is below ``bound`` iff u < t (u > t if it falls).
 

@@ -11,15 +11,15 @@ Noises that are rounded take part with all their values (`tables`).
 """
 
 import math
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.draws import Draw, Noise
-from spec_oracle.exact.interception.maps import Affine, Chain, GumbelForm, gumbel_form
+from spec_oracle.exact.interception.maps import Affine, Chain, GumbelForm, fresh_bounds, gumbel_form
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 from spec_oracle.exact.interception.tables import table, winner_law
@@ -35,9 +35,13 @@ def places(scores: Any, *, largest: bool, count: int = 1, none_wins: bool = Fals
     found = np.empty((*scores.shape[:-1], count), dtype=object)
     for row in np.ndindex(scores.shape[:-1]):
         some = scores[row].tolist()
-        none = [n for n, score in enumerate(some) if score != score] if none_wins else []  # noqa: PLR0124
+        none = [n for n, score in enumerate(some) if _is_none(score)] if none_wins else []
         found[row] = none[:1] or ranking(some, largest=largest, count=count)
     return found
+
+
+def _is_none(score: Scalar) -> bool:
+    return type(score) is not Noise and bool(score != score)  # noqa: PLR0124  (not a number)
 
 
 def ranking(scores: Sequence[Scalar], *, largest: bool, count: int) -> list[Pending]:
@@ -111,7 +115,7 @@ class _Order:
         """Whether the first place has a law that is known here."""
         runners = self.possible_winners()
         chains = [score.chain for score in (self._scores[n] for n in runners) if isinstance(score, Noise)]
-        weights = _race_weights(chains, largest=self._largest) if chains else None
+        weights = _race_weights(tuple(chains), largest=self._largest) if chains else None
         self._first = runners, weights if len(chains) == len(runners) else None
         return not chains or weights is not None
 
@@ -141,7 +145,7 @@ class _Order:
                 "race", "its random numbers were compared before, or one takes part twice"
             )
         if not is_as_before:
-            weights = _race_weights([noise.chain for noise in noises], largest=self._largest)
+            weights = _race_weights(tuple(noise.chain for noise in noises), largest=self._largest)
         if weights is None:
             current_run().cannot_trace("race", "the scores are not weighted exponential or Gumbel noise")
         winner = current_run().decide(weights, np.array(runners))
@@ -152,30 +156,52 @@ class _Order:
 
     def possible_winners(self) -> list[int]:
         """Return who of the rest wins with positive probability; of several numbers only the best."""
-        sign = 1 if self._largest else -1
-        rest = [index for index in range(len(self._scores)) if index not in self._found]
-        numbers = [index for index in rest if not isinstance(self._scores[index], Noise)]
-        if self._backwards:
-            numbers.reverse()
-        best = max(numbers, key=lambda index: sign * self._scores[index], default=None)
-        bounds = {}
-        for index in rest:
-            score = self._scores[index]
-            if isinstance(score, Noise) or index == best:
-                ends = score.bounds if isinstance(score, Noise) else (score, score)
-                bounds[index] = sorted(sign * end for end in ends)
-        # Who cannot rise above the least that another one has at least does not win.
-        lows = sorted(((low, index) for index, (low, _) in bounds.items()), reverse=True)[:2]
-        return [
-            index
-            for index, (_, high) in bounds.items()
-            if not any(
-                high < low or (high == low and not self._ties) for low, other in lows if other != index
-            )
-        ]
+        rest = {n: score for n, score in enumerate(self._scores) if n not in self._found}
+        is_fresh = all(score.draw.is_fresh for score in rest.values() if isinstance(score, Noise))
+        if is_fresh and not self._found:
+            # Runs of the same code hold the same races: this one may be known.
+            chains = tuple(score.chain if isinstance(score, Noise) else score for score in self._scores)
+            return list(_winners_at_first(chains, self._largest, self._backwards, self._ties))
+        bounds = {n: score.bounds if isinstance(score, Noise) else score for n, score in rest.items()}
+        return _winners(bounds, largest=self._largest, backwards=self._backwards, ties=self._ties)
 
 
-def _race_weights(chains: list[Chain], *, largest: bool) -> list[float] | None:
+@lru_cache(maxsize=4)
+def _winners_at_first(
+    scores: tuple[Chain | float, ...],
+    largest: bool,  # noqa: FBT001
+    backwards: bool,  # noqa: FBT001
+    ties: bool,  # noqa: FBT001
+) -> list[int]:
+    """Return the possible winners of a race of numbers and of noises of which nothing is known."""
+    bounds = {n: fresh_bounds(one) if isinstance(one, tuple) else one for n, one in enumerate(scores)}
+    return _winners(bounds, largest=largest, backwards=backwards, ties=ties)
+
+
+def _winners(
+    scores: Mapping[int, tuple[float, float] | float], *, largest: bool, backwards: bool, ties: bool
+) -> list[int]:
+    """Return who wins with positive probability, of numbers, only the best of them, and bounds of noises."""
+    sign = 1 if largest else -1
+    numbers = {n: score for n, score in scores.items() if not isinstance(score, tuple)}
+    order = reversed(numbers) if backwards else iter(numbers)
+    best = max(order, key=lambda n: sign * numbers[n], default=None)
+    bounds = {}
+    for index, score in scores.items():
+        if isinstance(score, tuple) or index == best:
+            ends = score if isinstance(score, tuple) else (score, score)
+            bounds[index] = sorted(sign * end for end in ends)
+    # Who cannot rise above the least that another one has at least does not win.
+    lows = sorted(((low, index) for index, (low, _) in bounds.items()), reverse=True)[:2]
+    return [
+        index
+        for index, (_, high) in bounds.items()
+        if not any(high < low or (high == low and not ties) for low, other in lows if other != index)
+    ]
+
+
+@lru_cache(maxsize=4)
+def _race_weights(chains: tuple[Chain, ...], *, largest: bool) -> list[float] | None:
     """Return the weights with which independent noises win, or None when the race has no closed form here."""
     while True:
         if len(set(chains)) == 1:
@@ -187,7 +213,7 @@ def _race_weights(chains: list[Chain], *, largest: bool) -> list[float] | None:
             return None
         step = chains[0][-1]
         largest ^= isinstance(step, Affine) and step.slope < 0
-        chains = [chain[:-1] for chain in chains]
+        chains = tuple(chain[:-1] for chain in chains)
 
 
 def _gumbel_weights(forms: list[GumbelForm], *, largest: bool) -> list[float] | None:

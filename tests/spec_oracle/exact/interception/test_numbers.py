@@ -16,7 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from spec_oracle.exact.interception import CannotTraceError, EnumeratedGenerator, enumerate_calls
+from spec_oracle.exact.interception import (
+    CannotTraceError,
+    EnumeratedGenerator,
+    comparisons,
+    enumerate_calls,
+)
 from tests.spec_oracle.exact.interception.support import call_law
 
 RNG = EnumeratedGenerator()
@@ -448,3 +453,37 @@ def test_arrays_without_random_numbers_compute_as_always(name):
     assert weight == 1
     np.testing.assert_array_equal(found, expected)
     assert np.asarray(found).dtype == np.asarray(expected).dtype
+
+
+def _race_of(size, before):
+    weights = np.arange(1.0, size + 1)
+    weights[::3] = 0.0
+
+    def run():
+        noise = EnumeratedGenerator().exponential(size=size)
+        is_late = before and noise[1] > 1.0
+        return int(np.argmax(weights / noise)) if not is_late else -1
+
+    return run, weights / weights.sum()
+
+
+def test_every_run_of_a_race_finds_its_formulas_known(monkeypatch):
+    computed = []
+
+    def counted(name):
+        compute = comparisons.FUNCTIONS[name]
+        return lambda *values: computed.append(name) or compute(*values)
+
+    monkeypatch.setattr(comparisons, "remembering", counted)
+    run, law = _race_of(211, before=False)
+    found = call_law(run, int)
+    assert np.allclose([found.get(token, 0.0) for token in range(211)], law, atol=1e-12)
+    assert len(computed) == 211  # once, not once in each of 140 runs
+
+
+def test_what_is_known_of_fresh_noises_is_not_taken_for_those_that_were_compared():
+    run, _ = _race_of(211, before=False)
+    call_law(run, int)
+    compared, _ = _race_of(211, before=True)
+    with pytest.raises(CannotTraceError, match="compared before"):
+        call_law(compared, int)
