@@ -7,7 +7,8 @@ vocabulary they are, at an even or an odd id. All cells are equally likely, at e
 of all positions, continued by the target, are samples of one distribution.
 
 Drafts are of two kinds: weak ones, refused at one of the first two positions as a rule, and good ones, which
-reach the last position and the bonus.
+reach the last position and the bonus. Code with optional arguments also gets *mixed* batches of short drafts,
+greedy requests, and requests with generators of their own.
 """
 
 import math
@@ -23,20 +24,30 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
+from spec_oracle.audit.sampler.batch import options_of
+from spec_oracle.audit.sampler.one_call import Options, require_possible
 from spec_oracle.audit.sampler.pace import affordable
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import judge_samples
-from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.shapes.axes import OPTIONS, Shape
 from spec_oracle.audit.streams import stream
 from spec_oracle.contracts import SamplerCode
+from spec_oracle.contracts.sampler import NO_OPTIONS, new_generator, parameters_of
 from spec_oracle.statistics import draws_needed_by_g, smallest_detectable_tv_by_g, split
 from verifiers import Drafts
 
 SHAPES: Final = (Shape(32_769, 16, dtype="float32"), Shape(131_072, 10, dtype="float32"))
 """Vocabularies of 16,000 tokens and more: in smaller ones some of the cells may have no token at all."""
 
-KINDS: Final[Mapping[str, tuple[float, int, int]]] = {"weak": (0.9, 2, 4), "good": (0.04, 0, 16)}
+KINDS: Final[Mapping[str, tuple[float, int, int]]] = {
+    "weak": (0.9, 2, 4),
+    "good": (0.04, 0, 16),
+    "mixed": (0.04, 3, 4),
+}
 """How far q/p is from 1, how many positions are judged (0 for all), and how many cells there are."""
+
+_GREEDY: Final = 4
+"""One of so many requests of a mixed batch is greedy."""
 
 _LIKELY: Final = 0.01
 """Share of the tokens that have half of the probability."""
@@ -81,6 +92,7 @@ class Large:
     rng: np.random.Generator
     seed: int
     generator: Any = None
+    requests: int = 0
     counts: NDArray[np.int64] = field(init=False)
     seconds: float = 0.0
     slack: ClassVar[float] = 0.0
@@ -101,6 +113,8 @@ class Large:
     def draw(self, count: int) -> None:
         """Add about so many tokens, those of whole requests."""
         left = math.ceil(count / self.positions)
+        if self.kind == "mixed":  # greedy requests do not count
+            left = math.ceil(left * _GREEDY / (_GREEDY - 1)) + 1
         while left > 0:
             size = min(left, max(1, effort.LARGE_NUMBERS // (self.num_paths * self.shape.numbers)))
             self._call(size)
@@ -111,15 +125,53 @@ class Large:
         tokens = np.stack([_drawn(row, self.rng, (size, self.num_paths)) for row in rows.up_to[1]], axis=-1)
         several = (np.broadcast_to(r, (size, self.num_paths, *r.shape)) for r in (rows.draft, rows.target))
         started = time.perf_counter()
-        emissions = self.code(Drafts(tokens, *several), self.generator)
+        drafts, code, options = Drafts(tokens, *several), self.code, NO_OPTIONS
+        if self.kind == "mixed":
+            drafts, options = self._mixed(drafts)
+            code = _with_generators(code, self.rng)
+        emissions = code(drafts, self.generator, options)
+        require_possible(code, drafts, emissions, options)
         self.seconds += time.perf_counter() - started
+        counts = ~options["is_greedy"] if "is_greedy" in options else np.full(size, fill_value=True)
         for position in range(self.positions):
             own = np.where(
                 position < emissions.lengths,
                 emissions.tokens[:, position],
                 _drawn(rows.up_to[0][position], self.rng, size),
             )
-            self.counts += np.bincount(rows.cells[position, own], minlength=len(self.counts))
+            self.counts += np.bincount(rows.cells[position, own[counts]], minlength=len(self.counts))
+
+    def _mixed(self, drafts: Drafts) -> tuple[Drafts, Options]:
+        """Return drafts and optional arguments: own lengths, and every fourth request greedy."""
+        names, options, size = options_of(self.code), dict[str, NDArray[Any]](), drafts.batch
+        tokens, draft, target = np.array(drafts.tokens), drafts.draft_probs, np.array(drafts.target_probs)
+        if "is_greedy" in names:
+            is_greedy = options["is_greedy"] = (self.requests + np.arange(size)) % _GREEDY == 0
+            likeliest = self.rng.integers(target.shape[-1], size=target.shape[:-1])
+            rows = target[is_greedy]
+            np.put_along_axis(rows, likeliest[is_greedy][..., None], 0.5, axis=-1)
+            target[is_greedy] = rows / rows.sum(axis=-1, keepdims=True)
+            follows = np.arange(tokens.shape[-1]) < self.rng.integers(tokens.shape[-1] + 1, size=(size, 1, 1))
+            tokens = np.where(follows & is_greedy[:, None, None], likeliest[..., :-1], tokens)
+        if "draft_lengths" in names:
+            lengths = options["draft_lengths"] = self.rng.integers(self.positions, size=size)
+            beyond = np.arange(tokens.shape[-1]) >= lengths[:, None]
+            tokens[:, 0][beyond] = 0
+        self.requests += size
+        return Drafts(tokens, draft, target), options
+
+
+def _with_generators(code: SamplerCode, rng: np.random.Generator) -> SamplerCode:
+    """Return the code with a new generator for every second request, where it takes them."""
+    if "generators" not in parameters_of(code.function):
+        return code
+
+    def function(tokens: Any, draft: Any, target: Any, generator: Any, **options: Any) -> Any:
+        seeds = enumerate(rng.integers(2**31, size=len(tokens)).tolist())
+        own = {request: new_generator(code.array, seed) for request, seed in seeds if request % 2}
+        return code.function(tokens, draft, target, generator, **options, generators=own)
+
+    return replace(code, function=function)
 
 
 def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[CheckResult, Sequence[Shape]]:
@@ -130,8 +182,12 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
     fits = [s for s in SHAPES if all(getattr(s, axis) in values for axis, values in context.only.items())]
     code, rng = replace(subject.code, dtype="float32"), context.stream("sampler/large")
     generator, paths = code.generator(context.seed), subject.num_paths
+    has_options = paths == 1 and not {*OPTIONS}.isdisjoint(parameters_of(code.function))
     names = {
-        f"V {s.vocab_size:,}, L {s.draft_length}, {kind} drafts": (s, kind) for s in fits for kind in KINDS
+        f"V {s.vocab_size:,}, L {s.draft_length}, {kind} drafts": (s, kind)
+        for s in fits
+        for kind in KINDS
+        if kind != "mixed" or (s is fits[0] and has_options)
     }
 
     def fresh(name: str) -> Large:
