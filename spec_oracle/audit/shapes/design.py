@@ -114,8 +114,6 @@ def _of_values(axes: Mapping[str, Sequence[Any]]) -> Iterable[Shape]:
         vocab = vocabularies[number % len(vocabularies)]
         is_large, place = vocab >= _LARGE, number - len(many)
         rows = sparse if is_large else kinds
-        if _HUGE <= vocab < vocabularies[-1]:
-            rows = sparse[-1:]  # of the fewest tokens: other rows there come with the pairs
         is_shortest = place < 0 or vocab >= _HUGE
         short = least[0] if is_shortest else least[number % len(least)]
         length = lengths[place] if 0 <= place < len(lengths) else short
