@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -127,6 +128,19 @@ def write_model(path, *, noise=0.0):
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def write_coarser(source, path):
+    """Write a model of 4 bits a weight with 3 of them in feed-forward layers: a draft model."""
+    import gguf
+
+    shutil.copyfile(source, path)
+    for tensor in gguf.GGUFReader(path, "r+").tensors:
+        if tensor.tensor_type is gguf.GGMLQuantizationType.Q4_1 and "ffn" in tensor.name:
+            blocks = tensor.data.reshape(-1, 20)  # scale and least value in half precision, then 32 weights
+            scale, least = (blocks[:, start : start + 2].view(np.float16) for start in (0, 2))
+            least += scale / 2
+            blocks[:, 4:] &= 0xEE
 
 
 @contextmanager

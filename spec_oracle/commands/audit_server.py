@@ -39,6 +39,7 @@ def run(options: Any) -> int:
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.report.terminal import show
 
+    started = time.monotonic()  # of the budget: local weights are loaded within it
     skip = dict.fromkeys([*(options.skip or ()), *LEFT_OUT.get(options.purpose, ())], "")
     chosen = AuditOptions(seed=options.seed, alpha=options.alpha, budget=options.budget, skip=skip)
     plan = Plan(options.tokens, options.requests, options.detect, options.seeded, options.assume_speculating)
@@ -46,7 +47,6 @@ def run(options: Any) -> int:
     limits = Limits(timeout=options.timeout, concurrency=options.concurrency)
     is_served = (options.draft or "").startswith(("http://", "https://"))
     network = load_language_model(options.draft).network if options.draft and not is_served else None
-    started = time.monotonic()
     with ExitStack() as open_:
         progress = open_.enter_context(showing_progress())
 

@@ -56,8 +56,9 @@ class Scored:
 
     ``masses`` [T, C]: a cell is a token, the most probable first, and the last one may be all tokens that are
     not listed. ``drafts``: by name, what a drafter gives to the same cells, [T, C]. Rows of NaN are unknown.
-    ``doubt`` [T], or a number: by how much a distribution may be off, total variation. ``places`` int [T] are
-    those of the tokens in their completion: from 1 on, since nothing speculates on the one before.
+    ``doubt`` [T], or a number: by how much a distribution may be off, total variation; ``relative``: by how
+    much the ratio of its probabilities to these may differ from 1. ``places`` int [T] are those of the tokens
+    in their completion: from 1 on, since nothing speculates on the one before.
     """
 
     masses: Floats
@@ -65,13 +66,14 @@ class Scored:
     drafts: Mapping[str, Floats] = field(default_factory=dict)
     doubt: Floats | float = 0.0
     places: Integers | None = None
+    relative: Floats | float = math.inf
 
 
 def joined(parts: Sequence[Scored]) -> Scored:
     """Return several completions as one; tokens that are not known keep them too far apart for pairs."""
     cells, gap = max(part.masses.shape[1] for part in parts), len(_APART)
     total = sum(len(part.came) + gap for part in parts)
-    masses, doubt = np.full((total, cells), np.nan), np.zeros(total)
+    masses, doubt, relative = np.full((total, cells), np.nan), np.zeros(total), np.full(total, math.inf)
     came, places = np.zeros(total, dtype=np.int64), np.ones(total, dtype=np.int64)
     drafts = {name: np.full((total, cells), np.nan) for name in parts[0].drafts}
     start = 0
@@ -82,10 +84,10 @@ def joined(parts: Sequence[Scored]) -> Scored:
             whole[here, : width - 1], whole[here, width - 1 : -1] = own[:, :-1], 0.0
             whole[here, -1] = own[:, -1]
         came[here] = np.where(part.came == width - 1, cells - 1, part.came)
-        doubt[here] = part.doubt
+        doubt[here], relative[here] = part.doubt, part.relative
         places[here] = np.arange(len(part.came)) + 1 if part.places is None else part.places
         start = here.stop + gap
-    return Scored(masses, came, drafts, doubt, places)
+    return Scored(masses, came, drafts, doubt, places, relative)
 
 
 @dataclass
@@ -198,7 +200,10 @@ class Evidence:
         own = scored.masses[every, scored.came]
         self.tokens += int((own > 0).sum())
         self.impossible += int((own == 0).sum())
-        doubt = np.broadcast_to(np.asarray(scored.doubt, dtype=np.float64), own.shape)
+        doubt, relative = (
+            np.broadcast_to(np.asarray(one, dtype=np.float64), own.shape)
+            for one in (scored.doubt, scored.relative)
+        )
         places = every + 1 if scored.places is None else scored.places
         ranges = np.minimum(np.log2(places).astype(np.int64), RANGES - 1)
         parts = self.rng.random(len(own))
@@ -213,7 +218,8 @@ class Evidence:
                 kinds[REJECTED] = known & np.append(False, rejected[:-1])
                 for bet in self.bets:
                     if bet.order == order:
-                        bet.observe(scored.masses[known], q[known], scored.came[known], doubt[known])
+                        of_draft = (scored.masses[known], q[known], scored.came[known])
+                        bet.observe(*of_draft, doubt[known], relative[known])
             for test in self.tests:
                 if test.order == order and test.where in kinds:
                     here = np.flatnonzero(kinds[test.where])

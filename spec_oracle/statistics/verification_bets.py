@@ -69,11 +69,14 @@ class Bet:
         """TV a token where all are distributed so."""
         return self.apart / self.tokens if self.tokens else math.inf
 
-    def observe(self, p: Floats, q: Floats, came: Integers, doubt: Floats) -> None:
+    def observe(
+        self, p: Floats, q: Floats, came: Integers, doubt: Floats, relative: Floats | float = math.inf
+    ) -> None:
         """Add tokens: rows [T, C] by target and drafter, the cells int [T] that came, doubt in p [T].
 
-        A right distribution is within ``doubt`` in total variation of p: the mean of a bet is 1 + doubt
-        (max - min) at most, by which it is divided.
+        A right distribution is within ``doubt`` in total variation of p, its ratio to p within ``relative``
+        of 1: the mean of a bet r is 1 + doubt (max r - min r) at most, and 1 + relative sum p abs(r - 1). The
+        bet is divided by the smaller one.
         """
         ratio = np.minimum(np.divide(q, p, out=np.zeros_like(p), where=p > 0), LARGEST_RATIO)
         if self.where == CORRECTED:
@@ -83,13 +86,16 @@ class Bet:
             ratio /= np.maximum((p * ratio).sum(axis=1, keepdims=True), 1 / LARGEST_RATIO)
             ratio += 1 - (p * ratio).sum(axis=1, keepdims=True)
         over = np.where(p > 0, ratio - 1, 0.0)
-        price = np.log1p(doubt[:, None] * np.ptp(over, axis=1)[:, None] * SHARES)
+        apart = (p * np.abs(over)).sum(axis=1)
+        surplus = doubt * np.ptp(over, axis=1)
+        surplus = np.fmin(surplus, np.where(apart > 0, relative, 0.0) * apart)
+        price = np.log1p(surplus[:, None] * SHARES)
         gain = np.log1p(over[..., None] * SHARES) - price[:, None]
         self.log_e = self.log_e + gain[np.arange(len(came)), came].sum(axis=0)
         weights = np.stack([p, p * over])
         self.mean = self.mean + np.einsum("wtc,tcj->wj", weights, gain)
         self.square = self.square + np.einsum("wtc,tcj->wj", weights, gain**2)
-        self.apart += float((p * np.abs(over)).sum()) / 2
+        self.apart += float(apart.sum()) / 2
         self.tokens, self.doubt = self.tokens + len(came), self.doubt + float(doubt.sum())
 
     def detects(self, alpha: float) -> float:

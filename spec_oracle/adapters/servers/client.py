@@ -31,6 +31,11 @@ LONGEST_PAUSE = 30.0
 SHORTEST_ATTEMPT = 0.05
 """Seconds that an attempt may take although the time is nearly over."""
 
+LONGEST_SILENCE = 2.0
+"""Seconds without an answer, from which on failures are more than a hitch."""
+
+NO_CONNECTION = "no connection"
+
 SHOWN = 200
 """Characters of a server's message that an error shows."""
 
@@ -125,7 +130,8 @@ class Client:
             limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
         )
         self._pool, self._lock, self._ended = ThreadPoolExecutor(most), Lock(), ""
-        self._started, self._answered = time.monotonic(), 0
+        self._started = self._last = time.monotonic()
+        self._answered = 0
 
     def __enter__(self) -> Self:
         return self
@@ -188,6 +194,7 @@ class Client:
             else:
                 with self._lock:
                     self._answered += 1
+                    self._last = time.monotonic()
                 return Answer(data, is_doubtful)
             if attempt + 1 < self.limits.attempts:
                 time.sleep(max(0.0, min(pause, LONGEST_PAUSE, self._seconds_left())))
@@ -199,12 +206,17 @@ class Client:
     def _seconds_left(self) -> float:
         return self.end - time.monotonic()
 
-    def _out_of_time(self, cause: str) -> OutOfTimeError:
+    def _out_of_time(self, cause: str) -> ServerError:
+        """Return what to raise once the time is over: a server that refuses connections is gone."""
+        silent, answered = time.monotonic() - self._last, f"{self._answered:,} requests were answered"
+        if cause.startswith(NO_CONNECTION) and silent > LONGEST_SILENCE:
+            return ServerError(f"{self.url} stopped answering: {cause}; {answered} before")
         last = f"; the last failure: {cause}" if cause else ""
-        return OutOfTimeError(
-            f"out of time: {self._answered:,} requests were answered, "
-            f"{self.pace:,.{0 if self.pace > 10 else 1}f} a second{last}; raise --budget"
-        )
+        pace = f"{self.pace:,.{0 if self.pace > 10 else 1}f}"
+        advice = "raise --budget"
+        if silent > LONGEST_SILENCE and cause:
+            advice = f"the last answer came {silent:.0f} s ago: see whether the server hangs, or {advice}"
+        return OutOfTimeError(f"out of time: {answered}, {pace} a second{last}; {advice}")
 
     def _attempt(self, request: Request, name: str) -> Any:
         httpx = _httpx()
@@ -219,7 +231,7 @@ class Client:
             ) as response:
                 text = self._read(response, timeout)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise _AgainError(f"no connection ({self._shown(str(error))})", is_doubtful=False) from None
+            raise _AgainError(f"{NO_CONNECTION} ({self._shown(str(error))})", is_doubtful=False) from None
         except httpx.TimeoutException:
             raise _AgainError(f"no answer in {timeout:.3g} s") from None
         except (httpx.TransportError, httpx.DecodingError):

@@ -19,23 +19,17 @@ from numpy.typing import NDArray
 from spec_oracle.adapters.servers.scoring import Scoring
 from spec_oracle.adapters.servers.server import Server
 from spec_oracle.audit import effort
+from spec_oracle.audit.server.noise import largest_difference, rounding
+from spec_oracle.audit.server.ratios import DEVIATIONS
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.server import Ask, Completion, Prefix, Sampling, Token
-
-FLOAT32_LOG = 1e-5
-"""Rounding of a log-probability computed in float32 from logits of ordinary size, nats."""
 
 WHOLE = 1e-3
 """How far from 1 a list may sum that claims to hold all tokens that can be sampled."""
 
-SEEN_MASS = 1e-3
-"""Tokens of less probability do not count for how much distributions vary: no test sees them."""
-
 CHUNK = 256
 SHOWN = 32
 """Log-probabilities from whose digits it is read how they are rounded."""
-
-_DIGITS = 6
 
 Logs: TypeAlias = Mapping[Token, float]
 """Log-probabilities by token."""
@@ -146,6 +140,7 @@ class Distributions:
     ``drafted`` counts tokens that one-token requests drafted: none, or they are not target-only decoding.
     ``reference`` serves the same model without speculation, None if none is known. ``along`` is what is asked
     for those along a completion, and how it scores prompts, None if it does not; None as long as not known.
+    ``differ``: by how much probabilities along completions differ when asked for again, largest ratio - 1.
     """
 
     server: Server
@@ -153,6 +148,7 @@ class Distributions:
     drafted: int = field(default=0, init=False)
     along: tuple["Distributions", Scoring | None] | None = field(default=None, init=False)
     logs: dict[Prefix, Logs | None] = field(default_factory=dict, init=False)
+    differ: list[float] = field(default_factory=list, init=False)
 
     def after(self, prefix: Prefix) -> Distribution | None:
         """Return the distribution after a prefix; None where the server does not show enough of it."""
@@ -237,10 +233,38 @@ class Distributions:
         near, until, noise = self.near(), self._until(), 0.0
         for _ in range(effort.SERVER_NOISE_REPEATS - 1):
             for prefix, answer in zip(near, self._stream(near, self.server.listed), strict=True):
-                noise = max(noise, _difference(self.logs[prefix] or {}, answer.logs or {}))
+                noise = max(noise, largest_difference(self.logs[prefix] or {}, answer.logs or {}))
             if time.monotonic() > until:
                 break
         return noise
+
+    def ask_again(self, prefixes: Sequence[Prefix]) -> None:
+        """Ask again for some of the distributions that were asked for last, in another order.
+
+        What a server computes depends on what else is in the same batch.
+        """
+        count = max(1, effort.SERVER_PILOT - len(self.differ))
+        chosen = np.random.default_rng(len(self.differ)).permutation(len(prefixes))[:count]
+        some = [prefixes[place] for place in chosen]
+        for prefix, answer in zip(some, self._stream(some, self.server.listed), strict=True):
+            self.differ.append(math.expm1(largest_difference(self.logs[prefix] or {}, answer.logs or {})))
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether equal requests differ: then a token may come that a filter rules out in another one."""
+        return self.noise > 0 or max(self.differ, default=0.0) > math.expm1(2 * self.rounding)
+
+    @property
+    def relative_error(self) -> float:
+        """By how much ratios of equal requests' probabilities differ from 1: a bound of the mean over tokens.
+
+        As long as too few were asked for again, that of the largest difference after the prompts.
+        """
+        if len(self.differ) < effort.SERVER_PILOT // 2:
+            return math.expm1(2 * self.error)
+        differ = np.array(self.differ)
+        half = DEVIATIONS * float(differ.std(ddof=1)) / math.sqrt(len(differ))
+        return float(differ.mean()) + half + math.expm1(2 * self.rounding)
 
     @property
     def rounding(self) -> float:
@@ -258,19 +282,3 @@ class Distributions:
             return f"{differ}, {bound}; try one slot, no batching, full precision, or a larger --detect"
         rounds = f"the server's log-probabilities are accurate to {self.rounding:.2g} nats"
         return f"{rounds}, {bound}; ask it for more digits, or use a larger --detect"
-
-
-def _difference(first: Logs, second: Logs) -> float:
-    """Return the largest difference of log-probabilities that both list, nats."""
-    seen = math.log(SEEN_MASS)
-    both = [(first[token], second[token]) for token in first.keys() & second.keys()]
-    return max((abs(a - b) for a, b in both if max(a, b) > seen), default=0.0)
-
-
-def rounding(logs: Iterable[float]) -> float:
-    """Return the error of log-probabilities by their digits, nats: half a last one where they are rounded."""
-    values = list(logs)
-    for digits in range(_DIGITS):
-        if all(round(value, digits) == value for value in values):
-            return 0.5 * 10.0**-digits
-    return FLOAT32_LOG

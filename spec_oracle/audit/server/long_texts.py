@@ -8,7 +8,9 @@ first that an n-gram drafter proposes. `spec_oracle.statistics.long_completions`
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -55,26 +57,44 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
     finest = plan.detect if is_alone and drafts is None else min(plan.coarse, effort.SERVER_DISTANCES_TV)
     needed = tokens_needed(finest, context.rate)
     started, ended = time.monotonic(), ""
-    while not (is_decided(read, context.rate) or read.suffices(needed, plan.detect * is_alone, context.rate)):
-        if read.completions >= effort.SERVER_PILOT and not read.evidence.tokens:
-            break
-        try:
-            sampled = long.sample(server.client.limits.concurrency)
-            read.add(sampled)
-            for completion in sampled:
-                subject.record(completion, read.distributions, drafts)
-        except ServerError as error:
-            if not read.completions:
-                raise
-            ended = "" if isinstance(error, OutOfTimeError) else str(error)
-            break
-        pace = read.completions / max(time.monotonic() - started, 1e-9)
-        server.tell(f"long-texts, {pace:.3g} completions a second", read.evidence.tokens, needed)
+    with closing(_in_advance(long, subject.distributions)) as coming:
+        while not (
+            is_decided(read, context.rate) or read.suffices(needed, plan.detect * is_alone, context.rate)
+        ):
+            if read.completions >= effort.SERVER_PILOT and not read.evidence.tokens:
+                break
+            try:
+                sampled = next(coming)
+                read.add(sampled)
+                for completion in sampled:
+                    subject.record(completion, read.distributions, drafts)
+            except ServerError as error:
+                if not read.completions:
+                    raise
+                ended = "" if isinstance(error, OutOfTimeError) else str(error)
+                break
+            pace = read.completions / max(time.monotonic() - started, 1e-9)
+            server.tell(f"long-texts, {pace:.3g} completions a second", read.evidence.tokens, needed)
     coarse, doubtful = plan.coarse if is_alone else 2 * plan.coarse, subject.distributions.uncertainty
+    coarse += subject.distributions.relative_error
     result = result_of_tokens(read, coarse, context.rate, ended=ended, uncertainty=doubtful)
     if is_alone and result.status is Status.PASSED:
         result = _as_verdict(subject, read, long, result, context.rate)
     return unless_unconfirmed(result, context)
+
+
+def _in_advance(long: Completions, distributions: Distributions) -> Generator[list[Prefix], None, None]:
+    """Yield completions; further ones are sampled meanwhile, where another server has the distributions."""
+    width = long.server.client.limits.concurrency
+    yield long.sample(width)
+    if distributions.along is None or distributions.along[0] is distributions:
+        while True:
+            yield long.sample(width)
+    with ThreadPoolExecutor(1) as other:
+        coming = other.submit(long.sample, width)
+        while True:
+            found, coming = coming.result(), other.submit(long.sample, width)
+            yield found
 
 
 def _as_verdict(
@@ -148,6 +168,7 @@ class Judged:
         laws = [self.distributions.after(prefix) for prefix in prefixes]
         cells = 1 + max((len(law.tokens) for law in laws if law), default=0)
         masses, doubt = np.full((len(laws), cells), np.nan), np.zeros(len(laws))
+        relative, differ = np.full(len(laws), math.inf), self.distributions.relative_error
         came, proposed = np.full(len(laws), cells - 1), list[int | None]()
         drafts = np.full((len(laws), cells), np.nan)
         for place, (prefix, law) in enumerate(zip(prefixes, laws, strict=True)):
@@ -159,18 +180,23 @@ class Judged:
             elif not law.other and not self._is_ruled_out(prefix, tokens[place + 1]):
                 continue
             masses[place] = in_cells(law.probabilities, law.other, cells)
-            doubt[place] = law.other_error or math.expm1(law.slack) / 2
+            if law.other:
+                doubt[place] = min(law.other_error, differ * (1 - law.other))
+            else:
+                relative[place] = min(math.expm1(law.slack), differ)
+                doubt[place] = relative[place] / 2
             if self.drafts is not None and (logs := self.drafts.logs[prefix]):
                 drafts[place] = in_cells(*_of_draft(law, logs), cells)
             text = (*self.distributions.server.prompts[number], *prefix[1])
             if (follows := law.index(proposed_by_n_gram(text))) >= 0:
                 proposed[place] = follows
         q = {RATIO: drafts, N_GRAM: point_masses(proposed, cells)}
-        return Scored(masses, came, {name: q[name] for name in self.evidence.drafts}, doubt)
+        orders = {name: q[name] for name in self.evidence.drafts}
+        return Scored(masses, came, orders, doubt, relative=relative)
 
     def _is_ruled_out(self, prefix: Prefix, token: Token) -> bool:
         """Whether filters rule a token out for certain; where equal requests differ, noise may do that."""
-        if self.distributions.noise:
+        if self.distributions.is_noisy:
             return False
         number, tokens = prefix
         after = f"token {len(tokens) + 1} after prompt {number + 1}, behind {list(tokens[-LAST:])!r}"

@@ -32,10 +32,15 @@ def fetch_along(known: Distributions | Weights, completions: Iterable[Prefix]) -
         known.along = _found(known)
     source, scoring = known.along
     if scoring is None:
-        # The longest first: a server's cache of it holds the shorter ones.
-        prefixes = [(n, tokens[:end]) for n, tokens in missing for end in range(len(tokens) - 1, 0, -1)]
-        source.fetch(prefixes)
-        known.logs.update((prefix, source.logs[prefix]) for prefix in prefixes)
+        width = source.server.client.limits.concurrency
+        for start in range(0, len(missing), width):
+            # The longest first, each in its own slot: the cache of it holds the shorter ones.
+            some = missing[start : start + width]
+            prefixes = [(n, tokens[:end]) for n, tokens in some for end in range(1, len(tokens))]
+            source.fetch(sorted(prefixes, key=lambda prefix: -len(prefix[1])))
+            known.logs.update((prefix, source.logs[prefix]) for prefix in prefixes)
+        source.ask_again(prefixes)
+        known.differ = source.differ
         return
     for (number, tokens), rows in zip(missing, _scores(source, missing, scoring), strict=True):
         known.logs.update(((number, tokens[:end]), row) for end, row in enumerate(rows))

@@ -167,7 +167,9 @@ class ServerSubject:
         What earlier checks left over is shared by the later ones, and nothing is kept for those that the user
         leaves out.
         """
-        shares, left_out = effort.SERVER_SHARES, self.left_out
+        shares, left_out = dict(effort.SERVER_SHARES), self.left_out
+        if "joint" in left_out:  # the verdict rests on the other one then
+            shares["long-texts"] += shares["joint"]
         names = list(shares)
         later = [name for name in names[names.index(check) :] if name == check or name not in left_out]
         now = time.monotonic()

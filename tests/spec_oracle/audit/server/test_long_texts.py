@@ -1,5 +1,7 @@
 """Long completions of servers: planted defects are found with the draft model's probabilities, rates hold."""
 
+import math
+
 import pytest
 
 from spec_oracle.adapters.servers.server import connect, same_prompts
@@ -37,7 +39,7 @@ def test_a_right_server_passes_and_says_what_each_order_detects(shape):
         ({"defect": "always-accept-late", "size": 3}, "by p/q"),
         ({"defect": "corrects-from-p"}, "by p/q"),
         ({"defect": "accepts-after-rejection"}, "by "),
-        ({"defect": "biased-late", "size": 0.5}, "by p"),
+        ({"defect": "biased-late", "size": 0.5}, "by "),
     ],
     ids=lambda value: value["defect"] if isinstance(value, dict) else None,
 )
@@ -45,6 +47,27 @@ def test_planted_defects_are_found(planted, where):
     found = [judged(run, **planted) for run in range(2)]
     assert {result.status for result in found} == {Status.FAILED}, [result.detail for result in found]
     assert all(f"most in tokens {where}" in result.detail for result in found)
+
+
+@pytest.mark.parametrize(("defect", "status"), [("", Status.PASSED), ("always-accept", Status.FAILED)])
+def test_noise_counts_by_its_mean(defect, status):
+    """Not by the largest difference that was seen: that one would hide a total variation of 0.1 a token."""
+
+    class Noisy(StandIn):
+        def shown(self, context, body):
+            logs = {
+                token: log + self.faults.gauss(0, 0.02) for token, log in super().shown(context, body).items()
+            }
+            total = math.log(sum(map(math.exp, logs.values())))
+            return {token: log - total for token, log in logs.items()}
+
+    server = connect(InProcess(Noisy(defect)), Sampling(), prompts=["bc", "def"])
+    drafter = same_prompts(served(serves="draft", draft=False), server)
+    subject = ServerSubject("here", server, Plan(detect=0.05), draft=drafter)
+    found = CHECKS["long-texts"].outcome(subject, Context())
+    assert found.status is status, found.detail
+    known = subject.distributions
+    assert 0.02 < known.relative_error < math.expm1(2 * known.error) / 2
 
 
 def test_corrections_from_p_need_the_draft():
