@@ -41,6 +41,7 @@ class Transcript:
     rows: tuple[Logs | None, ...] = ()
     draft_rows: tuple[Logs | None, ...] = ()
     logprobs: tuple[float | None, ...] = ()
+    noise: float = 0.0
 
     @classmethod
     def read(cls, line: str, number: int) -> Self:
@@ -53,6 +54,7 @@ class Transcript:
                 tuple(map(_as_id, data["tokens"])),
                 Sampling(**data.get("sampling", {})),
                 logprobs=tuple(None if log is None else float(log) for log in data.get("logprobs") or ()),
+                noise=float(data.get("noise", 0.0)),
                 **rows,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -87,6 +89,8 @@ def line_of(completion: Prefix, reported: Distributions, drafts: Distributions |
     for name, rows in (("rows", reported), ("draft_rows", drafts)):
         if rows is not None:
             line[name] = [rows.logs.get(prefix) for prefix in prefixes]
+    if reported.is_noisy:
+        line["noise"] = math.log1p(reported.relative_error) / 2
     return json.dumps(line)
 
 
@@ -94,7 +98,8 @@ class Transcripts:
     """What the completions of a file, read so far, say against the distributions of their reference.
 
     ``server`` scores them by one-token requests, or ``rows`` computes their distributions, or the file holds
-    them. ``noise`` in nats is by how much log-probabilities of the reference may be off.
+    them. ``noise`` in nats is by how much log-probabilities of the reference may be off, besides what the
+    file says of that.
     """
 
     def __init__(
@@ -107,6 +112,7 @@ class Transcripts:
         seed: int = 0,
     ) -> None:
         self.sampling, self._rows, self.completions = transcripts[0].sampling, rows, 0
+        noise = max(noise, *(some.noise for some in transcripts))
         self._reported = Reported(NEGLIGIBLE + 5 * noise)
         listed = max((len(row) for some in transcripts for row in some.rows if row), default=0)
         self._is_served = server is not None
