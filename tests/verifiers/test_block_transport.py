@@ -1,13 +1,13 @@
 """Block transport: the masses it aims for, its text over many calls, and what it needs."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import verifiers
 from spec_oracle.exact import decoded_law, emission_law
 from spec_oracle.optimum import block_transport_optimum
 from spec_oracle.toy import Instance
-from tests.strategies import instances
+from tests.strategies import examples, instances
 from verifiers import InvalidInputError
 from verifiers.rules.block_transport import Position
 
@@ -26,7 +26,7 @@ def masses(instance):
 
 
 @given(TREES)
-@settings(max_examples=40)
+@examples(40)
 def test_block_efficiency_is_the_sum_of_the_masses(instance):
     law = emission_law(RULE, instance, exact=True, merged=False)
     assert law.block_efficiency == masses(instance)
@@ -34,7 +34,7 @@ def test_block_efficiency_is_the_sum_of_the_masses(instance):
 
 
 @given(TREES)
-@settings(max_examples=25)
+@examples(25)
 def test_the_masses_stay_below_the_optimum_with_carry_over(instance):
     assert masses(instance) <= block_transport_optimum(instance, exact=True).value
 
@@ -47,7 +47,7 @@ def test_debts_nest_over_three_calls_and_more(length, tokens):
 
 
 @given(instances(vocab_sizes=(2, 3), draft_lengths=(1, 3), max_tuples=27))
-@settings(max_examples=25)
+@examples(25)
 def test_with_one_path_it_accepts_as_greedy_block_does(instance):
     mine = emission_law(RULE, instance, exact=True, merged=False)
     greedy = emission_law(verifiers.get("greedy_block"), instance, exact=True, merged=False)

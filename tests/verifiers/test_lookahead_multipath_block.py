@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import verifiers
@@ -12,7 +12,7 @@ from spec_oracle.exact.arithmetic import arithmetic
 from spec_oracle.exact.call import DraftTable
 from spec_oracle.optimum import multi_path_optimum, optimal_acceptance
 from spec_oracle.toy import Instance
-from tests.strategies import instances
+from tests.strategies import examples, instances
 from verifiers import drafting_of
 from verifiers.parts.rank_division import Division
 from verifiers.rules.lookahead_multipath_block import LookaheadMultipathBlockVerifier
@@ -30,7 +30,7 @@ TIED = Instance.context_free(["1/3", "1/3", "1/3"], ["1/6", "1/6", "2/3"], draft
 @example(EQUAL, 64)
 @example(DISJOINT, 64)
 @example(TIED, 64)
-@settings(max_examples=100)
+@examples(100)
 def test_lossless_with_any_number_of_ranks(instance, steps):
     assert (
         emission_law(LookaheadMultipathBlockVerifier(steps), instance, merged=False).total_variation < 1e-12
@@ -40,7 +40,7 @@ def test_lossless_with_any_number_of_ranks(instance, steps):
 @given(SMALL_TREES, STEPS)
 @example(EQUAL, 3)
 @example(TIED, 2)
-@settings(max_examples=40)
+@examples(40)
 def test_exactly_lossless_in_rationals(instance, steps):
     law = emission_law(LookaheadMultipathBlockVerifier(steps), instance, exact=True, merged=False)
     assert law.total_variation == 0
@@ -62,7 +62,7 @@ class _FirstQuestion:
 
 
 @given(instances(vocab_sizes=(2, 3), draft_lengths=(1, 3), num_paths=(1, 3), max_tuples=729), STEPS)
-@settings(max_examples=40)
+@examples(40)
 def test_the_selected_path_has_the_law_of_its_ranks(instance, steps):
     toy = instance.floats
     table = DraftTable(toy, drafting_of(LookaheadMultipathBlockVerifier()), arithmetic())
@@ -78,7 +78,7 @@ def test_the_selected_path_has_the_law_of_its_ranks(instance, steps):
 
 
 @given(TREES)
-@settings(max_examples=40)
+@examples(40)
 def test_tokens_per_call_follow_from_the_nodes(instance):
     _, tokens = selected_path(instance)
     law = emission_law(LookaheadMultipathBlockVerifier(), instance, merged=False)
@@ -86,7 +86,7 @@ def test_tokens_per_call_follow_from_the_nodes(instance):
 
 
 @given(instances(vocab_sizes=(2, 4), draft_lengths=(1, 4), num_paths=(1, 1)))
-@settings(max_examples=60)
+@examples(60)
 def test_one_path_is_block_verification(instance):
     law, expected = (
         emission_law(verifiers.get(name), instance, exact=True, merged=False)
@@ -105,7 +105,7 @@ def test_one_step_attains_the_optimum(instance, steps):
 
 
 @given(TREES)
-@settings(max_examples=40)
+@examples(40)
 def test_never_above_the_optimum(instance):
     law = emission_law(LookaheadMultipathBlockVerifier(), instance, merged=False)
     assert law.block_efficiency <= multi_path_optimum(instance).value + 1e-9

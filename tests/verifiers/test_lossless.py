@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 
 import verifiers
 from spec_oracle.exact import decoded_law, emission_law
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum, single_path_optimum
 from spec_oracle.toy import Instance
-from tests.strategies import instances
+from tests.strategies import examples, instances
 from verifiers import StatefulVerifier, drafting_of
 
 ROUNDING = 1e-12
@@ -32,7 +32,7 @@ def test_worked_example_of_block_verification():
 
 @given(CHAINS)
 @example(WORKED)
-@settings(max_examples=300)
+@examples(300)
 def test_token_and_block_are_lossless_and_block_is_the_single_path_optimum(instance):
     token, block = (emission_law(verifiers.get(rule), instance, merged=False) for rule in SINGLE_PATH)
     assert token.total_variation < ROUNDING
@@ -43,7 +43,7 @@ def test_token_and_block_are_lossless_and_block_is_the_single_path_optimum(insta
 
 
 @given(instances(vocab_sizes=(2, 3), draft_lengths=(1, 4), max_tuples=81))
-@settings(max_examples=150)
+@examples(150)
 def test_token_and_block_are_lossless_in_rationals(instance):
     token, block = (
         emission_law(verifiers.get(rule), instance, exact=True, merged=False) for rule in SINGLE_PATH
@@ -55,13 +55,13 @@ def test_token_and_block_are_lossless_in_rationals(instance):
 
 
 @given(instance=TREES)
-@settings(max_examples=60)
+@examples(60)
 def test_lossless_in_floats(verifier, instance):
     assert emission_law(verifier, instance, merged=False).total_variation < ROUNDING
 
 
 @given(instance=SMALL_TREES)
-@settings(max_examples=25)
+@examples(25)
 def test_lossless_in_rationals(verifier, instance):
     assert emission_law(verifier, instance, exact=True, merged=False).total_variation == 0
 
@@ -69,7 +69,7 @@ def test_lossless_in_rationals(verifier, instance):
 @given(
     instance=instances(vocab_sizes=(2, 3), draft_lengths=(1, 2), num_paths=(1, 2), max_tuples=81, dyadic=True)
 )
-@settings(max_examples=15)
+@examples(15)
 def test_three_arithmetics_give_one_law(verifier, instance):
     floats = emission_law(verifier, instance, merged=False)
     rationals = emission_law(verifier, instance, exact=True, merged=False)
@@ -88,7 +88,7 @@ def test_low_precision_inputs_are_computed_in_float32(verifier, dtype):
 
 
 @given(instance=SMALL_TREES)
-@settings(max_examples=40)
+@examples(40)
 def test_no_verifier_exceeds_the_optimum(verifier, instance):
     best = block_transport_optimum if isinstance(verifier, StatefulVerifier) else multi_path_optimum
     optimum = best(instance, drafting=drafting_of(verifier)).value
@@ -96,7 +96,7 @@ def test_no_verifier_exceeds_the_optimum(verifier, instance):
 
 
 @given(instance=instances(vocab_sizes=(2, 2), draft_lengths=(1, 2), num_paths=(1, 2), max_tuples=16))
-@settings(max_examples=10)
+@examples(10)
 def test_text_of_three_calls_is_the_targets(verifier, instance):
     tokens = 2 * (instance.draft_length + 1) + 1
     assert decoded_law(verifier, instance, tokens).total_variation < ROUNDING

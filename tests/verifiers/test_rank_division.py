@@ -5,10 +5,11 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spec_oracle.toy.strategies import rows
+from tests.strategies import examples
 from verifiers.parts.rank_division import Node, divide_further, divide_root
 from verifiers.parts.rank_race import race_laws, race_times
 from verifiers.parts.ranks import Ranks, root_ranks, selection_chances
@@ -53,7 +54,7 @@ def test_the_laws_of_the_tokens_average_to_the_nodes(vocab, num_ranks):
     st.integers(2, 4).flatmap(lambda vocab: st.tuples(rows(vocab, 12), rows(vocab, 12), rows(vocab, 8))),
     st.integers(1, 3),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_in_rationals_they_do_exactly(given_rows, num_paths):
     p, q, r = (np.array([row], dtype=object) for row in given_rows)
     root = divide_root(p, q, num_paths, 4)
@@ -103,7 +104,7 @@ def test_also_at_a_full_vocabulary():
 
 
 @given(st.integers(1, 12), st.integers(1, 40), st.integers(0, 2**32 - 1))
-@settings(max_examples=100)
+@examples(100)
 def test_a_race_serves_what_is_wanted(num_levels, num_ranks, seed):
     rng = np.random.default_rng(seed)
     node = random_node(rng, 3, num_ranks)

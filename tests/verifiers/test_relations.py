@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import verifiers
 from spec_oracle.exact import emission_law
 from spec_oracle.optimum import optimal_acceptance
-from tests.strategies import instances
+from tests.strategies import examples, instances
 from verifiers.rules.k_seq import smallest_rho
 
 ONE_PATH = instances(vocab_sizes=(2, 4), draft_lengths=(1, 3), max_tuples=100)
@@ -29,7 +29,7 @@ def same_law(one, other, *, tolerance=0):
 
 @pytest.mark.parametrize("rule", ["greedy_multipath_block", "traversal"])
 @given(instance=ONE_PATH)
-@settings(max_examples=40)
+@examples(40)
 def test_with_one_path_these_are_block_verification(rule, instance):
     same_law(law(rule, instance, exact=True), law("block", instance, exact=True))
 
@@ -39,19 +39,19 @@ def test_with_one_path_these_are_block_verification(rule, instance):
     ["naive", "recursive_rejection", "recursive_rejection_distinct", "k_seq", "canonical", "top_draft"],
 )
 @given(instance=ONE_PATH)
-@settings(max_examples=40)
+@examples(40)
 def test_with_one_path_these_are_token_verification(rule, instance):
     same_law(law(rule, instance), law("token", instance), tolerance=TIGHT)
 
 
 @given(instance=ONE_PATH)
-@settings(max_examples=40)
+@examples(40)
 def test_with_one_path_greedy_carry_is_greedy_block(instance):
     same_law(law("greedy_multipath_carry", instance, exact=True), law("greedy_block", instance, exact=True))
 
 
 @given(instance=ONE_PATH)
-@settings(max_examples=60)
+@examples(60)
 def test_greedy_block_accepts_the_smaller_of_the_joint_masses(instance):
     lengths = range(instance.draft_length + 1)
     masses = [np.minimum(instance.target.joint(n), instance.draft.joint(n)).sum() for n in lengths]
@@ -68,7 +68,7 @@ def acceptance(name, instance, **options):
 
 
 @given(instance=ONE_STEP)
-@settings(max_examples=60)
+@examples(60)
 def test_one_step_closed_forms(instance):
     p, q, n = rows(instance)
     assert acceptance("nss", instance, exact=True) == (p * (1 - (1 - q) ** n)).sum()
@@ -89,7 +89,7 @@ def test_one_step_closed_forms(instance):
 
 
 @given(instance=ONE_STEP)
-@settings(max_examples=60)
+@examples(60)
 def test_k_seq_accepts_rho_beta(instance):
     p, q, n = (np.asarray(row, dtype=float) for row in rows(instance))
     count = int(n)
@@ -101,7 +101,7 @@ def test_k_seq_accepts_rho_beta(instance):
 
 
 @given(instance=ONE_STEP)
-@settings(max_examples=60)
+@examples(60)
 def test_no_walk_accepts_more_than_the_subset_rule_allows(name, instance):
     p, q, n = rows(instance)
     if verifiers.drafting_of(verifiers.get(name)) is verifiers.Drafting.INDEPENDENT:
@@ -110,7 +110,7 @@ def test_no_walk_accepts_more_than_the_subset_rule_allows(name, instance):
 
 
 @given(instance=TREES)
-@settings(max_examples=30)
+@examples(30)
 def test_distinct_rejection_is_lossless_for_independent_drafts_too(instance):
     rule = verifiers.get("recursive_rejection_distinct")
     independent = replace(rule, traits=verifiers.Traits(walks=True))

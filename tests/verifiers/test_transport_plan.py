@@ -5,9 +5,10 @@ from fractions import Fraction
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.strategies import examples
 from verifiers import InvalidInputError
 from verifiers.parts.transport_plan import InfeasibleTransportError, transport_plan
 
@@ -32,7 +33,7 @@ def received(plan, trees, nodes=NODES):
     return total
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@examples(200)
 @given(trees_strategy, st.data())
 def test_every_feasible_demand_is_met_exactly(weighted, data):
     trees = arrays(tree for tree, _ in weighted)
@@ -55,7 +56,7 @@ def attempt(wanted, trees, weights):
         return [], error.overfull
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@examples(200)
 @given(trees_strategy, st.lists(st.integers(0, 6), min_size=NODES, max_size=NODES))
 def test_refusals_name_an_overfull_set_and_agree_with_networkx(weighted, demands):
     trees, weights = arrays(tree for tree, _ in weighted), [weight for _, weight in weighted]

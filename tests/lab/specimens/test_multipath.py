@@ -3,13 +3,13 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import verifiers
 from lab.specimens.registry import specimens
 from spec_oracle.exact import emission_law
 from spec_oracle.toy import Instance
-from tests.strategies import instances
+from tests.strategies import examples, instances
 
 VERIFIERS = [specimen for specimen in specimens(num_paths=2).values() if specimen.verifier]
 CORRECT = {specimen.name: specimen.verifier for specimen in VERIFIERS if specimen.is_control}
@@ -32,7 +32,7 @@ def same_law(one, other, *, tolerance=0):
 
 
 @given(instance=TREES)
-@settings(max_examples=20)
+@examples(20)
 def test_controls_are_lossless_and_the_first_is_the_rule_itself(instance):
     ours, reversed_ties = (law(verifier, instance, exact=True) for verifier in CORRECT.values())
     same_law(ours, law(verifiers.get("greedy_multipath_block"), instance, exact=True))
@@ -52,7 +52,7 @@ def test_torch_and_numpy_give_one_law(name):
 
 @pytest.mark.parametrize("name", ORDERS)
 @given(instance=ONE_PATH)
-@settings(max_examples=10)
+@examples(10)
 def test_with_one_path_the_order_does_not_matter(name, instance):
     same_law(law(FAULTY[name], instance, exact=True), law(verifiers.get("block"), instance, exact=True))
 
@@ -61,13 +61,13 @@ def test_with_one_path_the_order_does_not_matter(name, instance):
     "name", ["k-seq-rounded-down", "block-transport-ratios", "block-transport-ratios-wrong-residual"]
 )
 @given(instance=ONE_PATH)
-@settings(max_examples=10)
+@examples(10)
 def test_with_one_path_ratios_are_the_token_rule(name, instance):
     same_law(law(FAULTY[name], instance), law(verifiers.get("token"), instance), tolerance=1e-12)
 
 
 @given(instance=instances(vocab_sizes=(2, 3), draft_lengths=(1, 1), num_paths=(1, 2)))
-@settings(max_examples=10)
+@examples(10)
 def test_a_block_of_one_token_has_nothing_to_forget(instance):
     forgetful = law(FAULTY["block-transport-forgetful"], instance, exact=True)
     same_law(forgetful, law(verifiers.get("block_transport"), instance, exact=True))
@@ -75,7 +75,7 @@ def test_a_block_of_one_token_has_nothing_to_forget(instance):
 
 
 @given(instance=TREES)
-@settings(max_examples=10)
+@examples(10)
 def test_forgetting_shows_in_the_text_but_not_in_the_accepted_length(instance):
     forgetful = law(FAULTY["block-transport-forgetful"], instance, exact=True)
     same_law(forgetful, law(verifiers.get("block_transport"), instance, exact=True))

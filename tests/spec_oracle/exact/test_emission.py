@@ -5,13 +5,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import verifiers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import VerdictError, decoded_law, emission_law
 from spec_oracle.toy import Instance
-from tests.strategies import instances
+from tests.strategies import examples, instances
 from verifiers import Verdict
 
 WORKED = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
@@ -31,7 +31,7 @@ def test_law_of_token_verification_on_the_worked_example():
 
 
 @given(instances(vocab_sizes=(2, 3), draft_lengths=(1, 3)))
-@settings(max_examples=30)
+@examples(30)
 def test_an_independent_recursion_agrees_on_token_verification(instance):
     """Branch by branch, in rationals: the specification against which the enumeration is held."""
     expected = {}

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import verifiers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.toy import Instance
-from tests.strategies import instances
+from tests.strategies import examples, instances
 from verifiers import Verdict
 
 DECLARED = [
@@ -22,7 +22,7 @@ DECLARED = [
 
 @pytest.mark.parametrize("name", DECLARED)
 @given(instances(vocab_sizes=(2, 3), draft_lengths=(1, 2), num_paths=(1, 3)))
-@settings(max_examples=15)
+@examples(15)
 def test_merged_and_plain_laws_are_equal_in_rationals(name, instance):
     rule = verifiers.get(name)
     merged, plain = (emission_law(rule, instance, exact=True, merged=merged) for merged in (True, False))

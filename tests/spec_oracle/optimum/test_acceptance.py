@@ -8,11 +8,12 @@ from math import prod
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.optimum import optimal_acceptance
+from tests.strategies import examples
 
 
 def rows(vocab):
@@ -38,13 +39,13 @@ def served_by_flow(target, draft, num_drafts):
     return nx.maximum_flow_value(graph, "source", "sink")
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@examples(150)
 @given(cases)
 def test_subset_rule_equals_max_flow_exactly(case):
     assert optimal_acceptance(*case, exact=True).value == served_by_flow(*case)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@examples(150)
 @given(cases)
 def test_no_subset_proves_less_and_the_certificate_proves_the_value(case):
     target, draft, num_drafts = case

@@ -3,10 +3,11 @@
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spec_oracle.optimum.dual_simplex import CoveringProgram
+from tests.strategies import examples
 
 
 def fractions(values):
@@ -24,7 +25,7 @@ programs = st.integers(1, 4).flatmap(
 )
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@examples(300)
 @given(programs, st.booleans())
 def test_primal_and_dual_solutions_prove_each_other(program, one_by_one):
     cost, rows = program

@@ -3,13 +3,14 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import verifiers
 from spec_oracle.exact import emission_law
 from spec_oracle.optimum import check_certificate, single_path_optimum
 from spec_oracle.toy import KINDS, Instance
+from tests.strategies import examples
 
 instances = st.builds(
     Instance.random,
@@ -25,7 +26,7 @@ def test_block_verification_reaches_it_on_the_worked_example(worked_example):
     assert single_path_optimum(worked_example, exact=True).value == 1 + Fraction(11, 9)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@examples(50)
 @given(instances)
 def test_block_verification_reaches_it_exactly_and_token_verification_never_exceeds_it(instance):
     optimum = single_path_optimum(instance, exact=True)
