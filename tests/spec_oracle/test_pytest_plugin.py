@@ -28,7 +28,9 @@ def project(pytester):
 
 
 def run(project, *arguments):
-    return project.runpytest_subprocess("-p", "spec_oracle.pytest_plugin", *arguments)
+    """Run pytest: in this process, which has imported everything; with workers in one of its own."""
+    run = project.runpytest_subprocess if "-n" in arguments else project.runpytest_inprocess
+    return run("-p", "spec_oracle.pytest_plugin", *arguments)
 
 
 def test_right_passes_wrong_fails_with_the_report_and_a_second_call_is_refused(project):
@@ -97,7 +99,7 @@ def configured(project):
     return project
 
 
-@pytest.mark.parametrize("layout", [("-p", "no:xdist"), ("-n", "2")])
+@pytest.mark.parametrize("layout", [("-p", "no:xdist"), ("-n", "1")])
 def test_an_item_a_check_and_subject_of_the_configuration(configured, layout):
     result = run(configured, *layout)
     result.assert_outcomes(passed=7, xfailed=1, failed=1, skipped=3)
