@@ -92,12 +92,13 @@ def test_five_commands_lead_to_a_verdict_on_a_flat_torch_sampler_right_and_wrong
     assert "not known" not in shown
     assert shown.endswith(f"next: spec-oracle {' '.join(audit)}\n")
 
-    status, shown, _ = typed(*audit, *SHORT)
+    short = ("--check", "joint", "--draft-length", "1")
+    status, shown, _ = typed(*audit, *short)
     assert status == 0, shown
     assert "my_sampler_adapter:verify: lossless; rule token (identified)" in shown
 
     Path("my_sampler.py").write_text(code.replace("(target - draft_probs).clamp(min=0)", "target"), "utf-8")
-    status, shown, _ = typed(*audit, *SHORT)
+    status, shown, _ = typed(*audit, *short)
     assert status == 1
     assert "my_sampler_adapter:verify: lossy\n  smallest counterexample: 2 tokens, draft length 1" in shown
     again = re.search(r"reproduce: spec-oracle (.*)", shown)[1]

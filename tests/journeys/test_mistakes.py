@@ -91,7 +91,7 @@ MISTAKES = [
     ("audit mine:Fails", "no weights"),
     ("audit token --check jiont", "did you mean 'joint'"),
     ("audit token --skip jiont", "did you mean 'joint'"),
-    ("audit token --skip joint", "joint"),
+    ("audit token --skip joint --check inputs-kept", "joint"),
     ("audit token --budget 0", "--budget"),
     ("audit token --budget long", "--budget"),
     ("audit token --alpha 2", "--alpha"),

@@ -33,11 +33,13 @@ def in_torch(drafts):
     )
 
 
-def test_a_thousand_requests_together_are_a_thousand_alone(served):
+@pytest.mark.parametrize("step", [10, pytest.param(1, marks=pytest.mark.nightly)])
+def test_requests_among_a_thousand_are_what_they_are_alone(served, step):
     drafts, uniforms = some_drafts(served, 1000)
-    together = verdicts(served, drafts, uniforms)
+    together = verdicts(served, drafts, uniforms)[::step]
     alone = [
-        verdicts(served, rows(drafts, slice(b, b + 1)), uniforms[b : b + 1])[0] for b in range(drafts.batch)
+        verdicts(served, rows(drafts, slice(b, b + 1)), uniforms[b : b + 1])[0]
+        for b in range(0, drafts.batch, step)
     ]
     assert together.tolist() == np.array(alone).tolist()
     assert len(np.unique(together, axis=0)) > 5
@@ -67,7 +69,7 @@ def test_long_drafts_of_many_paths_stay_finite_in_low_precision(scalable, dtype)
     tokens = tokens.reshape(batch, length, paths).transpose(1, 2).contiguous()
     # Rows depend on the position only, so paths that share a prefix do share their rows.
     drafts = Drafts(tokens, draft.expand(-1, paths, -1, -1), target.expand(-1, paths, -1, -1))
-    for seed in range(5):
+    for seed in range(2):
         uniforms = torch.from_numpy(np.random.default_rng(seed).random((batch, 400)))
         found = verdicts(scalable, drafts, uniforms)
         assert (found[:, 0] >= 0).all()

@@ -16,9 +16,8 @@ DEFECTS = [(name, check) for name, found in ALL.items() for check in found.kille
 CONTROLS = [(name, check) for name, found in ALL.items() if found.is_control for check in ("joint", "calls")]
 
 
-def by_cost(cases):
-    """Leave what steps tell, which takes a minute, to the nightly run."""
-    slow = ("length", "draft-law")
+def by_cost(cases, slow):
+    """Leave slow checks to the nightly run."""
     return [pytest.param(*c, marks=pytest.mark.nightly if c[1] in slow else ()) for c in cases]
 
 
@@ -26,12 +25,12 @@ def outcome(name, check, bench):
     return CHECKS[check].outcome(of_engines(name, ALL[name].engine()), bench)
 
 
-@pytest.mark.parametrize(("name", "check"), by_cost(DEFECTS))
+@pytest.mark.parametrize(("name", "check"), by_cost(DEFECTS, ("length", "draft-law")))
 def test_a_defect_is_killed(name, check):
     assert outcome(name, check, Context(alpha=1e-8, tokens=3, budget=20.0)).status is Status.FAILED
 
 
-@pytest.mark.parametrize(("name", "check"), CONTROLS)
+@pytest.mark.parametrize(("name", "check"), by_cost(CONTROLS, ("calls",)))
 def test_a_control_stands(name, check):
     result = outcome(name, check, Context(alpha=1e-8, tokens=3, budget=20.0))
     assert result.status is Status.PASSED

@@ -46,8 +46,14 @@ def test_every_specimen_leads_to_a_thread_or_is_ours():
 SAID = [(f, catalogue()[f.catalogue_id].first_token) for f in FAULTY if f.catalogue_id in catalogue()]
 
 
+def by_cost(found):
+    """Leave engines with caches, whose runs take long, to the nightly run."""
+    return pytest.mark.nightly if found.name.startswith("cached-") else ()
+
+
 @pytest.mark.parametrize(
-    ("found", "said"), [pytest.param(f, said, id=f.name) for f, said in SAID if said != "depends"]
+    ("found", "said"),
+    [pytest.param(f, said, id=f.name, marks=by_cost(f)) for f, said in SAID if said != "depends"],
 )
 def test_the_first_token_shows_what_the_catalogue_says(found, said):
     """One test at 1e-6 on a fixed seed; what "depends" may be seen here or not."""
