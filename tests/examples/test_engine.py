@@ -63,7 +63,8 @@ def test_the_example_is_red_with_a_defect(engine, capfd, defect):
     text = engine.read_text()
     assert text.count(right) == 1
     engine.write_text(text.replace(right, wrong))
-    assert main(["audit", "--check", "inputs-kept"]) == code
+    short = ["--draft-length", "1"] if code == 1 else []  # what is kept of tokens per call is of length 3
+    assert main(["audit", "--check", "inputs-kept", *short]) == code
     assert told in capfd.readouterr().out
     if code == 2:
         assert main(["audit", "--check", "inputs-kept", "--update-baseline"]) == 0

@@ -246,6 +246,8 @@ def test_options_that_make_no_sense_are_refused(options):
 
 
 def test_what_the_user_leaves_out_is_told_and_does_not_fail_the_run():
-    report, checks = audited(TOKEN, skip={"scale": "", "streams": "no seeds"}, **FEW)
-    assert statuses(checks)[Status.SKIPPED] == {"scale", "streams"}
+    skip = {"scale": "", "streams": "no seeds"}
+    report, checks = audited(TOKEN, "inputs-kept", *skip, skip=skip)
+    assert statuses(checks)[Status.PASSED] == {"joint", "inputs-kept"}
+    assert statuses(checks)[Status.SKIPPED] >= {"scale", "streams"}
     assert report.exit_code == 0
