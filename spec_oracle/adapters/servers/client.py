@@ -207,16 +207,16 @@ class Client:
         return self.end - time.monotonic()
 
     def _out_of_time(self, cause: str) -> ServerError:
-        """Return what to raise once the time is over: a server that refuses connections is gone."""
+        """Return what to raise once the time is over: a server that has been silent for long may be gone."""
         silent, answered = time.monotonic() - self._last, f"{self._answered:,} requests were answered"
-        if cause.startswith(NO_CONNECTION) and silent > LONGEST_SILENCE:
-            return ServerError(f"{self.url} stopped answering: {cause}; {answered} before")
+        if cause and silent > LONGEST_SILENCE:
+            if cause.startswith(NO_CONNECTION):
+                return ServerError(f"{self.url} stopped answering: {cause}; {answered} before")
+            since = f"{self.url} has not answered for {silent:.0f} s ({cause}); {answered} before"
+            return ServerError(f"{since}; see whether it hangs, or raise --budget")
         last = f"; the last failure: {cause}" if cause else ""
         pace = f"{self.pace:,.{0 if self.pace > 10 else 1}f}"
-        advice = "raise --budget"
-        if silent > LONGEST_SILENCE and cause:
-            advice = f"the last answer came {silent:.0f} s ago: see whether the server hangs, or {advice}"
-        return OutOfTimeError(f"out of time: {answered}, {pace} a second{last}; {advice}")
+        return OutOfTimeError(f"out of time: {answered}, {pace} a second{last}; raise --budget")
 
     def _attempt(self, request: Request, name: str) -> Any:
         httpx = _httpx()

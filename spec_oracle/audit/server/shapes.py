@@ -168,13 +168,17 @@ def _result(done: Sequence[Trial], unknown: Mapping[str, str], planned: int, rat
     named = f"; fields not tried: {names}" if names else ""
     fewest = min((one.judged.evidence for one in tried), key=lambda one: one.tokens, default=None)
     worst = math.inf if fewest is None else fewest.all_by_p.detects(rate)
-    detail = (
+    judged = (
         f"greedy completions, and {len(tried)} of {planned} combinations of sampling fields, are as "
-        f"expected; each detects a total variation of {min(worst, 1):.2g} a token{named}"
+        f"expected; each detects a total variation of {min(worst, 1):.2g} a token"
+        if tried
+        else f"greedy completions are as expected; of {planned} combinations of sampling fields none was"
     )
     is_open = worst > effort.SERVER_SHAPES_COARSEST or len(done) < planned
     advice = "; raise --budget" if is_open else ""
-    return (inconclusive if is_open else passed)(detail + advice, draws=draws, how=How.SAMPLED, scope=scope)
+    return (inconclusive if is_open else passed)(
+        judged + named + advice, draws=draws, how=How.SAMPLED, scope=scope
+    )
 
 
 def _coverage(done: Sequence[Trial], axes: Axes) -> dict[str, dict[str, Cover]]:

@@ -1,5 +1,7 @@
 """Shared random numbers at sizes beyond toys: traced, sampled, and how often a right sampler is blamed."""
 
+from types import MappingProxyType
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -7,7 +9,7 @@ from scipy import stats
 import verifiers
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.results import Status
+from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.sampler.disjoint import disjoint, open_requests
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import Shape
@@ -53,6 +55,24 @@ def test_the_random_numbers_of_our_rules_are_disjoint(name):
     subject = SamplerSubject(name, SamplerCode(as_sampler(verifier)), num_paths=paths)
     for calls in (1, 2):
         assert disjoint(subject, Context(), calls, SMALL).proven == list(SMALL)
+
+
+def first_token_where_large(tokens, draft_probs, target_probs, generator):
+    """Right below V = 2,000; above, never the upper half of the vocabulary after a rejection."""
+    half = target_probs.shape[-1] // 2
+    if target_probs.shape[-1] > 2000:
+        target_probs = target_probs.copy()
+        target_probs[..., half:] = 0
+        target_probs[..., 0] += 1 - target_probs.sum(axis=-1)
+    return as_sampler(verifiers.get("token"))(tokens, draft_probs, target_probs, generator)
+
+
+@pytest.mark.parametrize(("by_shapes", "status"), [("passed", Status.FAILED), ("failed", Status.PASSED)])
+def test_a_wrong_distribution_is_not_called_shared_numbers_where_it_is_known(by_shapes, status):
+    known = {"shapes": CheckResult("shapes", Status(by_shapes), "")}
+    subject = SamplerSubject("wrong where large", SamplerCode(first_token_where_large))
+    result = CHECKS["batch"].outcome(subject, Context(budget=20.0, results=MappingProxyType(known)))
+    assert result.status is status, result.detail
 
 
 def test_coins_of_open_requests_are_fair():
