@@ -33,6 +33,8 @@ SHORTEST_ATTEMPT = 0.05
 
 LONGEST_SILENCE = 2.0
 """Seconds without an answer, from which on failures are more than a hitch."""
+PATIENCE = 2.0
+"""How many times as long as the slowest answer before a server may be silent at the end of the time."""
 
 NO_CONNECTION = "no connection"
 
@@ -131,7 +133,7 @@ class Client:
         )
         self._pool, self._lock, self._ended = ThreadPoolExecutor(most), Lock(), ""
         self._started = self._last = time.monotonic()
-        self._answered = 0
+        self._answered, self._slowest = 0, 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -179,6 +181,7 @@ class Client:
                 raise ServerError(self._ended)
             if self._seconds_left() <= 0:
                 raise self._out_of_time(cause)
+            started = time.monotonic()
             try:
                 data = self._attempt(request, f"spec-oracle-{number}")
             except _AgainError as error:
@@ -195,6 +198,7 @@ class Client:
                 with self._lock:
                     self._answered += 1
                     self._last = time.monotonic()
+                    self._slowest = max(self._slowest, self._last - started)
                 return Answer(data, is_doubtful)
             if attempt + 1 < self.limits.attempts:
                 time.sleep(max(0.0, min(pause, LONGEST_PAUSE, self._seconds_left())))
@@ -209,9 +213,9 @@ class Client:
     def _out_of_time(self, cause: str) -> ServerError:
         """Return what to raise once the time is over: a server that has been silent for long may be gone."""
         silent, answered = time.monotonic() - self._last, f"{self._answered:,} requests were answered"
-        if cause and silent > LONGEST_SILENCE:
-            if cause.startswith(NO_CONNECTION):
-                return ServerError(f"{self.url} stopped answering: {cause}; {answered} before")
+        if cause.startswith(NO_CONNECTION) and silent > LONGEST_SILENCE:
+            return ServerError(f"{self.url} stopped answering: {cause}; {answered} before")
+        if cause and silent > max(LONGEST_SILENCE, PATIENCE * self._slowest):
             since = f"{self.url} has not answered for {silent:.0f} s ({cause}); {answered} before"
             return ServerError(f"{since}; see whether it hangs, or raise --budget")
         last = f"; the last failure: {cause}" if cause else ""

@@ -3,6 +3,7 @@
 import socket
 import ssl
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,25 @@ def test_no_request_is_sent_once_the_time_is_over():
         assert not stand_in.calls
         client.end = float("inf")
         assert client.ask([ASK])
+
+
+@pytest.mark.parametrize(
+    ("usual", "error"), [(0.4, OutOfTimeError), (0.0, ServerError)], ids=["slow as ever", "hangs"]
+)
+def test_at_the_end_of_the_time_a_slow_server_is_not_taken_for_one_that_hangs(usual, error, monkeypatch):
+    monkeypatch.setattr("spec_oracle.adapters.servers.client.LONGEST_SILENCE", 0.1)
+
+    class Slow(StandIn):
+        def respond(self, path, body, name=""):
+            time.sleep(0.6 if self.calls[path] else usual)
+            return super().respond(path, body, name)
+
+    with serving(Slow()) as url, Client(url, QUICK) as client:
+        client.ask([ASK])
+        client.end = time.monotonic() + 0.3
+        with pytest.raises(ServerError) as raised:
+            client.ask([ASK])
+    assert type(raised.value) is error
 
 
 def test_redirects_are_not_followed():
