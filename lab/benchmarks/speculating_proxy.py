@@ -1,0 +1,190 @@
+"""A proxy that speculates with the next-token distributions of two servers of llama.cpp, target and draft.
+
+``python -m lab.benchmarks.speculating_proxy accepts-all`` audits one of `RULES` on SmolLM2, for three minutes
+at most. Each distribution is asked for once, by a one-token request, and kept: what the proxy reports is what
+it verifies with, so that planted defects are all that is wrong with it.
+"""
+
+import argparse
+import json
+import random
+import time
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+
+from lab.benchmarks.llama_cpp import OTHERS, serving, write_coarser, write_wider
+from spec_oracle.adapters.servers.client import Client, Limits, Request
+from spec_oracle.adapters.servers.server import connect
+from spec_oracle.audit import AuditOptions, audit
+from spec_oracle.audit.server.subject import Plan, ServerSubject
+from spec_oracle.audit.server.weights import Weights, of_weights
+from spec_oracle.contracts.server import Sampling, ServerError
+from spec_oracle.language_models import load_language_model
+from spec_oracle.language_models.loading import smollm2_file
+from spec_oracle.report import formatted
+
+RIGHT, ACCEPTS_ALL, CORRECTS_FROM_P = RULES = "right", "accepts-all", "corrects-from-p"
+
+DRAFTED, LISTED, WIDTH, SECONDS = 3, 20, 4, 180.0
+FILTERS = ("temperature", "top_k", "top_p", "min_p")
+END = 0
+"""SmolLM2's token at the end of a text."""
+
+
+class Proxy:
+    """Speculates by ``rule`` in front of two servers; top-k is to be less than `LISTED`."""
+
+    def __init__(self, target, draft, rule):
+        self.target, self.draft, self.rule = target, draft, rule
+        self.rows = {}
+
+    def row(self, client, text, body):
+        """Return the probabilities after a text that are left by the filters, by token."""
+        fields = {name: body[name] for name in FILTERS if name in body}
+        key = client is self.draft, *text, *fields.items()
+        if key not in self.rows:
+            more = {"n_predict": 1, "n_probs": LISTED, "post_sampling_probs": True}
+            request = Request("/completion", {"prompt": list(text), **fields, **more})
+            (answer,) = client.ask([request])
+            listed = answer.data["completion_probabilities"][0]["top_probs"]
+            # Of two requests at once for the same, the first one counts.
+            self.rows.setdefault(key, {one["id"]: one["prob"] for one in listed if one["prob"]})
+        return self.rows[key]
+
+    def completion(self, body):
+        """Return the answer to a request: a first token, then calls of `DRAFTED` drafts and one more."""
+        rng = random.Random(body.get("seed"))
+        prompt, count, drafted, accepted = body["prompt"], body["n_predict"], 0, 0
+        if isinstance(prompt, str):
+            request = Request("/tokenize", {"content": prompt, "add_special": True})
+            prompt = self.target.ask([request])[0].data["tokens"]
+        tokens = [_sampled(rng, self.row(self.target, prompt, body))]
+        while len(tokens) < count and END not in tokens:
+            for _ in range(min(DRAFTED, count - len(tokens) - 1)):
+                q = self.row(self.draft, [*prompt, *tokens], body)
+                token = _sampled(rng, q)
+                drafted += 1
+                if self.rule != ACCEPTS_ALL:
+                    p = self.row(self.target, [*prompt, *tokens], body)
+                    if rng.random() * q[token] >= p.get(token, 0.0):
+                        residual = {one: max(mass - q.get(one, 0.0), 0.0) for one, mass in p.items()}
+                        tokens.append(_sampled(rng, p if self.rule == CORRECTS_FROM_P else residual))
+                        break
+                accepted += 1
+                tokens.append(token)
+                if token == END:
+                    break
+            else:
+                tokens.append(_sampled(rng, self.row(self.target, [*prompt, *tokens], body)))
+        answer = {"tokens": tokens, "content": "", "tokens_predicted": len(tokens)}
+        answer |= {"timings": {"draft_n": drafted, "draft_n_accepted": accepted}}
+        answer["stop_type"] = "eos" if tokens[-1] == END else "limit"
+        if body.get("n_probs"):
+            places = (self.row(self.target, [*prompt, *tokens[:end]], body) for end in range(len(tokens)))
+            answer["completion_probabilities"] = [
+                {"id": token, "prob": row.get(token, 0.0), "top_probs": _listed(row)}
+                for token, row in zip(tokens, places, strict=True)
+            ]
+        return answer
+
+    def respond(self, path, body, name=""):
+        """Return (status, data) for a request; what is no completion is the target's."""
+        del name
+        try:
+            data = self.completion(body) if path == "/completion" else self._of_target(path, body)
+        except ServerError as error:
+            return 400, {"error": str(error)}
+        return 200, data
+
+    def _of_target(self, path, body):
+        data = self.target.ask([Request(path, body)])[0].data
+        return json.loads(data) if path == "/props" else data
+
+
+def _sampled(rng, masses):
+    return rng.choices(list(masses), list(masses.values()))[0]
+
+
+def _listed(row):
+    return [{"id": token, "prob": mass} for token, mass in row.items()]
+
+
+@contextmanager
+def proxying(target, draft, rule):
+    """Yield the address of a proxy in front of the addresses of two servers."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(Client(url, Limits(concurrency=WIDTH))) for url in (target, draft)]
+        proxy = Proxy(*clients, rule)
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def do_GET(self):
+                self.answer(None)
+
+            def do_POST(self):
+                self.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+            def answer(self, body):
+                status, data = proxy.respond(self.path, body)
+                content = (data if isinstance(data, str) else json.dumps(data)).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_):
+                pass
+
+        http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        http.daemon_threads = True
+        Thread(target=http.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{http.server_port}"
+        finally:
+            http.shutdown()
+            http.server_close()
+
+
+@contextmanager
+def smollm2_servers():
+    """Yield the addresses of SmolLM2 and of a coarser draft, and the file of the draft."""
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        target, draft = Path(folder) / "wider.gguf", Path(folder) / "coarser.gguf"
+        write_wider(smollm2_file(), target)
+        write_coarser(smollm2_file(), draft)
+        urls = [stack.enter_context(serving("no speculation", file, draft)) for file in (target, draft)]
+        yield (*urls, draft)
+
+
+def audited(rule, target, draft, weights, *, seconds=SECONDS, detect=0.2):
+    """Return the report of an audit of long completions by a proxy; ``weights`` are rows of the draft."""
+    started = time.monotonic()
+    with proxying(target, draft, rule) as url, Client(url, Limits(concurrency=WIDTH)) as client:
+        server = connect(client, Sampling(top_k=3))
+        drafts = Weights(weights, server.prompts)
+        plan = Plan(detect=detect)
+        subject = ServerSubject(rule, server, plan, started=started, draft=drafts)
+        skip = dict.fromkeys(OTHERS, "")
+        return audit(subject, options=AuditOptions(budget=seconds, skip=skip))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("rule", choices=RULES)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--detect", type=float, default=0.2)
+    options = parser.parse_args()
+    with smollm2_servers() as (target, draft, file):
+        weights = of_weights(load_language_model(f"{file}:dtype=bfloat16").network)
+        start = time.monotonic()
+        report = audited(options.rule, target, draft, weights, seconds=options.seconds, detect=options.detect)
+        print(formatted(report, "text", verbose=True), f"{time.monotonic() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
