@@ -11,18 +11,22 @@ from spec_oracle.contracts import ContractError, SubjectRaisedError
 
 
 def pace(subject: Any, context: Context) -> float:
-    """Return verified requests per second of a second call: the first may compile.
+    """Return verified requests per second of the fastest of some calls: the first may compile.
 
     Infinite where the subject raises: the checks will say so better. It is measured once a subject and seed.
     """
     known: dict[int, float] = vars(subject).setdefault("_pace", {})
     if context.seed not in known:
         sampler = Sampler(subject.code, context.seed, "sampler/pace")
-        first, second = (sampler.on(panel(3, 3, subject.num_paths, context.seed)["flat"]) for _ in range(2))
+        instance = panel(3, 3, subject.num_paths, context.seed)["flat"]
+        took: list[float] = []
         try:
-            first.draw(effort.PACE_REQUESTS)
-            second.draw(effort.PACE_REQUESTS)
-            known[context.seed] = effort.PACE_REQUESTS / max(second.seconds, 1e-9)
+            sampler.on(instance).draw(effort.PACE_REQUESTS)
+            while not took or (len(took) < effort.PACE_CALLS and sum(took) < effort.PACE_SECONDS):
+                samples = sampler.on(instance)
+                samples.draw(effort.PACE_REQUESTS)
+                took.append(samples.seconds)
+            known[context.seed] = effort.PACE_REQUESTS / max(min(took), 1e-9)
         except (ContractError, SubjectRaisedError):
             known[context.seed] = float("inf")
     return known[context.seed]
