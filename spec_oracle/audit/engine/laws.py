@@ -133,7 +133,7 @@ def _traced(asked: Asked, most_runs: int, end: float) -> TracedLaw:
     with raising():
         left = end - time.process_time()
         branches = enumerate_calls(run, max_branches=most_runs, max_seconds=left, leave_open=True)
-    found = [(mass, *result) for branch in branches for mass, result in outcomes(branch)]
+    found = [(mass, *result) for branch in branches for mass, result, _ in outcomes(branch)]
     law = summed((asked.label(returned), mass) for mass, returned, _ in found)
     seen = reduce(or_, (seen for *_, seen in found))
     return TracedLaw(law, len(branches), seen, asked, decided=len(found) > 1)

@@ -77,11 +77,11 @@ class History:
 
 
 class Outcome(NamedTuple):
-    """One outcome of a call: its probability, and the branch that led there."""
+    """One outcome of a call: its probability, and the decisions that led there, from the first call on."""
 
     mass: float
     call: Call
-    branch: Branch[Seen]
+    script: tuple[Decision, ...]
 
 
 @dataclass
@@ -128,15 +128,14 @@ class Calls:
     def after(self, history: History) -> list[Outcome]:
         """Return the outcomes of the call after a history."""
         if history not in self._after:
-            branches = self._traced(len(history.calls) + 1, history.script, leave_open=True)
             self._after[history] = [
-                Outcome(mass, self._last(calls), branch)
-                for branch in branches
-                for mass, calls in outcomes(branch)
+                Outcome(mass, self._last(calls), script)
+                for branch in self._traced(len(history.calls) + 1, history.script)
+                for mass, calls, script in outcomes(branch)
             ]
         return self._after[history]
 
-    def _traced(self, calls: int, given: tuple[Decision, ...], *, leave_open: bool) -> list[Branch[Seen]]:
+    def _traced(self, calls: int, given: tuple[Decision, ...]) -> list[Branch[Seen]]:
         code = self.case.code
 
         def run() -> Seen:
@@ -151,13 +150,13 @@ class Calls:
         try:
             with raising():
                 branches = enumerate_calls(
-                    run, max_branches=effort.ENGINE_RUNS, max_seconds=left, given=given, leave_open=leave_open
+                    run, max_branches=effort.ENGINE_RUNS, max_seconds=left, given=given, leave_open=True
                 )
         except UnrepeatableError:
             if self.fresh or given or code.unused is None:
                 raise
             self.fresh = True
-            return self._traced(calls, given, leave_open=leave_open)
+            return self._traced(calls, given)
         self.runs += len(branches)
         return branches
 
@@ -166,16 +165,12 @@ class Calls:
         return Call(self.case.code.checked(tokens, self.tokens, "steps"), accepted)
 
     def extended(self, history: History, outcome: Outcome) -> History:
-        """Return a history with one call more; a token that the branch left open is decided.
+        """Return a history with one call more.
 
         Its probability is that of the call, given the history, whatever the call hides.
         """
-        branches = [outcome.branch]
-        if outcome.branch.stands:
-            branches = self._traced(len(history.calls) + 1, outcome.branch.script, leave_open=False)
-        script = next(one.script for one in branches if self._last(one.result) == outcome.call)
         mass = math.fsum(one.mass for one in self.after(history) if one.call == outcome.call)
-        return History((*history.calls, outcome.call), script, history.chance * mass, history)
+        return History((*history.calls, outcome.call), outcome.script, history.chance * mass, history)
 
     def going_on(self, before: History, accepted: int) -> dict[Call, Outcome]:
         """Return calls that accept so much, likely ones first, after which the completion is not over."""

@@ -102,14 +102,19 @@ def _intercepted(function: Callable[[], T], explored: Callable[[Callable[[], T]]
                     raise
 
 
-def outcomes(branch: Branch[Any]) -> Iterator[tuple[float, Any]]:
-    """Yield what a branch returned for every value of the token that it left open, if any, and the mass."""
+def outcomes(branch: Branch[Any]) -> Iterator[tuple[float, Any, tuple[Decision, ...]]]:
+    """Yield what a branch returned for every value of the token that it left open, if any.
+
+    Before it the mass, behind it the decisions that lead there: that token is the last one.
+    """
     if not branch.stands:
-        yield branch.weight, branch.result
+        yield branch.weight, branch.result, branch.script
     for stand in branch.stands:  # one at most
-        for value in stand.chances.nonzero()[0].tolist():
+        tried = stand.chances.nonzero()[0]
+        for value in tried.tolist():
             filled = _with_token(branch.result, int(stand.values[value]))
-            yield branch.weight * float(stand.chances[value]), filled
+            decision = Decision(stand.chances, tried, (), value, 0, stand.values)
+            yield branch.weight * float(stand.chances[value]), filled, (*branch.script, decision)
 
 
 def _with_token(returned: Any, token: int) -> Any:

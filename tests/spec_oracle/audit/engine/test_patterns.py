@@ -39,6 +39,22 @@ def test_a_call_takes_few_runs_whatever_came_before():
     assert calls.runs - before < 100
 
 
+def test_a_token_that_a_call_left_open_takes_no_further_run():
+    torch = pytest.importorskip("torch")
+
+    def drawn(row, *_):
+        return torch.multinomial(torch.tensor(row, dtype=torch.float64), 1).tolist()[0]
+
+    by_torch = SteppingEngine(draft_length=1, choose=drawn)
+    (case,) = of_engines("mine", {"": by_torch}).cases(CONTEXT, "steps")[:1]
+    calls = Calls(case, 24, 60.0)
+    first = History()
+    outcomes, before = len(calls.after(first)), calls.runs
+    histories = [one for accepted in (0, 1) for one in calls.telling(first, accepted, 3)]
+    assert before == calls.runs < outcomes
+    assert max(calls.off(one, averaged=averaged) for one in histories for averaged in (False, True)) < 1e-12
+
+
 def test_drafts_made_ahead_are_averaged():
     (case,) = of_engines("mine", {"": DraftsAhead(draft_length=1)}).cases(CONTEXT, "steps")[:1]
     calls = Calls(case, 24, 60.0)
