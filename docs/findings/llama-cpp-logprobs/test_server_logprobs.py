@@ -27,7 +27,9 @@ def write_model(path, noise):
     writer.add_rope_dimension_count(WIDTH // 2)
     writer.add_vocab_size(VOCAB)
     writer.add_tokenizer_model("llama")
-    writer.add_token_list(["<unk>", "<s>", "</s>", *(f"\u2581w{i}" for i in range(3, VOCAB))])
+    letters = ["\u2581", "w", *"0123456789"]  # what stop strings are made of
+    words = [*letters, *(f"\u2581w{i}" for i in range(3 + len(letters), VOCAB))]
+    writer.add_token_list(["<unk>", "<s>", "</s>", *words])
     writer.add_token_scores([0.0] * VOCAB)
     writer.add_token_types([2, 3, 3, *[1] * (VOCAB - 3)])
     writer.add_bos_token_id(1)
@@ -91,3 +93,18 @@ def test_log_probabilities_with_speculation_are_those_without(tmp_path, kind, na
         if entry["id"] in listed:
             assert math.isclose(entry[name], listed[entry["id"]], abs_tol=1e-3), f"token {place + 1}"
         assert {one["id"] for one in entry[tops]} == set(listed), f"token {place + 1}"
+
+
+def test_log_probabilities_end_where_the_text_ends(tmp_path):
+    """A stop string inside a token takes away that token's log-probability, not those of tokens before it."""
+    write_model(tmp_path / "target.gguf", 0.0)
+    server = served(tmp_path, "NONE")
+    how = {"temperature": 1.0, "top_k": 0, "min_p": 0.0, "seed": 3}
+    whole = completed(server, PROMPT, 24, **how)
+    tokens = whole["tokens"]
+    # The number in the word of a token: by itself it is two or three tokens, here it is part of one.
+    place = next(i for i in range(4, 24) if tokens[i] > 14 and tokens[i] not in tokens[:i])
+    stopped = completed(server, PROMPT, 24, stop=[f"{tokens[place]}"], **how)
+    assert stopped["stopping_word"] == f"{tokens[place]}"
+    assert whole["content"].startswith(stopped["content"])
+    assert len(stopped["completion_probabilities"]) in (place, place + 1)
