@@ -25,11 +25,12 @@ from sybil import Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 import verifiers
+from lab.benchmarks.loopback import serving
 from spec_oracle.cli import command_parser, main
 from spec_oracle.gate.configuration import read_configuration
 from spec_oracle.sweeps import Plan
 from spec_oracle.toy import Instance
-from tests.spec_oracle.adapters.servers.stand_in import StandIn, serving
+from tests.spec_oracle.adapters.servers.stand_in import StandIn
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

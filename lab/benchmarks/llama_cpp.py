@@ -239,16 +239,27 @@ def audited(run, folder, *, seed=0, budget=BUDGET, detect=None):
 @contextmanager
 def smollm2_server(folder, mode, options, sampling):
     """Yield SmolLM2, itself without speculation, and the draft's probabilities by its weights."""
-    target, draft = folder / "smollm2.gguf", folder / "smollm2-coarser.gguf"
-    write_wider(smollm2_file(), target)
-    write_coarser(smollm2_file(), draft)
-    weights = of_weights(load_language_model(f"{draft}:dtype=bfloat16").network)
+    target, draft = smollm2_models(folder)
+    weights = weights_of(draft)
     with ExitStack() as stack:
         urls = [
             stack.enter_context(serving(one, target, draft, **options)) for one in (mode, "no speculation")
         ]
         server, reference = (connect(stack.enter_context(Client(url)), sampling) for url in urls)
         yield server, reference, Weights(weights, server.prompts)
+
+
+def smollm2_models(folder):
+    """Write SmolLM2 and a draft of fewer bits into a folder; return their files."""
+    target, draft = folder / "smollm2.gguf", folder / "smollm2-coarser.gguf"
+    write_wider(smollm2_file(), target)
+    write_coarser(smollm2_file(), draft)
+    return target, draft
+
+
+def weights_of(file):
+    """Return the rows of a model by its weights, as another program than its server reads them."""
+    return of_weights(load_language_model(f"{file}:dtype=bfloat16").network)
 
 
 def models(folder):

@@ -10,20 +10,17 @@ import json
 import random
 import time
 from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 
-from lab.benchmarks.llama_cpp import OTHERS, serving, write_coarser, write_wider
+from lab.benchmarks import loopback
+from lab.benchmarks.llama_cpp import OTHERS, serving, smollm2_models, weights_of
 from spec_oracle.adapters.servers.client import Client, Limits, Request
 from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit import AuditOptions, audit
 from spec_oracle.audit.server.subject import Plan, ServerSubject
-from spec_oracle.audit.server.weights import Weights, of_weights
+from spec_oracle.audit.server.weights import Weights
 from spec_oracle.contracts.server import Sampling, ServerError
-from spec_oracle.language_models import load_language_model
-from spec_oracle.language_models.loading import smollm2_file
 from spec_oracle.report import formatted
 
 RIGHT, ACCEPTS_ALL, CORRECTS_FROM_P = RULES = "right", "accepts-all", "corrects-from-p"
@@ -101,7 +98,7 @@ class Proxy:
 
     def _of_target(self, path, body):
         data = self.target.ask([Request(path, body)])[0].data
-        return json.loads(data) if path == "/props" else data
+        return json.loads(data) if body is None else data
 
 
 def _sampled(rng, masses):
@@ -117,48 +114,16 @@ def proxying(target, draft, rule):
     """Yield the address of a proxy in front of the addresses of two servers."""
     with ExitStack() as stack:
         clients = [stack.enter_context(Client(url, Limits(concurrency=WIDTH))) for url in (target, draft)]
-        proxy = Proxy(*clients, rule)
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
-            def do_GET(self):
-                self.answer(None)
-
-            def do_POST(self):
-                self.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-
-            def answer(self, body):
-                status, data = proxy.respond(self.path, body)
-                content = (data if isinstance(data, str) else json.dumps(data)).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_):
-                pass
-
-        http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        http.daemon_threads = True
-        Thread(target=http.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{http.server_port}"
-        finally:
-            http.shutdown()
-            http.server_close()
+        yield stack.enter_context(loopback.serving(Proxy(*clients, rule)))
 
 
 @contextmanager
 def smollm2_servers():
-    """Yield the addresses of SmolLM2 and of a coarser draft, and the file of the draft."""
+    """Yield the addresses of SmolLM2 and of a coarser draft, and the draft's rows by its weights."""
     with TemporaryDirectory() as folder, ExitStack() as stack:
-        target, draft = Path(folder) / "wider.gguf", Path(folder) / "coarser.gguf"
-        write_wider(smollm2_file(), target)
-        write_coarser(smollm2_file(), draft)
+        target, draft = smollm2_models(Path(folder))
         urls = [stack.enter_context(serving("no speculation", file, draft)) for file in (target, draft)]
-        yield (*urls, draft)
+        yield (*urls, weights_of(draft))
 
 
 def audited(rule, target, draft, weights, *, seconds=SECONDS, detect=0.2):
@@ -179,8 +144,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--detect", type=float, default=0.2)
     options = parser.parse_args()
-    with smollm2_servers() as (target, draft, file):
-        weights = of_weights(load_language_model(f"{file}:dtype=bfloat16").network)
+    with smollm2_servers() as (target, draft, weights):
         start = time.monotonic()
         report = audited(options.rule, target, draft, weights, seconds=options.seconds, detect=options.detect)
         print(formatted(report, "text", verbose=True), f"{time.monotonic() - start:.0f} s")

@@ -49,9 +49,7 @@ PAIRED_BREAKPOINTS: Final = 40  # Rows whose breakpoints are sought on each main
 # --- other checks of samplers and verifiers --------------------------------------------------------------
 
 PACE_REQUESTS: Final = 16  # Requests of a call that measures how fast a sampler is.
-PACE_CALLS: Final = (
-    8  # Such calls at most, of which the fastest counts: other programs slow down some of them.
-)
+PACE_CALLS: Final = 8  # Such calls at most; the fastest counts, since other programs slow some down.
 PACE_SECONDS: Final = 0.1  # Time after which no further one begins.
 SHAPES_SAMPLED_SHARE: Final = 0.15  # Share of the time of `shapes` for samples, where code can be traced.
 SHAPES_SMALL_SHARE: Final = 0.15  # Share for sizes at which all drafts are tried.

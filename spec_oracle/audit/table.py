@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import wraps
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -61,9 +60,11 @@ class Check:
         answer = asked_again if is_again else self.answer(subject.kind)
         if isinstance(answer, str):
             return CheckResult(self.name, Status.NOT_APPLICABLE, answer)
-        rate = context.alpha * float(self.share)
+        rate, budget = context.alpha * float(self.share), context.budget
+        if subject.kind == "server":  # its budget is that of the whole audit
+            budget = subject.seconds_for(self.name, budget)
         try:
-            result = answer(subject, replace(context, rate=rate))
+            result = answer(subject, replace(context, rate=rate, budget=budget))
         except ContractError as error:
             result = breached(error, subject, context, rate, alpha=rate, how=How.SAMPLED)
         except SubjectRaisedError as error:
@@ -85,17 +86,6 @@ def unless_lossy(answer: Answer) -> Answer:
     return asked
 
 
-def in_its_time(answer: Answer) -> Answer:
-    """Return the answer of servers whose context's budget is its own part of that of the audit."""
-
-    @wraps(answer)
-    def asked(subject: Any, context: Context) -> CheckResult:
-        seconds = subject.seconds_for(answer.__name__.replace("_", "-"), context.budget)
-        return answer(subject, replace(context, budget=seconds))
-
-    return asked
-
-
 PERCENT: Final = Fraction(1, 100)
 TAKES_ROWS = "it is given the target's next-token distributions"
 REPORTS_NOTHING = "it returns tokens, and no log-probabilities of them"
@@ -112,7 +102,7 @@ CHECKS: Final = MappingProxyType(
                 verifier=TAKES_ROWS,
                 sampler=TAKES_ROWS,
                 engine="its target-only decoding is judged by joint",
-                server=in_its_time(server.plain_law),
+                server=server.plain_law,
             ),
             Check(
                 name="joint",
@@ -122,7 +112,7 @@ CHECKS: Final = MappingProxyType(
                 verifier=verifier.joint,
                 sampler=sampler.joint,
                 engine=engine.joint,
-                server=in_its_time(server.joint),
+                server=server.joint,
             ),
             Check(
                 name="shapes",
@@ -132,7 +122,7 @@ CHECKS: Final = MappingProxyType(
                 verifier=unless_lossy(verifier.shapes),
                 sampler=unless_lossy(sampler.shapes),
                 engine=HAS_NO_ROWS,
-                server=unless_lossy(in_its_time(server.shapes)),
+                server=unless_lossy(server.shapes),
             ),
             Check(
                 name="length",
@@ -141,7 +131,7 @@ CHECKS: Final = MappingProxyType(
                 verifier=unless_lossy(verifier.length),
                 sampler=unless_lossy(sampler.length),
                 engine=engine.length,
-                server=in_its_time(server.length),
+                server=server.length,
             ),
             Check(
                 name="calls",
@@ -161,7 +151,7 @@ CHECKS: Final = MappingProxyType(
                 verifier="calls judges its text exactly",
                 sampler="calls judges hundreds of calls",
                 engine=unless_lossy(engine.long_texts),
-                server=unless_lossy(in_its_time(server.long_texts)),
+                server=unless_lossy(server.long_texts),
             ),
             Check(
                 name="logprobs",
@@ -170,7 +160,7 @@ CHECKS: Final = MappingProxyType(
                 verifier=REPORTS_NOTHING,
                 sampler=REPORTS_NOTHING,
                 engine=engine.logprobs,
-                server=in_its_time(server.logprobs),
+                server=server.logprobs,
             ),
             Check(
                 name="draft-law",
@@ -188,7 +178,7 @@ CHECKS: Final = MappingProxyType(
                 verifier="it has no random stream: every decision comes from the source that it is given",
                 sampler=unless_lossy(sampler.streams),
                 engine=unless_lossy(engine.streams),
-                server=unless_lossy(in_its_time(server.streams)),
+                server=unless_lossy(server.streams),
             ),
             Check(
                 name="batch",
@@ -198,7 +188,7 @@ CHECKS: Final = MappingProxyType(
                 verifier=verifier.batch,
                 sampler=unless_lossy(sampler.batch),
                 engine=engine.batch,
-                server=unless_lossy(in_its_time(server.batch)),
+                server=unless_lossy(server.batch),
             ),
             Check(
                 name="bad-input",

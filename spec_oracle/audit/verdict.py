@@ -82,13 +82,9 @@ def report_on(
     """Return the report on a subject: what the checks found, and the verdict that they come to."""
     facts = subject.facts
     recorded = [with_record(replace(check, findings=None), facts) for check in found_by]
-    checks = tuple(
-        with_file(check, subject.name, options)
-        if subject.kind != "server"  # it is audited by another command
-        and (check.again is not None or check.status is Status.FAILED)
-        else check
-        for check in recorded
-    )
+    checks = tuple(recorded)
+    if subject.kind != "server":  # `spec-oracle audit` takes no server to run a check again on
+        checks = tuple(with_file(check, subject.name, options) for check in recorded)
     joint = basis_of(found_by)
     found = joint.findings or Findings()
     against = against_law(checks)

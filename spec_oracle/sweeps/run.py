@@ -21,6 +21,10 @@ _MOST_AT_ONCE = 16
 _PACKS = 512
 """Few cells are likely to be large ones: there are about so many packs before one holds several."""
 
+IDLE_SECONDS = 1e6
+"""Processes wait so long for work. One of joblib's that ends while work arrives is a warning, and where
+warnings are errors the run waits for ever: they end with the program instead."""
+
 Tell: TypeAlias = Callable[[str, int, int], None]
 
 
@@ -125,7 +129,8 @@ def _workers(jobs: int, backend: str, scheduler: str | None) -> Iterator[_Worker
                 from ray.util.joblib import register_ray
 
                 register_ray()
-            stack.enter_context(parallel_config(backend=backend))
+            own = {"idle_worker_timeout": IDLE_SECONDS} if backend == "loky" else {}
+            stack.enter_context(parallel_config(backend=backend, **own))
         except ImportError as error:
             raise InvalidInputError(f"backend: {backend!r} needs a library: {error}") from error
         parallel = Parallel(n_jobs=-1 if backend in ("dask", "ray") else jobs, return_as="generator")

@@ -33,6 +33,7 @@ SHORTEST_ATTEMPT = 0.05
 
 LONGEST_SILENCE = 2.0
 """Seconds without an answer, from which on failures are more than a hitch."""
+
 PATIENCE = 2.0
 """How many times as long as the slowest answer before a server may be silent at the end of the time."""
 

@@ -172,7 +172,7 @@ def _result(done: Sequence[Trial], unknown: Mapping[str, str], planned: int, rat
         f"greedy completions, and {len(tried)} of {planned} combinations of sampling fields, are as "
         f"expected; each detects a total variation of {min(worst, 1):.2g} a token"
         if tried
-        else f"greedy completions are as expected; of {planned} combinations of sampling fields none was"
+        else f"greedy completions are as expected; none of {planned} combinations of fields was judged"
     )
     is_open = worst > effort.SERVER_SHAPES_COARSEST or len(done) < planned
     advice = "; raise --budget" if is_open else ""

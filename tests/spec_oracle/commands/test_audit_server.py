@@ -5,8 +5,9 @@ import socket
 
 import pytest
 
+from lab.benchmarks.loopback import serving
 from spec_oracle.cli import main
-from tests.spec_oracle.adapters.servers.stand_in import StandIn, serving
+from tests.spec_oracle.adapters.servers.stand_in import StandIn
 
 QUICK = ["--prompt", "bc", "--detect", "0.3", "--skip", "streams", "--skip", "batch", "--skip", "long-texts"]
 

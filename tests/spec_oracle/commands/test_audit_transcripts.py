@@ -6,9 +6,10 @@ import threading
 
 import pytest
 
+from lab.benchmarks.loopback import serving
 from spec_oracle.cli import main
 from spec_oracle.commands import audit_transcripts
-from tests.spec_oracle.adapters.servers.stand_in import StandIn, serving
+from tests.spec_oracle.adapters.servers.stand_in import StandIn
 
 BODY = {"temperature": 1.0, "top_k": 0}
 

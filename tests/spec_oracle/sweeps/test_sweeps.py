@@ -73,6 +73,20 @@ def test_a_killed_process_loses_nothing(expected, tmp_path):
     assert output.read_bytes() == expected
 
 
+def test_processes_that_wait_for_work_do_not_end(tmp_path, monkeypatch):
+    # One that ends while work arrives is a warning in a thread of joblib's: as an error it ends the thread.
+    backends = pytest.importorskip("joblib._parallel_backends")
+    own, seconds = backends.get_memmapping_executor, []
+
+    def executor(*arguments, timeout, **options):
+        seconds.append(timeout)
+        return own(*arguments, timeout=timeout, **options)
+
+    monkeypatch.setattr(backends, "get_memmapping_executor", executor)
+    run(CELLS, tmp_path / "cells.jsonl", jobs=2)
+    assert min(seconds) > 24 * 60 * 60
+
+
 def test_a_cluster_that_loses_a_worker_writes_the_same_bytes(expected, tmp_path):
     distributed = pytest.importorskip("distributed")
     killed = []

@@ -1,20 +1,18 @@
 """A stand-in server: a small model, a drafter, the token rule, two APIs, and at most one planted defect.
 
-`StandIn.respond` is the whole of it; `serving` puts it behind a loopback port, `InProcess` in the place of a
-client, without sockets.
+`StandIn.respond` is the whole of it. `serving` of `lab.benchmarks.loopback` puts it behind a loopback port,
+`InProcess` in the place of a client, without sockets.
 """
 
 import json
 import math
 import random
-import threading
 import time
 from bisect import bisect
 from collections import Counter
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
 
+from lab.benchmarks.loopback import DropError
 from spec_oracle.adapters.servers.client import Answer, Limits
 from spec_oracle.contracts.server import RefusedError, ServerError
 
@@ -25,10 +23,6 @@ DRAFT_LENGTH = 3
 
 PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
 FIELDS = ("temperature", "top_k", "top_p", "min_p", "logit_bias", "grammar")
-
-
-class DropError(Exception):
-    """Close the connection in the middle of an answer."""
 
 
 class StandIn:
@@ -396,49 +390,3 @@ class InProcess:
         if status != 200:
             raise RefusedError(f"HTTP {status}")
         return Answer(json.dumps(data) if request.body is None else data)
-
-
-@contextmanager
-def serving(stand_in, *, tls=None):
-    """Yield the address of a stand-in on a loopback port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def do_GET(self):
-            self.reply(None)
-
-        def do_POST(self):
-            self.reply(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-
-        def reply(self, body):
-            try:
-                status, data = stand_in.respond(self.path, body, self.headers.get("X-Request-Id", ""))
-            except DropError:
-                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{")
-                self.wfile.flush()
-                self.close_connection = True
-                return
-            content = data if isinstance(data, bytes) else json.dumps(data).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    if tls is not None:
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-    server.handle_error = lambda *_: None  # clients that go away are part of the tests
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.benchmarks.loopback import serving
 from spec_oracle.adapters.servers.client import Client, Limits, Request
 from spec_oracle.contracts.server import OutOfTimeError, RefusedError, ServerError
 from spec_oracle.errors import InvalidInputError
-from tests.spec_oracle.adapters.servers.stand_in import StandIn, serving
+from tests.spec_oracle.adapters.servers.stand_in import StandIn
 
 QUICK = Limits(timeout=5.0, pause=0.01, concurrency=4)
 ASK = Request("/completion", {"prompt": [1, 2], "n_predict": 4, "temperature": 1.0})

@@ -16,10 +16,8 @@ from spec_oracle.adapters.servers.server import connect, same_prompts
 from spec_oracle.audit import Status, SubjectVerdict
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.server.subject import Plan, ServerSubject
-from spec_oracle.audit.server.weights import of_weights
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts.server import Sampling
-from spec_oracle.language_models import load_language_model
 from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
 
 
@@ -35,8 +33,8 @@ def test_a_proxy_of_toy_servers_is_as_its_rule(rule):
 
 @pytest.fixture(scope="module")
 def served():
-    with smollm2_servers() as (target, draft, file):
-        yield target, draft, of_weights(load_language_model(f"{file}:dtype=bfloat16").network)
+    with smollm2_servers() as found:
+        yield found
 
 
 @pytest.mark.servers

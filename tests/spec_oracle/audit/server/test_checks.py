@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from lab.benchmarks.loopback import serving
 from spec_oracle.adapters.servers.client import Client, Limits
 from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effort
@@ -24,7 +25,7 @@ from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts.server import Drafts, Sampling
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
-from tests.spec_oracle.adapters.servers.stand_in import END, InProcess, StandIn, serving
+from tests.spec_oracle.adapters.servers.stand_in import END, InProcess, StandIn
 
 PROMPTS = ["bc", "def"]
 
