@@ -8,7 +8,7 @@ from lab.kill_matrix.columns import COLUMNS, EXACT, YARDSTICK, columns_of
 from lab.specimens.specimen import Specimen
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.statistics import DEFAULT_ALPHA, split
-from spec_oracle.sweeps.run import IDLE_SECONDS
+from spec_oracle.sweeps.run import renewed_quietly
 from spec_oracle.threads import one_torch_thread
 
 SAMPLING_MUST_FIND = 0.01
@@ -132,14 +132,16 @@ def kill_matrix(
 
     every, rows = list(listed), []
     share = split(alpha, len(every))
-    parallel = Parallel(n_jobs=jobs, return_as="generator", idle_worker_timeout=IDLE_SECONDS)
-    found = parallel(delayed(_checked)(one, share, seed) for one in every)
-    # Only what was found comes back from a process: the state of a specimen may be random numbers.
-    for position, (specimen, (results, seconds)) in enumerate(zip(every, found, strict=True), start=1):
-        row = MatrixRow(specimen, results, seconds)
-        verdict = "stands" if not row.killers else f"killed by {', '.join(row.killers)}"
-        progress(f"{specimen.name}: {verdict} ({row.seconds:.1f} s)", position, len(every))
-        rows.append(row)
+    with renewed_quietly():
+        found = Parallel(n_jobs=jobs, return_as="generator")(
+            delayed(_checked)(one, share, seed) for one in every
+        )
+        # Only what was found comes back from a process: the state of a specimen may be random numbers.
+        for position, (specimen, (results, seconds)) in enumerate(zip(every, found, strict=True), start=1):
+            row = MatrixRow(specimen, results, seconds)
+            verdict = "stands" if not row.killers else f"killed by {', '.join(row.killers)}"
+            progress(f"{specimen.name}: {verdict} ({row.seconds:.1f} s)", position, len(every))
+            rows.append(row)
     return KillMatrix(tuple(rows), alpha, seed)
 
 

@@ -5,6 +5,7 @@ and a run that was cut off goes on where the file ends.
 """
 
 import json
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
@@ -20,10 +21,6 @@ _MOST_AT_ONCE = 16
 
 _PACKS = 512
 """Few cells are likely to be large ones: there are about so many packs before one holds several."""
-
-IDLE_SECONDS = 1e6
-"""Processes wait so long for work. One of joblib's that ends while work arrives is a warning, and where
-warnings are errors the run waits for ever: they end with the program instead."""
 
 Tell: TypeAlias = Callable[[str, int, int], None]
 
@@ -129,12 +126,24 @@ def _workers(jobs: int, backend: str, scheduler: str | None) -> Iterator[_Worker
                 from ray.util.joblib import register_ray
 
                 register_ray()
-            own = {"idle_worker_timeout": IDLE_SECONDS} if backend == "loky" else {}
-            stack.enter_context(parallel_config(backend=backend, **own))
+            stack.enter_context(parallel_config(backend=backend))
+            stack.enter_context(renewed_quietly())
         except ImportError as error:
             raise InvalidInputError(f"backend: {backend!r} needs a library: {error}") from error
         parallel = Parallel(n_jobs=-1 if backend in ("dask", "ray") else jobs, return_as="generator")
         yield lambda packs, plan: parallel(delayed(_compute)(plan, pack) for pack in packs)
+
+
+@contextmanager
+def renewed_quietly() -> Iterator[None]:
+    """Let joblib replace its processes, those long idle and those that grew, without a warning.
+
+    It warns in the thread that hands out work. Where warnings are errors that thread ends, and the run waits
+    for ever.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
+        yield
 
 
 def _to_parquet(lines: Path, output: Path) -> None:
