@@ -23,9 +23,10 @@ from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.facts import ROUNDING, Facts
 from spec_oracle.audit.panel import instances_for, panel
 from spec_oracle.audit.results import CheckResult, NoEvidenceError, Status
+from spec_oracle.audit.rounds import judge_process
 from spec_oracle.audit.sampler.claimed import require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampling import judge_process, screen
+from spec_oracle.audit.sampling import screen
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.verifier.subject import VerifierSubject

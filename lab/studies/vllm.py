@@ -148,7 +148,7 @@ def _enumerated(engine: Generate) -> dict[str, Any]:
 
 def _sampled(engine: Generate) -> str:
     """Return "lossy", or what samples of batches of equal requests, and rows of one, say of each other."""
-    from spec_oracle.audit.sampling import judge_rounds
+    from spec_oracle.audit.rounds import judge_rounds
     from spec_oracle.contracts import raising
     from spec_oracle.contracts.engine import EngineCode
 

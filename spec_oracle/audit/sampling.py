@@ -2,38 +2,27 @@
 
 Half of a check's error rate is for the screening, which may stop at any look: gross defects are found within
 seconds. The other half is for the G test, which takes as many samples as detect a stated total variation.
-
-How many samples notice that a sampler of three tokens is off by a total variation of 0.02, with one false
-alarm in a million? A larger defect shows long before, in the screening:
-
->>> law, wrong = np.array([0.5, 0.3, 0.2]), np.array([0.4, 0.4, 0.2])
->>> needed = draws_needed_by_g(0.02, law, alpha=1e-6)
->>> rng = np.random.default_rng(0)
->>> judge_rounds("tokens", [law], [[rng.choice(3, needed, p=law)]], alpha=1e-6).detail
-'tokens: 42,759 samples are as expected; a total variation of 0.022 would show'
->>> judge_rounds("tokens", [law], ([rng.choice(3, 500, p=wrong)] for _ in range(100)), alpha=1e-6).detail
-'tokens: 500 samples contradict the expected distribution by at least 0.0031 in total variation'
+Checks whose samples come in rounds of a fixed size use `spec_oracle.audit.rounds`.
 """
 
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status, inconclusive
+from spec_oracle.audit.results import NoEvidenceError
+from spec_oracle.audit.rounds import contradiction
 from spec_oracle.statistics import (
     EProcess,
-    GoodnessOfFit,
     draws_needed_by_g,
     goodness_of_fit_by_e_process,
     goodness_of_fit_by_g,
     split,
-    total_variation_interval,
 )
 
 
@@ -140,7 +129,7 @@ def judge_samples(
         fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=part)
         detectable = max(detectable, fit.smallest_detectable_tv)
         if not fit.passed:
-            return Decision(name, _against(fit), str(fit), math.inf, draws, decided)
+            return Decision(name, contradiction(fit), str(fit), math.inf, draws, decided)
     return Decision(None, "", "", detectable, draws, decided)
 
 
@@ -173,7 +162,7 @@ def judge_looks(
     if found is not None:
         return found
     fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=half, slack=sample.slack)
-    worst, reason = (None, "") if fit.passed else ("", _against(fit))
+    worst, reason = (None, "") if fit.passed else ("", contradiction(fit))
     return Decision(worst, reason, str(fit), fit.smallest_detectable_tv, fit.draws, ended=sample.ended)
 
 
@@ -250,67 +239,3 @@ def confirm(samples: Mapping[str, Sampled], rate: float) -> str:
         f"an independent run of {fit.draws:,} uninstrumented samples agrees "
         f"(it alone would detect a total variation of {fit.smallest_detectable_tv:.2g})"
     )
-
-
-def judge_rounds(
-    what: str,
-    laws: Sequence[npt.ArrayLike],
-    rounds: Iterable[Sequence[npt.NDArray[np.int64]]],
-    *,
-    alpha: float,
-    named: Callable[[int], str] | None = None,
-) -> CheckResult:
-    """Judge whether samples follow their laws, [V_i] each; stops at the first round that shows they do not.
-
-    Every round brings new outcomes int [N] (not counts) for each of the samples, independent of each other
-    under the laws. A right subject fails with probability ``alpha`` at most, however many rounds there are;
-    ``what`` names the outcomes, in the plural, ``named`` one of them by its index.
-    """
-    process = EProcess.against(laws)
-    for outcomes in rounds:
-        for sample, drawn in enumerate(outcomes):
-            counts = np.bincount(drawn, minlength=len(process.laws[sample]))
-            process = process.observe(counts, sample)
-        if process.p_value <= alpha:
-            break
-    return judge_process(what, process, alpha, named)
-
-
-def judge_process(
-    what: str, process: EProcess, alpha: float, named: Callable[[int], str] | None = None
-) -> CheckResult:
-    """Return the result of an e-process as it stands; without a sample it is inconclusive."""
-    if process.draws == 0:
-        return inconclusive(f"{what}: nothing could be sampled", alpha=alpha)
-    fit = goodness_of_fit_by_e_process(process, alpha=alpha)
-    bound = max(
-        total_variation_interval(counts, law, alpha=alpha).lower
-        for counts, law in zip(process.counts, process.laws, strict=True)
-        if counts.any()
-    )
-    scope = (f"{what}: {fit}",)
-    result = CheckResult("", Status.PASSED, "", alpha, fit.draws, bound, how=How.SAMPLED, scope=scope)
-    if fit.passed:
-        tv = fit.smallest_detectable_tv
-        least = f"a total variation of {tv:.2g} would show" if tv < 1 else "too few to show a defect"
-        return replace(result, detail=f"{what}: {fit.draws:,} samples are as expected; {least}")
-    size = f" by at least {bound:.2g} in total variation" if bound > 0 else ""
-    worst = f"; {_largest_gap(process, named)}" if named else ""
-    return replace(result, status=Status.FAILED, detail=f"{what}: {_against(fit)}{size}{worst}")
-
-
-def _largest_gap(process: EProcess, named: Callable[[int], str]) -> str:
-    """Name the outcome whose share of the samples is farthest from its probability."""
-    gaps = []
-    for counts, law in zip(process.counts, process.laws, strict=True):
-        if counts.any():
-            shares = counts / counts.sum()
-            cell = int(abs(shares - law).argmax())
-            gaps.append((abs(shares[cell] - law[cell]), cell, float(shares[cell]), float(law[cell])))
-    _, cell, share, expected = max(gaps)
-    return f"{named(cell)} in {share:.2%} of them, {expected:.2%} expected"
-
-
-def _against(fit: GoodnessOfFit) -> str:
-    impossible = ", some of them outcomes of probability 0" if fit.off_support else ""
-    return f"{fit.draws:,} samples contradict the expected distribution{impossible}"

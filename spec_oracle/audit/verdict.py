@@ -81,10 +81,7 @@ def report_on(
 ) -> SubjectReport:
     """Return the report on a subject: what the checks found, and the verdict that they come to."""
     facts = subject.facts
-    recorded = [with_record(replace(check, findings=None), facts) for check in found_by]
-    checks = tuple(recorded)
-    if subject.kind != "server":  # `spec-oracle audit` takes no server to run a check again on
-        checks = tuple(with_file(check, subject.name, options) for check in recorded)
+    checks = tuple(with_record(replace(check, findings=None), facts) for check in found_by)
     joint = basis_of(found_by)
     found = joint.findings or Findings()
     against = against_law(checks)
@@ -93,6 +90,8 @@ def report_on(
     verdict = verdict_of(checks, facts)
     proviso = facts.proviso if verdict is SubjectVerdict.LOSSLESS else ""
     shown, figures = None, figures_of(subject, found)
+    if subject.kind != "server":  # `spec-oracle audit` takes no server to run a check again on
+        checks = tuple(with_file(check, subject.name, options) for check in checks)
     if found.worst is not None or any(check.shown is not None for check in checks):
         shown = counterexample(subject.name, found, checks, options, subject.num_paths)
     measured = [found.total_variation, *(check.total_variation for check in against if check.alpha == 0)]

@@ -24,8 +24,8 @@ from spec_oracle.audit.engine.sampled import outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
+from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.dependence import BATCHES, independent
-from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids, product

@@ -19,8 +19,8 @@ from spec_oracle.audit.engine.sampled import BINS, sampled_longer
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.traced import traced_longer
 from spec_oracle.audit.results import CheckResult, How, Status, failed
+from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.dependence import CHAINS, Draw, in_turn, independent
-from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.contracts import raising
 from spec_oracle.contracts.sampler import seed_all
 

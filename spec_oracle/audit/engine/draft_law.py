@@ -15,7 +15,7 @@ from spec_oracle.audit.engine.steps import SeenStep, drafts_off, sampled_steps
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
-from spec_oracle.audit.sampling import judge_process
+from spec_oracle.audit.rounds import judge_process
 from spec_oracle.contracts.engine import ROW_TOLERANCE
 from spec_oracle.statistics import EProcess
 

@@ -16,7 +16,7 @@ from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.engine.sampled import outcomes
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.results import CheckResult
-from spec_oracle.audit.sampling import judge_process
+from spec_oracle.audit.rounds import judge_process
 from spec_oracle.contracts import ContractError, raising
 from spec_oracle.contracts.engine import as_list
 from spec_oracle.contracts.sampler import seed_all

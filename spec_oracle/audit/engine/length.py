@@ -16,7 +16,7 @@ from spec_oracle.audit.engine import steps
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
-from spec_oracle.audit.sampling import judge_rounds
+from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.toy import Instance
 

@@ -10,7 +10,7 @@ from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.engine.sampled import outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
-from spec_oracle.audit.sampling import judge_rounds
+from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids
 

@@ -16,8 +16,8 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sampler
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, not_asked
+from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.pace import require_affordable
-from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.exact import emission_law
 
 INSTANCES = ("flat", "good-draft", "reversed")

@@ -18,9 +18,9 @@ from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import completion, extended_cells, sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, failed, passed
+from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.pace import require_affordable
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampling import judge_rounds
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.toy import Instance
 from verifiers import Drafts

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.results import CheckResult
-from spec_oracle.audit.sampling import judge_rounds
+from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.contracts import Emissions, SamplerCode
 from spec_oracle.exact.draft_tree import DraftTree

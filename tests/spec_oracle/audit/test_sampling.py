@@ -7,7 +7,8 @@ import pytest
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.results import NoEvidenceError, Status
-from spec_oracle.audit.sampling import confirm, draw_within, judge_looks, judge_rounds, judge_samples, screen
+from spec_oracle.audit.rounds import judge_rounds
+from spec_oracle.audit.sampling import confirm, draw_within, judge_looks, judge_samples, screen
 from spec_oracle.statistics import draws_needed_by_g
 
 LAW = np.array([0.5, 0.3, 0.2])
