@@ -38,7 +38,7 @@ mutants without a number; survivors: {_names(matrix.survivors)}
 {len(matrix.controls)} lossless controls; killed: {_names(matrix.killed_controls)}
 the naive first-token test misses {len(matrix.missed_by_yardstick)} of {len(faulty)}
 sampling alone misses, of TV {SAMPLING_MUST_FIND} or more: {_names(matrix.missed_by_sampling)}
-expected killers that missed: {", ".join(missed) or "none"}
+expected checks that missed: {", ".join(missed) or "none"}
 {sum(row.seconds for row in rows):.0f} s of checks, \
 {sum(row.sampling_seconds for row in rows):.0f} s of them sampling; \
 longest: {slowest.sampling_seconds:.1f} s of sampling, for {slowest.specimen.name}

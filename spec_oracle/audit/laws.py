@@ -110,7 +110,7 @@ def _with_rule(findings: Findings, laws: Sequence[tuple[Instance, LawsAfter]]) -
     if rule is None:
         return findings
     drafts = sum(len(by_row) for _, by_row in laws)
-    detail = f"what is emitted is distributed as by {rule!r} after each of {drafts} drafts"
+    detail = f"emitted tokens have the distribution of rule {rule!r} after each of {drafts} drafts"
     length = CheckResult("", Status.PASSED, detail, how=How.PROVEN)
     return replace(findings, rule=rule, length=length)
 

@@ -55,7 +55,7 @@ class RacedSampler(Protocol):
 
     @property
     def reads_draft(self) -> bool: ...  # noqa: D102
-    def with_noise(self, tokens: Any, draft: Any, target: Any, coins: Any, times: Any) -> tuple[Any, Any]:
+    def with_noise(self, tokens: Any, draft: Any, target: Any, uniforms: Any, times: Any) -> tuple[Any, Any]:
         """Verify with accept uniforms [B, L] and standard exponential noise [B, V]."""
         ...
 

@@ -78,9 +78,9 @@ class Chain:
         return self.with_uniforms(tokens, draft, target, uniforms)
 
     def with_uniforms(self, tokens: Tensor, draft: Tensor, target: Tensor, uniforms: Tensor) -> Emission:
-        """Verify with given ``uniforms`` [B, L+1]: L acceptance coins, then one that draws the next token.
+        """Verify with given ``uniforms`` [B, L+1]: L accept uniforms, then one that draws the next token.
 
-        The kernel takes candidates int64 [B, L+1], slot indices int64 [B, L+1], float32 coins [B, L+1] (the
+        The kernel takes candidates int64 [B, L+1], indices int64 [B, L+1], float32 uniforms [B, L+1] (the
         last column unread) and [B], float32 rows; it writes int32 results in place.
         """
         batch, length = tokens.shape
@@ -89,7 +89,7 @@ class Chain:
         predicts = torch.full((batch * (length + 1),), -1, dtype=torch.int32, device=device)
         accept_index = torch.full((batch, length + 1), -1, dtype=torch.int32, device=device)
         accepted = torch.zeros(batch, dtype=torch.int32, device=device)
-        coins = uniforms.to(torch.float32)
+        accept = uniforms.to(torch.float32)
         self.kernel(
             predicts,
             accept_index,
@@ -98,8 +98,8 @@ class Chain:
             slots,
             None,
             None,
-            coins.contiguous(),
-            coins[:, length].contiguous(),
+            accept.contiguous(),
+            accept[:, length].contiguous(),
             target.to(torch.float32).contiguous(),
             draft.to(torch.float32).contiguous(),
             1.0,

@@ -47,17 +47,17 @@ def _dispatcher(*, kernel: Any, warmup_inputs: Any) -> Callable[[Callable[..., A
 
 
 class _HandingOver(TorchFunctionMode):  # type: ignore[misc]  # untyped
-    """Answers calls for random numbers: coins [B, L] to accept by, clocks [B, V] to draw a token by."""
+    """Answers calls for random numbers: uniforms [B, L] to accept by, noise [B, V] to draw by."""
 
-    def __init__(self, coins: Tensor, times: Tensor) -> None:
+    def __init__(self, uniforms: Tensor, times: Tensor) -> None:
         super().__init__()
-        self._coins, self._times = coins, times
+        self._uniforms, self._times = uniforms, times
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if function is torch.rand:
-            return self._coins.reshape(args[0])
+            return self._uniforms.reshape(args[0])
         if function is torch.Tensor.exponential_:
             return args[0].copy_(self._times)
         if function is torch.multinomial:
@@ -79,10 +79,10 @@ class Raced:
         return self.verify(tokens, draft, target, generator, **requests)
 
     def with_noise(
-        self, tokens: Tensor, draft: Tensor, target: Tensor, coins: Tensor, times: Tensor
+        self, tokens: Tensor, draft: Tensor, target: Tensor, uniforms: Tensor, times: Tensor
     ) -> Emission:
         """Verify with uniforms [B, L] for the drafts, and exponential times [B, V] for the token after."""
-        with _HandingOver(coins, times):
+        with _HandingOver(uniforms, times):
             return self.verify(tokens, draft, target, None)
 
 

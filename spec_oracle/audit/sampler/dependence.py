@@ -51,7 +51,8 @@ class Design:
     @property
     def size(self) -> str:
         """The batch sizes of a turn, for people."""
-        return "+".join(map(str, self.sizes))
+        *first, last = map(str, self.sizes)
+        return f"{', '.join(first)} and {last} in turn" if first else last
 
     def __str__(self) -> str:
         where = f", V {self.vocab_size:,}, L {self.draft_length}" if self.vocab_size != 4 else ""
@@ -132,17 +133,17 @@ def independent(
     if alike or not found:
         return inconclusive("; ".join(alike + silent), alpha=alpha, draws=draws, how=How.SAMPLED)
     scope = (_detectable(found),)
-    sizes = ", ".join(design.size for design in found)
+    sizes = "; ".join(design.size for design in found)
     detail = f"no shared randomness found in batches of {sizes}"
     return passed("; ".join([detail, *silent]), draws=draws, alpha=alpha, how=How.SAMPLED, scope=scope)
 
 
 def _detectable(found: Mapping[Design, Mapping[str, float]]) -> str:
-    """Say for every kind of pair which coupling is found in all designs."""
+    """Say for every kind of pair which coupling is detected in all designs."""
     pairs = next(iter(found.values()))
     worst = {pair: max(couplings[pair] for couplings in found.values()) for pair in pairs}
     each = ", ".join(f"{pair} {c:.2g}" if c <= 1 else f"{pair} none" for pair, c in worst.items())
-    return f"smallest share of common random numbers that would be found: {each}"
+    return f"smallest share of common random numbers that would be detected: {each}"
 
 
 def equal_calls(subject: Any, seed: int) -> Draw:
@@ -273,4 +274,8 @@ def smallest_couplings(outcomes: Ints, alpha: float) -> dict[str, float]:
     of_rows = independence.coupling_found_by_signs(
         rows // 4 * columns, outcomes[0], alpha=rate / (rows * columns)
     )
-    return {"requests apart": min(in_row, of_two), "calls apart": of_rows, "two requests": of_two}
+    return {
+        "between requests at one distance": min(in_row, of_two),
+        "between calls": of_rows,
+        "between two requests": of_two,
+    }
