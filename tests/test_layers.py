@@ -1,6 +1,7 @@
 """Imports go one way: from the algorithms up to the command line, and nowhere in a circle."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -61,21 +62,28 @@ def modules():
             yield name, ast.parse(path.read_text(encoding="utf-8"))
 
 
-TREES = dict(modules())
+@cache
+def trees():
+    """Return the syntax tree of every module, by name; read by the worker that runs these tests alone."""
+    return dict(modules())
 
 
 def imported(tree):
     """Yield the modules of ours that a syntax tree imports, at any depth: inside functions too."""
+    known = trees()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in TREES)
-        elif isinstance(node, ast.ImportFrom) and node.module in TREES:
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module in known:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                yield inner if inner in TREES else node.module
+                yield inner if inner in known else node.module
 
 
-IMPORTS = sorted({(name, other) for name, tree in TREES.items() for other in imported(tree) if other != name})
+@cache
+def imports():
+    """Return all pairs of a module and another one that it imports."""
+    return sorted({(name, o) for name, tree in trees().items() for o in imported(tree) if o != name})
 
 
 def unit(module):
@@ -85,23 +93,23 @@ def unit(module):
 
 
 def test_every_module_has_a_place():
-    strays = [name for name in TREES if unit(name) == "spec_oracle" and name != "spec_oracle"]
+    strays = [name for name in trees() if unit(name) == "spec_oracle" and name != "spec_oracle"]
     assert not strays
 
 
 def test_imports_go_down():
-    wrong = {(name, other) for name, other in IMPORTS if RANK[unit(other)] > RANK[unit(name)]}
+    wrong = {(name, other) for name, other in imports() if RANK[unit(other)] > RANK[unit(name)]}
     assert wrong == KNOWN
 
 
 def test_no_part_of_the_house_imports_itself_by_a_detour():
-    graph = nx.DiGraph((unit(name), unit(other)) for name, other in IMPORTS)
+    graph = nx.DiGraph((unit(name), unit(other)) for name, other in imports())
     graph.remove_edges_from(nx.selfloop_edges(graph))
     circles = [sorted(part) for part in nx.strongly_connected_components(graph) if len(part) > 1]
     assert not circles
 
 
 def test_no_modules_import_each_other():
-    graph = nx.DiGraph(IMPORTS)
+    graph = nx.DiGraph(imports())
     circles = {frozenset(part) for part in nx.strongly_connected_components(graph) if len(part) > 1}
     assert not circles

@@ -21,7 +21,8 @@ distance.
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -57,9 +58,7 @@ def smallest_detectable_tv_by_g(
 
     ``slack`` as for `goodness_of_fit_by_g`: the threshold is that of the farthest law that is still right.
     """
-    cells = pooled_cells(probabilities, draws)
-    allowed = draws * cells.largest_distance(require_law(probabilities), slack)
-    return _found_by_limit_law(draws, cells, alpha=alpha, miss=miss, allowed=allowed)
+    return _limit_of_g(draws, probabilities, alpha, slack).smallest_tv(miss)
 
 
 def smallest_detectable_tv_by_joint_e_process(
@@ -82,20 +81,7 @@ def smallest_detectable_tv_by_joint_e_process(
     several samples, since half of the bet is on a defect in one of them. Earlier looks can only add to the
     chance of an alarm.
     """
-    _require_rates(alpha, miss)
-    if len(draws) != len(laws):
-        what = f"one number for each of {len(laws)} distributions"
-        raise InvalidInputError(f"draws: expected {what}, got {len(draws)}")
-    require_draws(sum(draws))
-    drawn = [require_draws(n) for n in draws if n]
-    cells = [support_cells(law) for n, law in zip(draws, laws, strict=True) if n]
-    freedom = sum(len(c) - 1 for c in cells)
-    if freedom == 0:
-        return _leak_found(sum(drawn), miss)
-    threshold = _statistic_reaching(alpha if len(draws) == 1 else alpha / 2, drawn, cells)
-    noncentrality = _noncentrality_found(threshold, freedom, miss)
-    informative = sum(n for n, c in zip(drawn, cells, strict=True) if len(c) > 1)
-    return _attainable(math.sqrt(noncentrality / (4 * informative)))
+    return _limit_of_joint(draws, laws, alpha).smallest_tv(miss)
 
 
 def smallest_detectable_tv_by_homogeneity(
@@ -106,13 +92,13 @@ def smallest_detectable_tv_by_homogeneity(
     Twice the log likelihood ratio has non-centrality n m / (n + m) times sum (p_i - p'_i)^2 / mean_i, with
     the mean weighted by the draws n and m; by Cauchy-Schwarz that is at least 4 d^2 n m / (n + m).
     """
-    _require_rates(alpha, miss)
+    require_rate(alpha, "alpha")
     first, second = map(require_draws, draws)
     if num_cells < 2:
         return math.inf
-    freedom = num_cells - 1
-    noncentrality = _noncentrality_found(float(chi2.isf(alpha, freedom)), freedom, miss)
-    return _attainable(math.sqrt(noncentrality * (1 / first + 1 / second) / 4))
+    # n m / (n + m) draws of one sample tell as much.
+    freedom, together = num_cells - 1, first * second / (first + second)
+    return _Limit(together, freedom, float(chi2.isf(alpha, freedom))).smallest_tv(miss)
 
 
 def draws_needed_by_g(
@@ -124,22 +110,14 @@ def draws_needed_by_g(
     slack: npt.ArrayLike = 0.0,
 ) -> int:
     """Draws with which the G test finds every defect of total variation ``tv`` or more."""
-    found = partial(smallest_detectable_tv_by_g, probabilities=probabilities, slack=slack)
-    return _draws_needed(partial(found, alpha=alpha, miss=miss), tv)
+    return _draws_needed(lambda n: _limit_of_g(n, probabilities, alpha, slack).finds(tv, miss), tv)
 
 
 def draws_needed_by_joint_e_process(
     tv: float, laws: Sequence[npt.ArrayLike], *, alpha: float, miss: float = DEFAULT_MISS
 ) -> int:
     """Draws *per sample* by which an e-process has found a TV of ``tv`` or more in each of the samples."""
-    return _draws_needed(
-        lambda n: smallest_detectable_tv_by_joint_e_process([n] * len(laws), laws, alpha=alpha, miss=miss), tv
-    )
-
-
-def _require_rates(alpha: float, miss: float) -> None:
-    require_rate(alpha, "alpha")
-    require_rate(miss, "miss")
+    return _draws_needed(lambda n: _limit_of_joint([n] * len(laws), laws, alpha).finds(tv, miss), tv)
 
 
 def _attainable(tv: float) -> float:
@@ -147,27 +125,75 @@ def _attainable(tv: float) -> float:
     return tv if tv <= 1 else math.inf
 
 
-def _leak_found(draws: int, miss: float) -> float:
+def _leak_found(draws: float, miss: float) -> float:
     """Mass off the support that shows at least once, but for a chance ``miss``: (1 - tv)^n = miss."""
-    return -math.expm1(math.log(miss) / require_draws(draws))
+    return -math.expm1(math.log(miss) / draws)
 
 
-def _found_by_limit_law(draws: int, cells: Cells, *, alpha: float, miss: float, allowed: float) -> float:
-    """Smallest TV d found when the distance of a law over the cells is at least 4 d^2.
+@dataclass(frozen=True)
+class _Limit:
+    """A test in the limit of many draws: it alarms where a chi-square variable exceeds ``threshold``.
 
-    ``allowed`` is the largest non-centrality under a law that is right.
+    Its non-centrality is 4 n d^2 at least, for ``draws`` n and a total variation d beyond what cells hide.
+    Where the threshold is ``far`` out, its root is as good as normal, with variance 1.
     """
-    _require_rates(alpha, miss)
-    freedom = len(cells) - 1
-    if freedom == 0:
-        return _attainable(cells.hidden_mass + _leak_found(draws, miss))
+
+    draws: float
+    freedom: int
+    threshold: float
+    hidden: float = 0.0
+    far: bool = False
+
+    def smallest_tv(self, miss: float) -> float:
+        """Return the smallest total variation that is missed with probability ``miss`` at most."""
+        require_rate(miss, "miss")
+        if self.freedom == 0:
+            return _attainable(self.hidden + _leak_found(self.draws, miss))
+        if self.far:
+            noncentrality = (math.sqrt(self.threshold) + float(norm.isf(miss))) ** 2
+        else:
+            noncentrality = _noncentrality_found(self.threshold, self.freedom, miss)
+        return _attainable(self.hidden + math.sqrt(noncentrality / (4 * self.draws)))
+
+    def finds(self, tv: float, miss: float) -> bool:
+        """Say whether ``tv`` is at least that: one value of a special function in place of a root search."""
+        require_rate(miss, "miss")
+        noncentrality = 4 * self.draws * max(tv - self.hidden, 0.0) ** 2
+        if self.far or self.freedom == 0 or noncentrality > LARGEST_NONCENTRALITY:
+            return self.smallest_tv(miss) <= tv
+        return float(ncx2.cdf(self.threshold, self.freedom, noncentrality)) <= miss
+
+
+def _limit_of_g(draws: int, probabilities: npt.ArrayLike, alpha: float, slack: npt.ArrayLike) -> _Limit:
+    """Return the limit of G over the cells that it pools."""
+    require_rate(alpha, "alpha")
+    cells = pooled_cells(probabilities, draws)
+    # The largest non-centrality under a law that is right.
+    allowed = draws * cells.largest_distance(require_law(probabilities), slack)
+    freedom, hidden = len(cells) - 1, cells.hidden_mass
     if allowed > LARGEST_NONCENTRALITY:
-        # There the root of X^2 is as good as normal, with variance 1.
-        noncentrality = (math.sqrt(allowed) + float(norm.isf(alpha) + norm.isf(miss))) ** 2
-    else:
-        threshold = float(ncx2.isf(alpha, freedom, allowed) if allowed else chi2.isf(alpha, freedom))
-        noncentrality = _noncentrality_found(threshold, freedom, miss)
-    return _attainable(cells.hidden_mass + math.sqrt(noncentrality / (4 * draws)))
+        return _Limit(draws, freedom, (math.sqrt(allowed) + float(norm.isf(alpha))) ** 2, hidden, far=True)
+    if freedom == 0:
+        return _Limit(draws, 0, 0.0, hidden)
+    threshold = float(ncx2.isf(alpha, freedom, allowed) if allowed else chi2.isf(alpha, freedom))
+    return _Limit(draws, freedom, threshold, hidden)
+
+
+def _limit_of_joint(draws: Sequence[int], laws: Sequence[npt.ArrayLike], alpha: float) -> _Limit:
+    """Return the limit of an e-process over several samples."""
+    require_rate(alpha, "alpha")
+    if len(draws) != len(laws):
+        what = f"one number for each of {len(laws)} distributions"
+        raise InvalidInputError(f"draws: expected {what}, got {len(draws)}")
+    require_draws(sum(draws))
+    drawn = [require_draws(n) for n in draws if n]
+    cells = [support_cells(law) for n, law in zip(draws, laws, strict=True) if n]
+    freedom = sum(len(c) - 1 for c in cells)
+    if freedom == 0:
+        return _Limit(sum(drawn), 0, 0.0)
+    informative = sum(n for n, c in zip(drawn, cells, strict=True) if len(c) > 1)
+    threshold = _statistic_reaching(alpha if len(draws) == 1 else alpha / 2, drawn, cells)
+    return _Limit(informative, freedom, threshold)
 
 
 def noncentral_tail(statistic: float, freedom: int, noncentrality: float) -> float:
@@ -218,20 +244,20 @@ def _limit_of_log_e(draws: Sequence[int], cells: Sequence[Cells]) -> tuple[Float
     return np.min(weights, axis=0), np.sum(prices, axis=0)
 
 
-def _draws_needed(smallest_tv: Callable[[int], float], tv: float) -> int:
-    """Bisect for the number of draws at which ``smallest_tv``, falling with draws, comes down to ``tv``."""
+def _draws_needed(finds: Callable[[int], bool], tv: float) -> int:
+    """Bisect for the number of draws from which on a test ``finds`` a total variation of ``tv``."""
     if not (is_real(tv) and 0 < tv <= 1):
         raise InvalidInputError(f"tv: expected a total variation in (0, 1], got {tv!r}")
     enough = 1
-    while smallest_tv(enough) > tv:
+    while not finds(enough):
         enough *= 2
         if enough > MOST_DRAWS:
             raise InvalidInputError(f"tv: {tv!r} is too small to be detected with {MOST_DRAWS:,} samples")
     too_few = enough // 2
     while enough - too_few > 1:
         middle = (enough + too_few) // 2
-        if smallest_tv(middle) > tv:
-            too_few = middle
-        else:
+        if finds(middle):
             enough = middle
+        else:
+            too_few = middle
     return enough

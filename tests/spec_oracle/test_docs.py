@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs import site_pages
-from tests.test_layers import LAYERS, TREES
+from tests.test_layers import LAYERS, trees
 
 ROOT = Path(__file__).parents[2]
 THEORY = (ROOT / "docs" / "theory.md").read_text("utf-8")
@@ -40,7 +40,7 @@ def layers_table():
     rows = ["| layer | package | what it does |", "|---|---|---|"]
     for number, layer in reversed([*enumerate(LAYERS, 1)]):
         for place, name in enumerate(sorted(layer)):
-            tree = TREES.get(name) or TREES[f"{name}.__main__"]
+            tree = trees().get(name) or trees()[f"{name}.__main__"]
             told = " ".join(ast.get_docstring(tree).split("\n\n")[0].split())
             cell = told.replace("``", "`").replace("|", "\\|")
             rows.append(f"| {'' if place else number} | `{name}` | {cell} |")

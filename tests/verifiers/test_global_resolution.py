@@ -32,7 +32,7 @@ def test_exactly_lossless_in_rationals(instance):
 
 def test_lossless_where_tokens_share_levels():
     instance = Instance.random(66, 1, num_paths=2, seed=3)
-    assert emission_law(GLOBAL_RESOLUTION, instance, merged=False).total_variation <= 1e-12
+    assert emission_law(GLOBAL_RESOLUTION, instance).total_variation <= 1e-12
 
 
 def test_lossless_on_torch():
