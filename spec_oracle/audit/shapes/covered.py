@@ -18,7 +18,7 @@ from spec_oracle.audit.shapes.judged import Judged, Laws, judge
 from spec_oracle.audit.shapes.kinds import SPARSE
 from spec_oracle.audit.shapes.pairs import cost
 from spec_oracle.audit.shapes.trees import tree_of
-from spec_oracle.contracts import SubjectRaisedError
+from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.exact.errors import NotTracedError
@@ -103,7 +103,7 @@ class Covered:
         """Judge shapes until one is a defect, or time is over; each may take a part of what is left.
 
         Where rows of a type that does not count are sampled wrongly, the shape is tried again with rows of
-        the last type that does.
+        the last type that does. Raises `ContractError` for what nobody can emit from rows of such a type.
         """
         for number, shape in enumerate(shapes, start=context.seed if seed is None else seed):
             for dtype in (shape.dtype, context.dtypes[-1]):
@@ -122,6 +122,12 @@ class Covered:
                         continue
                     self.leave_out(error, one, tree)
                     break
+                except ContractError as error:
+                    if dtype in context.dtypes:
+                        error.args = (f"{error}, at {one}",)
+                        raise
+                    self.other_types.setdefault(dtype, f"not for {dtype} rows: {error}, at {one}")
+                    continue
                 finally:
                     self.seconds += time.process_time() - started
                     self.units += cost(one)
