@@ -167,7 +167,7 @@ def _forms(
             trial = trials[shape]
             if trial.other_types:
                 covered.other_types |= trial.other_types
-            elif trial.shapes:
+            elif trial.shapes and not trial.left_out:
                 taken[name] += (value,)
             elif shape == plain and not trial.raised:
                 return {}
