@@ -59,6 +59,15 @@ def gumbel_race(weights: Array, rng: Any) -> int:
     return int(support[np.argmax(np.log(weights[support]) + noise)])
 
 
+@control(function=drawing)
+def uniform_times_the_sum(weights: Array, rng: Any) -> int:
+    """Search the cumulative weights for a uniform times their sum: with float16 rows it may round to 1."""
+    cumulative = np.cumsum(weights)
+    if not cumulative[-1] > 0:
+        raise ValueError("probabilities: nothing is possible")
+    return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+
+
 @control()
 def inverse_cdf(x: Array, q: Array, p: Array, rng: Any) -> list[int]:
     """All uniforms up front, tokens by inversion of the cumulative weights."""

@@ -16,7 +16,7 @@ import numpy as np
 from spec_oracle.audit import effort
 from spec_oracle.audit.again import part, with_inputs
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError
+from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError, inconclusive
 from spec_oracle.audit.sampler.large import large
 from spec_oracle.audit.sampler.pace import pace, too_slow
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -42,6 +42,8 @@ Place: TypeAlias = tuple[Shape, DraftTree]
 
 def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
     """Trace the code at every shape, then compare with samples; only sample where that fails."""
+    if not _types(subject, context.dtypes):
+        return inconclusive(f"numpy has no rows of type {', '.join(context.dtypes)}: --array torch has")
     seconds = context.shape_seconds * (1 - effort.SHAPES_SAMPLED_SHARE)
     declared = {**subject.facts.only, **context.only}
     covered, context = Covered(), replace(context, only=declared)
@@ -72,6 +74,11 @@ def traced_shape(subject: Any, context: Context, rate: float, *, shape: Shape, s
     return one_shape(subject, _laws(subject, context), shape, seed)
 
 
+def _types(subject: SamplerSubject, dtypes: Sequence[str] = AXES["dtype"]) -> tuple[str, ...]:
+    """Return the number types that the library of the code has."""
+    return tuple(dtype for dtype in dtypes if subject.code.array == "torch" or dtype != "bfloat16")
+
+
 def _optional(subject: SamplerSubject, context: Context) -> dict[str, tuple[Any, ...]]:
     """Return values that need not be tried: types that do not count, and one path of code for several.
 
@@ -96,7 +103,7 @@ def _laws(subject: SamplerSubject, context: Context) -> Laws:
         if longest > shape.own_length:
             drafted = f"which has only {shape.own_length} drafted tokens"
             request = f"request {shape.request}, {drafted} in a batch of mixed draft lengths"
-            raise ImpossibleOutputError(f"num_accepted: {longest} of {request}, at {shape}")
+            raise ImpossibleOutputError(f"num_accepted: {longest} of {request}")
         return found
 
     return laws
@@ -140,8 +147,7 @@ def _forms(
     joint = context.results.get("joint")
     if not subject.traceable or (joint is not None and joint.how is How.SAMPLED):
         return {}
-    types = tuple(dtype for dtype in AXES["dtype"] if subject.code.array == "torch" or dtype != "bfloat16")
-    forms = {"dtype": types, "ids": AXES["ids"], "layout": AXES["layout"], "num_paths": (subject.num_paths,)}
+    forms = {"dtype": _types(subject), "ids": AXES["ids"], "layout": AXES["layout"], "num_paths": (subject.num_paths,)}
     if subject.num_paths > 1:
         forms["num_paths"] = (subject.num_paths, *(k for k in AXES["num_paths"] if k != subject.num_paths))
     forms |= {name: values for name, values in context.only.items() if name in forms}
@@ -161,7 +167,7 @@ def _forms(
             trial = trials[shape]
             if trial.other_types:
                 covered.other_types |= trial.other_types
-            elif trial.shapes:
+            elif trial.shapes and not trial.left_out:
                 taken[name] += (value,)
             elif shape == plain and not trial.raised:
                 return {}
@@ -215,7 +221,7 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
     if not trees:
         sizes = {
             "vocab_size": AXES["vocab_size"][:20],
-            "dtype": ("float64",),
+            "dtype": _types(subject, context.dtypes)[:1],
             "num_paths": (subject.num_paths,),
         }
         few = design(**{**sizes, **context.only})

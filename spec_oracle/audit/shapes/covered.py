@@ -18,7 +18,7 @@ from spec_oracle.audit.shapes.judged import Judged, Laws, judge
 from spec_oracle.audit.shapes.kinds import SPARSE
 from spec_oracle.audit.shapes.pairs import cost
 from spec_oracle.audit.shapes.trees import tree_of
-from spec_oracle.contracts import SubjectRaisedError
+from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.exact.errors import NotTracedError
@@ -102,8 +102,8 @@ class Covered:
     ) -> None:
         """Judge shapes until one is a defect, or time is over; each may take a part of what is left.
 
-        Where rows of a type that does not count are sampled wrongly, the shape is tried again with rows of
-        the last type that does.
+        Where rows of a type that does not count are sampled wrongly, or not traced, the shape is tried again
+        with rows of the last type that does. Raises `ContractError` for what nobody may return for such rows.
         """
         for number, shape in enumerate(shapes, start=context.seed if seed is None else seed):
             for dtype in (shape.dtype, context.dtypes[-1]):
@@ -116,10 +116,12 @@ class Covered:
                 limit = started + max(min(effort.SHAPES_SECONDS, left), share * left)
                 try:
                     found = judge(one, tree, laws, explained=subject.facts.tolerance, end=limit)
-                except _NOT_TRACED as error:
-                    if isinstance(error, SubjectRaisedError) and dtype not in context.dtypes:
-                        self.other_types.setdefault(dtype, f"not for {dtype} rows: {_short(error)}")
+                except (*_NOT_TRACED, ContractError) as error:
+                    if self._is_told(error, one, context):
                         continue
+                    if isinstance(error, ContractError):
+                        error.args = (f"{error}, at {one}",)
+                        raise
                     self.leave_out(error, one, tree)
                     break
                 finally:
@@ -129,6 +131,17 @@ class Covered:
                     self.shapes.append(replace(found, seed=number))
                     break
                 self.other_types.setdefault(dtype, f"not for {dtype} rows: {found}")
+
+    def _is_told(self, error: Exception, shape: Shape, context: Context) -> bool:
+        """Whether an error is about rows of a type that does not count; then it is told apart."""
+        if shape.dtype in context.dtypes:
+            return False
+        if isinstance(error, NotTracedError):
+            self.left_out[_short(error)] += 1
+        else:
+            said = f"{error}, at {shape}" if isinstance(error, ContractError) else _short(error)
+            self.other_types.setdefault(shape.dtype, f"not for {shape.dtype} rows: {said}")
+        return True
 
     def _within_reach(self, shape: Shape) -> Shape:
         """Return the shape, with sparse rows where others have too many outcomes for this code."""

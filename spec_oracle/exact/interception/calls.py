@@ -1,6 +1,7 @@
 """Run foreign code once for every outcome of its random numbers: `enumerate_calls`."""
 
 import dataclasses
+import gc
 import math
 import random
 import sys
@@ -26,6 +27,9 @@ from spec_oracle.threads import one_torch_thread
 
 T = TypeVar("T")
 Found = TypeVar("Found")
+
+_BETWEEN_LOOKS = 50_000
+"""Objects that are made between two looks for garbage."""
 
 
 def enumerate_calls(
@@ -87,6 +91,7 @@ def _intercepted(function: Callable[[], T], explored: Callable[[Callable[[], T]]
     with (
         _untouched_streams(),
         one_torch_thread(),
+        _seldom_collected(),
         drawn_by_numpy(),
         drawn_by_python(),
         traced_arrays(),
@@ -100,6 +105,17 @@ def _intercepted(function: Callable[[], T], explored: Callable[[Callable[[], T]]
             except CannotTraceError as error:
                 if not float_calls.learn(error):
                     raise
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Let Python look for garbage seldom: a race has two objects a token, and each look goes through them."""
+    before = gc.get_threshold()
+    gc.set_threshold(max(before[0], _BETWEEN_LOOKS) if before[0] else 0, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def outcomes(branch: Branch[Any]) -> Iterator[tuple[float, Any, tuple[Decision, ...]]]:

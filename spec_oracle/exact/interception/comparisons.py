@@ -114,16 +114,15 @@ _KEPT: Final[dict[tuple[Any, ...], tuple[Noise, list[Scalar]]]] = {}
 
 
 def at_once(name: str, operands: Sequence[Sequence[Scalar]]) -> list[Scalar] | None:
-    """Return a function of two arrays: fresh noises of one formula, and numbers; None for other operands.
+    """Return a function of fresh noises of one formula, or of these and numbers; None for other operands.
 
     Every run of a race computes it, with other draws: the formulas are kept.
     """
-    if name not in _ARITHMETIC or len(operands) != 2:
-        return None
     place = int(type(operands[0][0]) is not Noise)
-    noises, numbers = operands[place], operands[1 - place]
-    first = noises[0]
-    if type(first) is not Noise or len(noises) != len(numbers) or not maps.is_continuous(first.chain):
+    if name not in _ARITHMETIC or len(operands) not in (1 + place, 2):
+        return None
+    noises, first = operands[place], operands[place][0]
+    if type(first) is not Noise or not maps.is_continuous(first.chain):
         return None
     chain, formula = first.chain, first.computed
     for one in noises:
@@ -131,16 +130,21 @@ def at_once(name: str, operands: Sequence[Sequence[Scalar]]) -> list[Scalar] | N
             return None
         if not one.draw.is_fresh:
             return None
-    if set(map(type, numbers)) != {float}:
+    numbers = operands[1 - place] if len(operands) == 2 else ()
+    if not set(map(type, numbers)) <= {float} or len(numbers) not in (0, len(noises)):
         return None
     key = name, place, id(chain), id(formula), np.array(numbers).tobytes()
     if key not in _KEPT:
         if sum(len(found) for _, found in _KEPT.values()) + len(noises) > _KEPT_NUMBERS:
             _KEPT.clear()
-        _KEPT[key] = first, list(map(remembering(name), *operands))
+        several = operands if numbers else [[first]]
+        _KEPT[key] = first, list(map(remembering(name), *several))
+    found = _KEPT[key][1]
+    if not numbers and type(made := found[0]) is Noise:
+        return [Noise(noise.draw, made.chain, made.computed) for noise in noises]
     return [
-        Noise(noise.draw, found.chain, found.computed) if type(found) is Noise else found
-        for noise, found in zip(noises, _KEPT[key][1], strict=True)
+        Noise(noise.draw, made.chain, made.computed) if type(made) is Noise else made
+        for noise, made in zip(noises, found if numbers else found * len(noises), strict=True)
     ]
 
 

@@ -178,7 +178,8 @@ def low_precision(noise: Noise, step: maps.Rounded) -> Noise:
 
 def single(value: Scalar) -> Scalar:
     """Return a value in float32: as a real number a noise stays what it is."""
-    return Noise(value.draw, value.chain) if isinstance(value, Noise) else value
+    is_new = isinstance(value, Noise) and value.computed is not None
+    return Noise(value.draw, value.chain) if is_new else value
 
 
 class Source(Protocol):

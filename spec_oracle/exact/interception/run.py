@@ -115,8 +115,8 @@ class Run:
     failure: SpecOracleError | None = None
     threads = 0
     """How many threads the foreign code has started."""
-    boxed: dict[tuple[Any, int], Any] = field(default_factory=dict)
-    """Symbols that lie in tensors, by type of low precision (else None) and the number in the element."""
+    boxed: dict[Any, Any] = field(default_factory=dict)
+    """Symbols that lie in tensors, by the number in the element; in low precision, by type and number."""
     shown: dict[int, tuple[bool, Any]] = field(default_factory=dict)
     """Tensors whose memory numpy knows, by its address, and whether numpy has a copy with symbols."""
     has_frozen = False

@@ -208,10 +208,8 @@ def drawn(
 
 def _filled(shape: Any, elements: Sequence[Scalar]) -> Any:
     """Return an object array of these elements."""
-    array = np.empty(shape, dtype=object)
-    for place, element in enumerate(elements):  # one by one: numpy would ask each whether it is an array
-        array.flat[place] = element
-    return array
+    # From a list, numpy would ask each whether it is an array.
+    return np.fromiter(elements, dtype=object, count=len(elements)).reshape(shape)
 
 
 def apply_ufunc(ufunc: Any, method: str, inputs: Any, options: Any) -> Any:
@@ -243,10 +241,12 @@ def apply_ufunc(ufunc: Any, method: str, inputs: Any, options: Any) -> Any:
     compute = _ELEMENTWISE[ufunc]
     if ufunc.nout == 1 and method == "__call__" and max(array.size for array in objects) > _FEW:
         found = None
-        if not (kept or outputs) and answer != np.float16 and len({array.shape for array in objects}) == 1:
-            found = at_once(ufunc.__name__, [array.ravel().tolist() for array in objects])
+        shapes = {array.shape for array in objects} - {()}
+        if not (kept or outputs) and answer != np.float16 and len(shapes) == 1:
+            (shape,) = shapes
+            found = at_once(ufunc.__name__, [np.broadcast_to(one, shape).ravel().tolist() for one in objects])
         if found is not None:
-            return as_noise(_filled(objects[0].shape, found), answer)
+            return as_noise(_filled(shape, found), answer)
         compute = np.frompyfunc(remembering(ufunc.__name__), ufunc.nin, 1)
     with np.errstate(all="ignore"):
         result = getattr(compute, method)(*objects, **kept)

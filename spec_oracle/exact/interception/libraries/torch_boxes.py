@@ -9,7 +9,7 @@ Tensors of float16 and bfloat16 have room for few boxes, 511 and 63 in a run.
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -73,11 +73,11 @@ def symbols_at(tensor: Any, where: Any) -> list[Symbol]:
     """
     array = _shared(tensor)
     handles = _INTEGER_BASE - array if tensor.dtype in INTEGERS else _payloads(array, tensor.dtype)
-    run = current_run()
-    wanted = [_key(int(handle), tensor.dtype) for handle in handles[where]]
-    if not run.boxed.keys() >= set(wanted):
-        run.unrepeatable(_KEPT)
-    return [run.boxed[key] for key in wanted]
+    wanted = handles[where].tolist()
+    try:
+        return list(map(current_run().boxed.__getitem__, _keys(wanted, tensor.dtype)))
+    except KeyError:
+        current_run().unrepeatable(_KEPT)
 
 
 def objects_in(tensor: Any) -> Any:
@@ -90,8 +90,7 @@ def objects_at(tensor: Any, where: Any) -> Any:
     with no_dispatch():
         array = (tensor.detach().double() if tensor.dtype in LOW else tensor.detach()).numpy().astype(object)
     if where is not None:
-        for place, symbol in zip(np.argwhere(where).tolist(), symbols_at(tensor, where), strict=True):
-            array[*place] = symbol  # one by one: numpy asks the elements of a list whether they are arrays
+        array[where] = np.fromiter(symbols_at(tensor, where), dtype=object)  # of a list, numpy asks each
     return array
 
 
@@ -101,19 +100,16 @@ def write(tensor: Any, where: Any, values: list[Any]) -> None:
     Pending integers are decided where the tensor's type has no boxes for them, noise is rounded to a low
     precision; raises `CannotTraceError` for noise that the tensor cannot hold.
     """
-    if tensor.dtype not in INTEGERS:
+    if tensor.dtype not in INTEGERS and Pending in set(map(type, values)):
         values = [value.settled() if isinstance(value, Pending) else value for value in values]
     where = np.asarray(where)
-    numbers = [0 if isinstance(value, Symbol) else value for value in values]
     chosen = np.array([isinstance(value, Symbol) for value in values], dtype=bool)
-    if tensor.device.type != "cpu" and not chosen.any():
-        tensor[torch.from_numpy(where).to(tensor.device)] = torch.tensor(numbers).to(tensor)
-        return
-    array = _shared(tensor)
-    array[where] = _shared(torch.tensor(numbers, dtype=tensor.dtype)) if tensor.dtype in LOW else numbers
+    if not chosen.all():
+        _write_numbers(tensor, where, [0 if is_one else v for is_one, v in zip(chosen, values, strict=True)])
     if not chosen.any():
         return
-    handles = np.array([_box(value, tensor.dtype) for value in values if isinstance(value, Symbol)])
+    array = _shared(tensor)
+    handles = np.array(_box([value for value in values if isinstance(value, Symbol)], tensor.dtype))
     positions = np.zeros(array.shape, dtype=bool)
     positions[where] = chosen
     if tensor.dtype in INTEGERS:
@@ -124,6 +120,14 @@ def write(tensor: Any, where: Any, values: list[Any]) -> None:
         boxes = (_FLOAT_BASE + handles).astype(np.uint32).view(np.float32)
         bits = boxes.view(np.uint32) if tensor.dtype == torch.float32 else _widened(boxes)
         array.view(bits.dtype)[positions] = bits
+
+
+def _write_numbers(tensor: Any, where: Any, numbers: list[Any]) -> None:
+    if tensor.device.type != "cpu":
+        tensor[torch.from_numpy(where).to(tensor.device)] = torch.tensor(numbers).to(tensor)
+        return
+    low = tensor.dtype in LOW
+    _shared(tensor)[where] = _shared(torch.tensor(numbers, dtype=tensor.dtype)) if low else numbers
 
 
 def settle(tensor: Any, operation: str) -> None:
@@ -141,28 +145,32 @@ def address(tensor: Any) -> int:
 _BOXING: Final = frozenset((*FLOATS, *INTEGERS, *LOW))
 
 
-def _box(symbol: Symbol, dtype: Any) -> int:
-    run = current_run()
-    has_room = dtype in FLOATS or (dtype in INTEGERS and isinstance(symbol, Pending))
-    if isinstance(symbol, Noise):
-        has_room |= dtype in LOW or (dtype in INTEGERS and maps.is_integral(symbol.chain))
-        symbol = low_precision(symbol, LOW[dtype]) if dtype in LOW else symbol
-        symbol = single(symbol) if dtype == torch.float32 else symbol
-    if not has_room:
-        run.cannot_trace(f"conversion to {dtype}", "such a tensor cannot hold a traced random number")
+def _box(symbols: list[Symbol], dtype: Any) -> list[int]:
+    """Enter symbols in the table of the run, as a tensor of that type holds them; return their numbers."""
+    run, kinds = current_run(), set(map(type, symbols))
+    for kind in kinds if dtype not in FLOATS else ():
+        some = [symbol for symbol in symbols if type(symbol) is kind]
+        has_room = dtype in INTEGERS and issubclass(kind, Pending)
+        if issubclass(kind, Noise):
+            has_room |= dtype in LOW or all(maps.is_integral(symbol.chain) for symbol in some)
+        if not has_room:
+            run.cannot_trace(f"conversion to {dtype}", "such a tensor cannot hold a traced random number")
     if dtype in LOW:
-        handle: int = 1 + sum(key[0] == dtype for key in run.boxed)
-        capacity = 0xFFFF - _LOW_BASE[dtype]
+        first = 1 + sum(isinstance(key, tuple) and key[0] == dtype for key in run.boxed)
+        handles, capacity = [*range(first, first + len(symbols))], 0xFFFF - _LOW_BASE[dtype]
+        symbols = [low_precision(one, LOW[dtype]) if isinstance(one, Noise) else one for one in symbols]
     else:
-        handle, capacity = next(_handles) % _CAPACITY, _CAPACITY
-    if handle > capacity or len(run.boxed) > _CAPACITY:
+        handles, capacity = [next(_handles) % _CAPACITY for _ in symbols], _CAPACITY
+    if dtype == torch.float32 and Noise in kinds:
+        symbols = list(map(single, symbols))
+    if max(handles) > capacity or len(run.boxed) + len(symbols) > _CAPACITY:
         run.cannot_trace("tensor", f"more than {capacity} random numbers in tensors of {dtype}")
-    run.boxed[_key(handle, dtype)] = symbol
-    return handle
+    run.boxed.update(zip(_keys(handles, dtype), symbols, strict=True))
+    return handles
 
 
-def _key(handle: int, dtype: Any) -> Any:
-    return (dtype if dtype in LOW else None), handle
+def _keys(handles: list[int], dtype: Any) -> Iterable[Any]:
+    return ((dtype, handle) for handle in handles) if dtype in LOW else handles
 
 
 def _shared(tensor: Any) -> Any:

@@ -7,6 +7,7 @@ are decided first, and boxed noise raises `CannotTraceError`: nothing ever compu
 """
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -14,7 +15,13 @@ import numpy as np
 import torch
 
 from spec_oracle.exact.interception.algebra import FUNCTIONS, truncate
-from spec_oracle.exact.interception.comparisons import COMPARISONS, compared_with_many, place_of, remembering
+from spec_oracle.exact.interception.comparisons import (
+    COMPARISONS,
+    at_once,
+    compared_with_many,
+    place_of,
+    remembering,
+)
 from spec_oracle.exact.interception.draws import Noise
 from spec_oracle.exact.interception.libraries import torch_boxes as boxes
 from spec_oracle.exact.interception.libraries.torch_boxes import FLOATS, INTEGERS, LOW, tensors_in, write
@@ -193,6 +200,12 @@ def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
     for some in boxed:
         if some is not None:
             where |= some
+    if base in _REMEMBERED and not kwargs and where.all():
+        found = _at_once(_REMEMBERED[base], args, boxed, shape)
+        if found is not None:
+            result = func(*args)
+            write(result, where, found)
+            return result
     objects = [
         boxes.objects_at(value, some) if isinstance(value, torch.Tensor) else value
         for value, some in zip(args, boxed, strict=True)
@@ -210,6 +223,21 @@ def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
     result = func(*args, **kwargs)
     write(result, where, values)  # rounded, as torch does after each operation in low precision
     return result
+
+
+def _at_once(name: str, args: Any, boxed: Any, shape: tuple[int, ...]) -> list[Scalar] | None:
+    """Return the elements of a function of whole tensors of one formula, None for other tensors."""
+    operands = []
+    for value, some in zip(args, boxed, strict=True):
+        if not isinstance(value, torch.Tensor):
+            operands.append([float(value)] * math.prod(shape))
+        elif value.dtype not in FLOATS or (some is not None and not (some.shape == shape and some.all())):
+            return None
+        elif some is None:
+            operands.append(np.broadcast_to(value.detach().numpy(), shape).ravel().tolist())
+        else:
+            operands.append(boxes.symbols_at(value, some))
+    return at_once(name, operands)
 
 
 def _operand(value: Any, common: Any, where: Any) -> list[Scalar]:

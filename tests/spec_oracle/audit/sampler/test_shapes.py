@@ -1,5 +1,7 @@
 """The check `shapes`: what is wrong at one shape only is found there; special paths alone are no defect."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,34 @@ def test_special_paths_are_no_defect(name):
     result = outcome(specimens()[f"shape-{name}"].function, shapes=6)
     assert result.status is Status.PASSED
     assert result.detail.startswith("output distribution exact at")
+
+
+def beyond_the_end(x, q, p, rng):
+    """Search a uniform that was rounded up in cumulative weights: with float16 rows it may be behind the last."""
+    tokens = np.full((len(x), x.shape[1] + 1), -1)
+    for b, row in enumerate(p[:, 0]):
+        is_one = p.dtype == np.float16 and rng.random() > 1 - 2**-12
+        tokens[b, 0] = len(row) if is_one else rng.choice(len(row), p=row / row.sum())
+    return tokens, np.zeros(len(x), dtype=int)
+
+
+@pytest.mark.parametrize(("dtypes", "status"), [(COUNTED, Status.PASSED), (("float16",), Status.FAILED)])
+def test_an_id_out_of_range_counts_in_types_that_count(dtypes, status):
+    result = outcome(beyond_the_end, shapes=1, dtypes=dtypes)
+    assert result.status is status
+    said = result.detail if status is Status.FAILED else result.notes[0]
+    assert re.search(r"tokens must be ids from 0 to (\d+); found .*, at V \d+, L \d+, K 1, float16", said)
+
+
+def test_types_that_numpy_lacks_leave_the_check_open():
+    found = outcome(specimens()["token-rule"].function, dtypes=("bfloat16",))
+    assert found.status is Status.INCONCLUSIVE
+    assert found.detail == "numpy has no rows of type bfloat16: --array torch has"
+
+
+def test_code_that_cannot_be_traced_is_sampled_in_a_type_that_counts():
+    found = outcome(specimens()["token-rule"].function, dtypes=("float16",), traceable=False)
+    assert found.status is not Status.FAILED
 
 
 def test_code_that_cannot_be_followed_is_drawn():
