@@ -17,7 +17,7 @@ class Decision(NamedTuple):
 
     ``law`` of the outcomes, those that are ``tried``, in order, and those of them that should lead to the
     same, ``alike``, the last of which stands for the rest (none if all are tried); the ``outcome`` taken, and
-    the thread that asked (0 is the caller's).
+    the thread that asked (0 is the caller's). ``drawn``: which of the run's draws it decided, if known.
     """
 
     law: Law
@@ -26,6 +26,7 @@ class Decision(NamedTuple):
     outcome: int
     thread: int
     values: Indices | None
+    drawn: int | None = None
 
     @property
     def _stands(self) -> bool:

@@ -24,7 +24,7 @@ import numpy as np
 
 from spec_oracle.exact.interception import maps, symbols
 from spec_oracle.exact.interception.decisions import NEGLIGIBLE
-from spec_oracle.exact.interception.run import Afterwards, current_run
+from spec_oracle.exact.interception.run import Afterwards, active_run, current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 from spec_oracle.exact.representatives import OPEN, Law
 
@@ -220,10 +220,14 @@ class Traced:
         """Decide at once."""
         return current_run().decide(weights)
 
-    def later(self, choose: Callable[[], int]) -> Pending:
-        """Decide when first used."""
+    def later(self, choose: Callable[[], int]) -> Scalar:
+        """Decide when first used; at once where that comes next, which spares all that moves it about."""
         current_run().step()
-        return Pending(choose)
+        run = active_run.get()
+        if run is None:
+            return Pending(choose)
+        decided, is_next = run.later(choose)
+        return decided() if is_next else Pending(decided)
 
     def other(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:  # noqa: ARG002
         """Refuse."""

@@ -123,6 +123,10 @@ class Run:
     """Whether numpy has a copy of one of these, so that writing to it is refused."""
     races: dict[Any, Any] = field(default_factory=dict)
     """The outcome of each race, so that the same race run twice has one winner."""
+    draws = 0
+    """How many numbers were drawn that are decided when they are first used."""
+    deciding: int | None = None
+    """Which of these is being decided."""
     makes_generators = False
     """Whether the code made a generator from a seed: that two of them are alike is not seen."""
 
@@ -158,7 +162,7 @@ class Run:
             return self._left_open(Stand(OPEN, np.arange(len(law)) if values is None else values, law))
         taken = [decision.value for decision in self.decisions if decision.stand is not None]
         tried, alike = chosen(law, None if in_full else self.looked_at, values=values, taken=taken)
-        decision = Decision(law, tried, alike, int(tried[0]), thread_number.get(), values)
+        decision = Decision(law, tried, alike, int(tried[0]), thread_number.get(), values, self.deciding)
         if number < len(self.script):
             decision = decision._replace(outcome=self.script[number].outcome)
             if not decision.is_as(self.script[number]):
@@ -169,6 +173,25 @@ class Run:
             self.is_cut = self.is_over = True
             raise RunOverError
         return decision.value
+
+    def later(self, choose: Callable[[], int]) -> tuple[Callable[[], int], bool]:
+        """Return ``choose`` as what decides another draw, and whether it is the next decision of the script.
+
+        If so, it may as well be decided at once: nothing else is before.
+        """
+        number, self.draws = self.draws, self.draws + 1
+
+        def decided() -> int:
+            before, self.deciding = self.deciding, number
+            try:
+                return choose()
+            finally:
+                self.deciding = before
+
+        if (place := len(self.decisions)) >= len(self.script):
+            return decided, False
+        following = self.script[place]
+        return decided, (following.drawn, following.thread) == (number, thread_number.get())
 
     def _left_open(self, stand: Stand) -> int:
         """Leave a token open; where there is one already the run must be begun anew, and decide."""

@@ -180,7 +180,8 @@ def _shared(tensor: Any) -> Any:
     if tensor.dtype in LOW:
         with no_dispatch():
             return tensor.detach().view(torch.int16).numpy().view(np.uint16)
-    return tensor.detach().numpy() if tensor.requires_grad else tensor.numpy()
+    with torch._C._DisableTorchDispatch():  # noqa: SLF001  # no public way
+        return tensor.detach().numpy() if tensor.requires_grad else tensor.numpy()
 
 
 def _widened(boxes: Any) -> Any:

@@ -64,3 +64,22 @@ def test_items_are_traced(function, expected):
 def test_more_than_one_element_is_torchs_own_error():
     with pytest.raises(RuntimeError, match="more than 1|2 elements|Scalar"):
         call_law(lambda: torch.rand(2).item(), lambda result: result)
+
+
+def test_a_draw_that_the_script_decides_next_is_a_number_at_once():
+    """What moves it about before it is used need not be traced; one that is decided later stays open."""
+    from spec_oracle.exact.interception.libraries.torch_boxes import boxed_positions
+
+    seen = []
+
+    def decided_last_to_first():
+        first, second = torch.multinomial(WEIGHTS, 1), torch.multinomial(WEIGHTS.flip(0), 1)
+        with torch._C.DisableTorchFunction():
+            seen.append((boxed_positions(first) is None, boxed_positions(second) is None))
+        return int(second), int(first)
+
+    law = call_law(decided_last_to_first, tuple)
+    chances = WEIGHTS.tolist()
+    assert law == pytest.approx({(2 - b, a): chances[a] * chances[b] for a in range(3) for b in range(3)})
+    # The second is decided first, so that the script says what it is as soon as it is drawn.
+    assert seen == [(False, False), *[(False, True)] * 8]
