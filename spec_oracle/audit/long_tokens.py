@@ -71,7 +71,7 @@ def result_of_tokens(
         return failed(detail, scope=scope, total_variation=least, **known)
     detects = evidence.detects(rate)
     seen = ", ".join(f"{tv:.2g} {order}" for order, tv in detects.items() if math.isfinite(tv))
-    detail = f"{what} are as expected; they detect a total variation a token of {seen or 'no size'}"
+    detail = f"{what} are as expected (a total variation a token of {seen or 'no size'} would show)"
     if ended:
         return inconclusive(f"{detail}; ended early: {ended}", scope=scope, **known)
     # An n-gram drafter proposes something now and then only: what its order detects is stated.

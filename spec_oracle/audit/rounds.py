@@ -8,7 +8,7 @@ alarm in a million? A larger defect shows long before:
 >>> needed = draws_needed_by_g(0.02, law, alpha=1e-6)
 >>> rng = np.random.default_rng(0)
 >>> judge_rounds("tokens", [law], [[rng.choice(3, needed, p=law)]], alpha=1e-6).detail
-'tokens: 42,759 samples are as expected; a total variation of 0.022 would show'
+'tokens: 42,759 samples are as expected (a total variation of 0.022 would show)'
 >>> judge_rounds("tokens", [law], ([rng.choice(3, 500, p=wrong)] for _ in range(100)), alpha=1e-6).detail
 'tokens: 500 samples contradict the expected distribution by at least 0.0031 in total variation'
 """
@@ -69,7 +69,7 @@ def judge_process(
     if fit.passed:
         tv = fit.smallest_detectable_tv
         least = f"a total variation of {tv:.2g} would show" if tv < 1 else "too few to show a defect"
-        return replace(result, detail=f"{what}: {fit.draws:,} samples are as expected; {least}")
+        return replace(result, detail=f"{what}: {fit.draws:,} samples are as expected ({least})")
     size = f" by at least {bound:.2g} in total variation" if bound > 0 else ""
     worst = f"; {_largest_gap(process, named)}" if named else ""
     return replace(result, status=Status.FAILED, detail=f"{what}: {contradiction(fit)}{size}{worst}")

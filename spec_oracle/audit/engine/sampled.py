@@ -271,9 +271,8 @@ def _judged(
         return failed(found, scope=scope), None
     finds = decision.detectable_tv
     if finds <= effort.ENGINE_TV:
-        return passed(
-            f"{decision.draws:,} samples show no difference; they detect a TV of {finds:.2g}"
-        ), finds
+        seen = f"{decision.draws:,} samples show no difference (a total variation of {finds:.2g} would show)"
+        return passed(seen), finds
     size = f"a total variation of {finds:.3g}" if finds < 1 else "no total variation"
     seen = f"{decision.draws:,} samples detect {size}, not {effort.ENGINE_TV}"
     pace = min(sample.pace for sample in samples.values())

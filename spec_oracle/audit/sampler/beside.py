@@ -229,7 +229,7 @@ def _judged(samples: Mapping[str, PairedRows], tv: float, rate: float, pace: flo
     else:
         status = Status.PASSED
         alike = f"{rows - differing:,} of {rows:,} rows as the rule's under the same random numbers"
-        detail = f"{alike}; a total variation of {tv:.2g} would show with power {1 - DEFAULT_MISS}"
+        detail = f"{alike} (a total variation of {tv:.2g} would show with power {1 - DEFAULT_MISS})"
     if differing or not rows:
         length = inconclusive(apart, draws=rows)
     else:

@@ -133,8 +133,10 @@ def independent(
     if alike or not found:
         return inconclusive("; ".join(alike + silent), alpha=alpha, draws=draws, how=How.SAMPLED)
     scope = (_detectable(found),)
-    sizes = "; ".join(design.size for design in found)
-    detail = f"no shared randomness found in batches of {sizes}"
+    sizes = ", ".join(design.size for design in found if len(design.sizes) == 1)
+    turns = [design.size for design in found if len(design.sizes) > 1]
+    batches = ", and of ".join(filter(None, [sizes, *turns]))
+    detail = f"no shared randomness found in batches of {batches}"
     return passed("; ".join([detail, *silent]), draws=draws, alpha=alpha, how=How.SAMPLED, scope=scope)
 
 

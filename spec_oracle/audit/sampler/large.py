@@ -234,4 +234,5 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
         detail = f"too few samples at {'; '.join(short)} (--budget {budget} should do)"
         return inconclusive(detail, scope=scope, **told), ()
     detail = f"tokens at V {' and '.join(f'{s.vocab_size:,}' for s in fits)} are as expected"
+    detail += f" (a total variation of {max(found.values()):.2g} a token would show)"
     return passed(detail, scope=scope, **told), fits

@@ -44,7 +44,7 @@ def result_of(
     ``uncertain`` says why no number of samples would detect less, "" where more would.
     """
     status, detectable = Status.PASSED, decision.detectable_tv
-    seen = f"{decision.draws:,} samples are as expected; {would_show(detectable)}"
+    seen = f"{decision.draws:,} samples are as expected ({would_show(detectable)})"
     if decision.reason:
         status, seen = Status.FAILED, decision.reason
     elif decision.ended:

@@ -59,7 +59,7 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
     fit = homogeneity(*counts, alpha=context.rate)
     status = Status.INCONCLUSIVE if ended and fit.passed else Status.PASSED if fit.passed else Status.FAILED
     if fit.passed:
-        found = f"are distributed alike; a total variation of {fit.smallest_detectable_tv:.2g} would show"
+        found = f"are distributed alike (a total variation of {fit.smallest_detectable_tv:.2g} would show)"
     else:
         found = "are distributed differently"
     detail = f"{fit.draws[0]:,} completions and {fit.draws[1]:,} of the reference server {found}{ended}"

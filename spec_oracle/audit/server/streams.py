@@ -138,7 +138,7 @@ def sampled_apart(subject: ServerSubject, seconds: float) -> list[Tokens]:
 def result_of_two(what: str, right: str, wrong: str, fit: Homogeneity, coarsest: float) -> CheckResult:
     """Return the result of a comparison, which passes if a TV of ``coarsest`` would have shown."""
     detectable = fit.smallest_detectable_tv
-    status, detail = Status.PASSED, f"{what} {right}; a total variation of {detectable:.2g} would show"
+    status, detail = Status.PASSED, f"{what} {right} (a total variation of {detectable:.2g} would show)"
     if not fit.passed:
         status, detail = Status.FAILED, f"{what} {wrong}"
     elif detectable > coarsest:
