@@ -59,6 +59,8 @@ SHAPES_VALUES_SHARE: Final = 0.75
 SHAPES_ONE_SHARE: Final = 0.25
 SHAPES_PAIR_SHARE: Final = 0.03
 SHAPES_SECONDS: Final = 1.0  # Seconds that a shape may take in any case.
+# Seconds that a shape may take whose rows have a type that does not count.
+SHAPES_OTHER_TYPE_SECONDS: Final = 0.3
 # Seconds for pairs of values from which on a few large shapes come before the others.
 SHAPES_MANY_SECONDS: Final = 5.0
 # Seconds that the first shape may take: it shows whether code can be traced at all.

@@ -147,12 +147,8 @@ def _forms(
     joint = context.results.get("joint")
     if not subject.traceable or (joint is not None and joint.how is How.SAMPLED):
         return {}
-    forms = {
-        "dtype": _types(subject),
-        "ids": AXES["ids"],
-        "layout": AXES["layout"],
-        "num_paths": (subject.num_paths,),
-    }
+    forms = {"dtype": _types(subject), **{name: AXES[name] for name in ("ids", "layout")}}
+    forms["num_paths"] = (subject.num_paths,)
     if subject.num_paths > 1:
         forms["num_paths"] = (subject.num_paths, *(k for k in AXES["num_paths"] if k != subject.num_paths))
     forms |= {name: values for name, values in context.only.items() if name in forms}

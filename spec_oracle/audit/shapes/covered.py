@@ -113,7 +113,8 @@ class Covered:
                 one = self._within_reach(replace(shape, dtype=dtype))
                 tree = tree_of(one, number, subject.drafting)
                 left = end - started
-                limit = started + max(min(effort.SHAPES_SECONDS, left), share * left)
+                most = max(min(effort.SHAPES_SECONDS, left), share * left)
+                limit = started + (most if dtype in context.dtypes else effort.SHAPES_OTHER_TYPE_SECONDS)
                 try:
                     found = judge(one, tree, laws, explained=subject.facts.tolerance, end=limit)
                 except (*_NOT_TRACED, ContractError) as error:

@@ -125,13 +125,8 @@ def at_once(name: str, operands: Sequence[Sequence[Scalar]]) -> list[Scalar] | N
     if type(first) is not Noise or not maps.is_continuous(first.chain):
         return None
     chain, formula = first.chain, first.computed
-    for one in noises:
-        if type(one) is not Noise or one.chain is not chain or one.computed is not formula:
-            return None
-        if not one.draw.is_fresh:
-            return None
     numbers = operands[1 - place] if len(operands) == 2 else ()
-    if not set(map(type, numbers)) <= {float} or len(numbers) not in (0, len(noises)):
+    if not _are_alike(noises, first) or not set(map(type, numbers)) <= {float}:
         return None
     key = name, place, id(chain), id(formula), np.array(numbers).tobytes()
     if key not in _KEPT:
@@ -146,6 +141,17 @@ def at_once(name: str, operands: Sequence[Sequence[Scalar]]) -> list[Scalar] | N
         Noise(noise.draw, made.chain, made.computed) if type(made) is Noise else made
         for noise, made in zip(noises, found if numbers else found * len(noises), strict=True)
     ]
+
+
+def _are_alike(noises: Sequence[Scalar], first: Noise) -> bool:
+    """Whether all are fresh noises of the formula of the first."""
+    chain, formula = first.chain, first.computed
+    for one in noises:  # of as many as tokens: a generator takes longer
+        if type(one) is not Noise or one.chain is not chain or one.computed is not formula:
+            return False
+        if not one.draw.is_fresh:
+            return False
+    return True
 
 
 def _of_two(

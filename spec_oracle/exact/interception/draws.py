@@ -158,7 +158,7 @@ _FORMULAS: Final[dict[Any, tuple[maps.Chain, Computed | None]]] = {}
 def alike(make: Callable[[], Scalar], count: int) -> list[Scalar]:
     """Return the results of so many calls of ``make``, which draws one noise by one formula: made once."""
     first = make() if count else None
-    if isinstance(first, Noise) and first.draw.is_fresh:
+    if count > 1 and isinstance(first, Noise) and first.draw.is_fresh:
         current_run().step(count // _OF_A_STEP)
         # The same objects in all runs: what follows from them is known (`comparisons.at_once`).
         formula = (make.func, make.args) if isinstance(make, partial) else make

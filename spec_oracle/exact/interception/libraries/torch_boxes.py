@@ -9,6 +9,7 @@ Tensors of float16 and bfloat16 have room for few boxes, 511 and 63 in a run.
 """
 
 import itertools
+import struct
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from torch.utils._mode_utils import no_dispatch
 from spec_oracle.exact.interception import maps
 from spec_oracle.exact.interception.draws import Noise, low_precision, single
 from spec_oracle.exact.interception.run import active_run, current_run
-from spec_oracle.exact.interception.symbols import Pending, Symbol
+from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol
 
 FLOATS: Final = (torch.float32, torch.float64)
 INTEGERS: Final = (torch.int32, torch.int64)
@@ -53,6 +54,8 @@ def boxed_positions(tensor: Any) -> Any:
     if dtype not in _BOXING or tensor.numel() == 0 or active_run.get() is None:
         return None
     array = _shared(tensor)
+    if array.size == 1 and dtype not in LOW:
+        return None if _handle(array.item()) is None else np.full(array.shape, fill_value=True)
     least = np.minimum.reduce(array, axis=None)
     if dtype in INTEGERS:
         if least > _INTEGER_BASE:
@@ -80,6 +83,30 @@ def symbols_at(tensor: Any, where: Any) -> list[Symbol]:
         current_run().unrepeatable(_KEPT)
 
 
+def element_of(tensor: Any) -> Scalar:
+    """Return the only element of a tensor of no low precision, a number or a symbol."""
+    number = _shared(tensor).item()
+    handle = _handle(number) if tensor.dtype in _BOXING else None
+    if handle is None:
+        return number
+    found = current_run().boxed.get(handle)
+    return current_run().unrepeatable(_KEPT) if found is None else found
+
+
+def _handle(number: Any) -> int | None:
+    """Return the number in the table of a box, None for what is no box."""
+    if type(number) is int:
+        return _INTEGER_BASE - number if _INTEGER_BASE - _CAPACITY < number <= _INTEGER_BASE else None
+    if number == number:  # noqa: PLR0124  # no NaN
+        return None
+    (bits,) = _BITS_OF.unpack(_NUMBER.pack(number))
+    handle = (bits >> 29 & 0x7FFFFF | 0xFF800000) - _FLOAT_BASE
+    return handle if bits >> 52 == 0xFFF and 0 <= handle < _CAPACITY else None
+
+
+_NUMBER, _BITS_OF = struct.Struct("<d"), struct.Struct("<Q")
+
+
 def objects_in(tensor: Any) -> Any:
     """Return a tensor as an object array of numbers and symbols."""
     return objects_at(tensor, boxed_positions(tensor))
@@ -100,6 +127,9 @@ def write(tensor: Any, where: Any, values: list[Any]) -> None:
     Pending integers are decided where the tensor's type has no boxes for them, noise is rounded to a low
     precision; raises `CannotTraceError` for noise that the tensor cannot hold.
     """
+    if len(values) == tensor.numel() == 1 and tensor.dtype not in LOW and tensor.is_cpu:
+        write_element(tensor, values[0])
+        return
     if tensor.dtype not in INTEGERS and Pending in set(map(type, values)):
         values = [value.settled() if isinstance(value, Pending) else value for value in values]
     where = np.asarray(where)
@@ -120,6 +150,23 @@ def write(tensor: Any, where: Any, values: list[Any]) -> None:
         boxes = (_FLOAT_BASE + handles).astype(np.uint32).view(np.float32)
         bits = boxes.view(np.uint32) if tensor.dtype == torch.float32 else _widened(boxes)
         array.view(bits.dtype)[positions] = bits
+
+
+def write_element(tensor: Any, value: Scalar) -> None:
+    """Write the only element of a tensor of no low precision, as `write`."""
+    if isinstance(value, Pending) and tensor.dtype not in INTEGERS:
+        value = value.settled()
+    array = _shared(tensor)
+    if not isinstance(value, Symbol):
+        array[...] = value
+        return
+    (handle,) = _box([value], tensor.dtype)
+    if tensor.dtype in INTEGERS:
+        array[...] = _INTEGER_BASE - handle
+    elif tensor.dtype == torch.float32:
+        array.view(np.uint32)[...] = _FLOAT_BASE + handle
+    else:
+        array.view(np.uint64)[...] = 0xFFF << 52 | (_FLOAT_BASE + handle & 0x7FFFFF) << 29
 
 
 def _write_numbers(tensor: Any, where: Any, numbers: list[Any]) -> None:

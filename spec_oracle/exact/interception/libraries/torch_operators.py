@@ -28,6 +28,7 @@ from spec_oracle.exact.interception.libraries.torch_boxes import FLOATS, INTEGER
 from spec_oracle.exact.interception.races import places
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Pending, Scalar, Symbol, Untraceable
+from spec_oracle.exact.representatives import FEW
 
 _CONVERSIONS: Final = frozenset({"_to_copy", "copy_"})
 _MOVES: Final = _CONVERSIONS | frozenset(
@@ -110,6 +111,8 @@ _ORDERS: Final[dict[str, Callable[..., tuple[int | None, bool]]]] = {
     "topk": lambda _, __, dim=-1, largest=True, *___: (dim, largest),
 }
 """The axis, and whether the largest comes first, by the arguments of operators that put scores in order."""
+
+_NUMBERS: Final = (int, float, bool, type(None))
 
 _WINNERS: Final = ("argmax", "argmin")
 
@@ -194,13 +197,20 @@ def _convert(func: Any, origin: Any, target: Any, args: Any, kwargs: Any) -> Any
 
 def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
     """Let torch compute, then replace the elements that depend on a box."""
+    if all(type(v) in _NUMBERS or (v.numel() == 1 and v.dtype not in LOW) for v in args):
+        value = _ELEMENTWISE[base](
+            *(boxes.element_of(v) if hasattr(v, "dtype") else v for v in args), **kwargs
+        )
+        result = func(*args, **kwargs)
+        boxes.write_element(result, value)
+        return result
     shape = np.broadcast_shapes(*(tuple(value.shape) for value in args if isinstance(value, torch.Tensor)))
     where = np.zeros(shape, dtype=bool)
     boxed = [boxes.boxed_positions(value) if isinstance(value, torch.Tensor) else None for value in args]
     for some in boxed:
         if some is not None:
             where |= some
-    if base in _REMEMBERED and not kwargs and where.all():
+    if where.size > FEW and base in _REMEMBERED and not kwargs and where.all():
         found = _at_once(_REMEMBERED[base], args, boxed, shape)
         if found is not None:
             result = func(*args)
@@ -217,7 +227,7 @@ def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
     common = torch.result_type(*args) if base in _ANSWERS and len(args) == 2 else None
     operands = [_operand(value, common, where) for value in objects]
     compute = _ELEMENTWISE[base]
-    if base in _REMEMBERED and len(operands) <= 2 and not kwargs:
+    if where.size > FEW and base in _REMEMBERED and len(operands) <= 2 and not kwargs:
         compute = remembering(_REMEMBERED[base])
     values = [compute(*elements, **kwargs) for elements in zip(*operands, strict=True)]
     result = func(*args, **kwargs)
@@ -227,7 +237,7 @@ def _elementwise(func: Any, base: str, args: Any, kwargs: Any) -> Any:
 
 def _at_once(name: str, args: Any, boxed: Any, shape: tuple[int, ...]) -> list[Scalar] | None:
     """Return the elements of a function of whole tensors of one formula, None for other tensors."""
-    operands = []
+    operands: list[list[Scalar]] = []
     for value, some in zip(args, boxed, strict=True):
         if not isinstance(value, torch.Tensor):
             operands.append([float(value)] * math.prod(shape))
@@ -299,7 +309,8 @@ def _search(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     if kwargs.get("sorter") is not None:
         current_run().cannot_trace(f"torch.{name}", "the boundaries have to be sorted first")
     side = "right" if kwargs.get("right") or kwargs.get("side") == "right" else "left"
-    where, limits = boxes.boxed_positions(wanted), boundaries.detach().numpy()
+    limits = (boundaries.float() if boundaries.dtype in LOW else boundaries).detach().numpy()
+    where = boxes.boxed_positions(wanted)
     limits = limits[..., None, :] if limits.ndim > 1 else limits
     limits = np.broadcast_to(limits, (*wanted.shape, limits.shape[-1]))
     found = [

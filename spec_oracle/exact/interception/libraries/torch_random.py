@@ -10,7 +10,7 @@ import torch
 from torch.utils._mode_utils import no_dispatch
 
 from spec_oracle.exact.interception.algebra import FUNCTIONS
-from spec_oracle.exact.interception.draws import alike, categorical, distinct, source
+from spec_oracle.exact.interception.draws import Traced, alike, categorical, distinct, source
 from spec_oracle.exact.interception.libraries.torch_boxes import LOW, settle, tensors_in, write
 from spec_oracle.exact.interception.symbols import Scalar
 
@@ -64,7 +64,7 @@ def _rounds(dtype: Any, fill: Any = torch.Tensor.uniform_) -> bool:
 
 def _filled(tensor: Any, make: Callable[[], Scalar], *, is_formula: bool = False) -> Any:
     """Write fresh calls of ``make`` into every element; see `alike` for formulas."""
-    everywhere, count = np.ones(tuple(tensor.shape), dtype=bool), tensor.numel()
+    everywhere, count = np.full(tuple(tensor.shape), fill_value=True), tensor.numel()
     write(tensor, everywhere, alike(make, count) if is_formula else [make() for _ in range(count)])
     return tensor
 
@@ -82,24 +82,27 @@ def _rand_like(tensor: Any, **kwargs: Any) -> Any:
     return _uniform_in_place(torch.empty_like(tensor, **_tensor_options(kwargs)))
 
 
-def _uniform_in_place(tensor: Any, low: float = 0.0, high: float = 1.0) -> Any:
-    def number() -> Scalar:
-        uniform = source().uniform(_BITS[tensor.dtype])
-        return FUNCTIONS["add"](FUNCTIONS["multiply"](uniform, high - low), low)
+def _uniform(bits: int, low: float, high: float) -> Scalar:
+    uniform = source().uniform(bits)
+    return FUNCTIONS["add"](FUNCTIONS["multiply"](uniform, high - low), low)
 
-    _filled(tensor, number, is_formula=True)
-    return tensor.masked_fill_(tensor >= high, low)  # what is rounded to `high`; boxes are NaN, and stay
+
+def _uniform_in_place(tensor: Any, low: float = 0.0, high: float = 1.0) -> Any:
+    _filled(tensor, partial(_uniform, _BITS[tensor.dtype], low, high), is_formula=True)
+    if isinstance(source(), Traced):
+        return tensor
+    return tensor.masked_fill_(tensor >= high, low)  # what is rounded to `high`
+
+
+def _exponential(bits: int, rate: float) -> Scalar:
+    uniform = source().uniform(bits, zero=False)
+    return FUNCTIONS["divide"](FUNCTIONS["log1p"](FUNCTIONS["negative"](uniform)), -rate)
 
 
 def _exponential_in_place(tensor: Any, rate: float = 1.0) -> Any:
     """Fill with -log(1 - u) / rate; torch's documentation excludes 0."""
-
-    def number() -> Scalar:
-        bits = _BITS[torch.float32 if tensor.dtype in LOW else tensor.dtype]
-        uniform = source().uniform(bits, zero=False)
-        return FUNCTIONS["divide"](FUNCTIONS["log1p"](FUNCTIONS["negative"](uniform)), -rate)
-
-    return _filled(tensor, number, is_formula=True)
+    bits = _BITS[torch.float32 if tensor.dtype in LOW else tensor.dtype]
+    return _filled(tensor, partial(_exponential, bits, rate), is_formula=True)
 
 
 def _bernoulli(tensor: Any, probability: float | None = None) -> Any:

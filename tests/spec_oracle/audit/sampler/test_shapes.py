@@ -50,7 +50,7 @@ def test_special_paths_are_no_defect(name):
 
 
 def beyond_the_end(x, q, p, rng):
-    """Search a uniform that was rounded up in cumulative weights: with float16 rows it may be behind the last."""
+    """Search a uniform that was rounded up: with float16 rows it may be behind the last token."""
     tokens = np.full((len(x), x.shape[1] + 1), -1)
     for b, row in enumerate(p[:, 0]):
         is_one = p.dtype == np.float16 and rng.random() > 1 - 2**-12

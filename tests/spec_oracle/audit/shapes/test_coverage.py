@@ -1,6 +1,7 @@
 """What was not tried leaves the check open, what a sampler refuses can be declared, new rows are tried."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from lab.specimens.registry import specimens
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.results import Status
+from spec_oracle.audit.sampler.shapes import _laws
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.shapes.axes import OPTIONS
+from spec_oracle.audit.shapes.axes import OPTIONS, Shape
+from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import InvalidInputError
@@ -69,6 +72,23 @@ def test_values_that_time_did_not_suffice_for_leave_the_check_open():
     assert found.status is Status.INCONCLUSIVE
     assert "not tried in this time: V 20,000" in found.detail
     assert "--budget" in found.detail
+
+
+def gumbel_race(x, q, p, generator):
+    """Sample one token of the target by noise of the type of its rows; bfloat16 has no room for much."""
+    noise = -torch.log(-torch.log(torch.rand(p[:, 0].shape, generator=generator, dtype=p.dtype)))
+    tokens = torch.full((len(x), x.shape[1] + 1), -1)
+    tokens[:, 0] = (p[:, 0].log() + noise).argmax(-1)
+    return tokens, torch.zeros(len(x), dtype=torch.int64)
+
+
+def test_a_shape_is_tried_in_a_type_that_counts_where_its_own_does_not_and_is_not_traced():
+    subject = SamplerSubject("mine", SamplerCode(gumbel_race, array="torch"))
+    covered, context = Covered(), Context()
+    shape = Shape(64, 2, batch=2, place=1, dtype="bfloat16")
+    covered.try_shapes(subject, context, [shape], _laws(subject, context))
+    assert [one.shape for one in covered.shapes] == [replace(shape, dtype="float32")]
+    assert [reason for reason in covered.left_out if "tensors of torch.bfloat16" in reason]
 
 
 def test_what_is_declared_must_make_sense():
