@@ -10,7 +10,7 @@ from spec_oracle.cli import main
 from tests.spec_oracle.adapters.servers.stand_in import StandIn
 
 LEFT_OUT = ("shapes", "streams", "batch", "long-texts")
-QUICK = ["--prompt", "bc", "--detect", "0.3", *(word for name in LEFT_OUT for word in ("--skip", name))]
+QUICK = ["--prompt", "bc", "--detect", "0.5", *(word for name in LEFT_OUT for word in ("--skip", name))]
 
 
 @pytest.mark.parametrize(("defect", "code", "verdict"), [("", 0, "lossless"), ("always-accept", 1, "lossy")])
