@@ -21,7 +21,11 @@ PARITY = [(name, size) for name in STATELESS for size in SIZES if name != "canon
 LARGE = [(151_936, 64, 8, 1), (151_936, 2, 16, 2), (32_003, 256, 4, 1), (32_003, 7, 3, 8)]
 
 
-@pytest.mark.parametrize("precision", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "precision",
+    [torch.float64, torch.bfloat16, pytest.param(torch.float32, marks=pytest.mark.nightly)],
+    ids=str,
+)
 @pytest.mark.parametrize(("name", "size"), PARITY)
 def test_the_same_uniforms_give_the_verdict_of_numpy(name, size, precision, device):
     _, batch, length, paths = size
