@@ -80,7 +80,7 @@ def smallest_detectable_tv_by_joint_e_process(
     several samples, since half of the bet is on a defect in one of them. Earlier looks can only add to the
     chance of an alarm.
     """
-    return _limit_of_joint(draws, laws, alpha).smallest_tv(miss)
+    return _limit_of_joint(draws, [support_cells(law) for law in laws], alpha).smallest_tv(miss)
 
 
 def smallest_detectable_tv_by_homogeneity(
@@ -116,7 +116,8 @@ def draws_needed_by_joint_e_process(
     tv: float, laws: Sequence[npt.ArrayLike], *, alpha: float, miss: float = DEFAULT_MISS
 ) -> int:
     """Draws *per sample* by which an e-process has found a TV of ``tv`` or more in each of the samples."""
-    return _draws_needed(lambda n: _limit_of_joint([n] * len(laws), laws, alpha).finds(tv, miss), tv)
+    cells = [support_cells(law) for law in laws]
+    return _draws_needed(lambda n: _limit_of_joint([n] * len(cells), cells, alpha).finds(tv, miss), tv)
 
 
 def _attainable(tv: float) -> float:
@@ -182,15 +183,15 @@ def _limit_of_g(draws: int, probabilities: npt.ArrayLike, alpha: float, slack: n
     return _Limit(draws, freedom, threshold, hidden)
 
 
-def _limit_of_joint(draws: Sequence[int], laws: Sequence[npt.ArrayLike], alpha: float) -> _Limit:
-    """Return the limit of an e-process over several samples."""
+def _limit_of_joint(draws: Sequence[int], cells: Sequence[Cells], alpha: float) -> _Limit:
+    """Return the limit of an e-process over several samples, with the cells of each."""
     require_rate(alpha, "alpha")
-    if len(draws) != len(laws):
-        what = f"one number for each of {len(laws)} distributions"
+    if len(draws) != len(cells):
+        what = f"one number for each of {len(cells)} distributions"
         raise InvalidInputError(f"draws: expected {what}, got {len(draws)}")
     require_draws(sum(draws))
+    cells = [cell for n, cell in zip(draws, cells, strict=True) if n]
     drawn = [require_draws(n) for n in draws if n]
-    cells = [support_cells(law) for n, law in zip(draws, laws, strict=True) if n]
     freedom = sum(len(c) - 1 for c in cells)
     if freedom == 0:
         return _Limit(sum(drawn), 0, 0.0)
