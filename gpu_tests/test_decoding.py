@@ -22,7 +22,9 @@ def seeded(device):
     return torch.Generator(device).manual_seed(7)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.nightly) for name in NAMES]
+)
 def test_text_of_several_calls_is_the_targets(name, device):
     """Four tokens, so at least two calls of L = 2; carried states and the bonus token included.
 

@@ -23,7 +23,19 @@ LIGHT = (
     "statistics",
     "toy",
 )
-HEAVY = {"torch", "hypothesis", "transformers", "matplotlib", "networkx", "gguf", "triton", "jax", "httpx"}
+HEAVY = {
+    "scipy.optimize",
+    "scipy.stats",
+    "torch",
+    "hypothesis",
+    "transformers",
+    "matplotlib",
+    "networkx",
+    "gguf",
+    "triton",
+    "jax",
+    "httpx",
+}
 
 
 def run(code, *path, arguments=()):

@@ -40,7 +40,7 @@ MADE = ("Made by", "Made on", "Written by")
 QUICK = {
     "audit": ["--check", "inputs-kept", "--draft-length", "1", "--tokens", "2", "--budget", "5"],
     "audit-server": [
-        *("--prompt", "bc", "--detect", "0.3"),
+        *("--prompt", "bc", "--detect", "0.5"),
         *(word for name in ("shapes", "long-texts", "streams", "batch") for word in ("--skip", name)),
     ],
 }

@@ -12,8 +12,7 @@ served, the deeper they cut. A set that has had slack for some rounds is dropped
 """
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import linprog
+import scipy
 
 from spec_oracle.arrays import Booleans, Floats, Integers
 from spec_oracle.optimum.flow_program import FloatOptimum, matrix
@@ -66,7 +65,7 @@ class _Program:
         lack = matrix(
             nodes, nodes, (self._parent[1:], below, target[1:]), (self._free, self._free, -target[self._free])
         )
-        self._fixed = sparse.vstack([falling[1:], lack[self._free]])
+        self._fixed = scipy.sparse.vstack([falling[1:], lack[self._free]])
         self._bounds = [(1, 1)] + [(0, 1)] * (nodes - 1)
         self._inside, self._new = np.zeros((0, nodes), dtype=bool), paths.prefixes.subtrees[1:]
         self._idle = np.zeros(0, dtype=np.int64)
@@ -81,9 +80,9 @@ class _Program:
         topmost[:, 1:] &= ~self._inside[:, self._parent[1:]]
         row, node = np.nonzero(topmost)
         allowed = self._paths.hit(topmost @ self._paths.draft)
-        result = linprog(
+        result = scipy.optimize.linprog(
             -self._target,
-            A_ub=sparse.vstack([self._fixed, matrix(*topmost.shape, (row, node, self._target[node]))]),
+            A_ub=scipy.sparse.vstack([self._fixed, matrix(*topmost.shape, (row, node, self._target[node]))]),
             b_ub=np.concatenate([np.zeros(self._fixed.shape[0]), allowed]),
             bounds=self._bounds,
             method="highs-ds",

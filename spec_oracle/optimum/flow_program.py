@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import linprog
+import scipy
 
 from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
 from spec_oracle.optimum.trees import DraftTrees
@@ -45,9 +44,9 @@ def flow_optimum(target: Floats, ceiling: Integers, trees: DraftTrees) -> FloatO
     falling = matrix(nodes, width, (below, below, 1.0), (below, ceiling[1:], -1.0))
     wanted = (np.arange(nodes), np.arange(nodes), target), (parent[1:], below, -target[1:])
     unserved = matrix(nodes, width, *wanted, (node, arc, -1.0))
-    result = linprog(
+    result = scipy.optimize.linprog(
         np.concatenate([-target, np.zeros(len(arc))]),
-        A_ub=sparse.vstack([unserved[1:], falling[1:], spent]),
+        A_ub=scipy.sparse.vstack([unserved[1:], falling[1:], spent]),
         b_ub=np.concatenate([np.zeros(2 * (nodes - 1)), trees.probability.astype(np.float64)]),
         bounds=np.array([(1, 1)] + [(0, np.inf)] * (width - 1)),
         method="highs",
@@ -64,4 +63,4 @@ def matrix(height: int, width: int, *entries: tuple[Numbers, Numbers, Any]) -> A
     """Return the sparse matrix with these (rows, columns, values); a value may be one for all."""
     parts = [np.broadcast_arrays(*entry) for entry in entries]
     rows, columns, values = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return sparse.csr_array((values, (rows, columns)), shape=(height, width))
+    return scipy.sparse.csr_array((values, (rows, columns)), shape=(height, width))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import chi2_contingency
+import scipy
 
 from spec_oracle.arrays import Integers
 from spec_oracle.errors import InvalidInputError
@@ -51,7 +51,7 @@ def homogeneity(
     draws = int(table[0].sum()), int(table[1].sum())
     if table.shape[1] < 2:
         return Homogeneity(1.0, alpha, table.shape[1], draws, np.inf)
-    p_value = float(chi2_contingency(table, correction=False, lambda_="log-likelihood").pvalue)
+    p_value = float(scipy.stats.chi2_contingency(table, correction=False, lambda_="log-likelihood").pvalue)
     tv = smallest_detectable_tv_by_homogeneity(draws, table.shape[1], alpha=alpha, miss=miss)
     return Homogeneity(p_value, alpha, table.shape[1], draws, tv)
 

@@ -19,10 +19,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy.fft import irfft2, next_fast_len, rfft2
 from scipy.special import betainc, betainccinv, gammaln, logsumexp
-from scipy.stats import binom
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.statistics.power import DEFAULT_MISS
@@ -135,9 +135,11 @@ def coupling_found_by_coincidences(
     ``miss`` is for a bound that comes out too high.
     """
     chance, coins = float((_law(outcomes) ** 2).sum()), outcomes.size // 2
-    bound = _upper_bound(int(binom.isf(miss / 2, coins, chance)), coins, alpha)
-    needed = int(binom.isf(alpha, pairs, bound)) + 1
-    return _smallest(lambda c: float(binom.cdf(needed - 1, pairs, c + (1 - c) * chance)), miss / 2)
+    bound = _upper_bound(int(scipy.stats.binom.isf(miss / 2, coins, chance)), coins, alpha)
+    needed = int(scipy.stats.binom.isf(alpha, pairs, bound)) + 1
+    return _smallest(
+        lambda c: float(scipy.stats.binom.cdf(needed - 1, pairs, c + (1 - c) * chance)), miss / 2
+    )
 
 
 def coupling_found_by_signs(
@@ -159,9 +161,9 @@ def coupling_found_by_signs(
         one, both, none = 2 * c * (1 - c), c**2, (1 - c) ** 2
         counted = both * of_both + one * float(law @ (1 - law) ** 2) + none * of_both**2
         coins = int(pairs * counted)
-        needed = float(binom.isf(alpha / 2, coins, 0.5)) + 1
+        needed = float(scipy.stats.binom.isf(alpha / 2, coins, 0.5)) + 1
         heads = (1 + (both * of_both + one * of_one) / counted) / 2
-        return float(binom.cdf(needed - 1, coins, min(heads, 1.0)))
+        return float(scipy.stats.binom.cdf(needed - 1, coins, min(heads, 1.0)))
 
     return _smallest(missed, miss)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import beta, binom
+import scipy
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.statistics.validation import require_law, require_rate, require_sample
@@ -41,7 +41,9 @@ def offending_cells(
     drawn = require_sample(counts, law.size)
     draws = int(drawn.sum())
     # Two-sided exact p-values: twice the smaller tail, both including the count itself.
-    smaller = np.minimum(binom.cdf(drawn, draws, law), binom.sf(drawn - 1, draws, law))
+    smaller = np.minimum(
+        scipy.stats.binom.cdf(drawn, draws, law), scipy.stats.binom.sf(drawn - 1, draws, law)
+    )
     p_values = _holm(np.minimum(1.0, 2 * smaller))
     lower, upper = clopper_pearson(drawn, alpha / law.size)
     return tuple(
@@ -75,8 +77,8 @@ def _holm(p_values: Floats) -> Floats:
 def clopper_pearson(counts: Integers, alpha: float) -> tuple[Floats, Floats]:
     """Bounds [V] that each miss with probability ``alpha`` at most (Biometrika 26, 1934)."""
     others = counts.sum() - counts
-    lower = np.where(counts == 0, 0.0, beta.ppf(alpha / 2, np.maximum(counts, 1), others + 1))
-    upper = np.where(others == 0, 1.0, beta.isf(alpha / 2, counts + 1, np.maximum(others, 1)))
+    lower = np.where(counts == 0, 0.0, scipy.stats.beta.ppf(alpha / 2, np.maximum(counts, 1), others + 1))
+    upper = np.where(others == 0, 1.0, scipy.stats.beta.isf(alpha / 2, counts + 1, np.maximum(others, 1)))
     return lower, upper
 
 

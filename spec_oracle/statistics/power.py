@@ -26,8 +26,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
-from scipy.stats import chi2, ncx2, norm
+import scipy
 
 from spec_oracle.arrays import Floats
 from spec_oracle.errors import InvalidInputError
@@ -81,7 +80,7 @@ def smallest_detectable_tv_by_joint_e_process(
     several samples, since half of the bet is on a defect in one of them. Earlier looks can only add to the
     chance of an alarm.
     """
-    return _limit_of_joint(draws, laws, alpha).smallest_tv(miss)
+    return _limit_of_joint(draws, [support_cells(law) for law in laws], alpha).smallest_tv(miss)
 
 
 def smallest_detectable_tv_by_homogeneity(
@@ -98,7 +97,7 @@ def smallest_detectable_tv_by_homogeneity(
         return math.inf
     # n m / (n + m) draws of one sample tell as much.
     freedom, together = num_cells - 1, first * second / (first + second)
-    return _Limit(together, freedom, float(chi2.isf(alpha, freedom))).smallest_tv(miss)
+    return _Limit(together, freedom, float(scipy.stats.chi2.isf(alpha, freedom))).smallest_tv(miss)
 
 
 def draws_needed_by_g(
@@ -117,7 +116,8 @@ def draws_needed_by_joint_e_process(
     tv: float, laws: Sequence[npt.ArrayLike], *, alpha: float, miss: float = DEFAULT_MISS
 ) -> int:
     """Draws *per sample* by which an e-process has found a TV of ``tv`` or more in each of the samples."""
-    return _draws_needed(lambda n: _limit_of_joint([n] * len(laws), laws, alpha).finds(tv, miss), tv)
+    cells = [support_cells(law) for law in laws]
+    return _draws_needed(lambda n: _limit_of_joint([n] * len(cells), cells, alpha).finds(tv, miss), tv)
 
 
 def _attainable(tv: float) -> float:
@@ -150,7 +150,7 @@ class _Limit:
         if self.freedom == 0:
             return _attainable(self.hidden + _leak_found(self.draws, miss))
         if self.far:
-            noncentrality = (math.sqrt(self.threshold) + float(norm.isf(miss))) ** 2
+            noncentrality = (math.sqrt(self.threshold) + float(scipy.stats.norm.isf(miss))) ** 2
         else:
             noncentrality = _noncentrality_found(self.threshold, self.freedom, miss)
         return _attainable(self.hidden + math.sqrt(noncentrality / (4 * self.draws)))
@@ -161,7 +161,7 @@ class _Limit:
         noncentrality = 4 * self.draws * max(tv - self.hidden, 0.0) ** 2
         if self.far or self.freedom == 0 or noncentrality > LARGEST_NONCENTRALITY:
             return self.smallest_tv(miss) <= tv
-        return float(ncx2.cdf(self.threshold, self.freedom, noncentrality)) <= miss
+        return float(scipy.stats.ncx2.cdf(self.threshold, self.freedom, noncentrality)) <= miss
 
 
 def _limit_of_g(draws: int, probabilities: npt.ArrayLike, alpha: float, slack: npt.ArrayLike) -> _Limit:
@@ -172,22 +172,26 @@ def _limit_of_g(draws: int, probabilities: npt.ArrayLike, alpha: float, slack: n
     allowed = draws * cells.largest_distance(require_law(probabilities), slack)
     freedom, hidden = len(cells) - 1, cells.hidden_mass
     if allowed > LARGEST_NONCENTRALITY:
-        return _Limit(draws, freedom, (math.sqrt(allowed) + float(norm.isf(alpha))) ** 2, hidden, far=True)
+        return _Limit(
+            draws, freedom, (math.sqrt(allowed) + float(scipy.stats.norm.isf(alpha))) ** 2, hidden, far=True
+        )
     if freedom == 0:
         return _Limit(draws, 0, 0.0, hidden)
-    threshold = float(ncx2.isf(alpha, freedom, allowed) if allowed else chi2.isf(alpha, freedom))
+    threshold = float(
+        scipy.stats.ncx2.isf(alpha, freedom, allowed) if allowed else scipy.stats.chi2.isf(alpha, freedom)
+    )
     return _Limit(draws, freedom, threshold, hidden)
 
 
-def _limit_of_joint(draws: Sequence[int], laws: Sequence[npt.ArrayLike], alpha: float) -> _Limit:
-    """Return the limit of an e-process over several samples."""
+def _limit_of_joint(draws: Sequence[int], cells: Sequence[Cells], alpha: float) -> _Limit:
+    """Return the limit of an e-process over several samples, with the cells of each."""
     require_rate(alpha, "alpha")
-    if len(draws) != len(laws):
-        what = f"one number for each of {len(laws)} distributions"
+    if len(draws) != len(cells):
+        what = f"one number for each of {len(cells)} distributions"
         raise InvalidInputError(f"draws: expected {what}, got {len(draws)}")
     require_draws(sum(draws))
+    cells = [cell for n, cell in zip(draws, cells, strict=True) if n]
     drawn = [require_draws(n) for n in draws if n]
-    cells = [support_cells(law) for n, law in zip(draws, laws, strict=True) if n]
     freedom = sum(len(c) - 1 for c in cells)
     if freedom == 0:
         return _Limit(sum(drawn), 0, 0.0)
@@ -199,8 +203,12 @@ def _limit_of_joint(draws: Sequence[int], laws: Sequence[npt.ArrayLike], alpha: 
 def noncentral_tail(statistic: float, freedom: int, noncentrality: float) -> float:
     """Return the chance that a (non-central) chi-square variable exceeds ``statistic``."""
     if noncentrality > LARGEST_NONCENTRALITY:
-        return float(norm.sf(math.sqrt(statistic) - math.sqrt(noncentrality)))
-    return float(ncx2.sf(statistic, freedom, noncentrality) if noncentrality else chi2.sf(statistic, freedom))
+        return float(scipy.stats.norm.sf(math.sqrt(statistic) - math.sqrt(noncentrality)))
+    return float(
+        scipy.stats.ncx2.sf(statistic, freedom, noncentrality)
+        if noncentrality
+        else scipy.stats.chi2.sf(statistic, freedom)
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -209,14 +217,14 @@ def _noncentrality_found(threshold: float, freedom: int, miss: float) -> float:
     # Cached: a root search over a special function, and thousands of tests of one size ask the same.
 
     def excess_miss(noncentrality: float) -> float:
-        return float(ncx2.cdf(threshold, freedom, noncentrality)) - miss
+        return float(scipy.stats.ncx2.cdf(threshold, freedom, noncentrality)) - miss
 
     if excess_miss(0.0) <= 0:
         return 0.0
     upper = threshold
     while excess_miss(upper) > 0:
         upper *= 2
-    return float(brentq(excess_miss, 0.0, upper, rtol=1e-12))
+    return float(scipy.optimize.brentq(excess_miss, 0.0, upper, rtol=1e-12))
 
 
 def _statistic_reaching(alpha: float, draws: Sequence[int], cells: Sequence[Cells]) -> float:
@@ -230,7 +238,7 @@ def _statistic_reaching(alpha: float, draws: Sequence[int], cells: Sequence[Cell
     # The average lies between the best prior's e-value over J and the best prior's e-value.
     lower = float(((price - math.log(alpha)) / weight).min())
     upper = float(((price - math.log(alpha) + math.log(len(DEFECT_SIZES))) / weight).min())
-    return float(brentq(shortfall, lower, upper, rtol=1e-12))
+    return float(scipy.optimize.brentq(shortfall, lower, upper, rtol=1e-12))
 
 
 def _limit_of_log_e(draws: Sequence[int], cells: Sequence[Cells]) -> tuple[Floats, Floats]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from scipy.stats import norm
+import scipy
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.statistics.power import DEFAULT_MISS
@@ -106,5 +106,5 @@ class Bet:
         needed = math.log(len(SHARES) / (alpha * self.weight))
         mean = self.mean[0] + SIZES[:, None] * self.mean[1]
         square = np.maximum(self.square[0] + SIZES[:, None] * self.square[1], 0.0)
-        found = (mean - norm.isf(DEFAULT_MISS) * np.sqrt(square) >= needed).any(axis=1)
+        found = (mean - scipy.stats.norm.isf(DEFAULT_MISS) * np.sqrt(square) >= needed).any(axis=1)
         return float(SIZES[found.argmax()]) * self.largest if found.any() else math.inf

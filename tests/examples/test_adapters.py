@@ -41,6 +41,7 @@ def of_the_first(batch, generator):
 OPTIONS = {own: 0, some: 0, uncertain: 0, in_float32: 0, greedy: 1, of_the_first: 1}
 
 
+@pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.__name__)
 def test_an_option_of_the_flat_adapter(option):
     function = runpy.run_path(str(ENGINE))["rejection_sample"]

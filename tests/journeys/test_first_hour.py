@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.strategies import at_night
+
 ROOT = Path(__file__).parents[2]
-SHORT = ("--check", "joint", "--draft-length", "2")
+SHORT = ("--check", "joint", "--draft-length", "2", "--budget", "8")
 RULES = """
 from dataclasses import dataclass
 
@@ -92,7 +94,7 @@ def test_five_commands_lead_to_a_verdict_on_a_flat_torch_sampler_right_and_wrong
     assert "not known" not in shown
     assert shown.endswith(f"next: spec-oracle {' '.join(audit)}\n")
 
-    short = ("--check", "joint", "--draft-length", "1")
+    short = ("--check", "joint", "--draft-length", "1", "--budget", "8")
     status, shown, _ = typed(*audit, *short)
     assert status == 0, shown
     assert "my_sampler_adapter:verify: lossless; rule token (identified)" in shown
@@ -135,7 +137,7 @@ def test_a_rule_of_ones_own_is_compared_and_plotted(typed):
 def test_a_gate_has_a_baseline_and_fails_for_a_slower_rule(typed):
     Path("my_rules.py").write_text(RULES, "utf-8")
     Path("spec-oracle.toml").write_text(
-        'subjects = ["my_rules:verify"]\nbaseline = "baseline.json"\ndraft-length = 2\n', "utf-8"
+        'subjects = ["my_rules:verify"]\nbaseline = "baseline.json"\ndraft-length = 2\nbudget = 8\n', "utf-8"
     )
     gate = ("audit", "--check", "inputs-kept")
     status, _, told = typed(*gate)
@@ -150,7 +152,7 @@ def test_a_gate_has_a_baseline_and_fails_for_a_slower_rule(typed):
     assert "if intended, accept it with --update-baseline" in shown
 
 
-@pytest.mark.parametrize("width", [60, 200])
+@pytest.mark.parametrize("width", [60, *at_night(200)])
 def test_a_terminal_shows_every_column_within_its_width(typed, site, tmp_path, width):
     pty = pytest.importorskip("pty", reason="terminals of POSIX")
     ours, theirs = pty.openpty()
@@ -177,7 +179,7 @@ def read(terminal):
         return b""
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+@pytest.mark.parametrize("encoding", ["ascii", *at_night("cp1252")])
 def test_a_report_is_whole_where_stdout_is_no_unicode(typed, encoding):
     shutil.copy(ROOT / "docs/examples/same_uniform.py", "same_uniform.py")
     settings = {"PYTHONUTF8": "0", "encoding": encoding}

@@ -28,8 +28,14 @@ def project(pytester):
 
 
 def run(project, *arguments):
-    """Run pytest: in this process, which has imported everything; with workers in one of its own."""
-    run = project.runpytest_subprocess if "-n" in arguments else project.runpytest_inprocess
+    """Run pytest: in this process, which has imported everything; with workers in one of its own.
+
+    These import no other plugins, each of which takes them a while.
+    """
+    run = project.runpytest_inprocess
+    if "-n" in arguments:
+        run, arguments = project.runpytest_subprocess, ("-p", "xdist", *arguments)
+        project._monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     return run("-p", "spec_oracle.pytest_plugin", *arguments)
 
 

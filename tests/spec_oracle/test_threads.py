@@ -31,10 +31,10 @@ def joint_of(found):
 
 
 def test_bad_input_names_the_input_and_the_line_of_a_loop_without_end(monkeypatch):
-    monkeypatch.setattr("spec_oracle.audit.effort.BAD_INPUT_SECONDS", 0.5)
+    monkeypatch.setattr("spec_oracle.audit.effort.BAD_INPUT_SECONDS", 0.2)
     subject = SamplerSubject("mine", SamplerCode(surroundings.loops_on_nan))
     with watched():
-        found = CHECKS["bad-input"].outcome(subject, Context())
+        found = CHECKS["bad-input"].outcome(subject, Context(shrink=False))
     assert found.status is Status.FAILED
     assert "NaN target probabilities: still running after 0." in found.detail
     assert "surroundings.py:1" in found.detail

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
-from scipy.stats import binom
+import scipy
 
 from spec_oracle.arrays import Floats
 from spec_oracle.audit import effort
@@ -180,7 +180,7 @@ class _Read:
                 "has probability 0"
             )
         # So many, or more, among all that may be looked at: whenever it is looked.
-        chance = binom.sf(
+        chance = scipy.stats.binom.sf(
             self.evidence.impossible - 1, most + max(effort.ENGINE_LONG_BATCHES) * self.length, self.tolerance
         )
         if chance <= self.rate:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
@@ -174,7 +174,7 @@ class PairedRows:
     def largest_possible_tv(self) -> float:
         """Clopper-Pearson bound of the chance that completions differ, so of the distance."""
         apart, sure = int(self.alone[0].sum()), 1 - DEFAULT_MISS
-        return float(stats.beta.ppf(sure, apart + 1, self.rows - apart)) if apart < self.rows else 1.0
+        return float(scipy.stats.beta.ppf(sure, apart + 1, self.rows - apart)) if apart < self.rows else 1.0
 
     @property
     def p_value(self) -> float:
@@ -185,7 +185,9 @@ class PairedRows:
         vocab, width = self.instance.vocab_size, self.instance.draft_length + 1
         begun = [self.alone.reshape(2, vocab**n, -1).sum(axis=2) for n in range(1, width + 1)]
         code, rule = np.concatenate(begun, axis=1)
-        tests = [stats.binomtest(int(a), int(a + b)).pvalue for a, b in zip(code, rule, strict=True) if a + b]
+        tests = [
+            scipy.stats.binomtest(int(a), int(a + b)).pvalue for a, b in zip(code, rule, strict=True) if a + b
+        ]
         return float(min([1.0, *(pvalue * len(code) for pvalue in tests)]))
 
 

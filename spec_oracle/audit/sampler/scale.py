@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.again import part
@@ -145,7 +145,7 @@ def equal_tokens(subject: Any, context: Context, rate: float, *, dtype: str) -> 
         sampled = np.concatenate([_first_tokens(code, paths, rows, generator, rng) for _ in range(rounds)])
         count, coincident = len(sampled), len(sampled) - len(np.unique(sampled))
         draws, chance = draws + count, (count - 1) / 2 / VOCABULARY
-        p_value = float(stats.binom.sf(coincident - 1, count, chance)) if coincident else 1.0
+        p_value = float(scipy.stats.binom.sf(coincident - 1, count, chance)) if coincident else 1.0
         if p_value > SUSPICIOUS or p_value <= rate / 2:
             break
     what = f"{VOCABULARY:,} equally likely tokens in {code.dtype}"

@@ -11,10 +11,7 @@ from lab.kill_matrix.matrix import kill_matrix
 from lab.kill_matrix.report import FORMATS
 from lab.specimens.__main__ import main
 from lab.specimens.registry import specimens
-from spec_oracle.audit import effort
 from spec_oracle.audit.results import Status
-from spec_oracle.audit.sampler import disjoint
-from spec_oracle.audit.sampler.dependence import Design
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.statistics import DEFAULT_ALPHA
@@ -60,18 +57,9 @@ def test_every_check_that_is_asked_of_verifiers_has_one_to_kill():
     assert asked == killers
 
 
+@pytest.mark.usefixtures("less_effort")
 def test_a_control_stands(monkeypatch):
-    """With fewer draws: right code must pass at any number of them. Others are run at night."""
-    for name in (
-        "DISJOINT_CALLS",
-        "BATCH_REPEATS",
-        "BATCH_MIXED_REQUESTS",
-        "STREAMS_SEEDS",
-        "CALLS_REQUESTS",
-    ):
-        monkeypatch.setattr(effort, name, getattr(effort, name) // 10)
-    monkeypatch.setattr(disjoint, "CHAINS", (Design((1, 2), 60),))
-    monkeypatch.setattr(disjoint, "BATCHES", (Design((2,), 60),))
+    """Right code must pass at any number of samples. Others are run at night."""
     monkeypatch.setattr(columns, "FEW_SHAPES", 3)
     (row,) = kill_matrix([specimens()["recycled-uniform"]]).rows
     assert row.killers == ()

@@ -30,6 +30,7 @@ def test_a_defect_is_killed(name, check):
     assert outcome(name, check, Context(alpha=1e-8, tokens=3, budget=20.0)).status is Status.FAILED
 
 
+@pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize(("name", "check"), by_cost(CONTROLS, ("calls",)))
 def test_a_control_stands(name, check):
     result = outcome(name, check, Context(alpha=1e-8, tokens=3, budget=20.0))

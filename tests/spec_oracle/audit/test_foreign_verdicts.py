@@ -47,6 +47,7 @@ def audited(specimen: Specimen) -> SubjectReport:
     return audit_subject(subject, options, 1e-6)
 
 
+@pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize("specimen", of_one_call(1) + of_one_call(2), ids=lambda specimen: specimen.name)
 def test_every_defect_is_lossy_and_every_control_lossless(specimen):
     report = audited(specimen)

@@ -63,6 +63,7 @@ def test_a_cell_is_a_function_or_a_reason(check, kind):
     assert callable(answer) == (check.name in RUNS[kind])
 
 
+@pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
 def test_a_cell_runs_or_says_why_not(check, kind):

@@ -40,6 +40,7 @@ RULES = [name for name in verifiers.names() if name != "block_transport"]  # whi
 DAILY = {"greedy_multipath_carry", "traversal"}
 
 
+@pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize(
     "rule", [pytest.param(rule, marks=() if rule in DAILY else pytest.mark.nightly) for rule in RULES]
 )

@@ -43,6 +43,7 @@ def test_a_generator_that_no_model_can_drive_says_so(generator):
         Generate(generator, "top-k")
 
 
+@pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize("checks", [(), pytest.param(("calls",), marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("generator", sorted(GENERATORS.keys() - UNUSABLE))
 def test_every_generator_of_candidates_is_proved(generator, checks):

@@ -18,6 +18,7 @@ ADAPTERS = dict(
 )
 
 
+@pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize("name", ADAPTERS)
 def test_an_adapter_is_audited_as_it_stands(name, tmp_path):
     if name == "Pair":

@@ -24,6 +24,7 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.errors import InvalidInputError
+from tests.strategies import at_night
 
 STATEFUL = ("greedy_block", "greedy_multipath_carry", "block_transport")
 TOKEN = as_sampler(verifiers.get("token"))
@@ -57,8 +58,10 @@ def test_shares_hand_out_the_whole_rate_and_no_more():
     assert {type(check.share) for check in CHECKS.values()} == {Fraction}
 
 
-def test_a_right_function_passes_them_all():
-    report, checks = audited(TOKEN, facts=Facts(rule_at=lambda _: "token"))
+@pytest.mark.usefixtures("less_effort")
+@pytest.mark.parametrize("sizes", [FEW, *at_night({})], ids=len)
+def test_a_right_function_passes_them_all(sizes):
+    report, checks = audited(TOKEN, facts=Facts(rule_at=lambda _: "token"), **sizes)
     assert list(checks) == list(CHECKS)
     assert statuses(checks)[Status.PASSED] == {*CHECKS} - NOT_ASKED
     assert report.exit_code == 0
@@ -153,9 +156,10 @@ def test_a_slow_function_is_spared_what_its_budget_does_not_allow():
     assert "raise --budget" in checks["scale"].detail
 
 
+@pytest.mark.usefixtures("less_effort")
 def test_several_paths_run_what_is_made_for_them():
     function = as_sampler(verifiers.get("recursive_rejection"))
-    report, checks = audited(function, num_paths=2, paths=(1, 2), **FEW)
+    report, checks = audited(function, num_paths=2, paths=(1, 2), draft_length=1, **FEW)
     untried = {name for name, check in checks.items() if check.status in UNTRIED}
     assert untried == NOT_ASKED
     assert report.subjects[0].rule == "recursive_rejection"

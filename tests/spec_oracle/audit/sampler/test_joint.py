@@ -55,6 +55,7 @@ def test_a_verifier_as_sampler_has_its_own_law_by_tracing():
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-14)
 
 
+@pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize("name", ["token-rule", "recycled-uniform", "gumbel-race"])
 def test_lossless_foreign_code_is_proved(name):
     found = only(audit(specimens()[name].function, options=SHORT))

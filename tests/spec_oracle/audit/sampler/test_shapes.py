@@ -40,6 +40,7 @@ def test_a_defect_of_one_shape_is_found_there(name, where):
     assert result.alpha == 0
 
 
+@pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize(
     "name", ["four-drafts-a-time", "contiguous-first", "chunks-of-64", "rows-of-float64"]
 )
@@ -87,7 +88,7 @@ def test_code_that_cannot_be_followed_is_drawn():
 @pytest.mark.parametrize(("name", "rule"), [("exponential-race", "token"), ("block-rule", "block")])
 def test_rules_are_identified(name, rule):
     subject = SamplerSubject("mine", SamplerCode(specimens()[name].function))
-    found = traced(subject, Context(draft_length=2), 1e-6).findings
+    found = traced(subject, Context(draft_length=2, budget=5.0), 1e-6).findings
     assert found.rule == rule
     assert found.length.status is Status.PASSED
 
@@ -99,6 +100,6 @@ def test_code_of_no_built_in_rule_is_not_identified():
         return tokens, np.zeros(len(x), dtype=int)
 
     subject = SamplerSubject("mine", SamplerCode(from_the_target))
-    found = traced(subject, Context(draft_length=2), 1e-6).findings
+    found = traced(subject, Context(draft_length=2, budget=5.0), 1e-6).findings
     assert found.rule is None
     assert found.length is None
