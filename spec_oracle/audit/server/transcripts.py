@@ -178,10 +178,12 @@ class Transcripts:
         """Whether the completions so far are known to be wrong."""
         return is_decided(self.judged, alpha)
 
-    def report(self, name: str, alpha: float, detect: float) -> SubjectReport:
-        """Return the report of all read so far."""
+    def report(self, name: str, alpha: float, detect: float, ended: str = "") -> SubjectReport:
+        """Return the report of all read so far; ``ended`` says why there is no more."""
         doubtful = self.judged.distributions.uncertainty
-        tokens = result_of_tokens(self.judged, detect, alpha, advice=ADVICE, uncertainty=doubtful)
+        tokens = result_of_tokens(
+            self.judged, detect, alpha, ended=ended, advice=ADVICE, uncertainty=doubtful
+        )
         checks = (
             replace(tokens, name="long-texts"),
             replace(self._reported.result(self.completions), name="logprobs"),

@@ -90,6 +90,29 @@ def test_a_scoring_server_is_a_reference(tmp_path, capsys):
     assert code == 1
 
 
+def test_what_was_judged_before_the_time_was_over_is_told(tmp_path, capsys):
+    file = written(tmp_path / "some.jsonl", lines(20))
+    code, subject, checks = report(capsys, file, "--budget", "1e-9")
+    assert (code, subject["verdict"]) == (2, "inconclusive")
+    assert "of 1 completions" in checks["long-texts"]["detail"]
+    assert "1 of 20 completions were judged in time; raise --budget" in checks["long-texts"]["detail"]
+
+
+def test_what_was_judged_before_the_server_was_gone_is_told(tmp_path, capsys, monkeypatch):
+    class Mortal(StandIn):
+        def respond(self, path, body, name=""):
+            gone = sum(self.calls.values()) > 400
+            return (503, {}) if gone else super().respond(path, body, name)
+
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    file = written(tmp_path / "some.jsonl", lines(30, rows=False))
+    with serving(Mortal(draft=False)) as url:
+        code, subject, checks = report(capsys, file, "--server", url)
+    assert (code, subject["verdict"]) == (2, "inconclusive")
+    assert "ended early" in checks["long-texts"]["detail"]
+    assert "HTTP 503" in checks["long-texts"]["detail"]
+
+
 def test_local_weights_are_a_reference(tmp_path, capsys):
     torch = pytest.importorskip("torch")
     from transformers import LlamaConfig, LlamaForCausalLM
