@@ -2,6 +2,8 @@
 
 import math
 import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing import get_context
@@ -13,6 +15,9 @@ from spec_oracle.audit.server.weights import Rows, of_weights
 from spec_oracle.contracts.server import OutOfTimeError
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.language_models import load_language_model
+
+PATIENCE = 2.0
+"""Seconds in which the process may end by itself."""
 
 
 class Apart:
@@ -33,7 +38,9 @@ class Apart:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the process."""
+        """End the process: by asking it to, so that what it shares with this one is cleaned up."""
+        self._process.terminate()
+        self._process.join(PATIENCE)
         self._process.kill()
         self._process.join()
         self._pipe.close()
@@ -75,6 +82,7 @@ def rows_of(spec: str) -> Rows:
 
 def _serve(load: Callable[[], Rows], pipe: Connection) -> None:
     """Load, then answer requests for rows, until the other side is gone."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     quiet = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):  # progress bars of loaders
         os.dup2(quiet, stream)

@@ -32,8 +32,10 @@ def length(subject: ServerSubject, context: Context) -> CheckResult:
     if results[0].status is not Status.FAILED:
         results.append(run_guarded(partial(ends, subject)))
     first = min(results, key=lambda one: WORST_FIRST.index(one.status))
-    said = [one.detail for one in results if one.status is not Status.NOT_APPLICABLE] or [first.detail]
-    return first if first.status is Status.FAILED else replace(first, detail="; ".join(said))
+    if first.status is Status.FAILED:
+        return first
+    others = [one.detail for one in results if one.status is Status.PASSED and one is not first]
+    return replace(first, detail="; ".join([first.detail, *others]))
 
 
 def counts(subject: ServerSubject) -> CheckResult:

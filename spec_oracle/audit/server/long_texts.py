@@ -186,12 +186,13 @@ class Judged:
         for known in (self.distributions, self.drafts):
             if known is not None:
                 fetch_along(known, completions)
-        if scored := [self._scored(number, tokens) for number, tokens in completions if len(tokens) > 1]:
+        if scored := [self.scored(number, tokens) for number, tokens in completions if len(tokens) > 1]:
             self.evidence.add(joined(scored))
         self.completions += len(completions)
 
-    def _scored(self, number: int, tokens: tuple[Token, ...]) -> Scored:
-        prefixes = [(number, tokens[:end]) for end in range(1, len(tokens))]
+    def scored(self, number: int, tokens: tuple[Token, ...], start: int = 1) -> Scored:
+        """Return the tokens of a completion, each in its own distribution, from one of them on."""
+        prefixes = [(number, tokens[:end]) for end in range(start, len(tokens))]
         laws = [self.distributions.after(prefix) for prefix in prefixes]
         cells = 1 + max((len(law.tokens) for law in laws if law), default=0)
         masses, doubt = np.full((len(laws), cells), np.nan), np.zeros(len(laws))
@@ -202,9 +203,9 @@ class Judged:
             proposed.append(None)
             if law is None:
                 continue
-            if (cell := law.index(tokens[place + 1])) >= 0:
+            if (cell := law.index(tokens[place + start])) >= 0:
                 came[place] = cell
-            elif not law.other and not self._is_ruled_out(prefix, tokens[place + 1]):
+            elif not law.other and not self._is_ruled_out(prefix, tokens[place + start]):
                 continue
             masses[place] = in_cells(law.probabilities, law.other, cells)
             if law.other:

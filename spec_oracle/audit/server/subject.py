@@ -168,7 +168,9 @@ class ServerSubject:
         What earlier checks left over is shared by the later ones, and nothing is kept for those that the user
         leaves out.
         """
-        shares, left_out = dict(effort.SERVER_SHARES), self.left_out
+        shares, left_out = dict(effort.SERVER_SHARES), set(self.left_out)
+        if self.reference is None:
+            left_out.add("model")
         if "joint" in left_out:  # the verdict rests on the other one then
             shares["long-texts"] += shares["joint"]
         names = list(shares)
