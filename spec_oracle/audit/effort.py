@@ -205,6 +205,7 @@ ENGINE_LARGER_SHARE: Final = 0.5  # Share of the budget that these samples may t
 SERVER_SHARES: Final = {
     "plain-law": 0.15,
     "joint": 0.4,
+    "model": 0.05,
     "shapes": 0.1,
     "length": 0.03,
     "long-texts": 0.2,
@@ -220,6 +221,9 @@ SERVER_READING_PART: Final = 0.2
 SERVER_TOKENS: Final = 4  # Tokens of the completions of `joint`.
 SERVER_LONGER: Final = 4  # How many times longer the completions of `logprobs` are.
 SERVER_LONG_TOKENS: Final = 64  # Tokens of the completions of `long-texts`.
+# Part of its time that `long-texts` waits for the weights of a draft model.
+SERVER_LOADING_PART: Final = 0.5
+SERVER_NAMED_PART: Final = 0.05  # Part of the budget in which a wrong name of weights ends the audit.
 SERVER_SCORED: Final = 8  # Tokens of the completion by which it is found out how prompts are scored.
 SERVER_PILOT: Final = 64  # Completions by which the pace is measured; they count.
 # Least probability of a bin of completions: smaller ones are not worth the samples that more bins cost.
@@ -247,6 +251,10 @@ SERVER_STOPS: Final = 24  # Completions that a stop string may end, and as many 
 SERVER_REPEATED_SEEDS: Final = 24  # Seeds that are sent twice.
 # Completions after each prompt whose log-probabilities are compared with those of one-token requests.
 SERVER_LOGPROBS: Final = 3
+# Tokens after which the distributions of a server and of its reference are compared, and samples of one token
+# where these are not reported.
+SERVER_MODEL_TOKENS: Final = 200
+SERVER_MODEL_SAMPLES: Final = 2000
 SERVER_LOGPROBS_COARSEST: Final = 0.5  # Difference of log-probabilities that must be detected, nats.
 # False-alarm rate of deciding which is wrong, completions or the reported probabilities; one of them is.
 SERVER_BLAME_RATE: Final = 1e-3

@@ -134,7 +134,7 @@ class CheckResult:
     proves; ``draws`` counts sampled requests; ``total_variation`` is the largest that was proven, or its
     lower confidence bound, None where a check measures none. ``known`` is the reason or the page of a failure
     on record, empty for others. ``scope`` and ``notes`` are lines for the reader; ``coverage`` by axis and
-    value is that of `shapes`. ``breaks_contract`` if
+    value is that of `shapes`; ``proviso`` completes the verdict. ``breaks_contract`` if
     what failed is no output at all, so that it has no distribution. ``shown`` is a completion that shows the
     defect of an engine or a server; ``again``, of type `spec_oracle.audit.again.Again`, are inputs on which
     a check fails, and how to run it on them.
@@ -151,6 +151,7 @@ class CheckResult:
     how: How | None = None
     scope: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    proviso: str = ""
     breaks_contract: bool = False
     coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
     shown: Any = None

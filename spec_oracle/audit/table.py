@@ -115,6 +115,16 @@ CHECKS: Final = MappingProxyType(
                 server=server.joint,
             ),
             Check(
+                name="model",
+                question="is the served model that of the reference?",
+                share=0 * PERCENT,
+                against_law=True,
+                verifier=TAKES_ROWS,
+                sampler=TAKES_ROWS,
+                engine="its target-only decoding is its own",
+                server=server.model,
+            ),
+            Check(
                 name="shapes",
                 question="is it so at other V, L, K, B, number types, layouts, rows, or sampling fields?",
                 share=10 * PERCENT,

@@ -88,7 +88,8 @@ def report_on(
     by_joint = not against or any(check.name == "joint" or check.alpha == 0 for check in against)
     evidence = evidence_of(joint) if by_joint else Evidence.STATISTICAL
     verdict = verdict_of(checks, facts)
-    proviso = facts.proviso if verdict is SubjectVerdict.LOSSLESS else ""
+    is_proviso = verdict is SubjectVerdict.LOSSLESS and bool(facts.proviso)
+    proviso = facts.proviso if is_proviso else next((one.proviso for one in checks if one.proviso), "")
     shown, figures = None, figures_of(subject, found)
     if subject.kind != "server":  # `spec-oracle audit` takes no server to run a check again on
         checks = tuple(with_file(check, subject.name, options) for check in checks)
@@ -116,7 +117,7 @@ def report_on(
         again=options.again.check if options.again else "",
         place=place_of(subject) if is_open else "",
         notes=(
-            *filter(None, [proviso and PROVISO]),
+            *([PROVISO] if is_proviso else []),
             *facts.notes,
             *dict.fromkeys(note for check in checks for note in check.notes),
         ),

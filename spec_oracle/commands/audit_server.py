@@ -29,25 +29,28 @@ def run(options: Any) -> int:
     """Audit the server, write the report, and return its exit code."""
     from spec_oracle.adapters.servers.client import Client, Limits
     from spec_oracle.adapters.servers.server import Server, connect, same_prompts
-    from spec_oracle.audit import AuditOptions, audit
+    from spec_oracle.audit import AuditOptions, audit, effort
+    from spec_oracle.audit.server.apart import Apart, rows_of
     from spec_oracle.audit.server.subject import Plan, ServerSubject
     from spec_oracle.audit.server.transcripts import line_of
-    from spec_oracle.audit.server.weights import Weights, of_weights
+    from spec_oracle.audit.server.weights import Weights
     from spec_oracle.contracts.server import Sampling
-    from spec_oracle.language_models import load_language_model
     from spec_oracle.report import formatted
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.report.terminal import show
 
-    started = time.monotonic()  # of the budget: local weights are loaded within it
+    started = time.monotonic()  # of the budget: local weights are loaded meanwhile
     skip = dict.fromkeys([*(options.skip or ()), *LEFT_OUT.get(options.purpose, ())], "")
     chosen = AuditOptions(seed=options.seed, alpha=options.alpha, budget=options.budget, skip=skip)
     plan = Plan(options.tokens, options.requests, options.detect, options.seeded, options.assume_speculating)
     sampling = Sampling(options.temperature, options.top_k, options.top_p, _fields(options.field))
     limits = Limits(timeout=options.timeout, concurrency=options.concurrency)
     is_served = (options.draft or "").startswith(("http://", "https://"))
-    network = load_language_model(options.draft).network if options.draft and not is_served else None
     with ExitStack() as open_:
+        rows = None
+        if options.draft and not is_served:
+            rows = open_.enter_context(Apart(partial(rows_of, options.draft)))
+            rows.is_ready(effort.SERVER_NAMED_PART * options.budget)  # a name that is wrong is known soon
         progress = open_.enter_context(showing_progress())
 
         def connected(url: str) -> Server:
@@ -59,7 +62,7 @@ def run(options: Any) -> int:
         draft = connected(options.draft) if is_served else None
         reference = connected(options.reference) if options.reference else None
         server = connected(options.url)
-        weights = network and Weights(of_weights(network), server.prompts)
+        weights = Weights(rows, server.prompts) if rows else None
         record = open_.enter_context(options.record.open("w", encoding="utf-8")) if options.record else None
         subject = ServerSubject(
             server.client.url,

@@ -4,8 +4,9 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from spec_oracle.commands.options import (
     Command,
@@ -18,6 +19,9 @@ from spec_oracle.commands.options import (
 )
 from spec_oracle.errors import InvalidInputError
 
+if TYPE_CHECKING:
+    from spec_oracle.audit.server.transcripts import Transcript
+
 POLL = 0.5
 """Seconds between two looks at a file that grows."""
 
@@ -27,9 +31,9 @@ def run(options: Any) -> int:
     from spec_oracle.adapters.servers.client import Client, Limits
     from spec_oracle.adapters.servers.server import connect
     from spec_oracle.audit.reports import AuditReport
+    from spec_oracle.audit.server.apart import Apart, rows_of
     from spec_oracle.audit.server.transcripts import Transcripts, read_all
-    from spec_oracle.audit.server.weights import of_weights
-    from spec_oracle.language_models import load_language_model
+    from spec_oracle.contracts.server import ServerError
     from spec_oracle.report import formatted
     from spec_oracle.report.terminal import show
 
@@ -47,20 +51,26 @@ def run(options: Any) -> int:
             client = open_.enter_context(Client(options.server, Limits(), options.api_key_env, end))
             server = connect(client, first[0].sampling)
         elif options.model:
-            rows = of_weights(load_language_model(options.model).network)
+            rows = open_.enter_context(Apart(partial(rows_of, options.model)))
+            if not rows.is_ready(options.budget):
+                raise InvalidInputError(f"--model: not loaded in {options.budget:g} s; raise --budget")
+            rows.end = end
         noise = options.noise if options.noise is not None else MODEL_NOISE if options.model else 0.0
         found = Transcripts(first, server=server, rows=rows, noise=noise, seed=options.seed)
-        for number, transcript in enumerate(first, 1):
-            if time.monotonic() > end and number > 1:
-                break
-            found.add(transcript)
-        if options.follow:
-            for line in _later(file, end):
-                if found.is_decided(options.alpha):
+        ended, more = "", _later(file, end) if options.follow else ()
+        try:
+            for number, transcript in enumerate(chain(first, more)):
+                if 0 < number < len(first) and time.monotonic() > end:
+                    ended = f"{number} of {len(first)} completions were judged in time; raise --budget"
                     break
-                for transcript in read_all([line]):
-                    found.add(transcript)
-    subject = found.report(options.file, options.alpha, options.detect)
+                found.add(transcript)
+                if options.follow and found.is_decided(options.alpha):
+                    break
+        except ServerError as error:
+            if not found.completions:
+                raise
+            ended = str(error)
+    subject = found.report(options.file, options.alpha, options.detect, ended)
     report = AuditReport(
         (subject,), options.seed, options.alpha, options.command_line, time.perf_counter() - started
     )
@@ -69,14 +79,16 @@ def run(options: Any) -> int:
     return report.exit_code
 
 
-def _later(file: TextIO, end: float) -> Iterator[str]:
-    """Yield whole lines as they are added to a file, until the time is over or Ctrl-C."""
+def _later(file: TextIO, end: float) -> Iterator["Transcript"]:
+    """Yield what is added to a file, by whole lines, until the time is over or Ctrl-C."""
+    from spec_oracle.audit.server.transcripts import read_all
+
     begun = ""
     try:
         while time.monotonic() < end:
             begun += file.readline()
             if begun.endswith("\n"):
-                yield begun
+                yield from read_all([begun])
                 begun = ""
             else:
                 time.sleep(POLL)

@@ -16,7 +16,7 @@ from spec_oracle.audit.reports import (
     SubjectVerdict,
     TextCounterexample,
 )
-from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.results import CheckResult, How, Status
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.report.table import markdown_table, percent, plural, short, text_table
 from spec_oracle.toy import Instance, ToyModel, context_text
@@ -77,9 +77,12 @@ def check_lines(checks: Iterable[CheckResult], kind: str = "", *, verbose: bool 
     """
     checks = [check for check in checks if verbose or check.known or not _is_for_others(check, kind)]
     groups: dict[tuple[Any, str], list[CheckResult]] = {}
+    untried = Counter(check.detail for check in checks if _is_untried(check))
     for check in checks:
-        is_tried = check.status not in (Status.NOT_RUN, Status.SKIPPED)
-        groups.setdefault((check.name, "") if is_tried else (check.status, check.detail), []).append(check)
+        is_alone = check.status not in (Status.NOT_RUN, Status.SKIPPED) and (
+            not _is_untried(check) or untried[check.detail] == 1
+        )
+        groups.setdefault((check.name, "") if is_alone else (check.status, check.detail), []).append(check)
     width = max((len(check.name) for check in checks), default=0)
     lines = []
     for (_, reason), group in sorted(groups.items(), key=lambda item: bool(item[0][1])):
@@ -97,6 +100,11 @@ def check_lines(checks: Iterable[CheckResult], kind: str = "", *, verbose: bool 
             if verbose:
                 lines += [f"{'':<{width + 17}}{line}" for line in statistics(check)]
     return lines
+
+
+def _is_untried(check: CheckResult) -> bool:
+    """Whether a check that applies found nothing: several may have the same reason."""
+    return check.status is Status.INCONCLUSIVE and check.word is How.NOT_TRIED
 
 
 def mark(check: CheckResult) -> str:

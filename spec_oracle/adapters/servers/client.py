@@ -14,18 +14,20 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from importlib import import_module
 from threading import Lock
 from typing import Any, Self
 
+from spec_oracle.adapters.servers.connection import (
+    NO_CONNECTION,
+    OVERDUE,
+    AgainError,
+    Connections,
+    checked_url,
+)
 from spec_oracle.contracts.server import OutOfTimeError, RefusedError, ServerError
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.version import tool_version
-
-LARGEST_ANSWER = 2**24
-"""Bytes; no answer of a few tokens is longer."""
 
 LONGEST_PAUSE = 30.0
 SHORTEST_ATTEMPT = 0.05
@@ -37,25 +39,14 @@ LONGEST_SILENCE = 2.0
 PATIENCE = 2.0
 """How many times as long as the slowest answer before a server may be silent at the end of the time."""
 
-NO_CONNECTION = "no connection"
-
 SHOWN = 200
 """Characters of a server's message that an error shows."""
 
 TOO_MANY, SERVER_ERROR, NOT_IMPLEMENTED = 429, 500, 501
 
 
-class _AgainError(Exception):
-    """One attempt failed; ``cause`` is counted; ``is_doubtful`` if an answer may have been under way.
-
-    ``message`` is what a server in working order says of a request that it fails at.
-    """
-
-    def __init__(
-        self, cause: str, *, is_doubtful: bool = True, pause: float = 0.0, message: str = ""
-    ) -> None:
-        super().__init__(cause)
-        self.cause, self.is_doubtful, self.pause, self.message = cause, is_doubtful, pause, message
+class _SilentError(ServerError):
+    """The server has not answered for long when the time is over: it hangs, or its answer takes longer."""
 
 
 @dataclass(frozen=True)
@@ -118,23 +109,16 @@ class Client:
     failures: Counter[str] = field(default_factory=Counter, init=False)
 
     def __post_init__(self) -> None:
-        httpx = _httpx()
-        self.url = _checked_url(self.url)
+        self.url = checked_url(self.url)
         self._key = os.environ.get(self.key_variable, "") if self.key_variable else ""
         if self.key_variable and not self._key:
             raise InvalidInputError(f"api_key_env: the environment has no variable {self.key_variable!r}")
         key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         most = self.limits.concurrency
-        self._http = httpx.Client(
-            verify=httpx.create_ssl_context(trust_env=True),  # the usual authorities, or SSL_CERT_FILE's
-            timeout=self.limits.timeout,
-            trust_env=False,
-            headers={"User-Agent": f"spec-oracle/{tool_version()}", **key},
-            limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
-        )
+        self._connections = Connections(most, key)
         self._pool, self._lock, self._ended = ThreadPoolExecutor(most), Lock(), ""
         self._started = self._last = time.monotonic()
-        self._answered, self._slowest = 0, 0.0
+        self._answered, self._at_silence, self._slowest = 0, -1, 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -142,7 +126,7 @@ class Client:
     def __exit__(self, *_: object) -> None:
         """Close all connections; nothing can be asked afterwards."""
         self._pool.shutdown(cancel_futures=True)
-        self._http.close()
+        self._connections.close()
 
     @property
     def pace(self) -> float:
@@ -156,21 +140,29 @@ class Client:
     def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
         """Send requests, as many at a time as the limits allow; yield the answers in the same order.
 
-        Raises `RefusedError`, `OutOfTimeError`, and `ServerError` for a server that is gone: then, and after
-        Ctrl-C, for all later requests too.
+        Raises `RefusedError`, `OutOfTimeError`, and `ServerError` for a server that is gone, or silent a
+        second time: then, and after Ctrl-C, for all later requests too.
         """
         futures = [self._pool.submit(self._answer, request) for request in requests]
         try:
             for future in futures:
-                yield future.result()
+                yield self._awaited(future)
         except (RefusedError, OutOfTimeError):
             raise
         except (KeyboardInterrupt, ServerError) as error:
+            if isinstance(error, _SilentError) and self._answered > self._at_silence:
+                self._at_silence = self._answered
+                raise
             self._ended = self._ended or str(error) or "interrupted"
             raise ServerError(self._ended) from None
         finally:
             for future in futures:
                 future.cancel()
+
+    def _awaited(self, future: Future[Answer]) -> Answer:
+        while not (future.done() or wait([future], OVERDUE).done):
+            self._connections.cut_overdue()
+        return future.result()
 
     def _answer(self, request: Request) -> Answer:
         with self._lock:
@@ -185,7 +177,7 @@ class Client:
             started = time.monotonic()
             try:
                 data = self._attempt(request, f"spec-oracle-{number}")
-            except _AgainError as error:
+            except AgainError as error:
                 if self._seconds_left() <= 0:
                     raise self._out_of_time(cause or error.cause) from None
                 if request.is_probe:
@@ -206,7 +198,8 @@ class Client:
         tried = f"{self.url}: a request failed {self.limits.attempts} times"
         if all(messages):  # it answers, and fails at this request only, as far as is known
             raise RefusedError(f"{tried} with {messages[-1]}")
-        raise ServerError(f"{tried}; the last cause: {cause}")
+        answered = f"{self._answered:,} requests were answered before"
+        raise ServerError(f"{tried}; the last cause: {cause}; {answered}")
 
     def _seconds_left(self) -> float:
         return self.end - time.monotonic()
@@ -218,56 +211,31 @@ class Client:
             return ServerError(f"{self.url} stopped answering: {cause}; {answered} before")
         if cause and silent > max(LONGEST_SILENCE, PATIENCE * self._slowest):
             since = f"{self.url} has not answered for {silent:.0f} s ({cause}); {answered} before"
-            return ServerError(f"{since}; see whether it hangs, or raise --budget")
+            return _SilentError(f"{since}; see whether it hangs, or raise --budget")
         last = f"; the last failure: {cause}" if cause else ""
         pace = f"{self.pace:,.{0 if self.pace > 10 else 1}f}"
         return OutOfTimeError(f"out of time: {answered}, {pace} a second{last}; raise --budget")
 
     def _attempt(self, request: Request, name: str) -> Any:
-        httpx = _httpx()
         timeout = min(self.limits.timeout, max(self._seconds_left(), SHORTEST_ATTEMPT))
-        method = "GET" if request.body is None else "POST"
         content = None if request.body is None else json.dumps(request.body)
         headers = {"Content-Type": "application/json", "X-Request-Id": name}
-        url = self.url + request.path
+        response = self._connections.attempt(self.url + request.path, content, headers, timeout)
+        self._judge(response.status, response.text, response.headers)
         try:
-            with self._http.stream(
-                method, url, content=content, headers=headers, timeout=timeout
-            ) as response:
-                text = self._read(response, timeout)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise _AgainError(f"{NO_CONNECTION} ({self._shown(str(error))})", is_doubtful=False) from None
-        except httpx.TimeoutException:
-            raise _AgainError(f"no answer in {timeout:.3g} s") from None
-        except (httpx.TransportError, httpx.DecodingError):
-            raise _AgainError("connection broken") from None
-        self._judge(response.status_code, text, response.headers)
-        try:
-            return text if request.body is None else json.loads(text)
+            return response.text if request.body is None else json.loads(response.text)
         except ValueError:
-            raise _AgainError("an answer that is not JSON") from None
-
-    def _read(self, response: Any, timeout: float) -> str:
-        """Read the body; the time limit of single reads does not bound a server that sends byte by byte."""
-        end, parts, size = time.monotonic() + timeout, [], 0
-        for part in response.iter_bytes():
-            parts.append(part)
-            size += len(part)
-            if time.monotonic() > end:
-                raise _AgainError(f"no answer in {timeout:.3g} s")
-            if size > LARGEST_ANSWER:
-                raise _AgainError(f"an answer of more than {LARGEST_ANSWER} bytes")
-        return b"".join(parts).decode("utf-8", "replace")
+            raise AgainError("an answer that is not JSON") from None
 
     def _judge(self, status: int, text: str, headers: Mapping[str, str]) -> None:
         """Raise what a status calls for; nothing for 200."""
         if status == TOO_MANY:
             after = headers.get("retry-after", "")
             pause = float(after) if re.fullmatch(r"\d+(\.\d+)?", after) else 0.0
-            raise _AgainError(f"HTTP {status}", is_doubtful=False, pause=pause)
+            raise AgainError(f"HTTP {status}", is_doubtful=False, pause=pause)
         if status >= SERVER_ERROR and status != NOT_IMPLEMENTED:
             message = f"HTTP {status}: {self._shown(text)}" if status == SERVER_ERROR else ""
-            raise _AgainError(f"HTTP {status}", message=message)
+            raise AgainError(f"HTTP {status}", message=message)
         if status >= 400:
             raise RefusedError(f"HTTP {status}: {self._shown(text)}")
         if status != 200:
@@ -277,27 +245,3 @@ class Client:
         """Return what a server says as one short line, without the key, should it repeat it."""
         line = " ".join((text.replace(self._key, "***") if self._key else text).split())
         return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
-
-
-def _checked_url(url: str) -> str:
-    """Return the address without a slash at its end; raises `InvalidInputError` for one that is none."""
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise InvalidInputError(f"url: {error}, got {url!r}") from None
-    if parts.username or parts.password:
-        raise InvalidInputError("url: it contains a user name or password; use --api-key-env instead")
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or parts.query:
-        raise InvalidInputError(f"url: expected http://HOST:PORT or https://HOST, got {url!r}")
-    return url.rstrip("/")
-
-
-def _httpx() -> Any:
-    try:
-        return import_module("httpx")
-    except ModuleNotFoundError:
-        why = "servers: httpx is not installed; pip install 'spec-oracle[server]'"
-        raise InvalidInputError(why) from None

@@ -15,7 +15,6 @@ from spec_oracle.contracts.server import (
     Ask,
     Completion,
     Drafts,
-    OutOfTimeError,
     Prompt,
     RefusedError,
     Sampling,
@@ -112,10 +111,10 @@ class Server:
         self.progress(what, done, of, now=f"{self.client.pace:.3g} requests a second{until}")
 
     def drafts(self) -> Drafts:
-        """Return the drafts that the server has counted since it began, of all traffic."""
+        """Return the drafts that the server has counted since it began; none once it is gone."""
         try:
             return drafts_counted(self.client.ask([Request("/metrics")])[0].data)
-        except (RefusedError, OutOfTimeError):
+        except ServerError:
             return Drafts()
 
     @cached_property

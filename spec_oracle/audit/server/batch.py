@@ -45,7 +45,7 @@ def among_equals(subject: ServerSubject, context: Context, rate: float) -> Check
         # Every other run of ``distance`` requests, so that no completion is in two pairs.
         first = [i for i in range(width - distance) if i // distance % 2 == 0]
         near = [(some[i], some[i + distance]) for some in found for i in first]
-        what = f"completions of concurrent requests, {distance} apart,"
+        what = f"completions of concurrent requests {distance} apart"
         return streams.judge_pairs(what, near, subject, context, rate)
 
     return first_failure(rate, *(partial(at, distance) for distance in range(1, width)))

@@ -19,6 +19,8 @@ from spec_oracle.contracts.server import Ask, Completion, RefusedError
 STOP = 2
 """Characters before a stop string may stand."""
 
+WORST_FIRST = (Status.FAILED, Status.INCONCLUSIVE, Status.NOT_RUN, Status.PASSED, Status.NOT_APPLICABLE)
+
 UNREADABLE = "\ufffd"
 """A part of a character: where tokens of such stand, ids and text are not compared."""
 
@@ -29,10 +31,11 @@ def length(subject: ServerSubject, context: Context) -> CheckResult:
     results = [run_guarded(partial(counts, subject))]
     if results[0].status is not Status.FAILED:
         results.append(run_guarded(partial(ends, subject)))
-    worse = (one for one in results if one.status not in (Status.PASSED, Status.NOT_APPLICABLE))
-    known = [one for one in results if one.status is Status.PASSED] or results[:1]
-    both = replace(known[-1], detail="; ".join(one.detail for one in known))
-    return next(worse, both)
+    first = min(results, key=lambda one: WORST_FIRST.index(one.status))
+    if first.status is Status.FAILED:
+        return first
+    others = [one.detail for one in results if one.status is Status.PASSED and one is not first]
+    return replace(first, detail="; ".join([first.detail, *others]))
 
 
 def counts(subject: ServerSubject) -> CheckResult:

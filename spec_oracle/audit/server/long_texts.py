@@ -8,7 +8,7 @@ first that an n-gram drafter proposes. `spec_oracle.statistics.long_completions`
 
 import math
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -23,6 +23,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed
 from spec_oracle.audit.results import CheckResult, Findings, Status, inconclusive, not_asked
 from spec_oracle.audit.server import subject as subjects
+from spec_oracle.audit.server.apart import Apart
 from spec_oracle.audit.server.conclusion import never_happened, unless_unconfirmed
 from spec_oracle.audit.server.distributions import Distribution, Distributions, Logs
 from spec_oracle.audit.server.scores import fetch_along
@@ -51,7 +52,7 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
     if subjects.is_unchecked(context):
         return inconclusive(subjects.UNCHECKED)
     long = Completions(server, effort.SERVER_LONG_TOKENS, (context.seed, "server/long-texts"), plan.seeded)
-    drafts = Distributions(subject.draft) if isinstance(subject.draft, Server) else subject.draft
+    drafts = _drafts(subject, context.budget)
     read = Judged(subject.distributions, drafts, context.stream("server/long-texts/uniforms"))
     is_alone = "joint" in subject.left_out
     finest = plan.detect if is_alone and drafts is None else min(plan.coarse, effort.SERVER_DISTANCES_TV)
@@ -64,12 +65,12 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
             if read.completions >= effort.SERVER_PILOT and not read.evidence.tokens:
                 break
             try:
-                sampled = next(coming)
-                read.add(sampled)
-                for completion in sampled:
-                    subject.record(completion, read.distributions, drafts)
+                for some in _in_time(next(coming), subject, read):
+                    read.add(some)
+                    for completion in some:
+                        subject.record(completion, read.distributions, drafts)
             except ServerError as error:
-                if not read.completions:
+                if not read.evidence.tokens:
                     raise
                 ended = "" if isinstance(error, OutOfTimeError) else str(error)
                 break
@@ -78,9 +79,22 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
     coarse, doubtful = plan.coarse if is_alone else 2 * plan.coarse, subject.distributions.uncertainty
     coarse += subject.distributions.relative_error
     result = result_of_tokens(read, coarse, context.rate, ended=ended, uncertainty=doubtful)
+    if drafts is None and subject.draft is not None:
+        why = "p/q is not known: the draft's weights were not loaded in time; raise --budget"
+        result = replace(result, detail=f"{result.detail}; {why}")
     if is_alone and result.status is Status.PASSED:
         result = _as_verdict(subject, read, long, result, context.rate)
     return unless_unconfirmed(result, context)
+
+
+def _drafts(subject: ServerSubject, seconds: float) -> Distributions | Weights | None:
+    """Return what is known of the draft; None, too, for weights that are not loaded in a part of the time."""
+    draft = subject.draft
+    if isinstance(draft, Server):
+        return Distributions(draft)
+    part = effort.SERVER_LOADING_PART * seconds
+    is_late = draft is not None and isinstance(draft.rows, Apart) and not draft.rows.is_ready(part)
+    return None if is_late else draft
 
 
 def _in_advance(long: Completions, distributions: Distributions) -> Generator[list[Prefix], None, None]:
@@ -95,6 +109,19 @@ def _in_advance(long: Completions, distributions: Distributions) -> Generator[li
         while True:
             found, coming = coming.result(), other.submit(long.sample, width)
             yield found
+
+
+def _in_time(sampled: list[Prefix], subject: ServerSubject, read: "Judged") -> Iterator[list[Prefix]]:
+    """Yield the completions; with local weights one by one, as long as there is time for one more pass."""
+    if not isinstance(read.drafts, Weights):
+        yield sampled
+        return
+    fetch_along(read.distributions, sampled)
+    for completion in sampled:
+        started = time.monotonic()
+        yield [completion]
+        if 2 * time.monotonic() - started > subject.server.client.end:
+            raise OutOfTimeError("there is no time for another pass through local weights")
 
 
 def _as_verdict(
@@ -159,12 +186,13 @@ class Judged:
         for known in (self.distributions, self.drafts):
             if known is not None:
                 fetch_along(known, completions)
-        self.completions += len(completions)
-        if scored := [self._scored(number, tokens) for number, tokens in completions if len(tokens) > 1]:
+        if scored := [self.scored(number, tokens) for number, tokens in completions if len(tokens) > 1]:
             self.evidence.add(joined(scored))
+        self.completions += len(completions)
 
-    def _scored(self, number: int, tokens: tuple[Token, ...]) -> Scored:
-        prefixes = [(number, tokens[:end]) for end in range(1, len(tokens))]
+    def scored(self, number: int, tokens: tuple[Token, ...], start: int = 1) -> Scored:
+        """Return the tokens of a completion, each in its own distribution, from one of them on."""
+        prefixes = [(number, tokens[:end]) for end in range(start, len(tokens))]
         laws = [self.distributions.after(prefix) for prefix in prefixes]
         cells = 1 + max((len(law.tokens) for law in laws if law), default=0)
         masses, doubt = np.full((len(laws), cells), np.nan), np.zeros(len(laws))
@@ -175,9 +203,9 @@ class Judged:
             proposed.append(None)
             if law is None:
                 continue
-            if (cell := law.index(tokens[place + 1])) >= 0:
+            if (cell := law.index(tokens[place + start])) >= 0:
                 came[place] = cell
-            elif not law.other and not self._is_ruled_out(prefix, tokens[place + 1]):
+            elif not law.other and not self._is_ruled_out(prefix, tokens[place + start]):
                 continue
             masses[place] = in_cells(law.probabilities, law.other, cells)
             if law.other:

@@ -40,21 +40,20 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
     # Two kinds of tokens do not compare.
     server.by_letters = reference.by_letters = server.by_letters or reference.by_letters
     theirs = Completions(reference, plan.tokens, (context.seed, "server/joint/reference"), plan.seeded)
-    for completions in (ours, theirs):
-        completions.pilot(effort.SERVER_PILOT_PART * context.budget)
-    pace = len(theirs.found) / max(time.monotonic() - start, 1e-9)
-    affordable = context.budget * pace
-    count = plan.requests or int(min(_needed(plan.detect, context.rate), affordable))
     ended = ""
     try:
+        for completions in (ours, theirs):
+            completions.pilot(effort.SERVER_PILOT_PART * context.budget)
+        pace = len(theirs.found) / max(time.monotonic() - start, 1e-9)
+        count = plan.requests or int(min(_needed(plan.detect, context.rate), context.budget * pace))
         while (missing := count - len(theirs.found)) > 0 and time.monotonic() < until:
             for completions in (ours, theirs):
                 completions.sample(min(missing, AT_ONCE, max(effort.FIRST_LOOK, int(pace))))
             server.tell("joint", len(theirs.found), count)
-    except OutOfTimeError:
-        pass
     except ServerError as error:
-        ended = f"; ended early: {error}"
+        if not (ours.found and theirs.found):
+            raise
+        ended = "" if isinstance(error, OutOfTimeError) else f"; ended early: {error}"
     counts, bins = prefix_counts(ours.found, theirs.found)
     fit = homogeneity(*counts, alpha=context.rate)
     status = Status.INCONCLUSIVE if ended and fit.passed else Status.PASSED if fit.passed else Status.FAILED

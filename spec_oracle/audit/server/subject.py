@@ -15,6 +15,7 @@ from spec_oracle.audit import effort, streams
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
 from spec_oracle.audit.results import UNTRIED, Status
+from spec_oracle.audit.server.apart import Apart
 from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.audit.server.weights import Weights
 from spec_oracle.contracts.server import Ask, Drafts, Prefix, Token
@@ -167,7 +168,9 @@ class ServerSubject:
         What earlier checks left over is shared by the later ones, and nothing is kept for those that the user
         leaves out.
         """
-        shares, left_out = dict(effort.SERVER_SHARES), self.left_out
+        shares, left_out = dict(effort.SERVER_SHARES), set(self.left_out)
+        if self.reference is None:
+            left_out.add("model")
         if "joint" in left_out:  # the verdict rests on the other one then
             shares["long-texts"] += shares["joint"]
         names = list(shares)
@@ -178,6 +181,8 @@ class ServerSubject:
         for server in (self.server, self.reference, self.draft):
             if isinstance(server, Server):
                 server.client.end = now + seconds
+            elif isinstance(server, Weights) and isinstance(server.rows, Apart):
+                server.rows.end = now + seconds
         return max(seconds, 0.0)
 
     @property

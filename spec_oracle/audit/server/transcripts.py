@@ -18,14 +18,16 @@ from spec_oracle.adapters.servers.server import Server
 from spec_oracle.audit import effort, streams
 from spec_oracle.audit.long_tokens import is_decided, result_of_tokens
 from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
-from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
+from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
 from spec_oracle.audit.server.distributions import Distribution, Distributions, Logs
 from spec_oracle.audit.server.logprobs import NEGLIGIBLE
 from spec_oracle.audit.server.long_texts import Judged
+from spec_oracle.audit.server.model import EXPLAINS, NAMED, Distances, compare, told
 from spec_oracle.audit.server.ratios import Ratios
 from spec_oracle.audit.server.weights import Rows, Weights
 from spec_oracle.contracts.server import Prefix, Sampling
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.statistics import long_completions
 
 ADVICE: Final = "record more completions, or raise --detect"
 OLDEST: Final = "before sampling filters"
@@ -123,11 +125,18 @@ class Transcripts:
             noise = max(noise, reference.noise)
         reference.noise = noise
         drafts = Distributions(server) if any(some.draft_rows for some in transcripts) else None
-        self.judged = Judged(reference, drafts, streams.stream(seed, "transcripts/uniforms"))
+        rng = streams.stream(seed, "transcripts/uniforms")
+        self.judged, self._first = Judged(reference, drafts, rng), long_completions.Evidence([], rng)
+        self._recorded, self._distances = None, Distances()
         if rows is not None:
             reference.reading = OLDEST
         elif not self._is_served:
             reference.reading = self._reading(transcripts, reference)
+        if (rows is not None or self._is_served) and any(some.rows for some in transcripts):
+            own = Server(Client.__new__(Client), OpenAI(""), self.sampling, (), listed)
+            self._recorded = Distributions(own)
+            self._recorded.noise = noise
+            self._recorded.reading = self._reading(transcripts, self._recorded)
 
     def add(self, transcript: Transcript) -> None:
         """Judge one more; raises `InvalidInputError` where it was sampled otherwise than the first."""
@@ -139,6 +148,11 @@ class Transcripts:
         self.judged.add([(0, transcript.tokens)])
         self.completions += 1
         reference = self.judged.distributions
+        if first := self.judged.scored(0, transcript.tokens[:1], start=0):
+            self._first.add(first)
+        if (recorded := self._recorded) is not None:
+            recorded.logs = _by_prefix(transcript.tokens, transcript.rows)
+            compare(recorded.logs, recorded, reference, self._distances)
         for place, log in enumerate(transcript.logprobs):
             prefix = (0, transcript.tokens[:place])
             if row := reference.logs.get(prefix):
@@ -178,25 +192,45 @@ class Transcripts:
         """Whether the completions so far are known to be wrong."""
         return is_decided(self.judged, alpha)
 
-    def report(self, name: str, alpha: float, detect: float) -> SubjectReport:
-        """Return the report of all read so far."""
+    def _model(self, tokens: CheckResult, detect: float) -> CheckResult:
+        """Say whether what the reference contradicts is the served model, without any speculation."""
+        if self._rows is None and not self._is_served:
+            return not_asked("the reference is what the file holds")
+        if self._distances.distances:
+            return told("recorded next-token distributions", self._distances, 0.0, detect)
+        if tokens.status is not Status.FAILED:
+            return not_asked("no difference from the reference was found that a model could explain")
+        what = f"{self._first.tokens:,} first tokens, on which nothing speculates,"
+        known: dict[str, Any] = {"draws": self._first.tokens, "how": How.SAMPLED}
+        if self._first.p_value <= effort.SERVER_BLAME_RATE:
+            return failed(f"{what} contradict the reference, too: {EXPLAINS} this", proviso=NAMED, **known)
+        more = "record `rows`, or requests for one token, to know whether the model is another one"
+        return inconclusive(f"{what} are as expected; {more}", **known)
+
+    def report(self, name: str, alpha: float, detect: float, ended: str = "") -> SubjectReport:
+        """Return the report of all read so far; ``ended`` says why there is no more."""
         doubtful = self.judged.distributions.uncertainty
-        tokens = result_of_tokens(self.judged, detect, alpha, advice=ADVICE, uncertainty=doubtful)
+        tokens = result_of_tokens(
+            self.judged, detect, alpha, ended=ended, advice=ADVICE, uncertainty=doubtful
+        )
         checks = (
             replace(tokens, name="long-texts"),
             replace(self._reported.result(self.completions), name="logprobs"),
+            replace(model := self._model(tokens, detect), name="model"),
         )
         verdict = {Status.FAILED: SubjectVerdict.LOSSY, Status.PASSED: SubjectVerdict.LOSSLESS}
+        worst = Status.FAILED if model.status is Status.FAILED else tokens.status
         return SubjectReport(
             name,
             "server",
-            verdict.get(tokens.status, SubjectVerdict.INCONCLUSIVE),
+            verdict.get(worst, SubjectVerdict.INCONCLUSIVE),
             Evidence.STATISTICAL,
             checks,
             alpha,
             scope=(f"{self.completions:,} recorded completions", *tokens.scope),
             notes=checks[1].notes,
             total_variation=tokens.total_variation,
+            proviso=model.proviso,
         )
 
 

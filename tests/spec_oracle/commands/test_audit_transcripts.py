@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import threading
 
 import pytest
@@ -14,9 +15,9 @@ from tests.spec_oracle.adapters.servers.stand_in import StandIn
 BODY = {"temperature": 1.0, "top_k": 0}
 
 
-def lines(count, defect="", *, rows=True, **changes):
+def lines(count, defect="", *, rows=True, model=None, **changes):
     """Completions of the stand-in with the rows of its models, and what it reports of them."""
-    model, found = StandIn(defect), []
+    model, found = model or StandIn(defect), []
     for _ in range(count):
         prompt = (1, 2)
         tokens, _, _ = model.text(prompt, 64, BODY)
@@ -90,6 +91,29 @@ def test_a_scoring_server_is_a_reference(tmp_path, capsys):
     assert code == 1
 
 
+def test_what_was_judged_before_the_time_was_over_is_told(tmp_path, capsys):
+    file = written(tmp_path / "some.jsonl", lines(20))
+    code, subject, checks = report(capsys, file, "--budget", "1e-9")
+    assert (code, subject["verdict"]) == (2, "inconclusive")
+    assert "of 1 completions" in checks["long-texts"]["detail"]
+    assert "1 of 20 completions were judged in time; raise --budget" in checks["long-texts"]["detail"]
+
+
+def test_what_was_judged_before_the_server_was_gone_is_told(tmp_path, capsys, monkeypatch):
+    class Mortal(StandIn):
+        def respond(self, path, body, name=""):
+            gone = sum(self.calls.values()) > 400
+            return (503, {}) if gone else super().respond(path, body, name)
+
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    file = written(tmp_path / "some.jsonl", lines(30, rows=False))
+    with serving(Mortal(draft=False)) as url:
+        code, subject, checks = report(capsys, file, "--server", url)
+    assert (code, subject["verdict"]) == (2, "inconclusive")
+    assert "ended early" in checks["long-texts"]["detail"]
+    assert "HTTP 503" in checks["long-texts"]["detail"]
+
+
 def test_local_weights_are_a_reference(tmp_path, capsys):
     torch = pytest.importorskip("torch")
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -141,3 +165,34 @@ def test_a_mistake_in_the_file_is_one_line(line, words, tmp_path, capsys):
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1
+
+
+NAMED = "the served model is not the reference's: requests for one token"
+
+
+class Hotter(StandIn):
+    """Samples at four times the temperature."""
+
+    def logits(self, context, body, model):
+        return [one / 4 for one in super().logits(context, body, model)]
+
+
+@pytest.mark.parametrize(
+    ("served", "rows", "told"),
+    [
+        (Hotter(), True, "✗ model .* differ by 0.[1-9].*: no speculation is needed to explain this"),
+        (Hotter(), False, "✗ model .* 200 first tokens, .* contradict the reference, too: no speculation"),
+        (StandIn("always-accept"), True, "✓ model .* differ by [0-9.e-]+ from the reference's"),
+        (StandIn("always-accept"), False, "[?] model .* record `rows`"),
+    ],
+    ids=["another model, rows", "another model", "wrong verification, rows", "wrong verification"],
+)
+def test_another_model_is_told_from_wrong_verification(served, rows, told, tmp_path, capsys):
+    """By recorded distributions, or by first tokens: nothing speculates on these."""
+    file = written(tmp_path / "some.jsonl", lines(100 if rows else 200, model=served, rows=rows, logprobs=[]))
+    with serving(StandIn(draft=False)) as url:
+        assert main(["audit-transcripts", file, "--server", url]) == 1
+    text = capsys.readouterr().out
+    assert f"{file}: lossy" in text
+    assert re.search(told, text), text
+    assert (f"{file}: lossy, {NAMED}" in text) == told.startswith("✗")

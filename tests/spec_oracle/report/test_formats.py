@@ -26,7 +26,7 @@ from spec_oracle.gate.difference import difference
 from spec_oracle.gate.tokens import Effect
 from spec_oracle.report import AUDIT_FORMATS, language_models
 from spec_oracle.report import difference as difference_report
-from spec_oracle.report.audit_text import audit_to_text
+from spec_oracle.report.audit_text import audit_to_text, check_lines
 from spec_oracle.toy import Instance
 from tests.spec_oracle.report.conftest import AWKWARD
 
@@ -241,6 +241,16 @@ def test_what_joint_made_superfluous_is_one_line_and_statistics_are_behind_v(rep
     assert re.search(r"nothing was written; 4 calls\n +V 3\n +false-alarm rate 1e-07, 4 samples", verbose)
     assert "chance of any false alarm" in verbose
     assert "chance of any false alarm" not in text
+
+
+def test_what_hinders_several_checks_is_said_once():
+    gone = "http://here stopped answering; 96 requests were answered before"
+    checks = [CheckResult(name, Status.INCONCLUSIVE, gone) for name in ("shapes", "streams", "batch")]
+    sampled = CheckResult("joint", Status.INCONCLUSIVE, "25 samples are as expected", how=How.SAMPLED)
+    assert check_lines([sampled, *checks]) == [
+        "? joint    sampled      25 samples are as expected",
+        f"? not tried: shapes, streams, batch ({gone})",
+    ]
 
 
 def test_a_page_folds_remarks_and_shows_counterexamples(report):
