@@ -146,7 +146,7 @@ class Calls:
 
         left = self.ends - time.process_time()
         if left <= 0:
-            raise TooManyBranchesError("no time is left for further calls")
+            raise TooManyBranchesError("no time is left for further calls; raise --budget")
         try:
             with raising():
                 branches = enumerate_calls(

@@ -28,7 +28,7 @@ from spec_oracle.audit.engine.laws import Asked
 from spec_oracle.audit.engine.next_call import NO_DRAFTS, Call, Calls, History, Pattern, Seen
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.engine.wording import shown
-from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status, failed, inconclusive, passed
+from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, failed, inconclusive, passed
 from spec_oracle.exact.completions import Ids, completion_gap, distance, summed
 from spec_oracle.exact.errors import NotTracedError
 
@@ -41,24 +41,37 @@ _SHOWN = 6
 def after_patterns(cases: Sequence[Case], tolerance: float, context: Context, seconds: float) -> CheckResult:
     """Judge the next call after every pattern of accepted lengths, for the first prompt of each engine.
 
-    All within ``seconds`` of processor time, but for samples that confirm a defect; each engine may take half
-    of what is left.
+    All within ``seconds`` of processor time, but for samples that confirm a defect. Engines of which least is
+    left come first, so that as many as possible are done; second histories of a pattern come last.
     """
-    firsts = list({case.name: case for case in reversed(cases)}.values())[::-1]
-    scope, draws, ends = list[str](), 0, time.process_time() + seconds
-    for number, case in enumerate(firsts):
-        left = ends - time.process_time()
-        if left < 1:
-            count = f"{len(firsts) - number} of {len(firsts)}"
-            scope.append(f"calls after patterns of accepted lengths: no time for {count} engines (--budget)")
-            break
-        part = left if case is firsts[-1] else left / 2
-        result = Patterns(case, tolerance, context, part, 0.5 ** (number + 1)).judge()
-        if result.status is not Status.PASSED:
-            return result
-        scope += result.scope
-        draws += result.draws
-    return passed("", how=How.PROVEN, draws=draws, scope=tuple(scope))
+    firsts = {case.name: case for case in reversed(cases)}.values()
+    every = [
+        Patterns(case, tolerance, context, seconds, 0.5 ** (number + 1))
+        for number, case in enumerate([*firsts][::-1])
+    ]
+    for number in range(max(effort.ENGINE_HISTORIES)):
+        turns = {one.case.name: one.turns(number) for one in every if not one.why}
+        while turns:
+            one = min((some for some in every if some.case.name in turns), key=Patterns.seconds_left)
+            try:
+                wrong = one.timed(turns[one.case.name])
+            except (StopIteration, NotTracedError) as error:
+                one.why = "" if isinstance(error, StopIteration) else str(error)
+                del turns[one.case.name]
+                continue
+            if wrong is not None:
+                return wrong
+    return passed("", how=How.PROVEN, draws=sum(one.draws for one in every), scope=(*_scope(every),))
+
+
+def _scope(every: Sequence["Patterns"]) -> Iterator[str]:
+    """Yield a line for each engine, and one for all of which nothing is known for the same reason."""
+    yield from (one.covered() for one in every if one.seen)
+    silent = [one for one in every if not one.seen]
+    for why in dict.fromkeys(one.why for one in silent):
+        labels = [one.case.label for one in silent if one.why == why]
+        who = labels[0] if len(labels) == 1 else f"{len(labels)} of {len(every)} engines"
+        yield f"{who}: no call after others was traced ({why})"
 
 
 @dataclass
@@ -66,8 +79,8 @@ class Patterns:
     """What is known of the call after each pattern.
 
     ``reached`` are histories of it; ``judged`` those after which the call is the target's, ``on_average``
-    those after which it depends on more than the text. ``seconds``, and ``rate_part`` of the
-    rate, are this engine's.
+    those after which it depends on more than the text. Calls are traced for ``seconds`` of the process;
+    ``rate_part`` of the rate is this engine's. ``why`` it was given up, and the time that it ``took``.
     """
 
     case: Case
@@ -81,41 +94,41 @@ class Patterns:
     judged: set[Pattern] = field(default_factory=set, init=False)
     seen: set[int] = field(default_factory=set, init=False)
     draws: int = field(default=0, init=False)
+    why: str = field(default="", init=False)
+    took: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         length = int(getattr(self.case.code.engine, "draft_length", 0))
         tokens = max(effort.ENGINE_CALLS_TOKENS, (CALLS + 1) * (length + 1) + 1)
         self.calls = Calls(self.case, tokens, self.seconds)
 
-    def judge(self) -> CheckResult:
-        """Judge the call after every pattern, shortest first, up to the first that is wrong."""
-        why = ""
+    def timed(self, turns: Iterator[CheckResult | None]) -> CheckResult | None:
+        """Return what the next turn finds wrong, if anything."""
+        started = time.process_time()
         try:
-            for number in range(max(effort.ENGINE_HISTORIES)):
-                if (wrong := self._wrong_in_round(number)) is not None:
-                    return wrong
-        except NotTracedError as error:
-            why = str(error)
-        if not self.judged | self.on_average:
-            return passed("", scope=(f"{self.case.label}: no call after others was traced ({why})",))
-        return passed("", draws=self.draws, scope=(self._covered(why),))
+            return next(turns)
+        finally:
+            self.took += time.process_time() - started
 
-    def _wrong_in_round(self, number: int) -> CheckResult | None:
-        """Judge the call after one more history of every pattern."""
+    def seconds_left(self) -> float:
+        """Return about how long it takes to reach all patterns, 0 before the first call was traced."""
+        reached = sum(bool(some) for some in self.reached.values())
+        return self.took / reached * (len(self._wanted()) - reached) if reached else 0.0
+
+    def turns(self, number: int) -> Iterator[CheckResult | None]:
+        """Judge the call after history ``number`` of every pattern, shortest first, one a turn."""
         for _ in range(CALLS):  # what is reached by way of longer patterns comes in a later turn
             tried = set[Pattern]()
             while (pattern := next((one for one in self._wanted() if one not in tried), None)) is not None:
                 tried.add(pattern)
-                is_due = number < effort.ENGINE_HISTORIES[len(pattern)]
-                if is_due and (wrong := self._wrong_after(pattern, number)) is not None:
-                    return wrong
-        return None
+                if number < effort.ENGINE_HISTORIES[len(pattern)]:
+                    yield self._wrong_after(pattern, number)
 
     def _wanted(self) -> list[Pattern]:
         lengths = sorted(self.seen)
         return [pattern for size in range(CALLS + 1) for pattern in product(lengths, repeat=size)]
 
-    def _covered(self, why: str) -> str:
+    def covered(self) -> str:
         """Return a line on which patterns were covered."""
         wanted = list(product(sorted(self.seen), repeat=CALLS))
         covered = [pattern for pattern in wanted if pattern in self.judged]
@@ -123,12 +136,13 @@ class Patterns:
             f"{self.case.label}: the next call alone after {len(covered)} of {len(wanted)} patterns of three "
             f"accepted lengths, traced in {self.calls.runs:,} runs"
         )
-        if missing := [told(pattern) for pattern in wanted if pattern not in self.judged]:
+        missing = [told(pattern) for pattern in wanted if pattern not in self.judged]
+        if missing and covered:
             line += "; not reached: " + ", ".join(missing[:_SHOWN]) + ", ..." * (len(missing) > _SHOWN)
         if self.on_average:
             after = ", ".join(told(pattern) for pattern in sorted(self.on_average)[:_SHOWN])
             line += f"; right on average over earlier calls only, by samples: after {after}"
-        return line + f" ({why})" * bool(why)
+        return line + f" ({self.why})" * bool(missing and self.why)
 
     def _wrong_after(self, pattern: Pattern, number: int) -> CheckResult | None:
         """Judge the call after history ``number`` of a pattern, if there is one and it was not judged."""

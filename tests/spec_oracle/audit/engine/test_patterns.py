@@ -6,7 +6,7 @@ from lab.specimens.call_patterns import DraftsAhead, SteppingEngine
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.next_call import Calls, History
-from spec_oracle.audit.engine.patterns import after_patterns
+from spec_oracle.audit.engine.patterns import Patterns, after_patterns
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects import of_engines
 
@@ -102,3 +102,20 @@ def test_histories_are_told_apart_by_what_lost_tokens_would_change():
     texts = [history.text for history in calls.telling(History(), 2, 8)]
     assert len({text[-1] for text in texts[:3]}) == 3
     assert texts[0][-2] != texts[0][-1]
+
+
+def test_engines_that_need_least_come_first(monkeypatch):
+    """Every engine is looked at once; then the one with the fewest patterns is done before the other."""
+    turns, timed = [], Patterns.timed
+
+    def noted(one, some):
+        turns.append(one.case.name)
+        return timed(one, some)
+
+    monkeypatch.setattr(Patterns, "timed", noted)
+    engines = {"longer": SteppingEngine(draft_length=2), "shorter": SteppingEngine(draft_length=1)}
+    found = after_patterns(of_engines("mine", engines).cases(CONTEXT, "steps"), 1e-9, CONTEXT, 60.0)
+    assert [line.split(":")[0].split()[1] for line in found.scope] == ["'longer',", "'shorter',"]
+    assert all("not reached" not in line for line in found.scope)
+    first_round = turns[: turns.index("longer", 1)]
+    assert first_round == ["longer", *["shorter"] * (3 * (1 + 2 + 4 + 8) + 1)]  # the last turn ends it
