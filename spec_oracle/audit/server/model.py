@@ -140,7 +140,7 @@ def told(what: str, apart: Distances, noise: float, detect: float) -> CheckResul
         detail = f"{detail}{kind}: {EXPLAINS} this"
         return failed(detail, total_variation=least, proviso=NAMED, **known)
     if apart.mean + apart.half <= detect:
-        return passed(f"{detail}; {detect:g} would be told", **known)
+        return passed(f"{detail}; {detect:g} would show", **known)
     doubt = f"+- {apart.half:.2g}"
     if noise > apart.half:
         doubt = f"up to {noise:.2g} of it are noise of equal requests"
