@@ -36,6 +36,9 @@ SHORTEST_ATTEMPT = 0.05
 LONGEST_SILENCE = 2.0
 """Seconds without an answer, from which on failures are more than a hitch."""
 
+GIVEN_UP = 20.0
+"""Seconds of silence after which nothing more is asked: its next answer may just have been a long one."""
+
 PATIENCE = 2.0
 """How many times as long as the slowest answer before a server may be silent at the end of the time."""
 
@@ -118,7 +121,7 @@ class Client:
         self._connections = Connections(most, key)
         self._pool, self._lock, self._ended = ThreadPoolExecutor(most), Lock(), ""
         self._started = self._last = time.monotonic()
-        self._answered, self._at_silence, self._slowest = 0, -1, 0.0
+        self._answered, self._slowest = 0, 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -140,8 +143,8 @@ class Client:
     def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
         """Send requests, as many at a time as the limits allow; yield the answers in the same order.
 
-        Raises `RefusedError`, `OutOfTimeError`, and `ServerError` for a server that is gone, or silent a
-        second time: then, and after Ctrl-C, for all later requests too.
+        Raises `RefusedError`, `OutOfTimeError`, and `ServerError` for a server that is silent. For one that
+        is gone, or silent for `GIVEN_UP` seconds, and after Ctrl-C, it does for all later requests too.
         """
         futures = [self._pool.submit(self._answer, request) for request in requests]
         try:
@@ -150,8 +153,7 @@ class Client:
         except (RefusedError, OutOfTimeError):
             raise
         except (KeyboardInterrupt, ServerError) as error:
-            if isinstance(error, _SilentError) and self._answered > self._at_silence:
-                self._at_silence = self._answered
+            if isinstance(error, _SilentError) and time.monotonic() - self._last < GIVEN_UP:
                 raise
             self._ended = self._ended or str(error) or "interrupted"
             raise ServerError(self._ended) from None

@@ -61,7 +61,7 @@ def beside_other_traffic(subject: ServerSubject, seconds: float, rate: float) ->
     """Judge whether completions are distributed alike beside requests that are unlike them.
 
     Those are hotter, colder, greedy, longer, shorter and seeded ones, some after long prompts, or under a
-    grammar; three of them beside each, in turn.
+    grammar or a JSON schema; three of them beside each, in turn.
     """
     server, tokens, heat = subject.server, subject.plan.tokens, subject.server.sampling.temperature
     first, last = server.prompts[0], server.prompts[-1]
@@ -70,7 +70,7 @@ def beside_other_traffic(subject: ServerSubject, seconds: float, rate: float) ->
         Ask(first, tokens, seed=7, temperature=heat / 10),
         Ask(last, 1),
         Ask(long_prompt(last), tokens),
-        Ask(first, 2 * tokens, fields=subject.grammar),
+        *(Ask(first, 2 * tokens, fields=fields) for fields in subject.grammars or [{}]),
         Ask(last, tokens, temperature=0.0),
     ]
     with suppress(RefusedError):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,10 +163,14 @@ class Distributions:
             for prefix, answer in zip(chunk, self._stream(chunk, self.server.listed), strict=True):
                 self.logs[prefix] = answer.logs
 
+    def ask(self, prefix: Prefix, listed: int) -> Ask:
+        """Return the request for the token after a prefix."""
+        number, tokens = prefix
+        text: Any = (*self.server.prompts[number], *tokens)  # token ids, where a server lists probabilities
+        return Ask(text, 1, listed=listed)
+
     def _stream(self, prefixes: Sequence[Prefix], listed: int) -> Iterator[Completion]:
-        prompts = self.server.prompts  # token ids, where a server lists probabilities
-        asks = [Ask((*prompts[number], *tokens), 1, listed=listed) for number, tokens in prefixes]  # type: ignore[arg-type]
-        for answer in self.server.stream(asks):
+        for answer in self.server.stream([self.ask(prefix, listed) for prefix in prefixes]):
             self.drafted += answer.drafted or 0
             yield answer
 

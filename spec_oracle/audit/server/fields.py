@@ -2,8 +2,9 @@
 
 A one-token request under the same fields shows what a completion must follow. That holds for fields whose
 effect depends on prompt and tokens alone, however these are split: filters, biases, penalties that count the
-prompt, and a grammar that may go on after any text as at its start. A field that changes nothing of what
-one-token requests report cannot be judged so; it is named.
+prompt, and a grammar that may go on after any text as at its start. Of a JSON schema a grammar says what is
+left after the text so far. A field that changes nothing of what one-token requests report cannot be judged
+so: it is compared with a reference server by whole completions, or named.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,16 @@ Axes: TypeAlias = Mapping[str, Sequence[tuple[str, Fields]]]
 
 LETTERS: Final = "[ a-z]*"
 """What a completion may consist of under the grammar: any text of it may go on with any other."""
+
+SCHEMA: Final = {"type": "string", "pattern": f"^{LETTERS}$"}
+"""The same between quotation marks, as JSON."""
+
+JSON: Final = "JSON schema"
+SCHEMA_FIELDS: Final = ("json_schema", "response_format", "structured_outputs", "guided_json")
+NO_EFFECT: Final = "no effect on what one-token requests report"
+
+_CLOSED: Final = r'"\"" ( | " " | "\n"{1,2} [ \t]{0,20} )'
+"""The last quotation mark, and the white space that llama.cpp lets follow."""
 
 LONG: Final = 200
 """Tokens of a long prompt, about."""
@@ -79,7 +90,30 @@ def spellings(likely: int) -> dict[str, tuple[Fields, ...]]:
             {"guided_regex": LETTERS},
             {"regex": LETTERS},
         ),
+        JSON: (
+            {"json_schema": SCHEMA},
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "text", "schema": SCHEMA}}},
+            {"structured_outputs": {"json": SCHEMA}},
+            {"guided_json": SCHEMA},
+        ),
     }
+
+
+def left_of_schema(text: str) -> Fields | None:
+    """Return the grammar of what may follow a text under the schema; None once it may be over."""
+    if text.count('"') > 1 or not text.startswith('"'[: len(text)]):
+        return None
+    opening = "" if text else r'"\"" '
+    return {"grammar": f"root ::= {opening}{LETTERS} {_CLOSED}"}
+
+
+def can_write(server: Server, text: str) -> bool:
+    """Whether the server's tokens can be such a text: llama.cpp ends where none may follow under a schema."""
+    try:
+        (answer,) = server.client.ask([server.api.tokenize(text)])
+        return text in (server.text(answer.data["tokens"]) or "")
+    except (RefusedError, LookupError, TypeError):
+        return False
 
 
 def known_axes(reported: Distributions) -> tuple[Axes, dict[str, str]]:
@@ -98,8 +132,15 @@ def known_axes(reported: Distributions) -> tuple[Axes, dict[str, str]]:
             effect: Fields | str = next(other)
             if "ignores" in reported.reading and name != "temperature":
                 effect = "the server ignores it"
+        elif name == JSON and not can_write(server, '"'):
+            effect = "no token is a quotation mark"
         else:
             effect = _with_effect(reported, ways, roots)
+        if name == JSON and not isinstance(effect, str):
+            if "grammar" in dict(axes.get("grammar", ())).get("on", {}):
+                axes["grammar"] = [*axes["grammar"], (JSON, effect)]
+                continue
+            effect = f"{NO_EFFECT} after its first token"
         if isinstance(effect, str):
             unknown[name] = effect
             continue
@@ -118,7 +159,7 @@ def known_axes(reported: Distributions) -> tuple[Axes, dict[str, str]]:
 
 def _with_effect(reported: Distributions, ways: Sequence[Fields], roots: Sequence[Prefix]) -> Fields | str:
     """Return the first spelling that changes what is reported after the prompts, or why there is none."""
-    why = "no effect on what one-token requests report"
+    why = NO_EFFECT
     for way in ways:
         try:
             tried = Distributions(Combination({}, way, 1).of(reported.server))

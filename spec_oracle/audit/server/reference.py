@@ -45,7 +45,9 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
         for completions in (ours, theirs):
             completions.pilot(effort.SERVER_PILOT_PART * context.budget)
         pace = len(theirs.found) / max(time.monotonic() - start, 1e-9)
-        count = plan.requests or int(min(_needed(plan.detect, context.rate), context.budget * pace))
+        count = plan.requests or int(
+            min(completions_needed(plan.detect, context.rate), context.budget * pace)
+        )
         while (missing := count - len(theirs.found)) > 0 and time.monotonic() < until:
             for completions in (ours, theirs):
                 completions.sample(min(missing, AT_ONCE, max(effort.FIRST_LOOK, int(pace))))
@@ -77,7 +79,7 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
     return conclude(subject, result, float(distinguished))
 
 
-def _needed(tv: float, alpha: float) -> int:
+def completions_needed(tv: float, alpha: float) -> int:
     """Return how many completions of each server detect ``tv``."""
     count = effort.SERVER_PILOT
     while smallest_detectable_tv_by_homogeneity((count, count), USUAL_BINS, alpha=alpha) > tv:

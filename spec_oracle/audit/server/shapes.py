@@ -7,120 +7,21 @@ One-token requests under the same fields show the distributions, so every token 
 import math
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.long_tokens import is_decided, tokens_needed
 from spec_oracle.audit.results import CheckResult, Cover, How, failed, inconclusive, not_asked, passed
 from spec_oracle.audit.server import subject as subjects
 from spec_oracle.audit.server.conclusion import unless_unconfirmed
-from spec_oracle.audit.server.distributions import Distributions
-from spec_oracle.audit.server.fields import Axes, Combination, covering, known_axes
-from spec_oracle.audit.server.joint import token_by_token
-from spec_oracle.audit.server.logprobs import difference
-from spec_oracle.audit.server.long_texts import Judged
-from spec_oracle.audit.server.subject import Completions, ServerSubject
-from spec_oracle.contracts.server import Ask, OutOfTimeError, Prefix, RefusedError, Token
+from spec_oracle.audit.server.fields import Axes, covering, known_axes
+from spec_oracle.audit.server.subject import ServerSubject
+from spec_oracle.audit.server.trials import Beside, Trial, beside_reference
+from spec_oracle.contracts.server import Ask, Prefix, RefusedError, Token
 from spec_oracle.statistics import split
 
-RARE = 1e-9
-"""Least probability by which equal completions are weighed."""
-
-
-@dataclass
-class Trial:
-    """Completions under one combination: ``wrong`` says what is, ``why`` it was not tried."""
-
-    subject: ServerSubject
-    context: Context
-    combination: Combination
-    number: int
-    wrong: str = ""
-    why: str = ""
-
-    def __post_init__(self) -> None:
-        self.server = self.combination.of(self.subject.server)
-        self.laws = Distributions(self.server)
-        self.laws.reading = self.subject.distributions.reading
-        self.laws.along = (self.laws, None)  # scores of prompts know no penalties
-        self.judged = Judged(self.laws, None, self.context.stream("server/shapes/uniforms", self.number))
-        self.completions = Completions(
-            self.server,
-            self.combination.tokens,
-            (self.context.seed, f"server/shapes/{self.number}"),
-            self.combination.is_seeded,
-            {"n": self.combination.several} if self.combination.several > 1 else {},
-        )
-
-    def run(self, rate: float, seconds: float) -> None:
-        """Judge completions for so many seconds."""
-        needed = tokens_needed(effort.SERVER_SHAPES_TV, rate, 0.1)
-        end, evidence = time.monotonic() + seconds, self.judged.evidence
-        width = self.server.client.limits.concurrency
-        try:
-            self.laws.noise = max(self.subject.distributions.noise, self._noise())
-            if self.laws.noise > effort.SERVER_LOGPROBS_COARSEST:
-                self.why = f"equal requests differ by {self.laws.noise:.2g} nats"
-                return
-            while evidence.tokens < needed and not is_decided(self.judged, rate):
-                missing = (needed - evidence.tokens) // (self.combination.tokens * self.combination.several)
-                at_once = min(missing, 4 * width * (1 + len(self.completions.found) // width))
-                self.judged.add(self.completions.sample(max(at_once, width)))
-                if time.monotonic() > end or (
-                    self.judged.completions >= effort.SERVER_PILOT and not evidence.tokens
-                ):
-                    break
-        except RefusedError:
-            self.why = "refused"
-            return
-        except OutOfTimeError:
-            pass
-        if not (evidence.tokens or self.judged.ruled_out):
-            self.why = "no next-token distribution is known"
-        elif is_decided(self.judged, rate):
-            self._decide()
-        else:
-            self.wrong = self._all_alike(rate)
-
-    def _decide(self) -> None:
-        """Say what is wrong, unless completions made by one-token requests contradict the rows too."""
-        again = Judged(self.laws, None, self.context.stream("server/shapes/one-token", self.number))
-        made: list[Prefix] = [(prompt, ()) for prompt, _ in self.completions.found]
-        with suppress(OutOfTimeError):
-            again.add(token_by_token(self.laws, made, self.completions.length))
-        if is_decided(again, effort.SERVER_BLAME_RATE):
-            self.why = "one-token samples contradict the reported probabilities, too"
-            return
-        contradict = f"{self.judged.evidence.tokens:,} tokens contradict their next-token distributions"
-        worst = self.judged.evidence.worst.name
-        self.wrong = self.judged.ruled_out or f"{contradict}, most in tokens {worst}"
-
-    def _noise(self) -> float:
-        """Return by how much the distributions after the prompts differ when asked for again, nats."""
-        again = Distributions(self.server)
-        roots: list[Prefix] = [(number, ()) for number in range(len(self.server.prompts))]
-        self.laws.fetch(roots)
-        again.fetch(roots)
-        return max(difference(self.laws.logs[root] or {}, again.logs[root] or {}) for root in roots)
-
-    def _all_alike(self, rate: float) -> str:
-        """Say that the completions of each request for several are the same, "" if that may be chance."""
-        several, found = self.combination.several, self.completions.found
-        groups = [found[i : i + several] for i in range(0, len(found), several)]
-        if several == 1 or any(len(set(group)) > 1 for group in groups):
-            return ""
-        log_chance = 0.0
-        for number, tokens in (group[0] for group in groups):
-            for place, token in enumerate(tokens):
-                law = self.laws.after((number, tokens[:place]))
-                if law is not None and law.index(token) >= 0:
-                    log_chance += math.log(max(law.probabilities[law.index(token)], RARE))
-        if log_chance > math.log(rate):
-            return ""
-        return f"the {several} completions of a request are the same in all {len(groups)} requests"
+Tried: TypeAlias = Trial | Beside
 
 
 def shapes(subject: ServerSubject, context: Context) -> CheckResult:
@@ -137,9 +38,10 @@ def shapes(subject: ServerSubject, context: Context) -> CheckResult:
     if wrong:
         return failed(wrong, alpha=context.rate, how=How.SAMPLED)
     axes, unknown = known_axes(subject.distributions)
-    subject.grammar = axes["grammar"][1][1] if "grammar" in axes else {}
-    trials = [Trial(subject, context, one, number) for number, one in enumerate(covering(axes))]
-    rate, done = split(context.rate, 2 * len(trials)), list[Trial]()
+    subject.grammars = [fields for _, fields in axes.get("grammar", [])[1:]]
+    trials: list[Tried] = [Trial(subject, context, one, number) for number, one in enumerate(covering(axes))]
+    trials += beside_reference(subject, context, unknown)
+    rate, done = split(context.rate, 2 * len(trials)), list[Tried]()
     for trial in trials:
         left = context.budget - (time.monotonic() - start)
         if (left <= 0 and done) or (done and done[-1].wrong):
@@ -147,27 +49,29 @@ def shapes(subject: ServerSubject, context: Context) -> CheckResult:
         trial.run(rate, left / (len(trials) - len(done)))
         done.append(trial)
         server.tell("shapes, combinations of sampling fields", len(done), len(trials))
-    result = _result(done, {**refused, **unknown}, len(trials), rate)
+    judged = {
+        word for one in done if isinstance(one, Beside) and not one.why for word in one.combination.words
+    }
+    named = {name: why for name, why in unknown.items() if name not in judged}
+    result = _result(done, {**refused, **named}, len(trials), rate)
     coverage = _coverage(done, axes)
     return unless_unconfirmed(replace(result, alpha=context.rate, coverage=coverage), context)
 
 
-def _result(done: Sequence[Trial], unknown: Mapping[str, str], planned: int, rate: float) -> CheckResult:
-    draws = sum(one.judged.evidence.tokens for one in done)
+def _result(done: Sequence[Tried], unknown: Mapping[str, str], planned: int, rate: float) -> CheckResult:
+    draws = sum(one.draws for one in done)
     if done[-1].wrong:
-        least = done[-1].judged.evidence.least_tv(effort.SERVER_BOUND_RATE)
         detail = f"{done[-1].combination}: {done[-1].wrong}"
-        return failed(detail, draws=draws, how=How.SAMPLED, total_variation=least)
+        return failed(detail, draws=draws, how=How.SAMPLED, total_variation=done[-1].least)
     tried = [one for one in done if not one.why]
     scope = (
         *(f"sampling field not tried: {name}: {why}" for name, why in unknown.items()),
         *(f"not tried: {one.combination}: {one.why}" for one in done if one.why),
-        *(f"as expected: {one.combination}: {one.judged.evidence.tokens:,} tokens" for one in tried),
+        *(f"as expected: {one.combination}: {one.seen}" for one in tried),
     )
     names = ", ".join(f"{name} ({why})" for name, why in unknown.items())
     named = f"; fields not tried: {names}" if names else ""
-    fewest = min((one.judged.evidence for one in tried), key=lambda one: one.tokens, default=None)
-    worst = math.inf if fewest is None else fewest.all_by_p.detects(rate)
+    worst = max((one.detects(rate) for one in tried), default=math.inf)
     judged = (
         f"greedy completions, and {len(tried)} of {planned} combinations of sampling fields, are as "
         f"expected; each detects a total variation of {min(worst, 1):.2g} a token"
@@ -181,12 +85,13 @@ def _result(done: Sequence[Trial], unknown: Mapping[str, str], planned: int, rat
     )
 
 
-def _coverage(done: Sequence[Trial], axes: Axes) -> dict[str, dict[str, Cover]]:
+def _coverage(done: Sequence[Tried], axes: Axes) -> dict[str, dict[str, Cover]]:
     """Return what is known at each value that is not that of `joint`."""
     cover = {axis: {word: Cover.UNTRIED for word, _ in values[1:]} for axis, values in axes.items()}
     for one in done:
         for axis, word in one.combination.words.items():
-            if not one.why and cover[axis][word] is not Cover.WRONG:
+            cover.setdefault(axis, {})
+            if not one.why and cover[axis].get(word) is not Cover.WRONG:
                 cover[axis][word] = Cover.WRONG if one.wrong else Cover.SAMPLED
     return cover
 

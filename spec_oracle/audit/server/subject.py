@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -144,8 +144,8 @@ class ServerSubject:
     ``record`` is called with each long completion, what is known of its distributions, and of the draft's.
     ``name`` is its address; ``seed`` is that of the audit's own choices; ``started`` is when the audit began,
     on the clock of `time.monotonic`, None for when its first check does;
-    ``sampled_apart`` are completions of the first prompt beside those of `joint`; ``grammar`` are the fields
-    of one that the server knows.
+    ``sampled_apart`` are completions of the first prompt beside those of `joint`; ``grammars`` are the
+    fields of a grammar and a JSON schema, if the server knows such.
     """
 
     name: str
@@ -158,7 +158,7 @@ class ServerSubject:
     draft: Server | Weights | None = None
     record: Callable[[Prefix, Distributions, Distributions | Weights | None], object] = lambda *_: None
     sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)
-    grammar: Mapping[str, Any] = field(default_factory=dict)
+    grammars: Sequence[Mapping[str, Any]] = ()
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1
 

@@ -7,6 +7,7 @@
 import json
 import math
 import random
+import re
 import time
 from bisect import bisect
 from collections import Counter
@@ -14,6 +15,7 @@ from itertools import accumulate
 
 from lab.benchmarks.loopback import DropError
 from spec_oracle.adapters.servers.client import Answer, Limits
+from spec_oracle.audit.server.fields import left_of_schema
 from spec_oracle.contracts.server import RefusedError, ServerError
 
 END = 0
@@ -33,7 +35,9 @@ class StandIn:
     ``serves`` "draft" is the draft model itself, behind an address of its own. ``refuses`` are fields that it
     answers with 400; of others that it does not know, such as ``typical_p``, it takes no notice.
     ``scores``: how it scores prompts, "prompt_logprobs" or "echo" or "input_top_logprobs".
-    A defect "skips:FIELD" verifies drafts without that field.
+    A defect "skips:FIELD" verifies drafts without that field. With ``quotes`` the last token is a quotation
+    mark, and ``json_schema`` is a string of letters. A grammar allows letters; with a quotation mark in front
+    of them it begins with one, with one behind them it may end with one.
     """
 
     def __init__(
@@ -49,7 +53,9 @@ class StandIn:
         serves="target",
         refuses=(),
         scores="",
+        quotes=False,
     ):
+        self.quotes = quotes
         self.scores = scores
         self.defect, self.size, self.shape, self.vocab = defect, size, shape, vocab
         self.digits, self.draft, self.serves, self.refuses = digits, draft, serves, refuses
@@ -77,6 +83,8 @@ class StandIn:
     def law(self, context, body, model=""):
         """Return the law by which a token is drawn, [V]."""
         model = model or self.serves
+        if "json_schema" in body:
+            body = self.under_schema(context[body.get("prompt_length", len(context)) :], body)
         key = (*context[-2:], model, *(repr(body.get(name)) for name in FIELDS))
         if penalties := [body[name] for name in PENALTIES if name in body]:
             key += (*penalties, frozenset(Counter(context).items()))
@@ -107,9 +115,21 @@ class StandIn:
         for token, count in Counter(context).items():
             found[token] -= count * body.get("frequency_penalty", 0.0) + body.get("presence_penalty", 0.0)
             found[token] *= body.get("repetition_penalty", 1.0) ** (1 if found[token] < 0 else -1)
-        if "grammar" in body:
-            found[self.vocab - 1] = -math.inf
+        if grammar := body.get("grammar"):
+            opens, closes = (r'"\""' in part for part in re.split(r"\[.*?\]\*", grammar, maxsplit=1))
+            for token in range(self.vocab):
+                is_mark = token == self.vocab - 1
+                if (is_mark != opens and not (is_mark and closes)) or (token == END and closes):
+                    found[token] = -math.inf
         return found
+
+    def under_schema(self, made, body):
+        """Return the fields of a request after the tokens that it made, its JSON schema as a grammar."""
+        if "json_schema" not in body:
+            return body
+        left = left_of_schema(self.written(made))
+        others = {name: value for name, value in body.items() if name != "json_schema"}
+        return {**others, **(left or {"grammar": "", "logit_bias": {END: 1000.0}})}
 
     def shown(self, context, body):
         """Return the log-probabilities that are shown of the next token, by token, the largest first."""
@@ -159,7 +179,7 @@ class StandIn:
 
     def text(self, prompt, count, body):
         """Return (tokens, drafted, accepted)."""
-        rng = self.stream(body)
+        rng, body = self.stream(body), {**body, "prompt_length": len(prompt)}
         tokens, drafted, accepted = [], 0, 0
         self.residuals = {}  # of corrections, by the number of the token
         if self.defect == "stops-late":
@@ -266,9 +286,8 @@ class StandIn:
         if path == "/v1/models" and self.shape != "llama.cpp":
             return 200, {"data": [{"id": "small"}]}
         if path == "/tokenize" and self.shape != "silent":
-            return 200, {
-                "tokens": [(ord(c) - 97) % self.vocab for c in body.get("content", body.get("prompt"))]
-            }
+            text = body.get("content", body.get("prompt"))
+            return 200, {"tokens": [self.vocab - 1 if c == '"' else (ord(c) - 97) % self.vocab for c in text]}
         if path == "/generate" and self.scores == "input_top_logprobs":
             rows = self.scored(body["input_ids"], body["top_logprobs_num"])
             tops = [row and [[log, token, None] for token, log in row.items()] for row in rows]
@@ -310,7 +329,8 @@ class StandIn:
 
     def written(self, tokens):
         """Return the tokens as text, a letter each."""
-        return "".join(chr(97 + token) for token in tokens)
+        last = self.vocab - 1 if self.quotes else None
+        return "".join('"' if token == last else chr(97 + token) for token in tokens)
 
     def answer(self, prompt, tokens, drafted, accepted, body):
         """Return the data of an answer in the shape of this server."""

@@ -15,9 +15,12 @@ from spec_oracle.contracts.server import Sampling
 from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
 
 
-def outcome(*, top_k=0, **stand_in):
-    server = connect(InProcess(StandIn(**stand_in)), Sampling(top_k=top_k), prompts=["bc"])
-    return CHECKS["shapes"].outcome(ServerSubject("here", server, Plan(detect=0.1)), Context())
+def outcome(*, top_k=0, reference=None, **stand_in):
+    server, other = (
+        one and connect(InProcess(one), Sampling(top_k=top_k), prompts=["bc"])
+        for one in (StandIn(**stand_in), reference)
+    )
+    return CHECKS["shapes"].outcome(ServerSubject("here", server, Plan(detect=0.1), other), Context())
 
 
 def test_a_right_server_passes_and_unknown_fields_are_named():
@@ -28,6 +31,37 @@ def test_a_right_server_passes_and_unknown_fields_are_named():
     assert found.coverage["grammar"] == {"on": Cover.SAMPLED}
     assert found.coverage["tokens"] == {"2": Cover.SAMPLED, "7": Cover.SAMPLED}
     assert "typical" not in found.coverage
+
+
+def test_a_json_schema_is_judged_by_grammars_of_what_is_left_of_it():
+    found = outcome(quotes=True)
+    assert found.status is Status.PASSED, found.detail
+    assert found.coverage["grammar"] == {"on": Cover.SAMPLED, "JSON schema": Cover.SAMPLED}
+
+
+def test_a_json_schema_is_not_asked_for_where_no_token_is_a_quotation_mark():
+    """llama.cpp ends then, for all."""
+    found = outcome()
+    assert "JSON schema (no token is a quotation mark)" in found.detail
+    assert "JSON schema" not in found.coverage["grammar"]
+
+
+@pytest.mark.parametrize("defect", ["", "skips:grammar"])
+def test_fields_without_effect_on_one_token_requests_are_compared_with_a_reference(defect):
+    """Probabilities before filters do not show a grammar, but completions do: it forbids a quarter."""
+    found = outcome(
+        defect=defect,
+        shape="openai",
+        vocab=4,
+        reference=StandIn(shape="openai", vocab=4, draft=False, entropy=9),
+    )
+    assert found.status is (Status.FAILED if defect else Status.PASSED), found.detail
+    if defect:
+        assert "grammar on: " in found.detail
+        assert "completions beside as many of the reference are distributed differently" in found.detail
+    else:
+        assert found.coverage["grammar"] == {"on": Cover.SAMPLED}
+        assert "grammar (no effect" not in found.detail
 
 
 def test_probabilities_before_filters_leave_most_fields_untried():
@@ -47,6 +81,7 @@ def test_probabilities_before_filters_leave_most_fields_untried():
         ({"defect": "skips:repetition_penalty"}, "repetition penalty on"),
         ({"defect": "skips:logit_bias"}, "logit bias on"),
         ({"defect": "skips:grammar"}, "grammar on"),
+        ({"defect": "skips:json_schema", "quotes": True}, "grammar JSON schema"),
         ({"defect": "same-n", "shape": "openai", "top_k": 3}, "the 3 completions of a request are the same"),
     ],
     ids=lambda value: value["defect"] if isinstance(value, dict) else None,
