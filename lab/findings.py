@@ -159,6 +159,11 @@ FINDINGS = (
         lossless=_EXACT,
     ),
     _of(
+        *("transformers-guidance", *_HF, "total variation 0.059", "test_assisted_guidance.py"),
+        audit=("lab.findings:guidance",),
+        lossless=_EXACT,
+    ),
+    _of(
         *("transformers-zero-uniform", *_HF, "one sample in 2^24", "test_speculative_sampling.py"),
         audit=("transformers",),
         lossless=_EXACT,
@@ -181,6 +186,11 @@ FINDINGS = (
 def stop_sequence() -> Generate:
     """Return transformers' assisted decoding with a stop sequence, for an audit."""
     return Generate("assistant", "stop sequence")
+
+
+def guidance() -> dict[str, Generate]:
+    """Return it with classifier-free guidance."""
+    return {one: Generate(one, "guidance") for one in ("assistant", "lookup")}
 
 
 def other_tokenizer() -> Generate:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, TypeAlias
 
-from spec_oracle.adapters.engines.hugging_face_drafters import VOCAB, small_model
+from spec_oracle.adapters.engines.hugging_face_models import VOCAB, small_model
 from spec_oracle.contracts.engine import Step
 
 Tensor: TypeAlias = Any

@@ -17,9 +17,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from lab.studies.after_patterns import judged_after_patterns
 from lab.studies.beside_plain import beside_plain
+from lab.studies.parameters import Tried
+from spec_oracle.adapters.engines.hugging_face import LAYERED, OPTIONS
 from spec_oracle.commands.options import add, jobs
 from spec_oracle.report.progress import showing_progress
+from spec_oracle.report.table import markdown_table
 from spec_oracle.sweeps import Plan, rows_for
 
 VERSIONS = ("4.48.3", "5.0.0", "5.12.0", "5.15.0", "5.16.0", "5.18.0", "5.23.0")
@@ -43,8 +47,29 @@ COVERING = {
     "block diffusion": ("top-k", "stop token", "typical"),
     "Gemma 4 assistant": ("top-k", "stop token", "sampling"),
 }
-"""What versions are asked; the newest one also every other option, with the assistant."""
+"""What all versions are asked."""
 
+NEWEST = {
+    "assistant": (*OPTIONS,),
+    "lookup": (
+        *(*LAYERED, "guidance", "bad words", "forced last token", "least new tokens", "many at once"),
+        *("greedy", "stop string", "penalty on the prompt", "prompt of one token", "prompt of 70 tokens"),
+    ),
+    **{f"{one} assistant": ("top-k",) for one in ("LFM2", "Qwen3-Next", "Mamba 2", "RecurrentGemma")},
+}
+"""What the newest one is asked besides."""
+
+PATTERNS = (
+    *(("assistant", option) for option in ("sampling", "top-k", "sliding window", "Gemma 3", "LFM2", "LFM3")),
+    *(("assistant, longer drafts", option) for option in ("top-k", "sampling")),
+    *(("lookup", option) for option in ("sampling", "LFM2")),
+    *(("lookup, longer drafts", "top-k"), ("Qwen3-Next assistant", "top-k")),
+)
+"""Generators and options of the newest one whose call is judged after each pattern of accepted lengths."""
+
+PATTERNS_SECONDS = 300.0
+AFTER_PATTERNS = 0
+"""In the place of a number of tokens: not completions, but the call after each pattern."""
 
 LONGER = ((3, 4), (2, 6))
 """Tokens of the vocabulary and of the text, of longer texts that the newest version is asked."""
@@ -67,6 +92,53 @@ class Cell:
     runs: int = 0
     gap: tuple[list[int], float, float] | None = None
     error: str = ""
+    verdict: str = ""
+
+
+TRIED = Tried(
+    {name: option.arguments for name, option in OPTIONS.items()},
+    {
+        "do_sample": "every option",
+        "max_new_tokens": "every option",
+        "max_length": "max_length",
+        "stop_strings": "stop string",
+        "num_assistant_tokens": "assistant, in all its forms",
+        "num_assistant_tokens_schedule": "adaptive assistant",
+        "assistant_confidence_threshold": "unsure assistant",
+        "assistant_early_exit": "early exit",
+        "assistant_lookbehind": "other tokenizer, at its default",
+        "target_lookbehind": "other tokenizer, at its default",
+        "prompt_lookup_num_tokens": "lookup, in all its forms",
+        "max_matching_ngram_size": "lookup, at its default",
+        "use_mtp": "multi-token prediction",
+        "speculation_type": "block diffusion",
+        **dict.fromkeys(
+            ("output_scores", "output_logits", "return_dict_in_generate"), "`logprobs` of an audit"
+        ),
+    },
+    {
+        "assistant_ensemble_weight": "changes the distribution by design",
+        "is_assistant": "set by transformers itself",
+        "transformers_version": "set by transformers itself",
+        "max_time": "ends by the clock",
+        "token_healing": "changes the prompt",
+        "watermarking_config": "its seeded random numbers would be taken for random ones",
+        "bos_token_id": "takes effect without a prompt only",
+        "decoder_start_token_id": "encoder-decoder models only",
+        "max_cache_len": "sets the size of a cache",
+        **dict.fromkeys(("output_attentions", "output_hidden_states"), "output only"),
+        **dict.fromkeys(("compile_config", "disable_compile", "low_memory"), "speed and memory only"),
+        "continuous_batching_config": "another method, without drafts",
+        **dict.fromkeys(
+            (
+                *("num_beams", "num_beam_groups", "num_return_sequences", "early_stopping", "length_penalty"),
+                *("diversity_penalty", "constraints", "force_words_ids", "penalty_alpha", "dola_layers"),
+            ),
+            "another way to decode, without drafts",
+        ),
+    },
+)
+"""By what the fields of `GenerationConfig` are tried."""
 
 
 def measured(version: str, generator: str, option: str, vocab_size: int, tokens: int) -> Cell:
@@ -76,7 +148,11 @@ def measured(version: str, generator: str, option: str, vocab_size: int, tokens:
 
     started, asked = time.process_time(), (version, generator, option, vocab_size, tokens)
     try:
-        found = beside_plain(Generate(generator, option, vocab_size), tokens, MOST_RUNS, MOST_RUNS_PLAIN)
+        engine = Generate(generator, option, vocab_size)
+        if tokens == AFTER_PATTERNS:
+            said = judged_after_patterns(engine, PATTERNS_SECONDS)
+            return Cell(*asked, time.process_time() - started, verdict=said)
+        found = beside_plain(engine, tokens, MOST_RUNS, MOST_RUNS_PLAIN)
     except ImportError:
         return Cell(*asked, error="none")
     except (SpecOracleError, ValueError) as error:  # some versions cannot build what they decode with
@@ -94,13 +170,13 @@ def plan(asked: Sequence[Sequence[Any]], environments: Path) -> Plan:
 
 def everything() -> Iterator[tuple[Any, ...]]:
     """Yield all that is asked, the newest version first: it has what takes longest."""
-    from spec_oracle.adapters.engines.hugging_face import OPTIONS
-
     newest = VERSIONS[-1]
+    yield from ((newest, *cell, 3, AFTER_PATTERNS) for cell in PATTERNS)
     yield from ((newest, "assistant", "sampling", *sizes) for sizes in LONGER)
     for version in reversed(VERSIONS):
-        for generator, covering in COVERING.items():
-            options = OPTIONS if (version, generator) == (newest, "assistant") else covering
+        more = NEWEST if version == newest else {}
+        for generator in dict.fromkeys((*COVERING, *more)):
+            options = dict.fromkeys((*COVERING.get(generator, ()), *more.get(generator, ())))
             yield from ((version, generator, option, 3, TOKENS) for option in options)
 
 
@@ -152,13 +228,20 @@ newest version. {count} cells took {seconds:.0f} s.
 """
 
 
-def page(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+PATTERNS_HEAD = """Of the newest version: after calls that accepted so much, the next call alone was
+enumerated. Drafts have up to 2 tokens, those of "longer drafts" up to 3; each row has {seconds:.0f} s of
+processor time. "None" is a call without drafts. Patterns that are not reached have no history among those
+that were tried.
+"""
+
+
+def page(rows: Iterable[dict[str, Any]], parameters: Iterable[str]) -> Iterator[str]:
     """Yield the lines of the page."""
     every = [Cell(**row["cell"]) for row in rows]
     yield HEAD.format(tokens=TOKENS, count=len(every), seconds=sum(cell.seconds for cell in every))
     cells = {(c.version, c.generator, c.option): c for c in every if c.tokens == TOKENS}
     errors: dict[str, int] = {}
-    for generator in COVERING:
+    for generator in dict.fromkeys(of for _, of, _ in cells):
         options = [option for version, of, option in cells if (version, of) == (VERSIONS[-1], generator)]
         yield from ("", f"## {generator}", "", "| option | " + " | ".join(VERSIONS) + " | runs | seconds |")
         yield "|---|" + "---|" * (len(VERSIONS) + 2)
@@ -173,6 +256,17 @@ def page(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
         if long.tokens > TOKENS:
             size = f"| {long.vocab_size} | {long.tokens} | {shown(long, errors)}"
             yield f"{size} | {long.runs} | {long.seconds:.1f} |"
+    yield from ("", "## The call after every pattern of accepted lengths of three calls", "")
+    yield PATTERNS_HEAD.format(seconds=PATTERNS_SECONDS)
+    yield markdown_table(
+        ["generator", "option", "verdict", "seconds"],
+        [
+            [one.generator, one.option, one.verdict or one.error, f"{one.seconds:.0f}"]
+            for one in every
+            if one.tokens == AFTER_PATTERNS
+        ],
+    )
+    yield from TRIED.section("GenerationConfig", parameters)
     yield from ("", "## Notes", "")
     yield from (f"{number}. `{error[:240]}`" for error, number in errors.items())
     yield from ("", "## Counterexamples", "")
@@ -201,6 +295,8 @@ def shown(cell: Cell | None, errors: dict[str, int]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure all versions and write the page."""
+    from transformers import GenerationConfig
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--environments", type=Path, default=Path(".engines/transformers"))
     parser.add_argument("--output", type=Path, default=Path("docs/transformers-generate.md"))
@@ -211,7 +307,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         environment(version, options.environments)
     sweep = plan(asked, options.environments)
     with showing_progress() as tell, rows_for(options.output, sweep, options.jobs, tell) as rows:
-        options.output.write_text("\n".join([*page(rows), ""]), encoding="utf-8")
+        parameters = sorted(name for name in vars(GenerationConfig()) if not name.startswith("_"))
+        options.output.write_text("\n".join([*page(rows, parameters), ""]), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lab.studies.after_patterns import judged_after_patterns
+from lab.studies.parameters import Tried
 from spec_oracle.adapters.engines.vllm import DRAFTERS, OPTIONS, Generate
 from spec_oracle.commands.options import add, jobs
 from spec_oracle.report.progress import showing_progress
@@ -45,7 +47,7 @@ LONGER_DRAFTS = ("sampling", "repetition penalty", "least length", "bad words")
 LOGPROBS = ("top-p", "repetition penalty")
 """Options whose reported log-probabilities are compared with rows."""
 
-NOT_TRIED: Mapping[str, str] = {
+_NOT_TRIED = {
     "detokenize": "output only",
     "skip_special_tokens": "output only",
     "spaces_between_special_tokens": "output only",
@@ -63,7 +65,11 @@ NOT_TRIED: Mapping[str, str] = {
 }
 """Fields of `SamplingParams` that no option sets, and why."""
 
-SET_BY_ALL: Mapping[str, str] = {"max_tokens": "every option", "seed": "every option, as shipped"}
+TRIED = Tried(
+    {name: option.arguments for name, option in OPTIONS.items()},
+    {"max_tokens": "every option", "seed": "every option, as shipped"},
+    _NOT_TRIED,
+)
 
 
 @dataclass(frozen=True)
@@ -169,15 +175,7 @@ def _sampled(engine: Generate) -> str:
 
 def _after_patterns(engine: Generate) -> str:
     """Return what is found of the call after each pattern of accepted lengths."""
-    from spec_oracle.audit.context import Context
-    from spec_oracle.audit.engine.patterns import after_patterns
-    from spec_oracle.audit.engine.subject import Case
-    from spec_oracle.contracts.engine import EngineCode
-
-    case = Case("", EngineCode(engine), engine.prompts[0], "the engine")
-    result = after_patterns([case], 1e-6, Context(), PATTERNS[engine.drafter][engine.draft_length])
-    said = [line.removeprefix("the engine: ") for line in result.scope]
-    return f"{result.status.value}: " + "; ".join(filter(None, [result.detail, *said]))
+    return judged_after_patterns(engine, PATTERNS[engine.drafter][engine.draft_length])
 
 
 def _logprobs(engine: Generate) -> str:
@@ -303,15 +301,7 @@ def page(rows: Iterable[dict[str, Any]], parameters: Iterable[str], version: str
                 f"{','.join(map(str, completion))} has probability {actual:.4g}, target-only {expected:.4g}"
             )
     yield FOUND
-    yield "## Parameters\n\nAll fields of `SamplingParams`, and what tries them.\n"
-    yield markdown_table(["field", "tried by"], [[f"`{name}`", tried(name)] for name in parameters])
-
-
-def tried(field: str) -> str:
-    """Return the options that set a field, else why none does."""
-    setting = [name for name, option in OPTIONS.items() if field in option.arguments]
-    why_not = NOT_TRIED.get(field, "nobody has looked at it yet")
-    return ", ".join(setting) or SET_BY_ALL.get(field) or f"not tried: {why_not}"
+    yield from TRIED.section("SamplingParams", parameters)
 
 
 def shown(one: Cell, errors: dict[str, int]) -> str:

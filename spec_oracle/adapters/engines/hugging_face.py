@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from unittest import mock
 
-from spec_oracle.adapters.engines.hugging_face_drafters import GENERATORS, TARGETS, VOCAB, small_model
+from spec_oracle.adapters.engines.hugging_face_drafters import GENERATORS, TARGETS, tokenizer_of
+from spec_oracle.adapters.engines.hugging_face_models import VOCAB, small_model
 
 Tensor: TypeAlias = Any
 
@@ -21,8 +22,9 @@ LAYERS = 2
 class Option:
     """How texts are decoded: arguments of `generate`, and what these mean for the text.
 
-    ``padding`` masked tokens stand before every prompt; ``by_length`` says where texts end by their whole
-    length in place of the number of new tokens.
+    ``prompt`` takes the place of the usual one; ``padding`` masked tokens stand before every prompt;
+    ``by_length`` says where texts end by their whole length in place of the number of new tokens;
+    ``from_prompt``, that rows depend on where the prompt ended.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -30,7 +32,9 @@ class Option:
     stop_sequences: tuple[tuple[int, ...], ...] = ()
     padding: int = 0
     by_length: bool = False
-    sliding_window: int | None = None
+    architecture: str = "Llama"
+    prompt: tuple[int, ...] = ()
+    from_prompt: bool = False
 
 
 def _sequence_stops() -> dict[str, Any]:
@@ -46,6 +50,11 @@ def _sequence_stops() -> dict[str, Any]:
     return {"stopping_criteria": StoppingCriteriaList([EndsWith()])}
 
 
+def _string_stops() -> dict[str, Any]:
+    """Return arguments that end a text after the tokens 2, 1, which are the string "cb"."""
+    return {"stop_strings": ["cb"], "tokenizer": tokenizer_of("abcdef")}
+
+
 def _third_is_one(batch: int, ids: Tensor) -> list[int]:
     """Allow token 1 alone as third token of a text (with its prompt), any token elsewhere."""
     del batch
@@ -53,6 +62,8 @@ def _third_is_one(batch: int, ids: Tensor) -> list[int]:
 
 
 TWO = {"top_k": 2}
+LAYERED = ("Gemma 3", "LFM2", "LFM3", "MiniMax", "Qwen3-Next", "Mamba 2", "RecurrentGemma")
+"""Architectures with sliding, convolutional, recurrent or hybrid layers."""
 STOP = {"eos_token_id": 2, "pad_token_id": 0}
 
 OPTIONS: Mapping[str, Option] = {
@@ -72,11 +83,38 @@ OPTIONS: Mapping[str, Option] = {
     "two stop tokens": Option(STOP | {"eos_token_id": [1, 2]}, stop_tokens=(1, 2)),
     "least length": Option(STOP | {"min_length": 4}, stop_tokens=(2,)),
     "stop sequence": Option({"stopping": _sequence_stops}, stop_sequences=((2, 1),)),
+    "stop string": Option({"stopping": _string_stops}, stop_sequences=((2, 1),)),
+    "greedy": Option({"do_sample": False}),
+    "temperature of 0": Option({"temperature": 0.0}),
+    "eta": Option({"eta_cutoff": 0.15}),
+    "top-h": Option({"top_h": 0.9}),
+    "bad words": Option({"bad_words_ids": [[1, 2], [2, 0]]}),
+    "suppressed at first": Option({"begin_suppress_tokens": [1]}, from_prompt=True),
+    "forced first token": Option({"forced_bos_token_id": 2}, prompt=(0,), from_prompt=True),
+    "forced last token": Option(STOP | {"forced_eos_token_id": 2}, stop_tokens=(2,), from_prompt=True),
+    "least new tokens": Option(STOP | {"min_new_tokens": 2}, stop_tokens=(2,), from_prompt=True),
+    "length penalty": Option(
+        STOP | {"exponential_decay_length_penalty": (1, 1.5)}, stop_tokens=(2,), from_prompt=True
+    ),
+    "penalty on the prompt": Option({"encoder_repetition_penalty": 1.7}, from_prompt=True),
+    "no pairs of the prompt": Option({"encoder_no_repeat_ngram_size": 2}, from_prompt=True),
+    "guidance": Option({"guidance_scale": 1.5}, from_prompt=True),
+    "renormalised": Option({"renormalize_logits": True, "top_p": 0.8, "remove_invalid_values": True}),
+    "prefill in chunks": Option(TWO | {"prefill_chunk_size": 2}, prompt=(0, 1, 2, 0, 1)),
+    "prompt of one token": Option(TWO, prompt=(0,)),
+    "prompt of 70 tokens": Option(TWO, prompt=(0, 1, 2, 2, 1) * 14),
+    "without a cache": Option(TWO | {"use_cache": False}),
+    "many at once": Option(
+        STOP | {"temperature": 0.8, "top_k": 2, "top_p": 0.9, "repetition_penalty": 1.3, "min_new_tokens": 2},
+        stop_tokens=(2,),
+        from_prompt=True,
+    ),
     "max_length": Option(TWO, by_length=True),
     "left padding": Option(TWO, padding=2),
     "static cache": Option({"cache_implementation": "static"}),
     "quantised cache": Option({"cache_implementation": "quantized", "cache_config": {"backend": "fp8"}}),
-    "sliding window": Option(TWO, sliding_window=3),
+    "sliding window": Option(TWO, architecture="Mistral"),
+    **{name: Option(TWO, architecture=name) for name in LAYERED},
 }
 
 
@@ -85,17 +123,22 @@ class Generate:
 
     def __init__(self, generator: str, option: str, vocab_size: int = VOCAB) -> None:
         self.option, self.vocab_size = OPTIONS[option], vocab_size
-        self.model = TARGETS.get(generator, small_model)(1, LAYERS, vocab_size, self.option.sliding_window)
-        self.drafting = GENERATORS[generator](self.model, self.option.sliding_window)
+        architecture = TARGETS.get(generator, self.option.architecture)
+        self.model = small_model(1, LAYERS, vocab_size, architecture)
+        self.drafting = GENERATORS[generator](self.model, architecture)
         # Lookup drafts from what was said before.
-        self.prompts = ((0, 1, 2, 0),) if generator == "lookup" else (PROMPT,)
+        usual = (0, 1, 2, 0) if generator.startswith("lookup") else PROMPT
+        self.prompts = (self.option.prompt or usual,)
         self.stop_tokens, self.stop_sequences = self.option.stop_tokens, self.option.stop_sequences
         self.drafted = self.accepted = 0
 
     def next_token_probs(self, context: Sequence[int]) -> Tensor:
         """Return the law of the next token, all processors included, [V]."""
+        (prompt,) = self.prompts
+        if self.option.from_prompt and (*context[: len(prompt)],) == prompt and len(context) > len(prompt):
+            return self.rows_along(prompt, (*context[len(prompt) :], 0))[-1]
         output = self._run(context, 1, return_dict_in_generate=True, output_scores=True)
-        return output.scores[0][0].softmax(-1)
+        return self._row(output.scores[0][0])
 
     def rows_along(self, prompt: Sequence[int], completion: Sequence[int]) -> list[Tensor]:
         """Return the rows of plain decoding whose draws are replaced by these tokens, T times [V]."""
@@ -104,7 +147,13 @@ class Generate:
         drawn = [torch.tensor([[token]]) for token in completion]
         with mock.patch.object(torch, "multinomial", side_effect=drawn):
             found = self._run(prompt, len(completion), return_dict_in_generate=True, output_scores=True)
-        return [scores[0].softmax(-1) for scores in found.scores]
+        return [self._row(scores[0]) for scores in found.scores]
+
+    def _row(self, scores: Tensor) -> Tensor:
+        """Return the distribution [V] that is sampled from; of greedy decoding, that of the first maximum."""
+        if self.option.arguments.get("do_sample", True):
+            return scores.softmax(-1)
+        return scores.new_zeros(scores.shape).index_fill(0, scores.argmax(), 1.0)
 
     def generate(self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None) -> list[int]:
         """Decode speculatively."""

@@ -44,7 +44,7 @@ def test_the_page_says_what_the_rows_say(rows, monkeypatch):
     monkeypatch.setattr(transformers_generate, "TOKENS", TOKENS)
     _, cell, _ = rows
     older = {**cell, "version": OLDER, "total_variation": 0.25, "gap": [[0, 1, 2], 0.5, 0.25]}
-    text = list(page([{"cell": each} for each in (*rows, older)]))
+    text = list(page([{"cell": each} for each in (*rows, older)], ["top_k", "max_time", "unheard_of"]))
     (top_k,) = (line for line in text if line.startswith("| top-k"))
     tv, runs = cell["total_variation"], cell["runs"]
     assert tv < 1e-6
@@ -53,3 +53,12 @@ def test_the_page_says_what_the_rows_say(rows, monkeypatch):
     (long,) = (line for line in text if line.startswith("| 2 | 3 |"))
     assert long.endswith("| 1.2 |")
     assert any(line.startswith("| quantised cache") and "(1)" in line for line in text)
+    assert any("| `top_k` | top-k, " in part for part in text)
+    assert any("| `max_time` | not tried: ends by the clock |" in part for part in text)
+
+
+def test_every_parameter_is_tried_or_it_is_said_why_not():
+    fields = [name for name in vars(transformers.GenerationConfig()) if not name.startswith("_")]
+    unknown = [name for name in fields if "nobody has looked at it" in transformers_generate.TRIED.by(name)]
+    assert len(fields) > 60
+    assert not unknown

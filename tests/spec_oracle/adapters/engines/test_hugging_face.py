@@ -16,6 +16,7 @@ from spec_oracle.audit.subjects import of_engines, resolve_subject
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from lab.studies.beside_plain import beside_plain
 from spec_oracle.adapters.engines.hugging_face import GENERATORS, Generate, engines
 from spec_oracle.audit.engine.laws import traced_completions
 from spec_oracle.audit.engine.logprobs import logprobs
@@ -36,6 +37,16 @@ def report_on(generator, option, tokens, checks=()):
 UNUSABLE = {"Gemma 4 assistant"}
 """See docs/findings/transformers-gemma-assistant.md."""
 
+REFUSED = {
+    ("assistant", "Mamba 2"): "not supported with stateful models",
+    ("assistant", "RecurrentGemma"): "not supported with stateful models",
+    ("lookup", "Qwen3-Next"): "not supported with stateful models",
+    ("assistant", "MiniMax"): "assisted decoding requires a cache",
+    ("Mamba 2 assistant", "top-k"): "only contain LinearAttention layers",
+    ("RecurrentGemma assistant", "top-k"): "NoneType",
+}
+"""What transformers says of layers that cannot forget rejected drafts, and of assistants with such layers."""
+
 
 @pytest.mark.parametrize("generator", UNUSABLE)
 def test_a_generator_that_no_model_can_drive_says_so(generator):
@@ -45,11 +56,47 @@ def test_a_generator_that_no_model_can_drive_says_so(generator):
 
 @pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize("checks", [(), pytest.param(("calls",), marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("generator", sorted(GENERATORS.keys() - UNUSABLE))
+@pytest.mark.parametrize(
+    "generator", sorted(GENERATORS.keys() - UNUSABLE - {of for of, _ in REFUSED} | {"assistant", "lookup"})
+)
 def test_every_generator_of_candidates_is_proved(generator, checks):
     found = report_on(generator, "top-k", 3, checks)
     verdict = SubjectVerdict.LOSSY if generator in LOSSY else SubjectVerdict.LOSSLESS
     assert (found.verdict, found.evidence) == (verdict, Evidence.EXACT)
+
+
+@pytest.mark.parametrize(("generator", "option"), REFUSED)
+def test_recurrent_layers_are_refused(generator, option):
+    engine = Generate(generator, option)
+    (prompt,) = engine.prompts
+    assert len(engine.generate_plain(prompt, 2)) == 2
+    with pytest.raises((ValueError, RuntimeError, TypeError), match=REFUSED[generator, option]):
+        engine.generate(prompt, 8)
+
+
+@pytest.mark.parametrize("generator", ["assistant", "lookup"])
+@pytest.mark.parametrize("option", ["Gemma 3", "LFM2", "LFM3"])
+def test_sliding_and_convolutional_layers_are_lossless(generator, option):
+    found, *_ = beside_plain(Generate(generator, option), 3, 100, 1000)
+    assert found < 1e-7
+
+
+@pytest.mark.parametrize("generator", ["assistant", "lookup"])
+def test_guidance_is_computed_with_rejected_drafts(generator):
+    """See docs/findings/transformers-guidance.md."""
+    found, *_ = beside_plain(Generate(generator, "guidance"), 3, 100, 1000)
+    assert found == pytest.approx(0.055, abs=0.006)
+
+
+@pytest.mark.filterwarnings("ignore:Unfeasible length constraints")  # of rows: one token is generated
+@pytest.mark.parametrize(
+    "option", ["eta", "top-h", "bad words", "least new tokens", "length penalty", "many at once", "greedy"]
+)
+def test_rows_are_those_that_the_engine_samples_from(option):
+    code = EngineCode(Generate("assistant", option))
+    (prompt,) = code.prompts
+    plain = traced_completions(code, prompt, 3, 1000, "generate_plain")
+    assert distance(plain.law, code.law(prompt, 3)) < 1e-7
 
 
 def test_output_scores_are_those_that_are_sampled():
