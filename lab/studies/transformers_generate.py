@@ -169,15 +169,15 @@ def plan(asked: Sequence[Sequence[Any]], environments: Path) -> Plan:
 
 
 def everything() -> Iterator[tuple[Any, ...]]:
-    """Yield all that is asked, the newest version first: it has what takes longest."""
+    """Yield all that is asked, the newest version first; what takes longest, of that version too, last."""
     newest = VERSIONS[-1]
-    yield from ((newest, *cell, 3, AFTER_PATTERNS) for cell in PATTERNS)
     yield from ((newest, "assistant", "sampling", *sizes) for sizes in LONGER)
     for version in reversed(VERSIONS):
         more = NEWEST if version == newest else {}
         for generator in dict.fromkeys((*COVERING, *more)):
             options = dict.fromkeys((*COVERING.get(generator, ()), *more.get(generator, ())))
             yield from ((version, generator, option, 3, TOKENS) for option in options)
+    yield from ((newest, *cell, 3, AFTER_PATTERNS) for cell in PATTERNS)
 
 
 def cell(*, seed: int, asked: Sequence[Any], environments: str) -> dict[str, Any]:

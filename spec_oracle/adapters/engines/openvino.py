@@ -23,7 +23,7 @@ VOCAB = 3
 TARGET, DRAFT = 1, 2
 """Seeds of the models."""
 
-_WIDTH = 32
+WIDTH = 32
 _POSITIONS = 64
 _NO_TOKEN = 99
 _EXACT = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "INFERENCE_NUM_THREADS": 1}
@@ -32,8 +32,8 @@ _EXACT = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "INFER
 def small_weights(seed: int) -> Weights:
     """Return random weights: always the same."""
     rng = np.random.default_rng(seed)
-    shapes = {"tokens": (VOCAB, _WIDTH), "positions": (_POSITIONS, _WIDTH), "head": (_WIDTH, VOCAB)}
-    shapes |= dict.fromkeys(("query", "key", "value"), (_WIDTH, _WIDTH))
+    shapes = {"tokens": (VOCAB, WIDTH), "positions": (_POSITIONS, WIDTH), "head": (WIDTH, VOCAB)}
+    shapes |= dict.fromkeys(("query", "key", "value"), (WIDTH, WIDTH))
     scale = {"tokens": 1.0, "positions": 1.0}
     return {
         name: (scale.get(name, 0.2) * rng.standard_normal(shape)).astype(np.float32)
@@ -45,7 +45,7 @@ def logits_after(weights: Weights, context: Sequence[int]) -> NDArray[np.float64
     """Return the logits after a context, [V]."""
     seen = weights["tokens"][[*context]] + weights["positions"][: len(context)]
     query, keys, values = (seen @ weights[name] for name in ("query", "key", "value"))
-    scores = np.exp(query[-1] @ keys.T / np.sqrt(_WIDTH))
+    scores = np.exp(query[-1] @ keys.T / np.sqrt(WIDTH))
     logits: NDArray[np.float64] = (seen[-1] + scores / scores.sum() @ values) @ weights["head"]
     return logits.astype(np.float64)
 
@@ -60,7 +60,7 @@ def _network(weights: Weights) -> Any:
 
     def heads(name: str) -> Node:
         flat = op.matmul(seen, op.constant(weights[name]), transpose_a=False, transpose_b=False)
-        split = op.reshape(flat, op.constant([0, 0, 1, _WIDTH]), special_zero=True)
+        split = op.reshape(flat, op.constant([0, 0, 1, WIDTH]), special_zero=True)
         return op.transpose(split, op.constant([0, 2, 1, 3]))
 
     def looked_up(name: str, ids: Node) -> Node:
@@ -70,19 +70,19 @@ def _network(weights: Weights) -> Any:
     beam = given("beam_idx", 1, np.int32)
     seen = op.add(looked_up("tokens", ids), looked_up("positions", places))
     batch = op.gather(op.shape_of(ids), op.constant([0]), op.constant(0))
-    shape = op.concat([batch, op.constant([1]), op.constant([0]), op.constant([_WIDTH])], 0)
+    shape = op.concat([batch, op.constant([1]), op.constant([0]), op.constant([WIDTH])], 0)
     kept, sinks = [], []
     for name in ("key", "value"):
         variable = f"past_key_values.0.{name}present.0.{name}"
         empty = op.broadcast(op.constant(np.float32(0)), shape)
-        past = op.read_value(empty, variable, np.float32, ov.PartialShape([-1, 1, -1, _WIDTH]))
+        past = op.read_value(empty, variable, np.float32, ov.PartialShape([-1, 1, -1, WIDTH]))
         kept.append(op.concat([op.gather(past, beam, op.constant(0)), heads(name)], 2))
         sinks.append(op.assign(kept[-1], variable))
     hidden = op.subtract(op.convert(mask, np.float32), op.constant(np.float32(1)))
     bias = op.multiply(op.unsqueeze(hidden, op.constant([1, 2])), op.constant(np.float32(1e9)))
     seen_there = op.scaled_dot_product_attention(heads("query"), *kept, bias)
     attended = op.transpose(seen_there, op.constant([0, 2, 1, 3]))
-    states = op.add(seen, op.reshape(attended, op.constant([0, 0, _WIDTH]), special_zero=True))
+    states = op.add(seen, op.reshape(attended, op.constant([0, 0, WIDTH]), special_zero=True))
     logits = op.matmul(states, op.constant(weights["head"]), transpose_a=False, transpose_b=False)
     return ov.Model([op.result(_named(logits, "logits"))], sinks, [ids, mask, places, beam], "small")
 
