@@ -12,9 +12,10 @@ that position.
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
+from itertools import cycle
 from operator import or_
 from typing import Any
 
@@ -30,8 +31,8 @@ from spec_oracle.exact.completions import Ids, distance, product, summed
 from spec_oracle.exact.interception import NotTracedError, UnrepeatableError, enumerate_calls, outcomes
 from spec_oracle.places import raised_at
 
-A_SEED = 1
-"""The seed of seeded requests that are traced: what it seeds is traced as well."""
+SEEDS = (0, 1, 2**31 - 1, 2)
+"""Seeds of requests that are traced, by turns: what they seed is traced as well."""
 
 _CERTAIN = 1 - 1e-9
 
@@ -40,7 +41,8 @@ _CERTAIN = 1 - 1e-9
 class Asked:
     """What is asked of an engine, traced or not: ``label(call(engine, seed))``.
 
-    ``seed`` is None unless ``seeded``. ``fresh``: of a copy that has generated nothing, every time.
+    The seed is None unless ``seeded``, and ``seed`` while it is traced. ``fresh``: of a copy that has
+    generated nothing, every time.
     """
 
     code: EngineCode
@@ -48,6 +50,7 @@ class Asked:
     label: Callable[[Any], Any]
     seeded: bool = False
     fresh: bool = False
+    seed: int = SEEDS[0]
 
     def sampled(self, rng: np.random.Generator) -> Any:
         """Ask once, plainly; with a fresh seed where requests have one."""
@@ -122,7 +125,7 @@ def traced(asked: Asked, most_runs: int, end: float = math.inf) -> TracedLaw:
 
 
 def _traced(asked: Asked, most_runs: int, end: float) -> TracedLaw:
-    seed = A_SEED if asked.seeded else None
+    seed = asked.seed if asked.seeded else None
 
     def run() -> tuple[Any, Speculation]:
         engine = copy_of(asked.code.unused) if asked.fresh else asked.code.engine
@@ -200,6 +203,7 @@ class Tracer:
     due: float = field(init=False)
     runs: int = field(default=0, init=False)
     seconds: float = field(default=0.0, init=False)
+    seeds: Iterator[int] = field(default_factory=lambda: cycle(SEEDS), init=False)
 
     def __post_init__(self) -> None:
         self.due = time.process_time() + self.budget
@@ -216,7 +220,8 @@ class Tracer:
     def seeded(self, without: Compared) -> Compared:
         """Return the law of the same completions of requests with a seed."""
         case, tokens = without.case, without.tokens
-        found = self._timed(completions_of(case.code, case.prompt, tokens, seeded=True))
+        asked = completions_of(case.code, case.prompt, tokens, seeded=True)
+        found = self._timed(replace(asked, seed=next(self.seeds)))
         return replace(without, traced=found, cost=(found.runs, 0.0))
 
     def pair(self, case: Case, then: Ids) -> Compared:

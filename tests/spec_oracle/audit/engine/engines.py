@@ -249,6 +249,17 @@ class IgnoresSeed(Right):
         pass
 
 
+class EvenSeedsForgetTheContext(Right):
+    """Takes the lowest bit of a seed for another option."""
+
+    def seed(self, seed):
+        super().seed(seed)
+        self.forgets = seed is not None and seed % 2 == 0
+
+    def target(self, context, emitted):
+        return self.next_token_probs([] if self.forgets else [*context, *emitted])
+
+
 class NeverAccepts(Right):
     def verified(self, context, drafts):
         return [self.draw(self.target(context, []))]

@@ -47,6 +47,7 @@ LOSSY = {
     engines.PastTheStop: ("joint", "completion 2 has probability 0, target-only decoding gives it 0.37"),
     engines.KeepsCounts: ("calls", "and then 1 has probability"),
     engines.FirstIsWrong: ("calls", "a generation changes the next ones"),
+    engines.EvenSeedsForgetTheContext: ("joint", "with a seed: completion"),
     engines.HiddenByWrongRows: ("joint", "next_token_probs differs from generate_plain too"),
 }
 
