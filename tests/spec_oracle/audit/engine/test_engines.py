@@ -47,7 +47,6 @@ LOSSY = {
     engines.PastTheStop: ("joint", "completion 2 has probability 0, target-only decoding gives it 0.37"),
     engines.KeepsCounts: ("calls", "and then 1 has probability"),
     engines.FirstIsWrong: ("calls", "a generation changes the next ones"),
-    engines.EvenSeedsForgetTheContext: ("joint", "with a seed: completion"),
     engines.HiddenByWrongRows: ("joint", "next_token_probs differs from generate_plain too"),
 }
 
@@ -72,6 +71,12 @@ def test_seeds_that_tracing_ignores_are_seen_by_uninstrumented_samples(engine):
     found = report_on(engine, replace(QUICK, checks=("streams",)))
     assert (found.verdict, found.evidence) == (SubjectVerdict.LOSSY, Evidence.STATISTICAL)
     assert "uninstrumented samples contradict the traced distribution" in " ".join(found.notes)
+
+
+def test_seeds_of_which_only_some_are_wrong_are_found():
+    found = report_on(engines.EvenSeedsForgetTheContext, replace(QUICK, checks=("joint",)))
+    assert found.verdict is SubjectVerdict.LOSSY
+    assert "with seeds: " in detail(found, "joint")
 
 
 def test_an_ignored_seed_leaves_the_law_alone():
