@@ -143,6 +143,49 @@ specimens_of(rule="token", function=advancing)(
     )
 )
 
+specimens_of("batch", rule="token", function=handed)(
+    handed_pool_of_4096=(
+        "C11: Random numbers come from a pool of 4,096, which begins anew at its end",
+        lambda b, i, length: (b * (length + 1) + i) % 4096,
+    )
+)
+specimens_of(rule="token", function=handed)(
+    handed_many_pools_of_4096=(
+        "control: Random numbers come from as many pools of 4,096 as the requests need",
+        lambda b, i, length: (b * (length + 1) + i) // 4096 * 4096 + (b * (length + 1) + i) % 4096,
+    )
+)
+
+# Uniforms of sampled requests only, beside greedy ones.
+
+
+def beside_greedy(row: Callable[[Ints, Ints], Ints]) -> SamplerFunction:
+    """Return the token rule with uniforms [n, L+1] for the n sampled requests, given B and their numbers."""
+
+    def verify(x: Array, q: Array, p: Array, generator: Any, is_greedy: Any = None) -> tuple[Array, Array]:
+        greedy = np.zeros(len(x), dtype=bool) if is_greedy is None else is_greedy
+        sampled = np.flatnonzero(~greedy)
+        uniforms = generator.random((max(len(sampled), 1), x.shape[1] + 1))
+        own = uniforms[np.clip(row(np.arange(len(x)), sampled), 0, len(uniforms) - 1)]
+        certain = np.where(greedy[:, None, None], np.arange(p.shape[-1]) == p.argmax(axis=-1)[..., None], p)
+        return token_by_uniforms(x, q, certain, own, dtype=np.float64)
+
+    return verify
+
+
+specimens_of("batch", rule="token", function=beside_greedy)(
+    handed_rows_of_sampled_requests=(
+        "C10: Only sampled requests have rows of uniforms, which are found by their number in the batch",
+        lambda request, sampled: request,
+    )
+)
+specimens_of(rule="token", function=beside_greedy)(
+    handed_rows_by_rank=(
+        "control: Only sampled requests have rows of uniforms, which are found by their rank among them",
+        lambda request, sampled: np.searchsorted(sampled, request),
+    )
+)
+
 # A race over the vocabulary for the token that follows.
 
 Noise: TypeAlias = Callable[[Ints, Ints, int], Ints]

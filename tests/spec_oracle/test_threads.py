@@ -1,5 +1,6 @@
 """What surrounds calls of code under test: nothing that it sets, waits for, or loses harms an audit."""
 
+import queue
 import sys
 import time
 import warnings
@@ -60,6 +61,13 @@ def test_a_call_that_waits_for_ever_is_ended_with_its_line(monkeypatch):
     assert found.verdict is SubjectVerdict.INCONCLUSIVE
     assert "waiting for 1 s without using the processor (at " in joint_of(found).detail
     assert "surroundings.py:4" in joint_of(found).detail
+
+
+def test_looks_at_a_call_that_waits_are_no_sign_of_life(monkeypatch):
+    monkeypatch.setattr(threads, "WAITING_SECONDS", 2.0)
+    monkeypatch.setattr(threads, "_LOOKS", 1e-3)
+    with watched(), pytest.raises(CallEndedError, match="waiting for 2 s"), raising(20.0):
+        queue.Queue().get()
 
 
 def test_threads_that_deliver_are_waited_for():

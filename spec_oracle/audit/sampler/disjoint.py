@@ -6,19 +6,18 @@ run then has the probability of what its requests emit, the product over them, i
 its own. A number that two of them share is decided once: the run has another probability, or, where the
 number belongs to a race, cannot be traced. So a few runs show at any size what takes thousands of samples.
 
-A run of another probability is no proof of a defect, since code may decide more than it emits: such shapes
-are sampled, and so is code that cannot be traced. Whether the drafted token is taken is a fair coin, and so
-is where another one lies, in the lower half of the vocabulary or the upper one: coins of two requests
-agree as often as not. For pairs that are equally far apart their products are independent fair signs, so
-that the tests are exact.
+A run of a smaller probability is no proof of a defect, since code may decide more than it emits: such shapes
+are sampled (`spec_oracle.audit.sampler.coins`), and so is code that cannot be traced. One of a larger
+probability is: what was emitted is at least as likely. It counts if each of these requests has the right
+probability alone, and if the run, made again and again with the same decisions, always emits the same: where
+it decides by numbers that are not traced, it does not.
 """
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,8 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
+from spec_oracle.audit.results import CheckResult, How, Status, failed
+from spec_oracle.audit.sampler.coins import coins_agree, open_requests
 from spec_oracle.audit.sampler.dependence import (
     BATCHES,
     CHAINS,
@@ -40,17 +40,11 @@ from spec_oracle.audit.sampler.pace import pace
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
-from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments
+from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments, parameters_of
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.exact.interception import EnumeratedGenerator, sample_call
-from spec_oracle.statistics.independence import fair_coin_p_values
+from spec_oracle.exact.interception.leaf import Leaf
 from verifiers import Drafts
-
-Coins: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""1 or -1, or 0 for none, [2, B], and the open positions [B]."""
-
-TAKEN: Final = 0.5
-"""Probability of the drafted token at an open position."""
 
 _LARGE: Final = 1_000
 """Tokens of a vocabulary that is large."""
@@ -59,6 +53,11 @@ _QUICK: Final = 0.05
 """Share of the time that a run may take at these, if larger ones are to be run."""
 
 _SIZES: Final = {"V": "vocab_size", "L": "draft_length", "batch size": "batch"}
+
+_MANY: Final = 1_000
+"""Requests from which on a batch is too large to be sampled often."""
+
+SHARED: Final = "random numbers are shared"
 
 _DIFFERENT: Final = 0.01
 """Difference of log probabilities that is none of rounding."""
@@ -70,16 +69,31 @@ SHAPES: Final = (
     *(Shape(5, 4, batch=3), Shape(5, 9, batch=4), Shape(33, 5, batch=7), Shape(4, 16, batch=5)),
     *(Shape(100, 8, batch=8), Shape(1_025, 2, batch=16), Shape(2_049, 3, batch=5), Shape(4, 6, batch=33)),
     *(Shape(32_769, 1, batch=2), Shape(257, 2, batch=33), Shape(4, 2, batch=130), Shape(131_072, 1, batch=2)),
+    Shape(4, 16, batch=1_030),
 )
-"""Sizes at which a call of several requests is run; sorted by what they cost."""
+"""Sizes at which a call of several requests is run; sorted by what they cost.
+
+The last one takes 17,510 numbers: a pool of 4,096, or of 16,384, comes to its end.
+"""
+
+
+_OPTIONS: Final = ("draft_lengths", "is_greedy")
+"""Optional arguments of the second run at every shape."""
+
+_ALONE: Final = 8
+"""Requests of a run that are run alone, to see whether each has the right probability."""
 
 
 @dataclass
 class Runs:
-    """Shapes at which all random numbers were disjoint, or were not known to be, and why."""
+    """Shapes at which all random numbers were disjoint, or were not known to be, and why.
+
+    Of ``shared`` ones a run had a larger probability than independent requests have.
+    """
 
     proven: list[Shape] = field(default_factory=list)
     doubtful: dict[Shape, str] = field(default_factory=dict)
+    shared: list["_Run"] = field(default_factory=list)
 
     def told(self, result: CheckResult) -> CheckResult:
         """Return the result with a line on what is proven."""
@@ -106,7 +120,12 @@ def independent_calls(
     if result.status is Status.FAILED:
         return result
     seconds, runs = effort.UNTRACED_SHARE * context.budget, disjoint(subject, context, calls)
-    shapes = [*runs.doubtful][-effort.DISJOINT_SAMPLED :]
+    known = context.results.get("shapes")
+    is_wrong_alone = known is not None and known.status is Status.FAILED
+    for run in runs.shared if not is_wrong_alone else ():
+        if run.is_always_shared(rate / 4):
+            return failed(str(run), alpha=rate, draws=result.draws, how=How.PROVEN)
+    shapes = [shape for shape in runs.doubtful if shape.batch < _MANY][-effort.DISJOINT_SAMPLED :]
     parts: list[Callable[[float], CheckResult]] = []
     if not runs.proven:
         shapes = [Shape(34, 9, batch=size) for size in untraced.sizes]
@@ -114,9 +133,8 @@ def independent_calls(
         parts.append(lambda rate: independent(draw, more, rate))
     if max((shape.vocab_size for shape in runs.proven), default=0) < _LARGE:
         shapes += [Shape(2_050, 1, batch=size) for size in untraced.sizes[-2:]]
-    known = context.results.get("shapes")
-    if shapes and not (known and known.status is Status.FAILED):  # coins of a wrong distribution are not fair
-        parts.append(lambda rate: _coins_agree(subject, context, calls, shapes, rate, seconds))
+    if shapes and not is_wrong_alone:  # coins of a wrong distribution are not fair
+        parts.append(lambda rate: coins_agree(subject, context, calls, shapes, rate, seconds))
     found = [part(rate / 4) for part in parts]
     draws = sum(one.draws for one in (result, *found))
     failure = next((one for one in found if one.status is Status.FAILED), None)
@@ -135,13 +153,16 @@ def disjoint(subject: SamplerSubject, context: Context, calls: int, shapes: Sequ
     seconds = min(effort.DISJOINT_SECONDS, effort.DISJOINT_SHARE * context.budget)
     rng, end = context.stream("sampler/disjoint", calls), time.process_time() + seconds
     slowest, most = 0.0, _QUICK * seconds
-    for shape in _RUNS * list(shapes):
+    options = subject.num_paths == 1 and {*_OPTIONS} & {*parameters_of(subject.code.function)}
+    for number, shape in enumerate(_RUNS * list(shapes)):
         started = time.process_time()
         left = end - started
         if shape in found.doubtful or left <= 0 or (shape.vocab_size > 10 * _LARGE and slowest > most):
             continue  # races take time with the square of the vocabulary
+        mixed = frozenset(options or () if number // len(shapes) == 1 else ())
+        run = _Run(subject, shape, calls, mixed, int(rng.integers(2**32)))
         try:
-            reason = _shared(subject, shape, calls, rng, left)
+            reason = run.doubt(left)
         except (NotTracedError, SubjectRaisedError, ContractError) as error:
             if time.process_time() > end:
                 break
@@ -150,145 +171,109 @@ def disjoint(subject: SamplerSubject, context: Context, calls: int, shapes: Sequ
             slowest = max(slowest, time.process_time() - started)
         if reason:
             found.doubtful[shape] = reason
+            found.shared += [run] if reason == SHARED else []
         elif shape not in found.proven:
             found.proven.append(shape)
     found.proven = [shape for shape in found.proven if shape not in found.doubtful]
     return found
 
 
-def _shared(
-    subject: SamplerSubject, shape: Shape, calls: int, rng: np.random.Generator, seconds: float
-) -> str:
-    """Run the calls once; say what contradicts that their random numbers are disjoint, "" for nothing."""
-    code, batches = subject.code, [open_requests(shape, subject.num_paths, rng) for _ in range(calls)]
-    given = [[Handed(code, array) for array in contract_arguments(drafts)] for drafts, _ in batches]
-    generator = EnumeratedGenerator() if code.array == "numpy" else code.generator(0)
+@dataclass(frozen=True)
+class _Run:
+    """Calls in a row at a shape, with the decisions of a seed, and some of the optional arguments."""
 
-    def run() -> list[Any]:
-        return [code.function(*(array.fresh() for array in arrays), generator) for arrays in given]
+    subject: SamplerSubject
+    shape: Shape
+    calls: int
+    options: frozenset[str]
+    seed: int
 
-    with raising(math.inf):
-        leaf = sample_call(run, rng, seconds)
-    expected = 0.0
-    for (drafts, where), returned in zip(batches, leaf.result, strict=True):
-        emissions, requests = checked_emissions(returned, drafts), np.arange(drafts.batch)
-        if (emissions.lengths <= where).any():
-            return "a certain draft was refused"
-        tokens = emissions.tokens[requests, where]
-        expected += float(np.log(drafts.target_probs[requests, 0, where, tokens]).sum())
-    if leaf.makes_generators:
-        return "it makes generators from seeds"
-    return "random numbers are shared" if abs(leaf.log_chance - expected) > _DIFFERENT else ""
+    def doubt(self, seconds: float) -> str:
+        """Make the calls; say what contradicts that their random numbers are disjoint, "" for nothing."""
+        batches, leaf = self._leaf(seconds)
+        expected = 0.0
+        for batch, returned in zip(batches, leaf.result, strict=True):
+            emissions, requests = checked_emissions(returned, batch.drafts), np.arange(self.shape.batch)
+            if (emissions.lengths <= batch.where).any():
+                return "a certain draft was refused"
+            tokens = emissions.tokens[requests, batch.where]
+            chances = batch.drafts.target_probs[requests, 0, batch.where, tokens]
+            greedy = batch.options.get("is_greedy", False)  # a likeliest token is no decision
+            expected += float(np.log(np.where(greedy, 1.0, chances)).sum())
+        if leaf.makes_generators:
+            return "it makes generators from seeds"
+        more = leaf.log_chance - expected
+        return SHARED if more > _DIFFERENT else "it decides more than it emits" if more < -_DIFFERENT else ""
 
+    def is_always_shared(self, rate: float) -> bool:
+        """Whether a run that was too likely is one: alone each request is right, and the run is repeatable.
 
-def open_requests(shape: Shape, num_paths: int, rng: np.random.Generator) -> tuple[Drafts, NDArray[np.int64]]:
-    """Return requests, and the open position, 0..L, of each of them."""
-    batch, length, vocab = shape.batch, shape.draft_length, shape.vocab_size
-    tokens = rng.integers(vocab, size=(batch, length + 1))
-    target = np.zeros((batch, length + 1, vocab))
-    np.put_along_axis(target, tokens[..., None], 1.0, axis=-1)
-    ends = rng.choice([0, length], batch)
-    draft, where = (
-        target[:, :-1].copy(),
-        np.where(rng.random(batch) < 0.5, ends, rng.integers(length + 1, size=batch)),
-    )
-    requests = np.arange(batch)
-    upper = np.arange(vocab) >= vocab // 2
-    drafted = tokens[requests, where]
-    for half in (upper, ~upper):
-        others = half & (np.arange(vocab) != drafted[:, None])
-        target[requests, where] += others * (1 - TAKEN) / 2 / others.sum(axis=1, keepdims=True)
-    target[requests, where, drafted] = TAKEN
-    several = (np.repeat(array[:, None], num_paths, axis=1) for array in (tokens[:, :-1], draft, target))
-    return Drafts(*several), where
+        Numbers that were not traced fall as they did with probability 1/2 at most.
+        """
+        alone = replace(self, shape=replace(self.shape, batch=1), calls=1)
+        try:
+            if any(replace(alone, seed=self.seed + number).doubt(math.inf) for number in range(_ALONE)):
+                return False
+            first, *others = (self._leaf(math.inf)[1].result for _ in range(2 + math.ceil(-math.log2(rate))))
+        except (NotTracedError, SubjectRaisedError, ContractError):
+            return False
+        return all(_are_equal(first, other) for other in others)
 
+    def _leaf(self, seconds: float) -> tuple[list["_Batch"], Leaf[list[Any]]]:
+        """Return the batches, and what the calls come to."""
+        code, rng = self.subject.code, np.random.default_rng(self.seed)
+        batches = [_batch(self.shape, self.subject.num_paths, self.options, rng) for _ in range(self.calls)]
+        given = [
+            (
+                [Handed(code, array) for array in contract_arguments(batch.drafts)],
+                {name: Handed(code, array) for name, array in batch.options.items()},
+            )
+            for batch in batches
+        ]
+        generator = EnumeratedGenerator() if code.array == "numpy" else code.generator(0)
 
-def _coins_agree(  # noqa: PLR0917
-    subject: SamplerSubject,
-    context: Context,
-    calls: int,
-    shapes: Sequence[Shape],
-    rate: float,
-    seconds: float,
-) -> CheckResult:
-    """Sample requests with one open position each, and count how often the coins of two of them agree.
+        def run() -> list[Any]:
+            return [
+                code.function(
+                    *(array.fresh() for array in arrays),
+                    generator,
+                    **{name: array.fresh() for name, array in options.items()},
+                )
+                for arrays, options in given
+            ]
 
-    For pairs by how far apart they are, in calls (fewer than ``calls``), requests and open positions.
-    """
-    code, rng = subject.code, context.stream("sampler/disjoint/samples", calls)
-    generator, draws = code.generator(context.seed), 0
-    agreed = _Agreed(calls, max(shape.batch for shape in shapes), max(shape.draft_length for shape in shapes))
-    for shape in shapes:
-        end, before = time.perf_counter() + seconds / len(shapes), None
-        most = min(effort.DISJOINT_CALLS, effort.DISJOINT_NUMBERS // shape.numbers)
-        for number in range(most):
-            if number > 1 and time.perf_counter() > end:
-                break
-            drafts, where = open_requests(shape, subject.num_paths, rng)
-            try:
-                emissions, requests = code(drafts, generator), np.arange(shape.batch)
-            except SubjectRaisedError:
-                break  # a size that it does not take; `shapes` says so
-            tokens = emissions.tokens[requests, where]
-            drafted = drafts.target_probs[requests, 0, where].argmax(axis=-1)
-            is_taken, is_upper = tokens == drafted, tokens >= shape.vocab_size // 2
-            coins = np.stack([2 * is_taken - 1, np.where(is_taken, 0, 2 * is_upper - 1)])
-            missing = emissions.lengths <= where  # there the target goes on
-            coins[0, missing], coins[1, missing] = rng.choice([-1, 1], int(missing.sum())), 0
-            draws += shape.batch
-            agreed.count((coins, where), (coins, where), 0)
-            if calls > 1 and before is not None:
-                agreed.count(before, (coins, where), 1)
-            before = coins, where
-    keys = agreed.compared()
-    if not len(keys):
-        return inconclusive("nothing could be sampled", alpha=rate)
-    p_values = fair_coin_p_values(*(counts[tuple(keys.T)] for counts in (agreed.sums, agreed.edges)))
-    worst = int(p_values.argmin())
-    p_value = float(p_values[worst] * len(keys))
-    scope = (f"shared numbers: p-value {p_value:.1e}",)
-    if p_value > rate:
-        return passed("", alpha=rate, draws=draws, how=How.SAMPLED, scope=scope)
-    sizes = ", ".join(dict.fromkeys(f"V {one.vocab_size:,}, L {one.draft_length}" for one in shapes))
-    distance = agreed.told(keys[worst])
-    detail = f"random numbers are shared {distance} ({sizes})"
-    return failed(detail, alpha=rate, draws=draws, how=How.SAMPLED, scope=scope)
+        with raising(math.inf):
+            return batches, sample_call(run, rng, seconds)
+
+    def __str__(self) -> str:
+        several = "a call" if self.calls == 1 else f"{self.calls} calls"
+        options = f" with {' and '.join(sorted(self.options))}" if self.options else ""
+        return (
+            f"requests decide by the same random numbers: traced in {several} of {self.shape.batch:,} "
+            f"requests{options} (V {self.shape.vocab_size:,}, L {self.shape.draft_length})"
+        )
 
 
-class _Agreed:
-    """Sums and numbers of products of two coins that fell, [2, 2, calls, requests, positions].
+@dataclass(frozen=True)
+class _Batch:
+    """Requests with an open position each, 0..L [B], and optional arguments by name, each [B]."""
 
-    By which coins they are, and how far apart: in calls, requests (from minus a batch) and positions.
-    """
+    drafts: Drafts
+    where: NDArray[np.int64]
+    options: dict[str, NDArray[Any]]
 
-    def __init__(self, calls: int, batch: int, length: int) -> None:
-        self._batch, self._length = batch, length
-        size = (2, 2, calls, 2 * batch + 1, 2 * length + 1)
-        self.sums, self.edges = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-        self._is_compared = np.zeros(size[2:], dtype=bool)
 
-    def count(self, one: Coins, other: Coins, apart: int) -> None:
-        """Add the products of the coins, [2, B], of two calls, or of all pairs of one call."""
-        (coins, where), (others, elsewhere) = one, other
-        requests = np.arange(len(where))
-        is_pair = requests > requests[:, None] if not apart else np.ones((len(where),) * 2, dtype=bool)
-        rows, columns = np.nonzero(is_pair)
-        distances = columns - rows + self._batch, elsewhere[columns] - where[rows] + self._length
-        self._is_compared[apart][distances] = True
-        shape = self.sums.shape[3:]
-        labels = np.ravel_multi_index(distances, shape)
-        for which in product(range(len(coins)), repeat=2):
-            products = coins[which[0], rows] * others[which[1], columns]
-            for counts, values in ((self.sums, products), (self.edges, products != 0)):
-                found = np.bincount(labels, values, minlength=math.prod(shape))
-                counts[*which, apart] += found.astype(np.int64).reshape(shape)
+def _batch(shape: Shape, num_paths: int, options: Collection[str], rng: np.random.Generator) -> _Batch:
+    """Return requests, of which half are greedy, and drafts that end behind the open position or later."""
+    drafts, where = open_requests(shape, num_paths, rng)
+    given: dict[str, NDArray[Any]] = {}
+    if "draft_lengths" in options:
+        given["draft_lengths"] = rng.integers(where, shape.draft_length, endpoint=True)
+    if "is_greedy" in options:
+        given["is_greedy"] = rng.random(shape.batch) < 0.5
+    return _Batch(drafts, where, given)
 
-    def compared(self) -> NDArray[np.int64]:
-        """Return the entries whose coins were compared, [N, 5], however they fell."""
-        return np.argwhere(np.broadcast_to(self._is_compared, self.sums.shape))
 
-    def told(self, key: NDArray[np.int64]) -> str:
-        """Return in words how far apart the coins of an entry are."""
-        _, _, calls, requests, positions = key.tolist()
-        apart = f"{calls} calls, {requests - self._batch} requests"
-        return f"{apart} and {positions - self._length} positions apart"
+def _are_equal(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether calls returned the same tokens."""
+    return all(np.array_equal(np.asarray(a[0]), np.asarray(b[0])) for a, b in zip(one, other, strict=True))

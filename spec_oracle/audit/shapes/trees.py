@@ -201,9 +201,10 @@ def _placed(row: Floats, ids: Integers, shift: int) -> Floats:
 def among_others(drafts: Drafts, shape: Shape, rng: np.random.Generator) -> Drafts:
     """Return the batch of a shape with this request at its place.
 
-    The others have one-hot distributions, target and draft alike, other ones at every position of every
-    request: they cost no branches, and code that reads one of them emits what is impossible. So are the rows
-    after the end of a draft that is shorter.
+    The others have one-hot targets, other ones at every position of every request: they cost no branches, and
+    code that reads one of them emits what is impossible. Of a single path the draft has each of these tokens
+    with probability 1/2, so that code which adds a little to it still decides nothing. So are the rows after
+    the end of a draft that is shorter.
     """
     own = drafts.draft_length
     if shape.batch == 1 and own == shape.draft_length:
@@ -214,7 +215,12 @@ def among_others(drafts: Drafts, shape: Shape, rng: np.random.Generator) -> Draf
     certain = np.where(is_of_interest, rng.choice(ids, size), rng.integers(shape.vocab_size, size=size))
     target = np.zeros((*size, shape.vocab_size))
     np.put_along_axis(target, certain[..., None], 1.0, axis=-1)
-    arrays = (certain[..., :-1], target[:, :, :-1], target)
+    draft = target[:, :, :-1].copy()
+    if shape.num_paths == 1:
+        others = (certain + rng.integers(1, shape.vocab_size, size=size)) % shape.vocab_size
+        draft /= 2
+        np.put_along_axis(draft, others[..., :-1, None], 0.5, axis=-1)
+    arrays = (certain[..., :-1], draft, target)
     batch = tuple(np.repeat(array, shape.num_paths, axis=1) for array in arrays)
     for array, given in zip(batch, (drafts.tokens, drafts.draft_probs, drafts.target_probs), strict=True):
         array[shape.request, :, : given.shape[2]] = given[0]

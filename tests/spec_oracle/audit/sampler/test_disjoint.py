@@ -11,7 +11,8 @@ from lab.specimens.registry import specimens
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.audit.sampler.disjoint import disjoint, open_requests
+from spec_oracle.audit.sampler.coins import open_requests
+from spec_oracle.audit.sampler.disjoint import disjoint
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.table import CHECKS
@@ -21,7 +22,10 @@ NEVER = 1e-6
 """Chance that a test of this module fails although nothing is wrong."""
 
 OURS = [s for s in specimens().values() if s.name.startswith(("handed-", "own-"))]
-BY_DAY = ("handed-eight-numbers-a-request", "own-offset-by-four-a-request", "own-pairs-beyond-four-drafts")
+BY_DAY = (
+    *("handed-eight-numbers-a-request", "own-offset-by-four-a-request", "own-pairs-beyond-four-drafts"),
+    *("handed-pool-of-4096", "handed-rows-of-sampled-requests"),
+)
 SMALL = (Shape(5, 4, batch=3), Shape(4, 9, batch=4), Shape(33, 2, batch=8))
 
 
@@ -43,7 +47,9 @@ def test_numbers_shared_beyond_toy_sizes_are_found(specimen):
 
 
 @pytest.mark.parametrize("check", ["batch", "calls"])
-@pytest.mark.parametrize("specimen", listed(right=True, by_day=("handed-column-by-column",)))
+@pytest.mark.parametrize(
+    "specimen", listed(right=True, by_day=("handed-column-by-column", "handed-rows-by-rank"))
+)
 def test_right_code_of_the_same_form_passes(specimen, check):
     result = CHECKS[check].outcome(subject_of(specimen), Context())
     assert result.status is Status.PASSED, result.detail
