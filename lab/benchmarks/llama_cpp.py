@@ -102,7 +102,8 @@ def write_model(path, *, noise=0.0):
     writer.add_rope_dimension_count(WIDTH // HEADS)
     writer.add_vocab_size(VOCAB)
     writer.add_tokenizer_model("llama")
-    letters = ["\u2581", "w", *"0123456789"]  # without these, llama.cpp fails at a stop string (HTTP 500)
+    # Without these, llama.cpp fails at a stop string (HTTP 500), and ends at a JSON schema.
+    letters = ["\u2581", "w", '"', *"0123456789"]
     words = [*letters, *(f"\u2581w{i}" for i in range(3 + len(letters), VOCAB))]
     writer.add_token_list(["<unk>", "<s>", "</s>", *words])
     writer.add_token_scores([0.0] * VOCAB)

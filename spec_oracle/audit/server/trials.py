@@ -137,8 +137,15 @@ class Trial:
             self.why = "no next-token distribution is known"
         elif is_decided(self.judged, rate):
             self._decide()
+        elif not (wrong := self._all_alike(rate)) and self._hidden() > effort.SERVER_SHAPES_COARSEST:
+            self.why = f"equal requests differ by {self._hidden():.2g} in total variation a token"
         else:
-            self.wrong = self._all_alike(rate)
+            self.wrong = wrong
+
+    def _hidden(self) -> float:
+        """Return the total variation a token that differences between equal requests hide."""
+        test = self.judged.evidence.all_by_p
+        return 2 * test.doubt / max(test.tokens, 1)
 
     def _decide(self) -> None:
         """Say what is wrong, unless completions made by one-token requests contradict the rows too."""

@@ -4,11 +4,13 @@ See docs/findings/mlx-lm-server-prompt-cache.md. Chances are those of the audit:
 1e-3.
 """
 
+import os
 import socket
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 
 import httpx
 import pytest
@@ -51,12 +53,18 @@ def write_model(folder, *, noise=0.0):
 
 @contextmanager
 def serving(*options):
-    """Yield the address of an mlx_lm.server."""
+    """Yield the address of an mlx_lm.server; it names its models only beside a folder of downloads."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "mlx_lm", "server", "--port", str(port), *options]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    cache = TemporaryDirectory()
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, "HF_HUB_CACHE": cache.name},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         for _ in range(300):
             time.sleep(0.1)
@@ -69,6 +77,7 @@ def serving(*options):
     finally:
         process.terminate()
         process.wait(10)
+        cache.cleanup()
 
 
 @contextmanager

@@ -92,6 +92,12 @@ def test_a_right_server_passes_every_check(shape, detect):
         ("streams", {"defect": "ignores-seeds"}),
         ("batch", {"defect": "same-seed"}),
         ("batch", {"defect": "shared-clock", "size": 2e-3}),
+        ("shapes", {"defect": "always-accept-long"}),
+        ("shapes", {"defect": "always-accept-greedy"}),
+        ("shapes", {"defect": "skips:json_schema", "quotes": True}),
+        ("long-texts", {"defect": "accepts-after-rejection"}),
+        ("logprobs", {"defect": "logprobs-residual"}),
+        ("logprobs", {"defect": "logprobs-rounded"}),
     ],
     ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else value,
 )
