@@ -398,8 +398,15 @@ after each of {prompts} prompts (`docs/prompts.txt`).
 {table}
 
 "the same weights in bfloat16" is no other model: by so much do two right implementations differ. The 0.01
-nats of `audit-transcripts --noise` (the default for local weights) allow for that, and hide as much. By
-tokens alone, no other change of that size can be told from it.
+nats of `audit-transcripts --noise` (the default for local weights) allow for that, and hide as much.
+
+What tokens alone show depends on the kind of change. A temperature makes likely tokens more or less likely,
+all in the same direction: the order of p sees that. Rounded weights and a watermark shift probability between
+tokens that are about as likely, now this way and now that. The order of p hardly sees it, and no other order
+is known: a test that knew the served distributions would take about 14 / KL tokens at a rate of 1e-6.
+Reported log-probabilities show it at once. Whole completions show it where top-k cuts off near ties: another
+token is the third likeliest then. The test of whole completions is made for thousands of them; with {few} a
+prompt, tests made for few (below) see more.
 
 ## Beside published figures
 
@@ -408,11 +415,10 @@ These are of other models and settings: they say what is within reach, and canno
 {published}
 
 Seeds make a sampler nearly deterministic: each token shows a decision then, where tokens alone show a
-distribution. With seeds, Token-DiFR needs fewer tokens for small changes than a test of distributions can.
-Without them, or where speculation changes which token a seed gives (a right sampler may do so), distributions
-are what is left. They say besides whether verification is right: completions are compared with the served
-model's own requests for one token, so that none of these changes is taken for a defect of verification.
-"""
+distribution. So Token-DiFR finds small changes of weights that these tests of tokens alone do not. Without
+seeds, or where speculation changes which token a seed gives (a right sampler may do so), log-probabilities
+take their place. Audits say besides whether verification is right: completions are compared with the served
+model's own requests for one token, so that none of these changes is taken for a defect of verification."""
 
 
 def page(rows: Sequence[Row], prompts: int) -> str:
