@@ -1,1 +1,1 @@
-"""Which check kills which specimen: the proof that the suite can fail."""
+"""Which check detects which specimen: the proof that the suite can fail."""

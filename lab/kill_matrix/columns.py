@@ -45,7 +45,7 @@ EXACT = "exact"
 """The exact tier: the law of one call, proved. All other columns are the sampling tier."""
 
 YARDSTICK = "first-token"
-"""The test that most projects have; it is shown for comparison and kills nothing."""
+"""The test that most projects have; it is shown for comparison and does not count."""
 
 ASKED = {name: check for name, check in CHECKS.items() if callable(check.sampler) or callable(check.engine)}
 """The checks that can be run on a specimen."""
@@ -73,7 +73,7 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
     """Return what is run on a specimen, by column, at a false-alarm rate of ``alpha`` for all of it."""
     rule = specimen.rule
     facts = Facts(rule_at=None if rule is None else lambda _: rule)
-    in_full = "shapes" in specimen.killers or specimen.name.startswith(OF_SHAPES)
+    in_full = "shapes" in specimen.detected_by or specimen.name.startswith(OF_SHAPES)
     most_shapes = None if in_full else FEW_SHAPES
     bench = Context(alpha=alpha, seed=seed, most_shapes=most_shapes, dtypes=specimen.dtypes)
     if specimen.engine is not None:

@@ -24,7 +24,7 @@ class MatrixRow:
     seconds_by_check: Mapping[str, float]
 
     @property
-    def killers(self) -> tuple[str, ...]:
+    def detected_by(self) -> tuple[str, ...]:
         """The checks that failed it, in the order of the columns; the yardstick does not count."""
         return tuple(
             column
@@ -33,9 +33,9 @@ class MatrixRow:
         )
 
     @property
-    def sampling_killers(self) -> tuple[str, ...]:
+    def detected_by_samples(self) -> tuple[str, ...]:
         """The checks of the sampling tier that failed it."""
-        return tuple(check for check in self.killers if check != EXACT)
+        return tuple(check for check in self.detected_by if check != EXACT)
 
     @property
     def seconds(self) -> float:
@@ -50,12 +50,12 @@ class MatrixRow:
     @property
     def missed(self) -> tuple[str, ...]:
         """The checks that were expected to find the defect and did not."""
-        return tuple(check for check in self.specimen.killers if check not in self.killers)
+        return tuple(check for check in self.specimen.detected_by if check not in self.detected_by)
 
     @property
     def as_expected(self) -> bool:
-        """Whether a control stands, or a defect was found by a check at least."""
-        return not self.killers if self.specimen.is_control else bool(self.killers)
+        """Whether a control passes every check, or a check at least detects the defect."""
+        return not self.detected_by if self.specimen.is_control else bool(self.detected_by)
 
     @property
     def total_variation(self) -> float | None:
@@ -92,17 +92,19 @@ class KillMatrix:
     @property
     def survivors(self) -> tuple[MatrixRow, ...]:
         """Defects that no check found."""
-        return tuple(row for row in self.faulty if not row.killers)
+        return tuple(row for row in self.faulty if not row.detected_by)
 
     @property
     def killed_controls(self) -> tuple[MatrixRow, ...]:
         """Controls that a check failed."""
-        return tuple(row for row in self.controls if row.killers)
+        return tuple(row for row in self.controls if row.detected_by)
 
     @property
     def missed_by_sampling(self) -> tuple[MatrixRow, ...]:
         """Defects of `SAMPLING_MUST_FIND` or more that only the exact tier found."""
-        sampled = (row for row in self.faulty if row.specimen.kind != "verifier" and not row.sampling_killers)
+        sampled = (
+            row for row in self.faulty if row.specimen.kind != "verifier" and not row.detected_by_samples
+        )
         return tuple(row for row in sampled if (row.total_variation or 0.0) >= SAMPLING_MUST_FIND)
 
     @property
@@ -112,7 +114,7 @@ class KillMatrix:
 
     @property
     def exit_code(self) -> int:
-        """0 if every defect was found and every control stands, else 1."""
+        """0 if every defect was found and every control passes, else 1."""
         return 1 if self.survivors or self.killed_controls else 0
 
 
@@ -139,7 +141,7 @@ def kill_matrix(
         # Only what was found comes back from a process: the state of a specimen may be random numbers.
         for position, (specimen, (results, seconds)) in enumerate(zip(every, found, strict=True), start=1):
             row = MatrixRow(specimen, results, seconds)
-            verdict = "stands" if not row.killers else f"killed by {', '.join(row.killers)}"
+            verdict = "passes" if not row.detected_by else f"detected by {', '.join(row.detected_by)}"
             progress(f"{specimen.name}: {verdict} ({row.seconds:.1f} s)", position, len(every))
             rows.append(row)
     return KillMatrix(tuple(rows), alpha, seed)

@@ -14,15 +14,15 @@ from spec_oracle.report.page import environment, page
 from spec_oracle.report.table import markdown_table, plain, short, text_table
 from spec_oracle.version import tool_version
 
-_HEAD = ("specimen", "id", *COLUMNS, "TV", "draws", "first killer")
+_HEAD = ("specimen", "id", *COLUMNS, "TV", "samples", "detected by")
 
 MARKS = {Status.FAILED: "X", Status.PASSED: ".", Status.INCONCLUSIVE: "?", **dict.fromkeys(UNTRIED, "")}
 
 _LEGEND = (
     "X: the check failed it. Dot: it passed. ?: inconclusive. Blank: not a check of its kind. TV: total "
-    "variation of one call of one request, exact where the exact tier could follow, else the largest lower "
-    "bound that was found. Draws: requests of all checks together. Ids are those of the catalogue of defects "
-    "and lead to the public thread."
+    "variation of one call of one request, exact where the exact tier could trace it, else the largest lower "
+    "bound that was found. Samples: requests sampled by all checks together. Ids are those of the catalogue "
+    "of defects and lead to the public thread."
 )
 
 
@@ -35,7 +35,7 @@ def summary(matrix: KillMatrix) -> str:
     return f"""\
 {len(faulty)} faulty specimens of {len({*ids} - {MUTANT})} defects of the catalogue and {ids.count(MUTANT)} \
 mutants without a number; survivors: {_names(matrix.survivors)}
-{len(matrix.controls)} lossless controls; killed: {_names(matrix.killed_controls)}
+{len(matrix.controls)} lossless controls; failed by a check: {_names(matrix.killed_controls)}
 the naive first-token test misses {len(matrix.missed_by_yardstick)} of {len(faulty)}
 sampling alone misses, of TV {SAMPLING_MUST_FIND} or more: {_names(matrix.missed_by_sampling)}
 expected checks that missed: {", ".join(missed) or "none"}
@@ -50,13 +50,13 @@ def _names(rows: tuple[MatrixRow, ...]) -> str:
 
 
 def to_text(matrix: KillMatrix) -> str:
-    """Return one line a specimen: X killed, . stands, ? inconclusive, blank not a check of its kind."""
+    """Return one line a specimen: X detected, . passes, ? inconclusive, blank not a check of its kind."""
     table = text_table(_HEAD, [_cells(row) for row in matrix.rows], right=(len(_HEAD) - 3, len(_HEAD) - 2))
     return f"{table}\n\n{summary(matrix)}\n"
 
 
 def _cells(row: MatrixRow) -> tuple[str, ...]:
-    first = row.killers[0] if row.killers else "stands" if row.specimen.is_control else "SURVIVES"
+    first = row.detected_by[0] if row.detected_by else "passes" if row.specimen.is_control else "NOT DETECTED"
     return (
         row.specimen.name,
         row.specimen.catalogue_id,
@@ -91,8 +91,8 @@ def _row(row: MatrixRow) -> dict[str, Any]:
         "source": specimen.source,
         "defect": specimen.defect,
         "control": specimen.is_control,
-        "expected_killers": list(specimen.killers),
-        "killers": list(row.killers),
+        "expected_checks": list(specimen.detected_by),
+        "detected_by": list(row.detected_by),
         "total_variation": plain(row.total_variation),
         "draws": row.draws,
         "seconds": round(row.seconds, 3),
@@ -115,7 +115,7 @@ def _row(row: MatrixRow) -> dict[str, Any]:
 def to_markdown(matrix: KillMatrix) -> str:
     """Return the matrix as a page: command line and date, the summary, two tables, what shapes found."""
     parts = [
-        "# Which check kills which specimen",
+        "# Which check detects which specimen",
         f"Made on {datetime.now(UTC).date()} by `{matrix.command}`, spec-oracle {tool_version()}.",
         "\n".join(f"* {line}" for line in summary(matrix).splitlines()),
         _LEGEND,
@@ -124,7 +124,7 @@ def to_markdown(matrix: KillMatrix) -> str:
         "## Lossless controls",
         markdown_table(_HEAD, [_linked(row) for row in matrix.controls]),
     ]
-    by_shapes = [row for row in matrix.faulty if "shapes" in row.specimen.killers]
+    by_shapes = [row for row in matrix.faulty if "shapes" in row.specimen.detected_by]
     if found := [(row.specimen.name, row.results["shapes"].detail) for row in by_shapes]:
         parts += ["## Where `shapes` finds it", markdown_table(("specimen", "found"), found)]
     return "\n\n".join(parts) + "\n"
@@ -160,7 +160,7 @@ def to_html(matrix: KillMatrix) -> str:
     cells = ((row, _cells(row)) for row in matrix.rows)
     return page(
         environment().from_string(_PAGE),
-        title="Which check kills which specimen",
+        title="Which check detects which specimen",
         summary=summary(matrix),
         legend=_LEGEND.replace("X:", "✗:").replace("Dot:", "●:"),
         head=_HEAD,

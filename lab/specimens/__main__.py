@@ -16,10 +16,10 @@ from spec_oracle.report.progress import showing_progress
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the specimens that are named, or all; return 1 if a defect survives or a control is killed."""
+    """Run the specimens that are named, or all; return 1 if a defect is not detected or a control fails."""
     parser = Parser(
         prog="python -m lab.specimens",
-        description="Which check kills which known-faulty verifier, sampler or engine.",
+        description="Which check detects which known-faulty verifier, sampler or engine.",
     )
     parser.add_argument("names", nargs="*", metavar="SPECIMEN", help="default: all")
     parser.add_argument("--seed", type=int, default=0, help="default: 0")

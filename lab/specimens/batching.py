@@ -1,4 +1,4 @@
-"""Engines and functions in which a request's result depends on its batch mates."""
+"""Engines and functions in which a request's result depends on other requests of the batch."""
 
 from dataclasses import replace
 from typing import Any

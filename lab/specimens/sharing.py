@@ -90,8 +90,8 @@ def advancing(advance: Callable[[int, int], int]) -> SamplerFunction:
 def _both_ways(handed_by: Any, own_by: Any, defects: Mapping[str, Any], controls: Mapping[str, Any]) -> None:
     """Register them by the generator that is handed over, and by one of their own."""
     for how, lift in (("handed", handed_by), ("own", own_by)):
-        for killer, listed in (("batch",), defects), ((), controls):
-            specimens_of(*killer, rule="token", function=lift)(
+        for checks, listed in (("batch",), defects), ((), controls):
+            specimens_of(*checks, rule="token", function=lift)(
                 **{f"{how}_{name}": part for name, part in listed.items()}
             )
 

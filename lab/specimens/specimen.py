@@ -24,7 +24,7 @@ from verifiers import AnyVerifier
 Part = TypeVar("Part", bound=Callable[..., Any])
 
 EXACT: Final = "exact"
-"""The killer of a defect too small for draws: proof only."""
+"""What detects a defect too small for draws: proof only."""
 
 KINDS: Final = ("verifier", "function", "engine")
 
@@ -36,8 +36,8 @@ class Specimen:
     Exactly one of ``verifier`` (enumerable), ``function`` (sampler contract) and ``engine``, which makes
     engines by name, such as one for each toy model, is given.
     ``catalogue_id`` is a number of the catalogue; without one a defect is a "mutant", lossless code a
-    "control". ``killers`` are checks that must find the defect, or "exact"; none for a control. ``rule`` is
-    the declared rule, ``array`` what a function takes, ``dtypes`` the types of rows that count; with fewer
+    "control". ``detected_by`` are checks that must find the defect, or "exact"; none for a control. ``rule``
+    is the declared rule, ``array`` what a function takes, ``dtypes`` the types of rows that count; with fewer
     than ``num_paths`` paths nothing shows.
     Raises `InvalidInputError` for anything else.
     """
@@ -45,7 +45,7 @@ class Specimen:
     name: str
     catalogue_id: str
     defect: str
-    killers: tuple[str, ...] = ()
+    detected_by: tuple[str, ...] = ()
     verifier: AnyVerifier | None = None
     function: SamplerFunction | None = None
     engine: Callable[[], Mapping[str, Engine]] | None = None
@@ -60,13 +60,15 @@ class Specimen:
             self._refuse(", ".join(KINDS), given, "expected exactly one of them")
         if self.catalogue_id not in {CONTROL, MUTANT, *catalogue()}:
             self._refuse("catalogue_id", self.catalogue_id, "not in the catalogue")
-        if strangers := set(self.killers) - known_checks() - {EXACT}:
+        if strangers := set(self.detected_by) - known_checks() - {EXACT}:
             self._refuse(
-                "killers", sorted(strangers), f"known ones are {sorted(known_checks())} and {EXACT!r}"
+                "detected_by", sorted(strangers), f"known ones are {sorted(known_checks())} and {EXACT!r}"
             )
         if self.is_control != (self.catalogue_id == CONTROL or self.catalogue_id.startswith("N")):
             self._refuse(
-                "killers", self.killers, f"a control has none, a defect some; it is {self.catalogue_id}"
+                "detected_by",
+                self.detected_by,
+                f"a control has none, a defect some; it is {self.catalogue_id}",
             )
         if self.array not in {"numpy", "torch"}:
             self._refuse("array", self.array, "expected 'numpy' or 'torch'")
@@ -81,7 +83,7 @@ class Specimen:
     @property
     def is_control(self) -> bool:
         """Whether it is lossless, and no check may fail it."""
-        return not self.killers
+        return not self.detected_by
 
     @property
     def kind(self) -> str:
@@ -99,7 +101,7 @@ REGISTERED: Final[dict[str, Specimen]] = {}
 """What `specimen` has registered so far, by name."""
 
 
-def specimen(catalogue_id: str, *killers: str, prefix: str = "", **fields: Any) -> Callable[[Part], Part]:
+def specimen(catalogue_id: str, *detected_by: str, prefix: str = "", **fields: Any) -> Callable[[Part], Part]:
     """Register the specimen made of the decorated part, which stays what it is.
 
     ``fields`` are those of `Specimen`; the one of `KINDS` among them makes the subject of the part. The
@@ -109,13 +111,13 @@ def specimen(catalogue_id: str, *killers: str, prefix: str = "", **fields: Any) 
 
     def register(part: Part) -> Part:
         said = (part.__doc__ or "").strip().partition("\n")[0]
-        _register(prefix + part.__name__, catalogue_id, said.rstrip("."), part, killers, fields)
+        _register(prefix + part.__name__, catalogue_id, said.rstrip("."), part, detected_by, fields)
         return part
 
     return register
 
 
-def specimens_of(*killers: str, **fields: Any) -> Callable[..., None]:
+def specimens_of(*detected_by: str, **fields: Any) -> Callable[..., None]:
     """Return what registers parts of one expression as `specimen` does: ``name=("A1: what is wrong", part)``.
 
     The number before the colon is that of the catalogue.
@@ -124,16 +126,16 @@ def specimens_of(*killers: str, **fields: Any) -> Callable[..., None]:
     def register(**parts: tuple[str, Callable[..., Any]]) -> None:
         for name, (said, part) in parts.items():
             catalogue_id, _, defect = said.partition(": ")
-            _register(name, catalogue_id, defect, part, killers, fields)
+            _register(name, catalogue_id, defect, part, detected_by, fields)
 
     return register
 
 
 def _register(  # noqa: PLR0917
-    name: str, catalogue_id: str, defect: str, part: Any, killers: tuple[str, ...], fields: dict[str, Any]
+    name: str, catalogue_id: str, defect: str, part: Any, detected_by: tuple[str, ...], fields: dict[str, Any]
 ) -> None:
     made_of = {field: value(part) if field in KINDS else value for field, value in fields.items()}
-    made = Specimen(name.replace("_", "-"), catalogue_id, defect, killers, **made_of)
+    made = Specimen(name.replace("_", "-"), catalogue_id, defect, detected_by, **made_of)
     if made.name in REGISTERED:
         raise InvalidInputError(f"specimen: {made.name!r} is there twice")
     REGISTERED[made.name] = made

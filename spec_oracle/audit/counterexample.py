@@ -12,7 +12,7 @@ from typing import Any
 from spec_oracle.audit.again import Again
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Counterexample, TextCounterexample
-from spec_oracle.audit.results import CheckResult, Findings, Law, Status, WrongCompletion
+from spec_oracle.audit.results import CheckResult, Findings, Law, WrongCompletion
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact import EmissionLaw, Gap
 from spec_oracle.toy import Instance
@@ -109,12 +109,12 @@ def _described(subject: str, instance: Instance, law: Law, options: AuditOptions
 
 
 def with_file(check: CheckResult, subject: str, options: AuditOptions) -> CheckResult:
-    """Save the inputs of a check if it failed, and say how to run it on them again, or all of it without any.
+    """Save the inputs of a failed check, and say how to run it on them again, or all of it without any.
 
     `joint` without such inputs has a counterexample of its own.
     """
     again: Again | None = check.again
-    if again is None and (check.status is not Status.FAILED or check.known or check.name == "joint"):
+    if again is None and (check.known or check.name == "joint"):
         return check
     again = replace(again or Again("", "", {}, check.alpha, check.detail), check=check.name)
     file, not_saved = again.file, ""

@@ -92,7 +92,10 @@ def report_on(
     proviso = facts.proviso if is_proviso else next((one.proviso for one in checks if one.proviso), "")
     shown, figures = None, figures_of(subject, found)
     if subject.kind != "server":  # `spec-oracle audit` takes no server to run a check again on
-        checks = tuple(with_file(check, subject.name, options) for check in checks)
+        checks = tuple(
+            with_file(check, subject.name, options) if check.again or check.status is Status.FAILED else check
+            for check in checks
+        )
     if found.worst is not None or any(check.shown is not None for check in checks):
         shown = counterexample(subject.name, found, checks, options, subject.num_paths)
     measured = [found.total_variation, *(check.total_variation for check in against if check.alpha == 0)]

@@ -12,7 +12,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.counterexample import counterexample, with_file
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Counterexample, TextCounterexample
-from spec_oracle.audit.results import CheckResult, Findings
+from spec_oracle.audit.results import CheckResult, Findings, Status
 from spec_oracle.audit.run import as_subject
 from spec_oracle.audit.subjects import Subject
 from spec_oracle.audit.table import CHECKS
@@ -69,6 +69,8 @@ class SharedAudit:
             report = report_on(self.subject, self.options, self.alpha, [self.results["joint"]])
             return baseline.compared(report, baseline.read_baseline(self.baseline).get(report.subject))
         found = CHECKS[name].result(self.subject, self.context, self.options.reason_to_skip(name))
+        if found.again is None and found.status is not Status.FAILED:
+            return found
         return with_file(found, self.subject.name, replace(self.options, alpha=self.alpha))
 
     def counterexample(self) -> Counterexample | TextCounterexample | None:

@@ -111,14 +111,14 @@ def _laws(subject: SamplerSubject, context: Context) -> Laws:
 
 def _with_options(code: SamplerCode, shape: Shape, rng: np.random.Generator) -> SamplerCode:
     """Return the code with the optional arguments of a shape, new ones in every call."""
-    options, is_mate = shape.options, np.arange(shape.batch) != shape.request
+    options, is_other = shape.options, np.arange(shape.batch) != shape.request
     arrays, own, seeds = {}, [], count(int(rng.integers(2**31)))
-    groups = {"mates": is_mate, "itself": ~is_mate, "all": is_mate | True, "nobody": is_mate & False}
-    groups["every other mate"] = is_mate & (np.cumsum(is_mate) % 2 == 1)
+    groups = {"others": is_other, "itself": ~is_other, "all": is_other | True, "nobody": is_other & False}
+    groups["every second other"] = is_other & (np.cumsum(is_other) % 2 == 1)
     if "draft_lengths" in options:
         lengths = np.full(shape.batch, shape.draft_length)
         if options["draft_lengths"] != "full":
-            lengths[is_mate] = rng.permutation(np.arange(shape.batch - 1) % (shape.draft_length + 1))
+            lengths[is_other] = rng.permutation(np.arange(shape.batch - 1) % (shape.draft_length + 1))
         lengths[shape.request] = shape.own_length
         arrays["draft_lengths"] = Handed(code, lengths)
     if "is_greedy" in options:

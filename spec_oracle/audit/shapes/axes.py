@@ -23,8 +23,8 @@ KINDS: Final = (
 NOT_GIVEN: Final = "not given"
 OPTIONS: Final[Mapping[str, Sequence[str]]] = {
     "draft_lengths": (NOT_GIVEN, "full", "ragged", "short", "empty"),
-    "is_greedy": (NOT_GIVEN, "nobody", "mates", "every other mate", "itself"),
-    "generators": (NOT_GIVEN, "mates", "itself", "all"),
+    "is_greedy": (NOT_GIVEN, "nobody", "others", "every second other", "itself"),
+    "generators": (NOT_GIVEN, "others", "itself", "all"),
 }
 """Optional arguments of samplers, and who of a batch is what in them, the request looked at being *itself*.
 
@@ -35,8 +35,8 @@ first half of them (*short*), or none (*empty*). Greedy, and with a generator of
 _OF_MATES: Final[Mapping[str, Sequence[str]]] = {
     "place": PLACES[1:],
     "draft_lengths": ("ragged",),
-    "is_greedy": ("mates", "every other mate"),
-    "generators": ("mates", "all"),
+    "is_greedy": ("others", "every second other"),
+    "generators": ("others", "all"),
 }
 
 

@@ -48,13 +48,13 @@ def expected(specimen):
     """Return the verdict of the exact tier: failed exactly where one valid call of one request is lossy."""
     if specimen.name in NOT_FOLLOWED or specimen.name.startswith(OUT_OF_SIGHT):
         return Status.INCONCLUSIVE
-    lossy = specimen.killers in (("joint",), ("exact",)) or specimen.name in LOSSY_BESIDES
+    lossy = specimen.detected_by in (("joint",), ("exact",)) or specimen.name in LOSSY_BESIDES
     return Status.FAILED if lossy else Status.PASSED
 
 
 def by_day(specimen):
     """Whether no audit of foreign code by day proves the same."""
-    is_audited = specimen.kind == "function" and set(specimen.killers) <= {"joint", "exact"}
+    is_audited = specimen.kind == "function" and set(specimen.detected_by) <= {"joint", "exact"}
     return not is_audited or specimen.name in NOT_FOLLOWED or specimen.name.startswith(OUT_OF_SIGHT)
 
 

@@ -37,7 +37,7 @@ ONE_PER_CHECK = {
 @pytest.mark.parametrize(("name", "check"), ONE_PER_CHECK.values(), ids=ONE_PER_CHECK)
 def test_a_defect_is_killed_by_its_check(name, check):
     """Its other columns are run at night."""
-    assert check in specimens()[name].killers
+    assert check in specimens()[name].detected_by
     assert columns_of(specimens()[name], DEFAULT_ALPHA, 0)[check]().status is Status.FAILED
 
 
@@ -53,8 +53,10 @@ def test_a_verifier_is_judged_as_one(name):
 
 def test_every_check_that_is_asked_of_verifiers_has_one_to_kill():
     asked = {name for name, check in CHECKS.items() if callable(check.verifier)}
-    killers = {check for found in specimens().values() if found.kind == "verifier" for check in found.killers}
-    assert asked == killers
+    detected_by = {
+        check for found in specimens().values() if found.kind == "verifier" for check in found.detected_by
+    }
+    assert asked == detected_by
 
 
 @pytest.mark.usefixtures("less_effort")
@@ -62,7 +64,7 @@ def test_a_control_stands(monkeypatch):
     """Right code must pass at any number of samples. Others are run at night."""
     monkeypatch.setattr(columns, "FEW_SHAPES", 3)
     (row,) = kill_matrix([specimens()["recycled-uniform"]]).rows
-    assert row.killers == ()
+    assert row.detected_by == ()
 
 
 def test_an_error_of_ours_says_where(monkeypatch, capsys):

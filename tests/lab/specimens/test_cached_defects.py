@@ -12,7 +12,7 @@ from spec_oracle.audit.table import CHECKS
 pytest.importorskip("transformers")
 
 ALL = {name: found for name, found in specimens().items() if name.startswith("cached-")}
-DEFECTS = [(name, check) for name, found in ALL.items() for check in found.killers]
+DEFECTS = [(name, check) for name, found in ALL.items() for check in found.detected_by]
 CONTROLS = [(name, check) for name, found in ALL.items() if found.is_control for check in ("joint", "calls")]
 
 

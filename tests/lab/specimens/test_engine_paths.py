@@ -25,7 +25,7 @@ def is_ours(found):
 
 
 ALL = {name: found for name, found in specimens().items() if is_ours(found)}
-DEFECTS = [(name, check) for name, found in ALL.items() for check in found.killers]
+DEFECTS = [(name, check) for name, found in ALL.items() for check in found.detected_by]
 CONTROLS = [name for name, found in ALL.items() if found.is_control]
 OF_BATCHES = [name for name in CONTROLS if "batch" in name or "draw" in name or "ahead" in name]
 UNSEEN = [name for name in CONTROLS if "draw" in name or "verifies" in name or "watched" in name]

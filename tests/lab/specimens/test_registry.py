@@ -29,10 +29,10 @@ def test_every_control_of_the_catalogue_is_there():
     assert controls <= {found.catalogue_id for found in ALL if found.is_control}
 
 
-def test_every_killer_is_a_check_that_its_entry_asks_for():
-    assert {check for found in ALL for check in found.killers} <= {*CHECKS, EXACT}
+def test_every_detecting_check_is_one_that_its_entry_asks_for():
+    assert {check for found in ALL for check in found.detected_by} <= {*CHECKS, EXACT}
     for found in PLANTED:
-        assert {*found.killers} <= {*catalogue()[found.catalogue_id].checks}, found.name
+        assert {*found.detected_by} <= {*catalogue()[found.catalogue_id].checks}, found.name
 
 
 def test_every_specimen_leads_to_a_thread_or_is_ours():
@@ -86,11 +86,14 @@ def test_the_first_token_shows_what_the_catalogue_says(found, said):
         ({"engine": ALWAYS_ACCEPT.function}, r"verifier, function, engine: \['function', 'engine'\]"),
         ({"catalogue_id": "A99"}, "catalogue_id: 'A99' of specimen 'always-accept'; not in the catalogue"),
         (
-            {"killers": ("joint", "jiont")},
-            r"killers: \['jiont'\] of specimen 'always-accept'; known ones are",
+            {"detected_by": ("joint", "jiont")},
+            r"detected_by: \['jiont'\] of specimen 'always-accept'; known ones are",
         ),
-        ({"killers": ()}, r"killers: \(\) of specimen 'always-accept'; a control has none, a defect some"),
-        ({"catalogue_id": "N1"}, "killers: "),
+        (
+            {"detected_by": ()},
+            r"detected_by: \(\) of specimen 'always-accept'; a control has none, a defect some",
+        ),
+        ({"catalogue_id": "N1"}, "detected_by: "),
         ({"array": "pytorch"}, "array: 'pytorch' of specimen 'always-accept'; expected 'numpy' or 'torch'"),
         ({"rule": "tokens"}, "rule: 'tokens' of specimen 'always-accept'; known ones are token"),
         ({"num_paths": 0}, "num_paths: 0 of specimen 'always-accept'; expected at least 1"),

@@ -49,7 +49,7 @@ def test_in_rationals_the_total_variation_is_zero():
     assert found.smallest_detectable_tv == 0
 
 
-@pytest.mark.parametrize("name", [name for name, s in CHAIN.items() if s.killers == ("joint",)])
+@pytest.mark.parametrize("name", [name for name, s in CHAIN.items() if s.detected_by == ("joint",)])
 def test_faulty_chain_verifiers_are_lossy_with_a_counterexample(name, tmp_path):
     specimen = CHAIN[name].verifier
     found = only(audit(specimen, options=AuditOptions(counterexamples=tmp_path, checks=())))

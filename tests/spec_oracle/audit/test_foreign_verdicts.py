@@ -28,7 +28,7 @@ def of_one_call(num_paths):
     """Return the functions whose law of one call is right, or is what is wrong with them."""
     found = [s for s in specimens(num_paths=num_paths).values() if s.name not in OWN_GENERATORS]
     found = [s for s in found if not s.name.startswith(OUT_OF_SIGHT)]
-    return [s for s in found if s.kind == "function" and set(s.killers) <= {"joint", "exact"}]
+    return [s for s in found if s.kind == "function" and set(s.detected_by) <= {"joint", "exact"}]
 
 
 # The bug catalogue's one-call defects (section 6, tiers 1, 2 and 4) that live in the verifier. Others need a

@@ -10,7 +10,7 @@ from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.table import CHECKS
 from tests.spec_oracle.audit.engine import engines
 
-LATE = [name for name, found in specimens().items() if found.killers == ("long-texts",)]
+LATE = [name for name, found in specimens().items() if found.detected_by == ("long-texts",)]
 RIGHT = ("blocks-of-64-tokens", "window-of-two-tokens", "recurrent-six-drafts")
 
 

@@ -56,7 +56,7 @@ def subject_of(specimen):
 
 @pytest.mark.parametrize("specimen", FAULTY, ids=lambda specimen: specimen.name)
 def test_shared_numbers_are_found_by_the_check_that_is_made_for_them(specimen):
-    for check in specimen.killers:
+    for check in specimen.detected_by:
         result = CHECKS[check].outcome(subject_of(specimen), Context())
         assert result.status is Status.FAILED, result.detail
 

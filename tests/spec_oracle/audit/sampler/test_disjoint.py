@@ -41,7 +41,7 @@ def listed(*, right, by_day):
 
 @pytest.mark.parametrize("specimen", listed(right=False, by_day=BY_DAY))
 def test_numbers_shared_beyond_toy_sizes_are_found(specimen):
-    (check,) = specimen.killers
+    (check,) = specimen.detected_by
     result = CHECKS[check].outcome(subject_of(specimen), Context())
     assert result.status is Status.FAILED, result.detail
 

@@ -24,7 +24,7 @@ from verifiers import Drafts
 ONE_CALL = [
     specimen
     for specimen in specimens().values()
-    if specimen.function and specimen.array == "numpy" and set(specimen.killers) <= {"joint", "exact"}
+    if specimen.function and specimen.array == "numpy" and set(specimen.detected_by) <= {"joint", "exact"}
 ]
 OWN_GENERATORS = {"blocks-of-a-counter-generator", "hash-of-a-counter"}.union(
     name for name in specimens() if name.startswith(("own-", "unseen-"))
