@@ -172,7 +172,7 @@ def small_checks(monkeypatch):
         monkeypatch.setattr(module, "panel", lambda *_: PANEL)
 
 
-WITHOUT_LAW = ("plain-law", "long-texts", "logprobs", "bad-input", "inputs-kept")
+WITHOUT_LAW = ("model", "plain-law", "long-texts", "logprobs", "bad-input", "inputs-kept")
 
 
 def null_audit(seed, alpha, subject=TOKEN):
