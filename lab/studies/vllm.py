@@ -36,9 +36,9 @@ PAGE_SECONDS = 1440
 RATE = 1e-6
 """How often the samples of a right cell are called lossy."""
 PATTERNS: Mapping[str, Mapping[int, float]] = {
-    "n-gram": {2: 45, 3: 45},
-    "draft model, greedy": {2: 45, 3: 45},
-    "draft model, sampled": {1: 45, 2: 45},
+    "n-gram": {2: 120, 3: 240},
+    "draft model, greedy": {2: 90, 3: 240},
+    "draft model, sampled": {1: 60, 2: 400},
 }
 """Draft lengths with which the call after each pattern is judged, and the seconds for it."""
 LOSSY = 3e-6

@@ -74,12 +74,14 @@ def load_language_model(spec: str, *, device: str = "cpu", dtype: str = "float32
 @lru_cache(maxsize=4)
 def _loaded(name: str, device: str, dtype: str) -> tuple[Any, Any]:
     """Load a network and its tokenizer once, for a target and a draft that share it."""
+    where, arguments = name, {}
+    if (file := smollm2_file() if name == SMOLLM2 else Path(name)).suffix == ".gguf":
+        if not file.is_file():
+            raise InvalidInputError(f"{name}: there is no such file")
+        where, arguments = str(file.parent), {"gguf_file": file.name}
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    where, arguments = name, {}
-    if (file := smollm2_file() if name == SMOLLM2 else Path(name)).suffix == ".gguf":
-        where, arguments = str(file.parent), {"gguf_file": file.name}
     try:
         tokenizer = AutoTokenizer.from_pretrained(where, **arguments)
         network = AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, dtype), **arguments)

@@ -8,7 +8,7 @@ them, and a test compares the two row by row. Samples are taken with the operato
 import copy
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -183,23 +183,34 @@ class Generate:
         on_call: Callable[[list[int]], None] = lambda _: None,
         **more: Any,
     ) -> Any:
-        """Return the last output of a request; what is left of it when ``on_call`` raises is ended."""
-        how = sampling_params(self.option, count, seed)
+        """Return the last output of a request; what is left of it when ``on_call`` raises is ended.
+
+        Where nothing ends completions early, a call is shown before the drafts of the next one are made.
+        """
+        how, shown, output = sampling_params(self.option, count, seed), 0, None
         for name, value in more.items():
             setattr(how, name, value)
-        with _started(self.drafter, self.draft_length) as llm:
-            engine, shown, output = llm.llm_engine, 0, None
-            given = {"type": "token", "prompt_token_ids": [*map(int, prompt)]}
+
+        def show(emitted: Sequence[int]) -> None:
+            nonlocal shown
+            shown += len(emitted)
+            on_call([*emitted])
+
+        ends_early = self.stop_tokens or self.stop_sequences or "structured_outputs" in self.option.arguments
+        at_once = operators.shown(lambda emitted: show(emitted[: count - shown]))
+        early = nullcontext() if ends_early else at_once
+        with _started(self.drafter, self.draft_length) as llm, early:
+            engine, given = llm.llm_engine, {"type": "token", "prompt_token_ids": [*map(int, prompt)]}
             name = engine.add_request("steps", given, how)
-            while engine.has_unfinished_requests():
-                for one in engine.step():
-                    output, before = one.outputs[0], shown
-                    shown = len(output.token_ids)
-                    try:
-                        on_call([*output.token_ids[before:]])
-                    except EnoughError:
-                        engine.abort_request([name], internal=True)
-                        raise
+            try:
+                while engine.has_unfinished_requests():
+                    for one in engine.step():
+                        output = one.outputs[0]
+                        if rest := output.token_ids[shown:]:
+                            show(rest)
+            except EnoughError:
+                engine.abort_request([name], internal=True)
+                raise
             return output
 
 

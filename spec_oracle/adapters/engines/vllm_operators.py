@@ -17,6 +17,7 @@ Tensor: TypeAlias = Any
 _repaired: ContextVar[bool] = ContextVar("repaired", default=False)
 _forced: ContextVar[tuple[list[int], list[Tensor]] | None] = ContextVar("forced", default=None)
 _counting: ContextVar[Any] = ContextVar("counting", default=None)
+_showing: ContextVar[Callable[[list[int]], None] | None] = ContextVar("showing", default=None)
 
 
 @contextmanager
@@ -51,6 +52,19 @@ def counted(engine: Any) -> Iterator[None]:
         _counting.reset(token)
 
 
+@contextmanager
+def shown(on_emitted: Callable[[list[int]], None]) -> Iterator[None]:
+    """Hand what a step emits for the only request to a function, before drafts for the next step are made.
+
+    So an enumeration that ends with this step need not run every draft of the next one.
+    """
+    token = _showing.set(on_emitted)
+    try:
+        yield
+    finally:
+        _showing.reset(token)
+
+
 @cache
 def install() -> None:
     """Patch vLLM once: each operator is chosen at its call."""
@@ -59,6 +73,7 @@ def install() -> None:
     from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.sample import sampler
     from vllm.v1.sample.ops.topk_topp_sampler import TopKTopPSampler
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
     def is_traced() -> bool:
         return active_run.get() is not None
@@ -84,13 +99,27 @@ def install() -> None:
 
     def counting(*given: Any, num_draft_tokens: int, num_accepted_tokens: int, **named: Any) -> Any:
         engine = _counting.get()
-        if engine is not None:
+        if engine is not None and _showing.get() is None:
             engine.drafted += num_draft_tokens
             engine.accepted += num_accepted_tokens
         numbers = {"num_draft_tokens": num_draft_tokens, "num_accepted_tokens": num_accepted_tokens}
         return stats(*given, **numbers, **named)
 
     Scheduler.make_spec_decoding_stats = counting
+    propose = GPUModelRunner.propose_draft_token_ids
+
+    def proposing(*given: Any) -> Any:
+        sampled, spec_decode_metadata = given[2], given[7]
+        if (on_emitted := _showing.get()) is not None:
+            (row,) = sampled if isinstance(sampled, list) else sampled.tolist()
+            emitted = [token for token in row if token >= 0]
+            if spec_decode_metadata is not None and (engine := _counting.get()) is not None:
+                engine.drafted += sum(spec_decode_metadata.num_draft_tokens)
+                engine.accepted += len(emitted) - 1
+            on_emitted(emitted)
+        return propose(*given)
+
+    GPUModelRunner.propose_draft_token_ids = proposing
 
 
 def _ranks(logprobs: Tensor, chosen: Tensor) -> Tensor:

@@ -78,8 +78,9 @@ def _scope(every: Sequence["Patterns"]) -> Iterator[str]:
 class Patterns:
     """What is known of the call after each pattern.
 
-    ``reached`` are histories of it; ``judged`` those after which the call is the target's, ``on_average``
-    those after which it depends on more than the text. Calls are traced for ``seconds`` of the process;
+    ``reached`` are histories of it, ``next_lengths`` the accepted lengths of the calls after these;
+    ``judged`` those after which the call is the target's, ``on_average`` those after which it depends on more
+    than the text. Calls are traced for ``seconds`` of the process;
     ``rate_part`` of the rate is this engine's. ``why`` it was given up, and the time that it ``took``.
     """
 
@@ -92,7 +93,7 @@ class Patterns:
     reached: dict[Pattern, list[History]] = field(default_factory=dict, init=False)
     on_average: set[Pattern] = field(default_factory=set, init=False)
     judged: set[Pattern] = field(default_factory=set, init=False)
-    seen: set[int] = field(default_factory=set, init=False)
+    next_lengths: dict[Pattern, set[int]] = field(default_factory=dict, init=False)
     draws: int = field(default=0, init=False)
     why: str = field(default="", init=False)
     took: float = field(default=0.0, init=False)
@@ -124,6 +125,19 @@ class Patterns:
                 if number < effort.ENGINE_HISTORIES[len(pattern)]:
                     yield self._wrong_after(pattern, number)
 
+    @property
+    def seen(self) -> set[int]:
+        """All accepted lengths of any call."""
+        return {length for lengths in self.next_lengths.values() for length in lengths}
+
+    def _never_occurs(self, pattern: Pattern) -> bool:
+        """Whether no call after some beginning of the pattern accepted what comes next in it."""
+        found = self.next_lengths
+        return any(
+            pattern[:size] in found and pattern[size] not in found[pattern[:size]]
+            for size in range(1, len(pattern))
+        )
+
     def _wanted(self) -> list[Pattern]:
         lengths = sorted(self.seen)
         return [pattern for size in range(CALLS + 1) for pattern in product(lengths, repeat=size)]
@@ -132,11 +146,14 @@ class Patterns:
         """Return a line on which patterns were covered."""
         wanted = list(product(sorted(self.seen), repeat=CALLS))
         covered = [pattern for pattern in wanted if pattern in self.judged]
+        others = [pattern for pattern in wanted if pattern not in self.judged]
+        missing = [told(pattern) for pattern in others if not self._never_occurs(pattern)]
         line = (
-            f"{self.case.label}: the next call alone after {len(covered)} of {len(wanted)} patterns of three "
-            f"accepted lengths, traced in {self.calls.runs:,} runs"
+            f"{self.case.label}: the next call alone after {len(covered)} of {len(covered) + len(missing)} "
+            f"patterns of three accepted lengths, traced in {self.calls.runs:,} runs"
         )
-        missing = [told(pattern) for pattern in wanted if pattern not in self.judged]
+        if never := len(others) - len(missing):
+            line += f"; {never:,} more did not occur"
         if missing and covered:
             line += "; not reached: " + ", ".join(missing[:_SHOWN]) + ", ..." * (len(missing) > _SHOWN)
         if self.on_average:
@@ -152,7 +169,8 @@ class Patterns:
         if len(reached) > number or (history := self._another(pattern)) is None:
             return None
         reached.append(history)
-        self.seen |= {outcome.call.accepted for outcome in self.calls.after(history)}
+        lengths = {outcome.call.accepted for outcome in self.calls.after(history)}
+        self.next_lengths.setdefault(pattern, set()).update(lengths)
         wrong = self._wrong(history)
         if history.pattern in self.on_average:
             self.judged.discard(pattern)

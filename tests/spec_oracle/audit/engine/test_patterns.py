@@ -25,6 +25,21 @@ def test_every_pattern_of_a_right_engine_is_covered():
     assert "not reached" not in found.scope[0]
 
 
+class FirstIsBare(SteppingEngine):
+    """Drafts nothing in its first call, as engines do that process the prompt in a call of its own."""
+
+    def drafts(self, context, most, uniform, seed):
+        return super().drafts(context, most if self.past else 0, uniform, seed)
+
+
+def test_patterns_that_never_occur_are_not_missing():
+    """Without drafts is the first call only: 8 patterns without it, 4 that begin with it, of 27."""
+    found = judged(FirstIsBare(draft_length=1))
+    assert "after 12 of 12 patterns of three accepted lengths" in found.scope[0]
+    assert "; 15 more did not occur" in found.scope[0]
+    assert "not reached" not in found.scope[0]
+
+
 def test_a_call_takes_few_runs_whatever_came_before():
     """After two full acceptances one call is enumerated, not the completion of nine tokens."""
     engine = specimens()["pattern-two-full"].engine()[""]
