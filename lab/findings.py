@@ -163,6 +163,7 @@ FINDINGS = (
         audit=("lab.findings:guidance",),
         lossless=_EXACT,
     ),
+    _of("transformers-stop-strings", *_HF, "raises", "test_assisted_stop_strings.py"),
     _of(
         *("transformers-zero-uniform", *_HF, "one sample in 2^24", "test_speculative_sampling.py"),
         audit=("transformers",),

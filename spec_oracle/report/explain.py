@@ -21,6 +21,7 @@ FOUND = {
     "vllm-grammar": "joint: vLLM 0.32 drops sampled drafts that a grammar forbids, and samples from p then",
     "vllm-top-k": "joint: vLLM 0.32 for CPUs ends at a request with top_k and without top_p",
     "transformers-stop-sequence": "calls: transformers goes on behind a stop sequence",
+    "transformers-stop-strings": "joint: transformers ends at a request with stop strings and an assistant",
     "transformers-guidance": "joint: transformers computes guidance with rejected drafts",
     "mlx-lm-server-seed": "batch: mlx-lm's server repeats itself after a request with a seed",
     "bad-input": "bad-input: seven samplers emit a forbidden token after a uniform of 0 or a NaN",
