@@ -9,7 +9,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from lab.studies import providers  # noqa: E402
-from lab.studies.providers import Compared, Row, Served, rejects, short_law, table, to_bits, tokens_needed  # noqa: E402
+from lab.studies.provider_models import Served, to_bits  # noqa: E402
+from lab.studies.providers import Compared, Row, rejects, short_law, table, tokens_needed  # noqa: E402
 
 
 @pytest.fixture(scope="module")
