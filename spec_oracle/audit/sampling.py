@@ -108,9 +108,9 @@ def judge_samples(
                 break
             yield batch
 
-    found = _contradicted(screen(listed, half, sizes()), list(samples), half)
-    if found is not None:
-        return found
+    process = screen(listed, half, sizes())
+    if process.p_value <= half:
+        return _contradicted(process, list(samples))
     decided: dict[str, S] = {}
     chosen, detectable = names or list(samples), 0.0
     part = split(half, len(chosen))
@@ -158,9 +158,9 @@ def judge_looks(
             pace = (drawn - before) / max(time.monotonic() - started, 1e-9)
             size = max(effort.FIRST_LOOK, int(effort.LOOK_SECONDS * pace))
 
-    found = _contradicted(screen([sample], half, sizes()), [""], half)
-    if found is not None:
-        return found
+    process = screen([sample], half, sizes())
+    if process.p_value <= half:
+        return _contradicted(process, [""])
     fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=half, slack=sample.slack)
     worst, reason = (None, "") if fit.passed else ("", contradiction(fit))
     return Decision(worst, reason, str(fit), fit.smallest_detectable_tv, fit.draws, ended=sample.ended)
@@ -192,9 +192,7 @@ def _evidence(samples: Sequence[Sampled]) -> EProcess:
     return process
 
 
-def _contradicted(process: EProcess, names: Sequence[str], rate: float) -> Decision[Any] | None:
-    if process.p_value > rate:
-        return None
+def _contradicted(process: EProcess, names: Sequence[str]) -> Decision[Any]:
     worst = names[int(process.log_e_by_sample.argmax())]
     statistics = f"e-process: p-value {process.p_value:.1e} after {process.draws} samples"
     reason = f"{process.draws:,} samples contradict the expected distribution"

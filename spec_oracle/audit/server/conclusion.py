@@ -7,16 +7,24 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.reports import TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings, How, Status
 from spec_oracle.audit.sampling import Decision
-from spec_oracle.audit.server.bins import Binned
+from spec_oracle.audit.server.bins import Binned, Tree
+from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.audit.server.subject import UNCONFIRMED, ServerSubject, is_unconfirmed
 from spec_oracle.contracts.server import Ask, Drafts, Token
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.statistics import clopper_pearson, draws_needed_by_g
+from spec_oracle.statistics import (
+    clopper_pearson,
+    draws_needed_by_g,
+    offending_cells,
+    total_variation_interval,
+)
 
 LEVEL = 0.05
 """Chance that the interval of a counterexample misses."""
@@ -34,6 +42,29 @@ def samples_needed(tv: float, sampled: Binned, rate: float) -> tuple[int, bool]:
         return draws_needed_by_g(tv, sampled.law, alpha=rate / 2, slack=sampled.slack), True
     except InvalidInputError:
         return draws_needed_by_g(tv, sampled.law, alpha=rate / 2), False
+
+
+def least_total_variation(tree: Tree, counts: NDArray[np.int64]) -> float:
+    """Return a lower confidence bound of the total variation: by all bins together, or by the worst one."""
+    worst = [
+        max(cell.lower - cell.expected_probability, cell.expected_probability - cell.upper)
+        for cell in offending_cells(counts, tree.law, alpha=effort.SERVER_BOUND_RATE)
+    ]
+    together = total_variation_interval(counts, tree.law, alpha=effort.SERVER_BOUND_RATE).lower
+    return max(0.0, max([together, *worst]) - float(tree.law @ np.expm1(tree.slack)) / 2)
+
+
+def scope_of(tree: Tree, reported: Distributions) -> tuple[str, ...]:
+    """Return lines on what the bins distinguish, and on the distributions that they were made of."""
+    depth, error = float(tree.law @ np.minimum(tree.depth, tree.length)), f"{reported.error:.0e}"
+    return (
+        f"{len(tree.law)} outcome bins: completions are distinguished up to {depth:.1f} tokens on average",
+        f"{tree.law[tree.is_whole].sum():.0%} of the completions are distinguished to the end",
+        (
+            f"{len(reported.logs)} next-token distributions from one-token requests, {reported.reading}, "
+            f"accurate to {error.replace('e-0', 'e-')} nats"
+        ),
+    )
 
 
 def result_of(

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from spec_oracle.adapters.servers.scoring import Scoring
 from spec_oracle.adapters.servers.server import Server
 from spec_oracle.audit import effort
-from spec_oracle.audit.server.noise import largest_difference, rounding
 from spec_oracle.audit.server.ratios import DEVIATIONS
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.server import Ask, Completion, Prefix, Sampling, Token
@@ -27,6 +26,13 @@ from spec_oracle.contracts.server import Ask, Completion, Prefix, Sampling, Toke
 WHOLE = 1e-3
 """How far from 1 a list may sum that claims to hold all tokens that can be sampled."""
 
+FLOAT32_LOG = 1e-5
+"""Rounding of a log-probability computed in float32 from logits of ordinary size, nats."""
+
+SEEN_MASS = 1e-3
+"""Tokens of less probability do not count for how much distributions vary: no test sees them."""
+
+_DIGITS = 6
 CHUNK = 256
 SHOWN = 32
 """Log-probabilities from whose digits it is read how they are rounded."""
@@ -84,9 +90,7 @@ def unfiltered(
     top_k, top_p = (sampling.top_k, sampling.top_p) if filters else (0, 1.0)
     is_whole = len(tokens) < listed
     if top_k and not (is_whole and top_k >= len(tokens)):
-        if not is_whole and top_k >= len(tokens):
-            return None
-        if masses[top_k - 1] <= masses[top_k] * math.exp(2 * error):
+        if top_k >= len(tokens) or masses[top_k - 1] <= masses[top_k] * math.exp(2 * error):
             return None
         tokens, masses, is_whole = tokens[:top_k], masses[:top_k], True
     if sampling.temperature != 1 and not is_whole:
@@ -104,11 +108,6 @@ def unfiltered(
     return Distribution(tokens, law, 0.0, 2 * error / min(sampling.temperature, 1.0))
 
 
-def filters_ignored(logs: Logs, sampling: Sampling, listed: int, error: float) -> Distribution | None:
-    """Apply the temperature alone: a server that ignores the filters it was asked for."""
-    return unfiltered(logs, sampling, listed, error, filters=False)
-
-
 def _sorted(logs: Logs) -> tuple[tuple[Token, ...], NDArray[np.float64]]:
     """Return tokens and probabilities, the most probable first."""
     tokens = tuple(sorted(logs, key=lambda token: -logs[token]))
@@ -119,18 +118,31 @@ def _nucleus(law: NDArray[np.float64], top_p: float, error: float) -> int | None
     """Return how many tokens it takes to reach ``top_p``; None if they do not, or an edge decides."""
     reached = np.cumsum(law)
     kept = int(np.searchsorted(reached, top_p)) + 1
-    if kept > len(law) or np.any(abs(reached[:kept] - top_p) < error):
-        return None
-    return kept
+    is_known = kept <= len(law) and not np.any(abs(reached[:kept] - top_p) < error)
+    return kept if is_known else None
 
 
 READINGS: Final[Mapping[str, Reading]] = MappingProxyType(
     {
         "after sampling filters": as_sampled,
         "before sampling filters": unfiltered,
-        "before sampling filters, which the server ignores": filters_ignored,
+        "before sampling filters, which the server ignores": partial(unfiltered, filters=False),
     }
 )
+
+
+def largest_difference(first: Logs, second: Logs) -> float:
+    """Return the largest difference of log-probabilities that both list, nats."""
+    seen = math.log(SEEN_MASS)
+    both = [(first[token], second[token]) for token in first.keys() & second.keys()]
+    return max((abs(a - b) for a, b in both if max(a, b) > seen), default=0.0)
+
+
+def rounding(logs: Iterable[float]) -> float:
+    """Return the error of log-probabilities by their digits, nats: half a last one where they are rounded."""
+    values = list(logs)
+    rounded = (d for d in range(_DIGITS) if all(round(value, d) == value for value in values))
+    return next((0.5 * 10.0**-digits for digits in rounded), FLOAT32_LOG)
 
 
 @dataclass

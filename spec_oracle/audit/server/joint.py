@@ -16,7 +16,14 @@ from spec_oracle.audit.reports import TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError, inconclusive
 from spec_oracle.audit.sampling import judge_looks
 from spec_oracle.audit.server.bins import IMPOSSIBLE, Binned, Tree, grow_tree
-from spec_oracle.audit.server.conclusion import conclude, result_of, samples_needed, wrong_completion
+from spec_oracle.audit.server.conclusion import (
+    conclude,
+    least_total_variation,
+    result_of,
+    samples_needed,
+    scope_of,
+    wrong_completion,
+)
 from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.audit.server.reference import by_reference
 from spec_oracle.audit.server.subject import (
@@ -33,7 +40,6 @@ from spec_oracle.statistics import (
     goodness_of_fit_by_g,
     homogeneity,
     offending_cells,
-    total_variation_interval,
 )
 from spec_oracle.statistics.cells import MIN_EXPECTED
 
@@ -80,7 +86,7 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
     )
     uncertain = "" if can_be_detected else reported.uncertainty
     tree, counts = tree_with(frozenset(server.ends)), sampled.counts
-    bound, scope = _least_total_variation(tree, counts), _scope(tree, reported)
+    bound, scope = least_total_variation(tree, counts), scope_of(tree, reported)
     shown = _counterexample(subject, tree, counts) if decision.reason else None
     found = Findings(total_variation=bound, smallest_detectable_tv=decision.detectable_tv)
     result = result_of(f"completions of {plan.tokens} tokens", decision, np.inf, rate)
@@ -92,28 +98,6 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
         return result
     found, detail = Findings(is_reference_wrong=True), f"{doubt} ({result.detail})"
     return inconclusive(detail, alpha=result.alpha, draws=result.draws, findings=found)
-
-
-def _least_total_variation(tree: Tree, counts: NDArray[np.int64]) -> float:
-    """Return a lower confidence bound of the total variation: by all bins together, or by the worst one."""
-    worst = [
-        max(cell.lower - cell.expected_probability, cell.expected_probability - cell.upper)
-        for cell in offending_cells(counts, tree.law, alpha=effort.SERVER_BOUND_RATE)
-    ]
-    together = total_variation_interval(counts, tree.law, alpha=effort.SERVER_BOUND_RATE).lower
-    return max(0.0, max([together, *worst]) - float(tree.law @ np.expm1(tree.slack)) / 2)
-
-
-def _scope(tree: Tree, reported: Distributions) -> tuple[str, ...]:
-    depth, error = float(tree.law @ np.minimum(tree.depth, tree.length)), f"{reported.error:.0e}"
-    return (
-        f"{len(tree.law)} outcome bins: completions are distinguished up to {depth:.1f} tokens on average",
-        f"{tree.law[tree.is_whole].sum():.0%} of the completions are distinguished to the end",
-        (
-            f"{len(reported.logs)} next-token distributions from one-token requests, {reported.reading}, "
-            f"accurate to {error.replace('e-0', 'e-')} nats"
-        ),
-    )
 
 
 def _counterexample(

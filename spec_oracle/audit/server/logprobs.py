@@ -16,8 +16,7 @@ import numpy as np
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed
-from spec_oracle.audit.server.distributions import READINGS, Distributions, Logs
-from spec_oracle.audit.server.noise import SEEN_MASS
+from spec_oracle.audit.server.distributions import READINGS, SEEN_MASS, Distributions, Logs
 from spec_oracle.audit.server.ratios import Ratios
 from spec_oracle.audit.server.subject import NEEDS_PROBABILITIES, ServerSubject
 from spec_oracle.contracts.server import Ask, Completion, OutOfTimeError, Prefix, Reported, Sampling

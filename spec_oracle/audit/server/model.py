@@ -16,8 +16,7 @@ import numpy as np
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
-from spec_oracle.audit.server.distributions import Distribution, Distributions
-from spec_oracle.audit.server.noise import SEEN_MASS
+from spec_oracle.audit.server.distributions import SEEN_MASS, Distribution, Distributions
 from spec_oracle.audit.server.ratios import DEVIATIONS
 from spec_oracle.audit.server.scores import fetch_along
 from spec_oracle.audit.server.subject import Completions, ServerSubject

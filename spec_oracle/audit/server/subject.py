@@ -122,6 +122,7 @@ class Completions:
         """Sample a few, for so many seconds at most; return how many came in a second."""
         start, before = time.monotonic(), len(self.found)
         while (done := len(self.found) - before) < effort.SERVER_PILOT:
+            self.server.tell("pilot", done, effort.SERVER_PILOT)
             if done and time.monotonic() - start >= seconds:
                 break
             self.sample(min(self.server.client.limits.concurrency, effort.SERVER_PILOT - done))

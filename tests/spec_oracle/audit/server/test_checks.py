@@ -378,10 +378,10 @@ def over_http(stand_in, plan):
 @pytest.mark.parametrize("defect", ["errors", pytest.param("closes", marks=pytest.mark.nightly)])
 def test_failed_requests_count_as_doubt_unless_seeds_make_them_the_same(defect):
     plan = Plan(detect=0.2, requests=1200)
-    found = over_http(StandIn(defect, size=0.05), plan)
+    found = over_http(StandIn(defect, size=0.1), plan)
     assert "of it for retried completions" in checks_of(found)["joint"].detail
     assert found.subjects[0].smallest_detectable_tv > 0.2
-    seeded = over_http(StandIn(defect, size=0.05), replace(plan, seeded=True))
+    seeded = over_http(StandIn(defect, size=0.1), replace(plan, seeded=True))
     assert seeded.subjects[0].verdict is SubjectVerdict.LOSSLESS
     assert "of them retried" in " ".join(seeded.subjects[0].scope)
 
