@@ -67,6 +67,13 @@ def test_a_control_stands(monkeypatch):
     assert row.detected_by == ()
 
 
+def test_the_first_token_of_an_engine_that_cannot_be_traced_is_sampled(monkeypatch):
+    monkeypatch.setattr(columns, "YARDSTICK_DRAWS", 500)
+    found = columns_of(specimens()["verifies-by-system-entropy"], DEFAULT_ALPHA, 0)[columns.YARDSTICK]()
+    assert found.status is not Status.INCONCLUSIVE
+    assert found.draws == 500
+
+
 def test_an_error_of_ours_says_where(monkeypatch, capsys):
     def broken():
         raise SpecOracleError("no law")
