@@ -28,9 +28,7 @@ def decided_on(question, step):
     said = next(line for line in PAGE.read_text("utf-8").splitlines() if f"| {question.statement} |" in line)
     if "**holds**" not in said:
         return decide(question)
-    every = replace(
-        question.family, instances=lambda: islice(question.family.instances(), None, None, step)
-    )
+    every = replace(question.family, instances=lambda: islice(question.family.instances(), None, None, step))
     claim = decide(replace(question, family=every))
     return replace(claim, question=question, tried=sum(1 for _ in question.family.instances()))
 
