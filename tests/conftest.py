@@ -1,4 +1,4 @@
-"""What tests of audits share: less effort for right code."""
+"""What tests of audits share: inputs of failures as they were found, and less effort for right code."""
 
 import pytest
 
@@ -7,6 +7,18 @@ TENTH = (
     *("ENGINE_CONFIRMING_SHARE", "SCALE_REQUESTS", "SCALE_TYPE_REQUESTS", "SHAPES_SHARE", "STREAMS_SEEDS"),
 )
 """Numbers of samples, and shares of the budget, of which a tenth is taken."""
+
+OF_SMALLER_INPUTS = ("test_again.py", "test_broken.py")
+
+
+@pytest.fixture(autouse=True)
+def inputs_as_found(request, monkeypatch):
+    """Make no inputs of a failure smaller, which often takes longer than to find it.
+
+    Tests of how that is done keep it, and so do commands, which audit in processes of their own.
+    """
+    if request.path.name not in OF_SMALLER_INPUTS:
+        monkeypatch.setattr("spec_oracle.audit.again.SHRINK_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
     facts = Facts(rule_at=None if rule is None else lambda _: rule)
     in_full = "shapes" in specimen.detected_by or specimen.name.startswith(OF_SHAPES)
     most_shapes = None if in_full else FEW_SHAPES
-    bench = Context(alpha=alpha, seed=seed, most_shapes=most_shapes, dtypes=specimen.dtypes)
+    bench = Context(alpha=alpha, seed=seed, most_shapes=most_shapes, dtypes=specimen.dtypes, shrink=False)
     if specimen.engine is not None:
         engines = of_engines(specimen.name, specimen.engine(), facts)
         columns: dict[str, Column] = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln
+import scipy
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.errors import InvalidInputError
@@ -158,7 +158,7 @@ def _log_rising_ratio(n: Integers, x: Floats) -> Floats:
     tails = _stirling_tail(np.add(n, large, dtype=np.float64)) - _stirling_tail(large)
     by_series = (n + large - 0.5) * np.log1p(n / large) - n + tails
     small = np.minimum(x, STIRLING_FROM)
-    by_definition = gammaln(n + small) - gammaln(small) - n * np.log(small)
+    by_definition = scipy.special.gammaln(n + small) - scipy.special.gammaln(small) - n * np.log(small)
     return np.asarray(np.where(x >= STIRLING_FROM, by_series, by_definition), dtype=np.float64)
 
 

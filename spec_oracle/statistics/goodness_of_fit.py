@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 
 import numpy.typing as npt
-from scipy.special import xlogy
+import scipy
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.errors import InvalidInputError
@@ -138,6 +138,6 @@ def _williams_g(counts: Integers, law: Floats, *, allowed: float) -> tuple[float
     if freedom == 0:  # nothing left to test but the support
         return 0.0, 1.0
     correction = 1 + (float((1 / law).sum()) - 1) / (6 * float(counts.sum()) * freedom)
-    divergence = max(0.0, float(xlogy(counts, counts / (counts.sum() * law)).sum()))
+    divergence = max(0.0, float(scipy.special.xlogy(counts, counts / (counts.sum() * law)).sum()))
     statistic = 2 * divergence / correction
     return statistic, noncentral_tail(statistic, freedom, allowed)

@@ -21,8 +21,6 @@ from typing import Any
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.fft import irfft2, next_fast_len, rfft2
-from scipy.special import betainc, betainccinv, gammaln, logsumexp
 
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.statistics.power import DEFAULT_MISS
@@ -42,13 +40,13 @@ def lagged_products(signs: NDArray[np.int8], later_from: int = 0) -> tuple[Integ
     Both int [..., N, D], D >= 2 C: entry (n, c) belongs to pairs of places n rows and c columns apart, c - D
     columns where c >= C. The later place of a pair lies in columns from ``later_from`` on.
     """
-    shape = [next_fast_len(2 * size) for size in signs.shape[-2:]]
+    shape = [scipy.fft.next_fast_len(2 * size) for size in signs.shape[-2:]]
     rows, columns = signs.shape[-2:]
 
     def correlated(values: NDArray[np.int8]) -> Integers:
         later = np.where(np.arange(columns) < later_from, 0, values)
-        spectrum = np.conj(rfft2(values, shape)) * rfft2(later, shape)
-        return np.asarray(np.rint(irfft2(spectrum, shape)[..., :rows, :]), dtype=np.int64)
+        spectrum = np.conj(scipy.fft.rfft2(values, shape)) * scipy.fft.rfft2(later, shape)
+        return np.asarray(np.rint(scipy.fft.irfft2(spectrum, shape)[..., :rows, :]), dtype=np.int64)
 
     return correlated(signs), correlated(np.abs(signs))
 
@@ -58,7 +56,7 @@ def fair_coin_p_values(sums: Integers, edges: Integers) -> Floats:
     heads = (edges + np.abs(sums)) // 2
     p_values = np.ones(sums.shape)
     some = heads > 0
-    p_values[some] = 2 * betainc(heads[some], edges[some] - heads[some] + 1, 0.5)
+    p_values[some] = 2 * scipy.special.betainc(heads[some], edges[some] - heads[some] + 1, 0.5)
     return np.minimum(p_values, 1.0)
 
 
@@ -74,7 +72,7 @@ def coincidence_bound(outcomes: Integers, alpha: float) -> float:
 
 def _upper_bound(heads: int, coins: int, alpha: float) -> float:
     """Upper confidence bound (Clopper-Pearson) of the chance of heads."""
-    return float(betainccinv(heads + 1, coins - heads, alpha)) if heads < coins else 1.0
+    return float(scipy.special.betainccinv(heads + 1, coins - heads, alpha)) if heads < coins else 1.0
 
 
 def coincidences(outcomes: Integers) -> Integers:
@@ -93,7 +91,7 @@ def coincidences(outcomes: Integers) -> Integers:
 
 def coincidence_p_value(agreeing: int, pairs: int, bound: float) -> float:
     """Return P(Binomial(pairs, bound) >= agreeing)."""
-    return float(betainc(agreeing, pairs - agreeing + 1, bound)) if agreeing > 0 else 1.0
+    return float(scipy.special.betainc(agreeing, pairs - agreeing + 1, bound)) if agreeing > 0 else 1.0
 
 
 def log_evenness(first: Integers, second: Integers) -> tuple[float, bool]:
@@ -112,16 +110,22 @@ def log_evenness(first: Integers, second: Integers) -> tuple[float, bool]:
     coins, heads = np.abs(signs).sum(axis=2), (signs == 1).sum(axis=2)
     powers = 1 / np.array(VARIANCE_RATIOS)
     sizes, which = np.unique(coins, return_inverse=True)
-    norms = np.stack([logsumexp(powers[:, None] * _log_fair(np.arange(m + 1), m), axis=1) for m in sizes])
+    norms = np.stack(
+        [scipy.special.logsumexp(powers[:, None] * _log_fair(np.arange(m + 1), m), axis=1) for m in sizes]
+    )
     ratios = (powers - 1) * _log_fair(heads, coins)[..., None] - norms[which.reshape(coins.shape)]
     log_e = ratios.sum(axis=1)
-    total = float(logsumexp(log_e)) - math.log(log_e.size)
+    total = float(scipy.special.logsumexp(log_e)) - math.log(log_e.size)
     return total, bool(powers[log_e.max(axis=0).argmax()] > 1)
 
 
 def _log_fair(heads: Integers, coins: Any) -> Floats:
     """Log of the chance of ``heads`` heads of ``coins`` fair coins."""
-    ways = gammaln(coins + 1) - gammaln(heads + 1) - gammaln(coins - heads + 1)
+    ways = (
+        scipy.special.gammaln(coins + 1)
+        - scipy.special.gammaln(heads + 1)
+        - scipy.special.gammaln(coins - heads + 1)
+    )
     return np.asarray(ways - coins * math.log(2), dtype=np.float64)
 
 

@@ -36,15 +36,15 @@ def in_torch(drafts):
     )
 
 
-@pytest.mark.parametrize("step", [25, *at_night(1)])
+@pytest.mark.parametrize("step", [99, *at_night(1)])
 def test_requests_among_a_thousand_are_what_they_are_alone(served, step):
     drafts, uniforms = some_drafts(served, 1000)
-    together = verdicts(served, drafts, uniforms)[::step]
+    together = verdicts(served, drafts, uniforms)
     alone = [
         verdicts(served, rows(drafts, slice(b, b + 1)), uniforms[b : b + 1])[0]
         for b in range(0, drafts.batch, step)
     ]
-    assert together.tolist() == np.array(alone).tolist()
+    assert together[::step].tolist() == np.array(alone).tolist()
     assert len(np.unique(together, axis=0)) > 5
 
 
@@ -81,12 +81,16 @@ def test_long_drafts_of_many_paths_stay_finite_in_low_precision(scalable, dtype)
 
 
 BROKEN = [*product(["numpy", "torch"], ["draft_probs", "target_probs"], [np.nan, np.inf])]
-"""Library, array and number; torch by day where numbers that are none spread, in the target."""
+"""Library, array and number; by day each of them with another one, and numbers that are none in torch."""
+BY_DAY = (
+    *(("numpy", "draft_probs", np.nan), ("numpy", "target_probs", np.inf)),
+    ("torch", "target_probs", np.nan),  # where they spread
+)
 
 
 @pytest.mark.parametrize(
     ("library", "part", "broken"),
-    by_day(BROKEN, [case for case in BROKEN if case[0] == "numpy" or case[1:] == ("target_probs", np.nan)]),
+    by_day(BROKEN, BY_DAY),
 )
 def test_a_broken_row_is_the_matter_of_its_own_request(served, part, broken, library):
     drafts, uniforms = some_drafts(served, 60, seed=2)
@@ -128,7 +132,7 @@ def asked(verifier, drafts, uniforms):
 def test_chances_are_the_same_to_the_last_bit_alone_and_in_a_batch(served):
     drafts, uniforms = some_drafts(served, 60, seed=4)
     together = asked(served, drafts, uniforms)
-    for b in range(0, drafts.batch, 3):
+    for b in range(0, drafts.batch, 9):
         part = slice(b, b + 1)
         for one, many in zip(asked(served, rows(drafts, part), uniforms[part]), together, strict=True):
             np.testing.assert_array_equal(one[0], many[b])

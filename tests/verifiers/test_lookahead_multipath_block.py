@@ -18,7 +18,7 @@ from verifiers.parts.rank_division import Division
 from verifiers.rules.lookahead_multipath_block import LookaheadMultipathBlockVerifier
 
 TREES = instances(vocab_sizes=(2, 4), draft_lengths=(1, 4), num_paths=(1, 3), max_tuples=300)
-SMALL_TREES = instances(vocab_sizes=(2, 3), draft_lengths=(1, 3), num_paths=(1, 3), max_tuples=81)
+SMALL_TREES = instances(vocab_sizes=(2, 3), draft_lengths=(1, 3), num_paths=(1, 3), max_tuples=27)
 STEPS = st.sampled_from([1, 2, 3, 64])
 
 EQUAL = Instance.context_free(["1/4", "1/4", "1/2"], ["1/4", "1/4", "1/2"], draft_length=2, num_paths=2)
@@ -86,7 +86,7 @@ def test_tokens_per_call_follow_from_the_nodes(instance):
 
 
 @given(instances(vocab_sizes=(2, 4), draft_lengths=(1, 4), num_paths=(1, 1)))
-@examples(60)
+@examples(30)
 def test_one_path_is_block_verification(instance):
     law, expected = (
         emission_law(verifiers.get(name), instance, exact=True, merged=False)

@@ -32,7 +32,7 @@ def test_worked_example_of_block_verification():
 
 @given(CHAINS)
 @example(WORKED)
-@examples(300)
+@examples(150)
 def test_token_and_block_are_lossless_and_block_is_the_single_path_optimum(instance):
     token, block = (emission_law(verifiers.get(rule), instance, merged=False) for rule in SINGLE_PATH)
     assert token.total_variation < ROUNDING
@@ -55,7 +55,7 @@ def test_token_and_block_are_lossless_in_rationals(instance):
 
 
 @given(instance=TREES)
-@examples(60)
+@examples(40)
 def test_lossless_in_floats(verifier, instance):
     assert emission_law(verifier, instance, merged=False).total_variation < ROUNDING
 
@@ -100,7 +100,7 @@ def test_no_verifier_exceeds_the_optimum(verifier, instance):
 def test_text_of_three_calls_is_the_targets(verifier, instance):
     tokens = 2 * (instance.draft_length + 1) + 1
     assert decoded_law(verifier, instance, tokens).total_variation < ROUNDING
-    assert decoded_law(verifier, instance, tokens, stop_token=1).total_variation < ROUNDING
+    assert decoded_law(verifier, instance, tokens // 2 + 1, stop_token=1).total_variation < ROUNDING
 
 
 def test_text_over_calls_is_lossless_in_rationals(verifier):

@@ -72,7 +72,9 @@ class Server:
         """Yield the completions, in order; raises `ServerError`, after those that came before."""
         answers = self.client.answers([self.api.request(ask, self.sampling) for ask in asks])
         for ask, answer in zip(asks, answers, strict=True):
-            found = replace(read(self.api, answer.data), is_doubtful=answer.is_doubtful)
+            found = read(self.api, answer.data)
+            if answer.is_doubtful:
+                found = replace(found, is_doubtful=True)
             if self.by_letters:
                 found = replace(found, tokens=tuple(found.text))
             elif (

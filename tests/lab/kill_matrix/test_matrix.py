@@ -15,6 +15,7 @@ from spec_oracle.audit.results import Status
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.statistics import DEFAULT_ALPHA
+from tests.strategies import by_day
 
 ONE_PER_CHECK = {
     "A6": ("last-draft-unverified", "joint"),
@@ -41,7 +42,12 @@ def test_a_defect_is_killed_by_its_check(name, check):
     assert columns_of(specimens()[name], DEFAULT_ALPHA, 0)[check]().status is Status.FAILED
 
 
-@pytest.mark.parametrize("name", [s.name for s in specimens().values() if s.kind == "verifier"])
+VERIFIERS = [found for found in specimens().values() if found.kind == "verifier"]
+ONE_OF_EACH = {found.detected_by: found.name for found in VERIFIERS}
+"""A verifier for each check that must kill one, and a control; all are audited in test_audit.py, too."""
+
+
+@pytest.mark.parametrize("name", by_day([found.name for found in VERIFIERS], ONE_OF_EACH.values()))
 def test_a_verifier_is_judged_as_one(name):
     """By enumeration: no check draws, and each has a verifier that it must kill."""
     found = specimens()[name]

@@ -24,7 +24,7 @@ END = 0
 DRAFT_LENGTH = 3
 
 PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
-FIELDS = ("temperature", "top_k", "top_p", "min_p", "logit_bias", "grammar")
+FIELDS = ("temperature", "top_k", "top_p", "min_p", "grammar")
 
 
 class StandIn:
@@ -85,7 +85,8 @@ class StandIn:
         model = model or self.serves
         if "json_schema" in body:
             body = self.under_schema(context[body.get("prompt_length", len(context)) :], body)
-        key = (*context[-2:], model, *(repr(body.get(name)) for name in FIELDS))
+        biases = body.get("logit_bias")
+        key = (*context[-2:], model, biases and repr(biases), *map(body.get, FIELDS))
         if penalties := [body[name] for name in PENALTIES if name in body]:
             key += (*penalties, frozenset(Counter(context).items()))
         if key not in self.laws:
@@ -239,16 +240,21 @@ class StandIn:
 
     def stopped(self, tokens, body):
         """Whether the text holds a stop string; where these are missed, whether it ends with one."""
+        if not (stops := body.get("stop")):
+            return False
         text = self.written(tokens)
         if self.defect == "misses-stops":
-            return text.endswith(tuple(body.get("stop", ())))
-        return any(stop in text for stop in body.get("stop", ()))
+            return text.endswith(tuple(stops))
+        return any(stop in text for stop in stops)
 
     def target(self, context, place, body):
         """Return the row of verification: of a smaller mode where a defect is planted."""
-        body = {name: value for name, value in body.items() if self.defect != f"skips:{name}"}
-        law = list(self.law(context, body))
+        skipped = self.defect.removeprefix("skips:")
+        if skipped in body:
+            body = {name: value for name, value in body.items() if name != skipped}
+        law = self.law(context, body)
         if (self.defect, place) == ("biased-second", 1) or (self.defect == "biased-late" and place > 5):
+            law = list(law)
             high, low = max(range(self.vocab), key=law.__getitem__), sorted(law)[-2]
             law[law.index(low)] += min(self.size, law[high])
             law[high] -= min(self.size, law[high])

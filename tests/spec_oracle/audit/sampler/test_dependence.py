@@ -204,7 +204,7 @@ def test_emissions_that_are_all_alike_leave_their_design_open_and_open_positions
     subject = SamplerSubject("mine", SamplerCode(frozen))
     of_33 = (BATCHES[0], Design((33,), 10))
     monkeypatch.setattr(disjoint, "BATCHES", of_33)
-    monkeypatch.setattr(effort, "DISJOINT_CALLS", 60)
+    monkeypatch.setattr(effort, "DISJOINT_CALLS", 30)
     result = independent(equal_calls(subject, 0), of_33, 1e-7)
     assert result.status is Status.INCONCLUSIVE
     assert "33 requests a call: all of" in result.detail

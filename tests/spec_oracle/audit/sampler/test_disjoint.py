@@ -17,15 +17,17 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode, as_sampler
+from tests.strategies import by_day
 
 NEVER = 1e-6
 """Chance that a test of this module fails although nothing is wrong."""
 
 OURS = [s for s in specimens().values() if s.name.startswith(("handed-", "own-"))]
 BY_DAY = (
-    *("handed-eight-numbers-a-request", "own-offset-by-four-a-request", "own-pairs-beyond-four-drafts"),
-    *("handed-pool-of-4096", "handed-rows-of-sampled-requests"),
+    *("handed-four-numbers-a-request", "own-offset-by-four-a-request", "own-pairs-beyond-four-drafts"),
+    "handed-rows-of-sampled-requests",
 )
+"""One a form of sharing; "handed-pool-of-4096" is found in test_dependence.py."""
 SMALL = (Shape(5, 4, batch=3), Shape(4, 9, batch=4), Shape(33, 2, batch=8))
 
 
@@ -33,22 +35,26 @@ def subject_of(specimen):
     return SamplerSubject(specimen.name, SamplerCode(specimen.function, specimen.array))
 
 
-def listed(*, right, by_day):
-    """Return specimens as parameters: those that take long at night."""
-    marks = {True: (), False: (pytest.mark.nightly,)}
-    return [pytest.param(s, id=s.name, marks=marks[s.name in by_day]) for s in OURS if s.is_control == right]
+FAULTY = [s for s in OURS if not s.is_control]
+RIGHT = {s.name: s for s in OURS if s.is_control}
 
 
-@pytest.mark.parametrize("specimen", listed(right=False, by_day=BY_DAY))
+@pytest.mark.parametrize(
+    "specimen", by_day(FAULTY, [s for s in FAULTY if s.name in BY_DAY]), ids=lambda s: s.name
+)
 def test_numbers_shared_beyond_toy_sizes_are_found(specimen):
     (check,) = specimen.detected_by
     result = CHECKS[check].outcome(subject_of(specimen), Context())
     assert result.status is Status.FAILED, result.detail
 
 
-@pytest.mark.parametrize("check", ["batch", "calls"])
 @pytest.mark.parametrize(
-    "specimen", listed(right=True, by_day=("handed-column-by-column", "handed-rows-by-rank"))
+    ("specimen", "check"),
+    by_day(
+        [(s, check) for s in OURS if s.is_control for check in ("batch", "calls")],
+        [(RIGHT["handed-column-by-column"], "calls"), (RIGHT["handed-rows-by-rank"], "batch")],
+    ),
+    ids=lambda value: getattr(value, "name", value),
 )
 def test_right_code_of_the_same_form_passes(specimen, check):
     result = CHECKS[check].outcome(subject_of(specimen), Context())

@@ -262,7 +262,7 @@ def test_texts_without_drafts_do_not_pass(planted, assume, words):
 
 
 def test_texts_that_cannot_be_told_apart_do_not_pass():
-    server = subject(sampling=Sampling(), vocab=200, plan=Plan(requests=500, detect=0.5))
+    server = subject(sampling=Sampling(), vocab=100, plan=Plan(requests=200, detect=0.5))
     found = CHECKS["joint"].outcome(server, Context())
     assert found.status is Status.INCONCLUSIVE
     assert "differ in more than one token" in found.detail
@@ -364,8 +364,8 @@ def test_a_server_that_dies_leaves_what_was_seen():
     assert not statuses(found, Status.FAILED)
 
 
-def over_http(stand_in, plan):
-    with serving(stand_in) as url, Client(url, Limits(timeout=0.5, pause=0.005)) as client:
+def over_http(stand_in, plan, timeout=30.0):
+    with serving(stand_in) as url, Client(url, Limits(timeout=timeout, pause=0.005)) as client:
         return audit(
             subject(client=client, plan=plan),
             options=AuditOptions(
@@ -394,7 +394,7 @@ def test_failures_that_depend_on_the_text_are_not_taken_for_a_lossy_law():
 
 
 def test_a_slow_server_is_asked_again():
-    found = over_http(StandIn("slow", size=0.005), Plan(detect=0.5, requests=300))
+    found = over_http(StandIn("slow", size=0.005), Plan(detect=0.5, requests=300), timeout=0.5)
     assert statuses(found, Status.FAILED) == set()
 
 
