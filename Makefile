@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
+# Tests and audits start many processes: each would compile every module again without bytecode.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help install audit test test-fast lm test-lm test-gpu specimens claims studies benchmarks gpu-kit test-nightly engines test-engines servers test-servers vllm test-vllm lint docs smoke format clean
 

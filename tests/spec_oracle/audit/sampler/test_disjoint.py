@@ -24,7 +24,7 @@ NEVER = 1e-6
 
 OURS = [s for s in specimens().values() if s.name.startswith(("handed-", "own-"))]
 BY_DAY = (
-    *("handed-four-numbers-a-request", "own-offset-by-four-a-request", "own-pairs-beyond-four-drafts"),
+    *("handed-eight-numbers-a-request", "own-offset-by-four-a-request", "own-pairs-beyond-four-drafts"),
     "handed-rows-of-sampled-requests",
 )
 """One a form of sharing; "handed-pool-of-4096" is found in test_dependence.py."""
