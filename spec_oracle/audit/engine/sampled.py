@@ -273,10 +273,11 @@ def _judged(
     if finds <= effort.ENGINE_TV:
         seen = f"{decision.draws:,} samples show no difference (a total variation of {finds:.2g} would show)"
         return passed(seen), finds
-    size = f"a total variation of {finds:.3g}" if finds < 1 else "no total variation"
-    seen = f"{decision.draws:,} samples detect {size}, not {effort.ENGINE_TV}"
     pace = min(sample.pace for sample in samples.values())
-    return inconclusive(f"{seen}, at {pace:.0f} a second; raise --budget", scope=scope), finds
+    few = f"{decision.draws:,} samples, at {pace:.0f} a second, are too few to detect"
+    least = f" (they detect {finds:.3g})" if finds < 1 else ""
+    said = f"{few} a total variation of {effort.ENGINE_TV}{least}; raise --budget"
+    return inconclusive(said, scope=scope), finds
 
 
 def _beside_plain(
