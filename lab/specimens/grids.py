@@ -5,6 +5,7 @@ The uniform of a test, that of a correction, or the noises of a race; and tests 
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -103,14 +104,18 @@ specimens_of(rule="token", function=racing)(
     ),
 )
 
-_POOL = ThreadPoolExecutor(2)
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Return this process's threads: specimens are sent to other processes, and threads cannot be."""
+    return ThreadPoolExecutor(2)
 
 
 def in_a_pool(accepts: Callable[[Any, float], bool]) -> SamplerFunction:
     """Return the rule whose threads, older than any call, compare uniforms sampled by the caller."""
 
     def accept(x: Array, q: Array, p: Array, i: int, rng: Any) -> bool:
-        return _POOL.submit(accepts, rng.random(), p[i, x[i]] / q[i, x[i]]).result()
+        return _pool().submit(accepts, rng.random(), p[i, x[i]] / q[i, x[i]]).result()
 
     return by_accept(accept)
 

@@ -127,8 +127,7 @@ def measured(drafter: str, option: str, draft_length: int, how: str) -> Cell:
 
 def _enumerated(engine: Generate) -> dict[str, Any]:
     """Return what the exact distributions of the first call, and of the next after each, show."""
-    from spec_oracle.audit.engine.next_call import NO_DRAFTS, Calls, History
-    from spec_oracle.audit.engine.patterns import told
+    from spec_oracle.audit.engine.next_call import NO_DRAFTS, Calls, History, told
     from spec_oracle.audit.engine.subject import Case
     from spec_oracle.contracts.engine import EngineCode
     from spec_oracle.exact.completions import completion_gap, distance

@@ -35,6 +35,12 @@ NO_DRAFTS = -1
 Pattern: TypeAlias = tuple[int, ...]
 """The accepted lengths of some calls, `NO_DRAFTS` where there were no drafts."""
 
+
+def told(pattern: Pattern) -> str:
+    """Return accepted lengths for people."""
+    return "-".join("none" if length == NO_DRAFTS else str(length) for length in pattern) or "no call"
+
+
 _DISORDERED: tuple[Callable[[Ids], Ids], ...] = (
     lambda context: context[:-1],
     lambda context: (*context[:-2], context[-1]),

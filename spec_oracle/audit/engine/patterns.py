@@ -25,7 +25,7 @@ from spec_oracle.audit.claims import borne_out
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.claimed import PlainSample
 from spec_oracle.audit.engine.laws import Asked
-from spec_oracle.audit.engine.next_call import NO_DRAFTS, Call, Calls, History, Pattern, Seen
+from spec_oracle.audit.engine.next_call import Call, Calls, History, Pattern, Seen, told
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.engine.wording import shown
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, failed, inconclusive, passed
@@ -80,8 +80,8 @@ class Patterns:
 
     ``reached`` are histories of it, ``next_lengths`` the accepted lengths of the calls after these;
     ``judged`` those after which the call is the target's, ``on_average`` those after which it depends on more
-    than the text. Calls are traced for ``seconds`` of the process;
-    ``rate_part`` of the rate is this engine's. ``why`` it was given up, and the time that it ``took``.
+    than the text. Calls are traced for ``seconds``; ``rate_part`` of the rate is this engine's. ``why`` says
+    why it was given up; ``took`` is the time that it took.
     """
 
     case: Case
@@ -132,11 +132,7 @@ class Patterns:
 
     def _never_occurs(self, pattern: Pattern) -> bool:
         """Whether no call after some beginning of the pattern accepted what comes next in it."""
-        found = self.next_lengths
-        return any(
-            pattern[:size] in found and pattern[size] not in found[pattern[:size]]
-            for size in range(1, len(pattern))
-        )
+        return any(pattern[n] not in self.next_lengths.get(pattern[:n], self.seen) for n in range(1, CALLS))
 
     def _wanted(self) -> list[Pattern]:
         lengths = sorted(self.seen)
@@ -145,8 +141,7 @@ class Patterns:
     def covered(self) -> str:
         """Return a line on which patterns were covered."""
         wanted = list(product(sorted(self.seen), repeat=CALLS))
-        covered = [pattern for pattern in wanted if pattern in self.judged]
-        others = [pattern for pattern in wanted if pattern not in self.judged]
+        covered, others = self.judged.intersection(wanted), [one for one in wanted if one not in self.judged]
         missing = [told(pattern) for pattern in others if not self._never_occurs(pattern)]
         line = (
             f"{self.case.label}: the next call alone after {len(covered)} of {len(covered) + len(missing)} "
@@ -303,8 +298,3 @@ class Patterns:
             asked, number, np.array([*expected, rest]), self.context.stream("engine/patterns")
         )
         return sample, np.array([*claimed, rest])
-
-
-def told(pattern: Pattern) -> str:
-    """Return accepted lengths for people."""
-    return "-".join("none" if length == NO_DRAFTS else str(length) for length in pattern) or "no call"

@@ -35,6 +35,12 @@ def test_every_detecting_check_is_one_that_its_entry_asks_for():
         assert {*found.detected_by} <= {*catalogue()[found.catalogue_id].checks}, found.name
 
 
+def test_every_specimen_can_be_sent_to_another_process():
+    cloudpickle = pytest.importorskip("cloudpickle")
+    for found in ALL:
+        assert cloudpickle.loads(cloudpickle.dumps(found)).name == found.name
+
+
 def test_every_specimen_leads_to_a_thread_or_is_ours():
     assert {found.source for found in ALL if found not in PLANTED} == {MUTANT}
     for found in PLANTED:
