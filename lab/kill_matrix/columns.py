@@ -8,7 +8,7 @@ the naive test.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +22,7 @@ from spec_oracle.audit.engine.laws import Asked, traced
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.facts import ROUNDING, Facts
 from spec_oracle.audit.panel import instances_for, panel
-from spec_oracle.audit.results import CheckResult, NoEvidenceError, Status
+from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
 from spec_oracle.audit.rounds import judge_process
 from spec_oracle.audit.sampler.claimed import require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -85,7 +85,9 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
         if engines.cases(bench, "start_many"):
             return columns
         results: dict[str, CheckResult] = {}
-        slow = replace(bench, tokens=ENGINE_TOKENS, budget=ENGINE_SECONDS, results=results)
+        longest = max(case.code.chosen_length + 1 for case in engines.cases(bench))
+        tokens = max(ENGINE_TOKENS, longest)
+        slow = replace(bench, tokens=tokens, budget=ENGINE_SECONDS, results=results)
 
         def joint() -> CheckResult:
             results["joint"] = CHECKS["joint"].outcome(engines, slow)
@@ -120,8 +122,15 @@ def _of_one_call(
     subject: Any, bench: Context, law_of: Callable[[Instance], EmissionLaw]
 ) -> dict[str, Column]:
     """Return the exact tier and the checks of a subject that verifies drafts which it is handed."""
-    shapes = partial(CHECKS["shapes"].outcome, subject, replace(bench, budget=SHAPES_BUDGET))
-    return {EXACT: partial(_exact, law_of, bench.seed), **_checks(subject, bench), "shapes": shapes}
+    exact = cache(partial(_exact, law_of, bench.seed))
+
+    def shapes() -> CheckResult:
+        results = {}
+        if exact().status is Status.INCONCLUSIVE:
+            results["joint"] = CheckResult("joint", Status.PASSED, "it cannot be traced", how=How.SAMPLED)
+        return CHECKS["shapes"].outcome(subject, replace(bench, budget=SHAPES_BUDGET, results=results))
+
+    return {EXACT: exact, **_checks(subject, bench), "shapes": shapes}
 
 
 def _checks(subject: Any, bench: Context) -> dict[str, Column]:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from lab.kill_matrix.columns import COLUMNS, EXACT, YARDSTICK, columns_of
-from lab.specimens.specimen import Specimen
+from lab.specimens.registry import specimens
+from lab.specimens.specimen import REGISTERED, Specimen
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.statistics import DEFAULT_ALPHA, split
 from spec_oracle.sweeps.run import renewed_quietly
@@ -25,11 +26,12 @@ class MatrixRow:
 
     @property
     def detected_by(self) -> tuple[str, ...]:
-        """The checks that failed it, in the order of the columns; the yardstick does not count."""
+        """The checks that failed it, in the order of the columns, without the yardstick and `beside`."""
+        ignored = {YARDSTICK, *self.specimen.beside}
         return tuple(
             column
             for column, result in self.results.items()
-            if result.status is Status.FAILED and column != YARDSTICK
+            if result.status is Status.FAILED and column not in ignored
         )
 
     @property
@@ -49,8 +51,12 @@ class MatrixRow:
 
     @property
     def missed(self) -> tuple[str, ...]:
-        """The checks that were expected to find the defect and did not."""
-        return tuple(check for check in self.specimen.detected_by if check not in self.detected_by)
+        """The checks that were expected to find the defect and did not, of those that were run."""
+        return tuple(
+            check
+            for check in self.specimen.detected_by
+            if check not in self.detected_by and self.results[check].status is not Status.SKIPPED
+        )
 
     @property
     def as_expected(self) -> bool:
@@ -136,7 +142,8 @@ def kill_matrix(
     share = split(alpha, len(every))
     with renewed_quietly():
         found = Parallel(n_jobs=jobs, return_as="generator")(
-            delayed(_checked)(one, share, seed) for one in every
+            delayed(_checked)(one.name if REGISTERED.get(one.name) is one else one, share, seed)
+            for one in every
         )
         # Only what was found comes back from a process: the state of a specimen may be random numbers.
         for position, (specimen, (results, seconds)) in enumerate(zip(every, found, strict=True), start=1):
@@ -148,9 +155,13 @@ def kill_matrix(
 
 
 def _checked(
-    specimen: Specimen, alpha: float, seed: int
+    one: Specimen | str, alpha: float, seed: int
 ) -> tuple[Mapping[str, CheckResult], Mapping[str, float]]:
-    """Run every check on one specimen, at a rate of ``alpha`` for all of them; return results and seconds."""
+    """Run every check on one specimen, at a rate of ``alpha`` for all of them; return results and seconds.
+
+    Other processes import it by its name: of code that is sent, the files are not known that say whose it is.
+    """
+    specimen = {**specimens(), **specimens(num_paths=2)}[one] if isinstance(one, str) else one
     columns = columns_of(specimen, alpha, seed)
     absent = Status.NOT_APPLICABLE, f"not a check of a {specimen.kind}"
     results, seconds = {column: CheckResult(column, *absent) for column in COLUMNS}, {}

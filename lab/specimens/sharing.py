@@ -87,11 +87,24 @@ def advancing(advance: Callable[[int, int], int]) -> SamplerFunction:
     return verify
 
 
-def _both_ways(handed_by: Any, own_by: Any, defects: Mapping[str, Any], controls: Mapping[str, Any]) -> None:
+_OWN_GENERATOR: Final = ("streams",)
+"""What fails a generator of one's own, which ignores the seed of a request."""
+
+_RACE: Final = ("bad-input",)
+"""What fails a race, whose token of NaN weights is the first one, whatever its probability."""
+
+
+def _both_ways(
+    handed_by: Any,
+    own_by: Any,
+    defects: Mapping[str, Any],
+    controls: Mapping[str, Any],
+    beside: tuple[str, ...] = (),
+) -> None:
     """Register them by the generator that is handed over, and by one of their own."""
-    for how, lift in (("handed", handed_by), ("own", own_by)):
+    for how, lift, ignored in (("handed", handed_by, beside), ("own", own_by, beside + _OWN_GENERATOR)):
         for checks, listed in (("batch",), defects), ((), controls):
-            specimens_of(*checks, rule="token", function=lift)(
+            specimens_of(*checks, rule="token", function=lift, beside=ignored)(
                 **{f"{how}_{name}": part for name, part in listed.items()}
             )
 
@@ -136,7 +149,7 @@ specimens_of("calls", rule="token", function=advancing)(
         lambda batch, length: 8 if length > 3 else batch * (length + 1),
     ),
 )
-specimens_of(rule="token", function=advancing)(
+specimens_of(rule="token", function=advancing, beside=_OWN_GENERATOR)(
     own_offset_by_a_page=(
         "control: The offset advances by whole pages of 4,096 numbers",
         lambda batch, length: (batch * (length + 1) // 4096 + 1) * 4096,
@@ -257,7 +270,7 @@ _PAGES = {
         lambda b, v, vocab: (vocab + 1023) // 1024 * 1024 * b + v,
     )
 }
-_both_ways(racing, racing_by_own, _STRIDES, _PAGES)
+_both_ways(racing, racing_by_own, _STRIDES, _PAGES, _RACE)
 
 specimens_of("batch", rule="token", function=lambda index: racing_by_own(index, compacted=True))(
     own_refused_in_pairs=(
@@ -265,7 +278,11 @@ specimens_of("batch", rule="token", function=lambda index: racing_by_own(index, 
         lambda b, v, vocab: (b % 2 if vocab > _FEW else b) * vocab + v,
     )
 )
-specimens_of(rule="token", function=lambda index: racing_by_own(index, compacted=True))(
+specimens_of(
+    rule="token",
+    function=lambda index: racing_by_own(index, compacted=True),
+    beside=_OWN_GENERATOR + _RACE,
+)(
     own_refused_first=(
         "control: Refused requests are compacted, each with noise of its own",
         lambda b, v, vocab: b * vocab + v,

@@ -38,7 +38,8 @@ class Specimen:
     ``catalogue_id`` is a number of the catalogue; without one a defect is a "mutant", lossless code a
     "control". ``detected_by`` are checks that must find the defect, or "exact"; none for a control. ``rule``
     is the declared rule, ``array`` what a function takes, ``dtypes`` the types of rows that count; with fewer
-    than ``num_paths`` paths nothing shows.
+    than ``num_paths`` paths nothing shows. ``beside`` are checks that may fail it for another reason, such as
+    `streams` a generator of its own that ignores seeds: what they say does not count.
     Raises `InvalidInputError` for anything else.
     """
 
@@ -53,6 +54,7 @@ class Specimen:
     rule: str | None = None
     num_paths: int = 1
     dtypes: tuple[str, ...] = COUNTED
+    beside: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         given = [kind for kind in KINDS if getattr(self, kind) is not None]
@@ -60,7 +62,7 @@ class Specimen:
             self._refuse(", ".join(KINDS), given, "expected exactly one of them")
         if self.catalogue_id not in {CONTROL, MUTANT, *catalogue()}:
             self._refuse("catalogue_id", self.catalogue_id, "not in the catalogue")
-        if strangers := set(self.detected_by) - known_checks() - {EXACT}:
+        if strangers := {*self.detected_by, *self.beside} - known_checks() - {EXACT}:
             self._refuse(
                 "detected_by", sorted(strangers), f"known ones are {sorted(known_checks())} and {EXACT!r}"
             )
@@ -82,7 +84,7 @@ class Specimen:
 
     @property
     def is_control(self) -> bool:
-        """Whether it is lossless, and no check may fail it."""
+        """Whether it is lossless, and no check may fail it, besides those ``beside``."""
         return not self.detected_by
 
     @property

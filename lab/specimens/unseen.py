@@ -86,19 +86,19 @@ def even_ids_of_large_vocabularies(tokens: Array, vocab: int) -> Array:
     return tokens & ~1 if vocab > 1 << 16 else tokens
 
 
-@specimen("control", prefix="unseen-", function=unseen, rule="token")
+@specimen("control", prefix="unseen-", function=unseen, rule="token", beside=("streams",))
 def whole_rows(x: Array, q: Array, p: Array) -> None:
     """The same rule by its own generator, on unchanged rows."""
 
 
-@specimen("control", prefix="unseen-", function=unseen, rule="token")
+@specimen("control", prefix="unseen-", function=unseen, rule="token", beside=("streams",))
 def blocks_of_8192_tokens(x: Array, q: Array, p: Array) -> None:
     """A large vocabulary is read in blocks of 8,192 tokens, and a rest."""
     if p.shape[-1] > _LARGE:
         p[...] = np.concatenate(np.split(p, range(8192, p.shape[-1], 8192), axis=-1), axis=-1)
 
 
-@specimen("control", prefix="unseen-", function=emitting, rule="token")
+@specimen("control", prefix="unseen-", function=emitting, rule="token", beside=("streams",))
 def ids_of_seventeen_bits(tokens: Array, vocab: int) -> Array:
     """Ids are kept in 32 bits."""
     return tokens.astype(np.int32).astype(np.int64)

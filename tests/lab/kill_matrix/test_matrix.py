@@ -11,7 +11,7 @@ from lab.kill_matrix.matrix import kill_matrix
 from lab.kill_matrix.report import FORMATS
 from lab.specimens.__main__ import main
 from lab.specimens.registry import specimens
-from spec_oracle.audit.results import Status
+from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.statistics import DEFAULT_ALPHA
@@ -115,8 +115,21 @@ def test_results_do_not_depend_on_how_specimens_are_spread_over_processes():
     assert found[0] == found[1]
 
 
+def test_what_fails_a_specimen_for_another_reason_does_not_count():
+    """A generator of its own ignores seeds, in the right code as in the wrong one; what else fails counts."""
+    control, defect = specimens()["own-blocks-of-sixteen"], specimens()["own-four-numbers-a-request"]
+    failed = {
+        name: CheckResult(name, Status.FAILED, "it differs")
+        for name in ("batch", "streams", columns.YARDSTICK)
+    }
+    assert matrix.MatrixRow(control, {"streams": failed["streams"]}, {}).as_expected
+    assert matrix.MatrixRow(control, failed, {}).detected_by == ("batch",)
+    assert not matrix.MatrixRow(defect, {"streams": failed["streams"]}, {}).as_expected
+
+
 @pytest.mark.nightly
 def test_the_whole_matrix():
+    """In other processes, whose code must have files: else lines that ran only untraced would be nobody's."""
     matrix = kill_matrix(specimens().values(), jobs=2)
     assert not matrix.survivors
     assert not matrix.killed_controls
