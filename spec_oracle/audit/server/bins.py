@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.contracts import ImpossibleOutputError
 from spec_oracle.contracts.server import OutOfTimeError, Prefix, ServerError, Token
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.statistics import draws_needed_by_g
 
 Bins: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
 """Counts [C], their law [C], and its slack [C]."""
@@ -64,6 +66,16 @@ class Binned:
             self.is_over, self.ended = True, "" if isinstance(error, OutOfTimeError) else str(error)
         else:
             self.counts, self.law, self.slack = self.bins()
+
+    def needed(self, tv: float, rate: float) -> tuple[int, bool]:
+        """Return how many samples the G test takes to detect ``tv``, and whether it can at all.
+
+        Where the noise of the reported probabilities hides as much, as many as would do without it.
+        """
+        try:
+            return draws_needed_by_g(tv, self.law, alpha=rate / 2, slack=self.slack), True
+        except InvalidInputError:
+            return draws_needed_by_g(tv, self.law, alpha=rate / 2), False
 
 
 @dataclass(frozen=True, eq=False)

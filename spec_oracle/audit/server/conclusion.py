@@ -14,14 +14,12 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.reports import TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings, How, Status
 from spec_oracle.audit.sampling import Decision
-from spec_oracle.audit.server.bins import Binned, Tree
+from spec_oracle.audit.server.bins import Tree
 from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.audit.server.subject import UNCONFIRMED, ServerSubject, is_unconfirmed
 from spec_oracle.contracts.server import Ask, Drafts, Token
-from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import (
     clopper_pearson,
-    draws_needed_by_g,
     offending_cells,
     total_variation_interval,
 )
@@ -31,17 +29,6 @@ LEVEL = 0.05
 
 DISTINGUISHED = 0.5
 """Least share of completions to be distinguished beyond their first token, on which nothing speculates."""
-
-
-def samples_needed(tv: float, sampled: Binned, rate: float) -> tuple[int, bool]:
-    """Return how many samples the G test takes to detect ``tv``, and whether it can at all.
-
-    Where the noise of the reported probabilities hides as much, as many as would do without it.
-    """
-    try:
-        return draws_needed_by_g(tv, sampled.law, alpha=rate / 2, slack=sampled.slack), True
-    except InvalidInputError:
-        return draws_needed_by_g(tv, sampled.law, alpha=rate / 2), False
 
 
 def least_total_variation(tree: Tree, counts: NDArray[np.int64]) -> float:

@@ -20,7 +20,6 @@ from spec_oracle.audit.server.conclusion import (
     conclude,
     least_total_variation,
     result_of,
-    samples_needed,
     scope_of,
     wrong_completion,
 )
@@ -76,7 +75,7 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
     # Another tree whenever another token was seen to end completions.
     tree_with = cache(partial(grow_tree, reported, plan.tokens, smallest))
     sampled = Binned(completions.sample, lambda: tree_with(frozenset(server.ends)).of(completions.tally))
-    needed, can_be_detected = samples_needed(plan.detect, sampled, rate)
+    needed, can_be_detected = sampled.needed(plan.detect, rate)
     decision = judge_looks(
         sampled,
         rate=rate,

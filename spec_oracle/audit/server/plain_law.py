@@ -11,7 +11,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, Status, inconclusive, not_asked
 from spec_oracle.audit.sampling import judge_looks
 from spec_oracle.audit.server.bins import Binned, log_error
-from spec_oracle.audit.server.conclusion import result_of, samples_needed
+from spec_oracle.audit.server.conclusion import result_of
 from spec_oracle.audit.server.subject import NEEDS_PROBABILITIES, ServerSubject
 from spec_oracle.contracts.server import Prefix, Token
 
@@ -42,7 +42,7 @@ def plain_law(subject: ServerSubject, context: Context) -> CheckResult:
             counts[bins.get((prefix, token), bins[prefix, None])] += 1
 
     sampled = Binned(sample, lambda: (counts.copy(), expected, slack))
-    count, can_be_detected = samples_needed(subject.plan.coarse, sampled, context.rate)
+    count, can_be_detected = sampled.needed(subject.plan.coarse, context.rate)
     decision = judge_looks(
         sampled,
         rate=context.rate,

@@ -121,12 +121,12 @@ class Completions:
     def pilot(self, seconds: float) -> float:
         """Sample a few, for so many seconds at most; return how many came in a second."""
         start, before = time.monotonic(), len(self.found)
-        while (done := len(self.found) - before) < effort.SERVER_PILOT:
-            self.server.tell("pilot", done, effort.SERVER_PILOT)
-            if done and time.monotonic() - start >= seconds:
-                break
+        done, past = 0, 0.0
+        while not done or (done < effort.SERVER_PILOT and past < seconds):
             self.sample(min(self.server.client.limits.concurrency, effort.SERVER_PILOT - done))
-        return done / max(time.monotonic() - start, 1e-9)
+            done, past = len(self.found) - before, time.monotonic() - start
+            self.server.tell("pilot", done, effort.SERVER_PILOT)
+        return done / max(past, 1e-9)
 
     @cached_property
     def _rng(self) -> np.random.Generator:

@@ -49,9 +49,9 @@ def said(subject):
         ("ends_its_process", {}, "its process ended itself with exit code 0"),
         ("EndingEngine", {}, "its process ended itself with exit code 0"),
         ("crashes", {}, "its process was ended by SIGSEGV"),
-        ("hangs", {"timeout": 12.0}, "still running after 12 s"),
-        ("decides_without_end", {"timeout": 15.0}, "still running after 15 s"),
-        ("fills_memory", {"memory": 2.0}, "MemoryError"),
+        ("hangs", {"timeout": 8.0}, "still running after 8 s"),
+        ("decides_without_end", {"timeout": 8.0}, "still running after 8 s"),
+        ("fills_memory", {"memory": 1.0}, "MemoryError"),
         ("WantsArguments", {}, "cannot be loaded: raised TypeError"),
     ],
 )
