@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.adapters.engines.openvino import (
     DRAFT,
+    MOST_TOKENS,
     TARGET,
     VOCAB,
     WIDTH,
@@ -28,7 +29,6 @@ from spec_oracle.adapters.engines.openvino import (
 STOP: Final = 2
 _NEVER: Final = VOCAB
 """A further token that is never sampled: it ends the completions that nothing else is to end."""
-_MOST_TOKENS: Final = 64
 _NAMES: Final = {
     "inputs": {
         **{name: name for name in ("input_ids", "attention_mask", "position_ids")},
@@ -121,8 +121,8 @@ def _model(draft_seed: int | None = None, *, stop: bool = False, **speculative: 
         for part in seeds
     }
     ends = {"bos_token_id": 0, "eos_token_id": STOP if stop else _NEVER, "pad_token_id": 0}
-    model = {"type": "llama", "vocab_size": VOCAB + 1, "context_length": _MOST_TOKENS, **ends, **parts}
-    search = {"do_sample": True, "past_present_share_buffer": False, "max_length": _MOST_TOKENS}
+    model = {"type": "llama", "vocab_size": VOCAB + 1, "context_length": MOST_TOKENS, **ends, **parts}
+    search = {"do_sample": True, "past_present_share_buffer": False, "max_length": MOST_TOKENS}
     said = {"model": model, "search": search, "speculative": speculative}
     with TemporaryDirectory() as folder:
         for part, seed in seeds.items():

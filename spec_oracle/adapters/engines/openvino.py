@@ -24,7 +24,12 @@ TARGET, DRAFT = 1, 2
 """Seeds of the models."""
 
 WIDTH = 32
+MOST_TOKENS = 512
+"""Tokens of a prompt and its completion together."""
+
 _POSITIONS = 64
+"""Embeddings of positions that differ; then they begin anew."""
+
 _NO_TOKEN = 99
 _EXACT = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "INFERENCE_NUM_THREADS": 1}
 
@@ -35,10 +40,12 @@ def small_weights(seed: int) -> Weights:
     shapes = {"tokens": (VOCAB, WIDTH), "positions": (_POSITIONS, WIDTH), "head": (WIDTH, VOCAB)}
     shapes |= dict.fromkeys(("query", "key", "value"), (WIDTH, WIDTH))
     scale = {"tokens": 1.0, "positions": 1.0}
-    return {
+    weights = {
         name: (scale.get(name, 0.2) * rng.standard_normal(shape)).astype(np.float32)
         for name, shape in shapes.items()
     }
+    weights["positions"] = np.resize(weights["positions"], (MOST_TOKENS, WIDTH))
+    return weights
 
 
 def logits_after(weights: Weights, context: Sequence[int]) -> NDArray[np.float64]:

@@ -2,7 +2,13 @@
 
 import pytest
 
-from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
+from spec_oracle.adapters.engines.openvino import VOCAB, logits_after, small_weights
+from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit, effort
+
+
+def test_its_model_reads_contexts_as_long_as_long_texts_are():
+    prompt, completion = (0, 1), (2,) * effort.ENGINE_LONG_TOKENS
+    assert logits_after(small_weights(1), prompt + completion).shape == (VOCAB,)
 
 
 @pytest.mark.engines
