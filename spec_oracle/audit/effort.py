@@ -119,6 +119,7 @@ BAD_INPUT_EDGE_ROUNDS: Final = 8  # Calls whose random numbers are often exactly
 # Seconds that a call on broken input may take, beside so many times what one on valid input takes.
 BAD_INPUT_SECONDS: Final = 3.0
 BAD_INPUT_SLOWER: Final = 20.0  # Times that it may take longer than a call on valid input.
+UNRUN_SECONDS: Final = 2.0  # Processor time in which toys are traced to see whether all lines run.
 INPUTS_KEPT_REQUESTS: Final = 64  # Requests of the batch whose arguments are compared before and after.
 SCALE_ROUNDS: Final = 8  # Looks at samples at a large vocabulary.
 SCALE_MORE_ROUNDS: Final = 32  # Rounds of a second look, where the first is suspicious.

@@ -23,6 +23,8 @@ from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
 from spec_oracle.audit.sampler.one_call import one_call
 from spec_oracle.audit.sampler.pace import affordable, require_affordable
+from spec_oracle.audit.sampler.unrun import note_on
+from spec_oracle.audit.sampler.watched import recording
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from verifiers import Drafts
 
@@ -87,10 +89,11 @@ def bad_input(subject: Any, context: Context) -> CheckResult:
     least, most = effort.BAD_INPUT_LEAST_REQUESTS, effort.BAD_INPUT_REQUESTS
     require_affordable(subject, context, least * CALLS)
     code, seed, rng = subject.code, context.seed, context.stream("sampler/bad-input")
+    recorded = replace(code, function=recording(code.function, subject.steps.update))
     toy = panel(3, 3, subject.num_paths, seed)["zeros"]
     requests = int(np.clip(affordable(subject, context, effort.BAD_INPUT_SHARE) / CALLS, least, most))
     healthy = _with_impossible_drafts(sampled_drafts(toy, requests, rng, subject.drafting))
-    limit = _limit(code, healthy, code.generator(seed))
+    limit = _limit(recorded, healthy, code.generator(seed))
     calls: list[tuple[str, dict[str, Any]]] = [
         (name, {"drafts": drafts, "seed": seed, "judged": judged, "may_refuse": True})
         for name, drafts, judged in _cases(healthy)
@@ -99,7 +102,8 @@ def bad_input(subject: Any, context: Context) -> CheckResult:
     calls += [(EDGES, {**edges, "seed": seed + number}) for number in range(effort.BAD_INPUT_EDGE_ROUNDS)]
     wrong: dict[str, tuple[str, dict[str, Any]]] = {}
     for name, call in calls:
-        answer = one_call(subject, replace(context, again=call), 0.0, **call, limit=limit)
+        watched = replace(subject, code=recorded)
+        answer = one_call(watched, replace(context, again=call), 0.0, **call, limit=limit)
         if name not in wrong and answer.status is Status.FAILED:
             wrong[name] = answer.detail, call
     found: dict[str, Any] = {"draws": requests * CALLS, "how": How.REPLAYED}
@@ -107,7 +111,9 @@ def bad_input(subject: Any, context: Context) -> CheckResult:
         listed = failed("; ".join(f"{name}: {says}" for name, (says, _) in wrong.items()), **found)
         says, call = next(iter(wrong.values()))
         return with_inputs(listed, "one_call", subject, context, 0.0, call, says)
-    return passed("broken input is refused, or every emitted token has a positive probability", **found)
+    notes = tuple(filter(None, [note_on(subject, context)]))
+    what = "broken input is refused, or every emitted token has a positive probability"
+    return passed(what, notes=notes, **found)
 
 
 def _cases(healthy: Drafts) -> Iterator[tuple[str, Drafts, Judged]]:

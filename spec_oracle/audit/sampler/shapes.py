@@ -90,7 +90,7 @@ def _optional(subject: SamplerSubject, context: Context) -> dict[str, tuple[Any,
 
 def _laws(subject: SamplerSubject, context: Context) -> Laws:
     """Return what traces the code at a shape, and compares the branches that ordinary calls take there."""
-    watched = Watched(law_after, context.stream("sampler/shapes/watched"))
+    watched = Watched(law_after, context.stream("sampler/shapes/watched"), subject.steps)
 
     def laws(shape: Shape, drafts: Sequence[Drafts], end: float) -> Sequence[ConditionalLaw]:
         code = replace(subject.code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)

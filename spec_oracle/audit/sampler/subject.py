@@ -1,6 +1,6 @@
 """Samplers: code of the sampler contract, whatever hands it its random numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
@@ -42,7 +42,8 @@ Randomness: TypeAlias = Generator | Uniforms | Noise | Keys
 class SamplerSubject:
     """A sampler; ``code`` draws its random numbers itself, ``randomness`` says what else it can be handed.
 
-    ``traceable`` says whether its random numbers can be traced.
+    ``traceable`` says whether its random numbers can be traced; ``steps`` are each a `watched.Step` that was
+    recorded.
     """
 
     name: str
@@ -51,6 +52,7 @@ class SamplerSubject:
     num_paths: int = 1
     traceable: bool = True
     randomness: Randomness = Generator()
+    steps: set[tuple[str, int, int, int]] = field(default_factory=set, repr=False, compare=False)
     drafting: ClassVar[Drafting] = Drafting.INDEPENDENT
     kind: ClassVar[str] = "sampler"
 

@@ -36,19 +36,25 @@ LawAfter: TypeAlias = Callable[..., ConditionalLaw]
 """Traces code after drafts: `spec_oracle.exact.samplers.law_after`."""
 
 Step: TypeAlias = tuple[str, int, int, int]
-"""A file, a line, and the instructions of it that ran one after the other; or `_LINES` and the next line."""
+"""A file, a line, and the instructions of it that ran one after the other; or `LINES` and the next line."""
 
-_LINES: Final = -2
+LINES: Final = -2
+"""In place of an instruction: from one line to the next."""
+
 _PASSES: Final = 16
 """So often in a call the instructions of a line are recorded; after that, as in long loops, the lines are."""
 
 
 @dataclass
 class Watched:
-    """A sampler's ordinary calls beside traced ones: the steps that traced ones are ``known`` to take."""
+    """A sampler's ordinary calls beside traced ones: the steps that traced ones are ``known`` to take.
+
+    ``steps`` are those of both.
+    """
 
     law_after: LawAfter
     rng: np.random.Generator
+    steps: set[Step] = field(default_factory=set)
     known: set[Step] = field(default_factory=set)
 
     def laws_after(
@@ -91,10 +97,12 @@ class Watched:
             if not laws:
                 ordinary(drafts, code.function)  # What is done once, and kept, is done.
             ids = ordinary(drafts, recording(code.function, missing.update)).tokens[request].tolist()
+            self.steps |= missing
             missing -= self.known
             laws.append(after(drafts))
             if missing and laws[-1].assumed:
                 laws[-1] = after(drafts, ids)
+            self.steps |= self.known
         if missing:
             places = _places(missing)
             raise UnlikeError(f"ordinary calls take another branch than traced ones: {places}")
@@ -149,7 +157,7 @@ def _entered(steps: set[Step], frame: FrameType, _: str, __: Any) -> Any:
     def went(_: FrameType, event: str, __: Any) -> Any:
         nonlocal line, place
         if event == "line":
-            step = name, line, _LINES, frame.f_lineno
+            step = name, line, LINES, frame.f_lineno
             steps.add(step)
             passes[step] += 1
             frame.f_trace_opcodes = passes[step] < _PASSES

@@ -1,0 +1,134 @@
+"""Lines of the user's code that no recorded call ran: what they do is not judged.
+
+Recorded are an ordinary call at every shape that is traced, those of `bad-input`, and, for lines that are
+left, traced calls on toy instances. Code may wait in such a line for a size, an option or a number of calls
+that nobody tried.
+"""
+
+import ast
+import linecache
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.results import How
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.watched import LINES, recording
+from spec_oracle.contracts import ContractError, SubjectRaisedError
+from spec_oracle.exact.call import draft_table
+from spec_oracle.exact.errors import NotTracedError
+from spec_oracle.exact.samplers import law_after
+from spec_oracle.places import short_path
+
+_SHOWN: Final = 4
+"""So many places are named."""
+
+_FUNCTIONS: Final = ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda
+
+
+def note_on(subject: SamplerSubject, context: Context) -> str:
+    """Return what is to be said of lines that did not run, "" where all did."""
+    joint = context.results.get("joint")
+    places = unrun(subject.steps)
+    if places and joint is not None and joint.how in {How.PROVEN, How.REPRESENTED}:
+        _run_toys(subject, context)
+        places = unrun(subject.steps)
+    if not places:
+        return ""
+    more = f" and {len(places) - _SHOWN} more" * (len(places) > _SHOWN)
+    return f"not judged, because it was not seen to run: {', '.join(places[:_SHOWN])}{more}"
+
+
+def _run_toys(subject: SamplerSubject, context: Context) -> None:
+    """Trace the code on toy instances, of which some have few possible tokens, until nothing is left."""
+    end = time.process_time() + effort.UNRUN_SECONDS
+    code = replace(subject.code, function=recording(subject.code.function, subject.steps.update))
+    for instance in panel(3, 2, subject.num_paths, context.seed).values():
+        table = draft_table(instance)
+        for row in np.flatnonzero(table.law.probability):
+            left = end - time.process_time()
+            if left <= 0 or not unrun(subject.steps):
+                return
+            try:
+                law_after(code, table.drafts(np.array([row])), 0, max_seconds=left)
+            except (NotTracedError, ContractError, SubjectRaisedError):
+                break
+
+
+def unrun(steps: Collection[tuple[str, int, int, int]]) -> list[str]:
+    """Return the places, "file:line" or "file:first-last", of statements that did not run.
+
+    They are those of functions of which something ran, and of functions in them. An exception that is raised
+    is no output, so that what raises one is left out.
+    """
+    ran: dict[str, set[int]] = {}
+    for name, _, kind, following in steps:
+        if kind == LINES:
+            ran.setdefault(name, set()).add(following)
+    places = []
+    for name, lines in sorted(ran.items()):
+        try:
+            module = ast.parse("".join(linecache.getlines(name)))
+        except SyntaxError:
+            continue
+        left_out = sorted(set(_unrun_in(module, lines, within=False)))
+        places += [f"{short_path(Path(name))}:{place}" for place in _ranges(left_out)]
+    return places
+
+
+def _unrun_in(node: ast.AST, ran: Collection[int], *, within: bool) -> Iterator[tuple[int, int]]:
+    """Yield first and last lines of what did not run in functions that did, or are ``within`` one."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _FUNCTIONS):
+            entered = within or any(_has_run(own, ran) for own in _statements(child))
+            yield from _unrun_in(child, ran, within=entered)
+        else:
+            if within and isinstance(child, ast.stmt) and _goes_on(child) and not _has_run(child, ran):
+                yield _span(child)
+            yield from _unrun_in(child, ran, within=within)
+
+
+def _statements(function: ast.AST) -> Iterator[ast.stmt]:
+    """Yield the statements of a function, without those of functions in it."""
+    for child in ast.iter_child_nodes(function):
+        if not isinstance(child, _FUNCTIONS):
+            if isinstance(child, ast.stmt):
+                yield child
+            yield from _statements(child)
+
+
+def _span(statement: ast.stmt) -> tuple[int, int]:
+    """Return the first and the last line of a statement, of a compound one without its body."""
+    inner = [child.lineno for child in ast.iter_child_nodes(statement) if isinstance(child, ast.stmt)]
+    last = min(inner) - 1 if inner else statement.end_lineno or statement.lineno
+    return statement.lineno, max(last, statement.lineno)
+
+
+def _goes_on(statement: ast.stmt) -> bool:
+    """Whether a statement is something to run that raises nothing by itself."""
+    if isinstance(statement, ast.Expr):
+        return not isinstance(statement.value, ast.Constant)
+    return not isinstance(statement, (ast.Raise, ast.Global, ast.Nonlocal, ast.AnnAssign, ast.Try))
+
+
+def _has_run(statement: ast.stmt, ran: Collection[int]) -> bool:
+    first, last = _span(statement)
+    return any(line in ran for line in range(first, last + 1))
+
+
+def _ranges(spans: list[tuple[int, int]]) -> list[str]:
+    """Return lines in words, those that follow each other as one range."""
+    joined: list[list[int]] = []
+    for first, last in spans:
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1][1] = max(joined[-1][1], last)
+        else:
+            joined.append([first, last])
+    return [f"{first}-{last}" if last > first else f"{first}" for first, last in joined]
