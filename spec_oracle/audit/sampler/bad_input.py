@@ -23,6 +23,7 @@ from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
 from spec_oracle.audit.sampler.one_call import one_call
 from spec_oracle.audit.sampler.pace import affordable, require_affordable
+from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.unrun import note_on
 from spec_oracle.audit.sampler.watched import recording
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
@@ -84,16 +85,28 @@ CALLS: Final = 2 * len(SPOILT) + 1 + effort.BAD_INPUT_EDGE_ROUNDS
 """Times that the requests are verified."""
 
 
-def bad_input(subject: Any, context: Context) -> CheckResult:
-    """Judge code on broken input and extreme uniforms; no error rate, one forbidden token proves it."""
+def bad_input(subject: SamplerSubject, context: Context) -> CheckResult:
+    """Judge a sampler so; where it passes, a note names the lines that no recorded call ran."""
+    function = recording(subject.code.function, subject.steps.update)
+    called = replace(subject, code=replace(subject.code, function=function))
+    found = on_broken_input(subject, context, called)
+    note = note_on(subject, context) if found.status is Status.PASSED else ""
+    return replace(found, notes=(note,)) if note else found
+
+
+def on_broken_input(subject: Any, context: Context, called: Any = None) -> CheckResult:
+    """Judge code on broken input and extreme uniforms; no error rate, one forbidden token proves it.
+
+    ``called`` is the subject with code that is recorded, None for the subject itself.
+    """
+    called = called or subject
     least, most = effort.BAD_INPUT_LEAST_REQUESTS, effort.BAD_INPUT_REQUESTS
     require_affordable(subject, context, least * CALLS)
-    code, seed, rng = subject.code, context.seed, context.stream("sampler/bad-input")
-    recorded = replace(code, function=recording(code.function, subject.steps.update))
+    code, seed, rng = called.code, context.seed, context.stream("sampler/bad-input")
     toy = panel(3, 3, subject.num_paths, seed)["zeros"]
     requests = int(np.clip(affordable(subject, context, effort.BAD_INPUT_SHARE) / CALLS, least, most))
     healthy = _with_impossible_drafts(sampled_drafts(toy, requests, rng, subject.drafting))
-    limit = _limit(recorded, healthy, code.generator(seed))
+    limit = _limit(code, healthy, code.generator(seed))
     calls: list[tuple[str, dict[str, Any]]] = [
         (name, {"drafts": drafts, "seed": seed, "judged": judged, "may_refuse": True})
         for name, drafts, judged in _cases(healthy)
@@ -102,8 +115,7 @@ def bad_input(subject: Any, context: Context) -> CheckResult:
     calls += [(EDGES, {**edges, "seed": seed + number}) for number in range(effort.BAD_INPUT_EDGE_ROUNDS)]
     wrong: dict[str, tuple[str, dict[str, Any]]] = {}
     for name, call in calls:
-        watched = replace(subject, code=recorded)
-        answer = one_call(watched, replace(context, again=call), 0.0, **call, limit=limit)
+        answer = one_call(called, replace(context, again=call), 0.0, **call, limit=limit)
         if name not in wrong and answer.status is Status.FAILED:
             wrong[name] = answer.detail, call
     found: dict[str, Any] = {"draws": requests * CALLS, "how": How.REPLAYED}
@@ -111,9 +123,7 @@ def bad_input(subject: Any, context: Context) -> CheckResult:
         listed = failed("; ".join(f"{name}: {says}" for name, (says, _) in wrong.items()), **found)
         says, call = next(iter(wrong.values()))
         return with_inputs(listed, "one_call", subject, context, 0.0, call, says)
-    notes = tuple(filter(None, [note_on(subject, context)]))
-    what = "broken input is refused, or every emitted token has a positive probability"
-    return passed(what, notes=notes, **found)
+    return passed("broken input is refused, or every emitted token has a positive probability", **found)
 
 
 def _cases(healthy: Drafts) -> Iterator[tuple[str, Drafts, Judged]]:

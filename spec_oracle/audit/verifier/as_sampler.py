@@ -3,9 +3,9 @@
 import verifiers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, not_asked
-from spec_oracle.audit.sampler import bad_input as broken
 from spec_oracle.audit.sampler import length as accepted
 from spec_oracle.audit.sampler import scale as large
+from spec_oracle.audit.sampler.bad_input import on_broken_input
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from verifiers import traits_of
 
@@ -21,7 +21,7 @@ def bad_input(subject: VerifierSubject, context: Context) -> CheckResult:
     """Judge what comes of extreme uniforms and of input that is no law."""
     if subject.never_called_alone:
         return not_asked(subject.never_called_alone)
-    return broken.bad_input(subject, context)
+    return on_broken_input(subject, context)
 
 
 def scale(subject: VerifierSubject, context: Context) -> CheckResult:
