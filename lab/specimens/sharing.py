@@ -144,6 +144,8 @@ specimens_of("calls", rule="token", function=advancing)(
         "C17: The offset advances by four numbers a request: with more drafts the next call reads some again",
         lambda batch, length: 4 * batch,
     ),
+)
+specimens_of("batch", rule="token", function=advancing)(
     own_offset_of_one_block=(
         "C17: The offset advances by one block of eight numbers, whatever the batch read beyond it",
         lambda batch, length: 8 if length > 3 else batch * (length + 1),
