@@ -40,7 +40,7 @@ _OF_MATES: Final[Mapping[str, Sequence[str]]] = {
 }
 
 
-def needs_mates(axis: str, value: Any) -> bool:
+def needs_others(axis: str, value: Any) -> bool:
     """Whether a value means something only where a batch has more than one request."""
     return value in _OF_MATES.get(axis, ())
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Shape, needs_mates
+from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Shape, needs_others
 from spec_oracle.audit.shapes.pairs import MOST_OF_A_BATCH, MOST_POSITIONS, Pairs, Untried, cost, pairs_of
 
 MOST_NUMBERS: Final = 6_000_000
@@ -69,7 +69,7 @@ def design(most_numbers: int = MOST_NUMBERS, **fewer: tuple[Any, ...]) -> Design
     axes = {**AXES, **fewer}
     if max(axes["batch"]) == 1:
         axes = {
-            name: tuple(v for v in values if not needs_mates(name, v)) or values[:1]
+            name: tuple(v for v in values if not needs_others(name, v)) or values[:1]
             for name, values in axes.items()
         }
     listed = [*_of_values(axes), *_of_options(axes)]
@@ -168,7 +168,7 @@ def _lost(axes: Mapping[str, Sequence[Any]], shapes: Sequence[Shape]) -> Iterabl
     for name, values in axes.items():
         known = {getattr(shape, name) for shape in shapes}
         for value in (value for value in values if value not in known):
-            least["batch"] = several if needs_mates(name, value) else min(axes["batch"])
+            least["batch"] = several if needs_others(name, value) else min(axes["batch"])
             yield Shape(**{**least, name: value})
 
 
@@ -203,5 +203,5 @@ def _affordable(shape: Shape, axes: Mapping[str, Sequence[Any]], most_numbers: i
             shape = replace(shape, draft_length=length)
     if shape.batch > 1:
         return shape
-    first = {name: axes[name][0] for name in axes if needs_mates(name, getattr(shape, name))}
+    first = {name: axes[name][0] for name in axes if needs_others(name, getattr(shape, name))}
     return replace(shape, **first)

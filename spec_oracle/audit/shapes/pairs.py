@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heapreplace
 from itertools import combinations, permutations
 from typing import Any, Final, TypeAlias
 
-from spec_oracle.audit.shapes.axes import AXES, Shape, needs_mates
+from spec_oracle.audit.shapes.axes import AXES, Shape, needs_others
 
 Pairs: TypeAlias = frozenset[tuple[str, Any, str, Any]]
 
@@ -60,10 +60,12 @@ class Untried:
         self._most_numbers = most_numbers
         # Values that need others in the batch come after the first one of their axis.
         self._least = {
-            name: values[0] if any(needs_mates(name, value) for value in values) else min(values)
+            name: values[0] if any(needs_others(name, value) for value in values) else min(values)
             for name, values in axes.items()
         }
-        self._of_mates = [name for name, values in axes.items() if any(needs_mates(name, v) for v in values)]
+        self._of_others = [
+            name for name, values in axes.items() if any(needs_others(name, v) for v in values)
+        ]
         self._several = min((size for size in axes["batch"] if size > 1), default=1)
         self._left: dict[tuple[str, Any, str], int] = {}
         for one, other in permutations(self._axes, 2):
@@ -123,7 +125,7 @@ class Untried:
     def _shape(self, values: Mapping[str, Any]) -> Shape | None:
         """Return the least shape with these values, None where it is too large."""
         chosen = {**self._least, **values}
-        if chosen["batch"] == 1 and any(needs_mates(name, chosen[name]) for name in self._of_mates):
+        if chosen["batch"] == 1 and any(needs_others(name, chosen[name]) for name in self._of_others):
             if "batch" in values:
                 return None
             chosen["batch"] = self._several

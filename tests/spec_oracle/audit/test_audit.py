@@ -83,7 +83,7 @@ def test_a_verifier_that_never_accepts_is_inconclusive():
     assert report.exit_code == 2
 
 
-def test_batch_mates_that_leak_are_noticed():
+def test_other_requests_that_leak_are_noticed():
     statuses = {check.name: check.status for check in only(audit(NEIGHBOURS, options=QUICK)).checks}
     assert statuses["batch"] is Status.FAILED
 
