@@ -72,7 +72,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no audit after that")
     options = parser.parse_args()
-    end, verdicts = time.monotonic() + options.seconds, Counter[str]()
+    end, verdicts, done = time.monotonic() + options.seconds, Counter[str](), 0
+
+    def counted() -> None:
+        counts = ", ".join(f"{count} {what}" for what, count in verdicts.items())
+        print(f"{done} null audits from seed {options.seed}: {counts}", flush=True)  # noqa: T201
+
     for number in range(options.count):
         if time.monotonic() > end:
             break
@@ -83,9 +88,11 @@ def main() -> None:
         if report.verdict is not SubjectVerdict.LOSSLESS:
             wrong = "; ".join(check.detail for check in report.checks if check.status is not Status.PASSED)
             print(f"{number}: {report.subject} is {report.verdict.value}: {wrong}", flush=True)  # noqa: T201
-        if (number + 1) % EVERY == 0 or number + 1 == options.count:
-            counts = ", ".join(f"{count} {what}" for what, count in verdicts.items())
-            print(f"{number + 1} null audits from seed {options.seed}: {counts}", flush=True)  # noqa: T201
+        done = number + 1
+        if done % EVERY == 0:
+            counted()
+    if done % EVERY:
+        counted()
 
 
 if __name__ == "__main__":
