@@ -10,6 +10,7 @@ import linecache
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import How
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampler.watched import LINES, recording
+from spec_oracle.audit.sampler.watched import LINES, Step, recording
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.errors import NotTracedError
@@ -62,7 +63,7 @@ def _run_toys(subject: SamplerSubject, context: Context) -> None:
                 break
 
 
-def unrun(steps: Collection[tuple[str, int, int, int]]) -> list[str]:
+def unrun(steps: Collection[Step]) -> list[str]:
     """Return the places, "file:line" or "file:first-last", of statements that did not run.
 
     They are those of functions of which something ran, and of functions in them. An exception that is raised
@@ -74,13 +75,18 @@ def unrun(steps: Collection[tuple[str, int, int, int]]) -> list[str]:
             ran.setdefault(name, set()).add(following)
     places = []
     for name, lines in sorted(ran.items()):
-        try:
-            module = ast.parse("".join(linecache.getlines(name)))
-        except SyntaxError:
-            continue
-        left_out = sorted(set(_unrun_in(module, lines, within=False)))
+        left_out = sorted(set(_unrun_in(_parsed(name), lines, within=False)))
         places += [f"{short_path(Path(name))}:{place}" for place in _ranges(left_out)]
     return places
+
+
+@lru_cache(maxsize=64)
+def _parsed(name: str) -> ast.AST:
+    """Return the syntax tree of a source file, an empty one of what is no Python."""
+    try:
+        return ast.parse("".join(linecache.getlines(name)))
+    except SyntaxError:
+        return ast.Module([], [])
 
 
 def _unrun_in(node: ast.AST, ran: Collection[int], *, within: bool) -> Iterator[tuple[int, int]]:
