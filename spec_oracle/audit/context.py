@@ -62,7 +62,8 @@ class Context:
     @property
     def shape_seconds(self) -> float:
         """How long the check `shapes` may take: the more subjects a run has, the shorter."""
-        return effort.SHAPES_SHARE * self.budget * max(self.part, effort.SHAPES_LEAST_PART)
+        share = effort.SHAPES_SHARE if self.part == 1 else effort.SHAPES_SHARE_OF_MANY
+        return share * self.budget * max(self.part, effort.SHAPES_LEAST_PART)
 
     @property
     def findings(self) -> Findings:

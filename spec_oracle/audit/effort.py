@@ -9,6 +9,7 @@ from typing import Final
 # --- all kinds -------------------------------------------------------------------------------------------
 
 SHAPES_SHARE: Final = 0.6  # Share of the budget that `shapes` may take, in an audit of one subject.
+SHAPES_SHARE_OF_MANY: Final = 0.4  # Share in an audit of more than one, times a subject's part.
 SHAPES_LEAST_PART: Final = 0.05  # That much of it is left to each of many subjects.
 # Part of the rate of `joint`, `calls` and `batch` for plain samples that confirm what was traced as wrong.
 CLAIM_PART: Final = 0.1

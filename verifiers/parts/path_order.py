@@ -16,17 +16,31 @@ The order must be strict and the same wherever it is used. Ratios are compared a
 ratios that agree up to rounding are ties in every arithmetic, and the smaller token then ranks higher.
 """
 
-from verifiers.arrays import Array, divide, filled, kept, namespace, ones, pick, pick_each, zeros
+from verifiers.arrays import (
+    Array,
+    arange_like,
+    divide,
+    filled,
+    kept,
+    namespace,
+    ones,
+    pick,
+    pick_each,
+    zeros,
+)
 from verifiers.parts.powers import power_sum
+from verifiers.parts.repeated_rows import distinct_requests
 
 
 def ranks(target: Array, draft: Array) -> Array:
     """Return each token's rank, int [B, V], 0 for the highest p/q; tokens with q = 0 rank by p/q = 0."""
     xp = namespace(target)
-    ratio = divide(target, draft, otherwise=0)
+    chosen, copy = distinct_requests(target, draft, zeros(arange_like(target, target.shape[0])))
+    ratio = divide(target[chosen], draft[chosen], otherwise=0)
     largest = 1e38  # float32 ends at 3.4e38
     key = xp.astype(xp.where(ratio < largest, ratio, largest), xp.float32)
-    return xp.argsort(xp.argsort(-key, axis=-1, stable=True), axis=-1, stable=False)
+    order = xp.argsort(-key, axis=-1, stable=True)
+    return xp.argsort(order, axis=-1, stable=False)[copy]
 
 
 def child_intervals(draft: Array, rank: Array, alpha: Array) -> tuple[Array, Array]:
