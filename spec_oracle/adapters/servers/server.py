@@ -15,6 +15,7 @@ from spec_oracle.contracts.server import (
     Ask,
     Completion,
     Drafts,
+    OutOfTimeError,
     Prompt,
     RefusedError,
     Sampling,
@@ -63,6 +64,13 @@ class Server:
     progress: Progress = lambda *_, **__: None
     ends: set[Token] = field(default_factory=set)
     """Tokens that were seen to end a completion."""
+    refused_lists: bool = False
+    """Whether a request with several prompts has failed."""
+
+    @property
+    def takes_lists(self) -> bool:
+        """Whether one request may have several prompts, as far as is known."""
+        return isinstance(self.api, LlamaCpp) and not self.refused_lists
 
     def complete(self, asks: Sequence[Ask]) -> list[Completion]:
         """Return all of `stream`."""
@@ -72,19 +80,40 @@ class Server:
         """Yield the completions, in order; raises `ServerError`, after those that came before."""
         answers = self.client.answers([self.api.request(ask, self.sampling) for ask in asks])
         for ask, answer in zip(asks, answers, strict=True):
-            found = read(self.api, answer.data)
-            if answer.is_doubtful:
-                found = replace(found, is_doubtful=True)
-            if self.by_letters:
-                found = replace(found, tokens=tuple(found.text))
-            elif (
-                found.ended
-                and found.tokens
-                and len(found.tokens) <= ask.tokens
-                and "stop" not in {**self.sampling.fields, **ask.fields}  # that may have ended it
-            ):
-                self.ends.add(found.tokens[-1])
-            yield found
+            yield self._read(ask, answer.data, is_doubtful=answer.is_doubtful)
+
+    def together(self, asks: Sequence[Ask]) -> list[Completion]:
+        """Return the completions, of prompts of token ids; raises `ServerError`.
+
+        Where the server takes a list of prompts, and the asks differ in nothing else, it computes them in one
+        batch, up to twice as fast.
+        """
+        alike = all(replace(ask, prompt=asks[0].prompt) == asks[0] for ask in asks)
+        if isinstance(self.api, LlamaCpp) and self.takes_lists and alike and len(asks) > 1:
+            try:
+                (answer,) = self.client.ask([self.api.together(asks, self.sampling)])
+                return [self._read(*one) for one in zip(asks, answer.data, strict=True)]
+            except OutOfTimeError:
+                raise
+            except (ServerError, TypeError, ValueError):
+                self.refused_lists = True
+        return self.complete(asks)
+
+    def _read(self, ask: Ask, data: Any, *, is_doubtful: bool = False) -> Completion:
+        """Return what an answer says; know the token that ended it."""
+        found = read(self.api, data)
+        if is_doubtful:
+            found = replace(found, is_doubtful=True)
+        if self.by_letters:
+            found = replace(found, tokens=tuple(found.text))
+        elif (
+            found.ended
+            and found.tokens
+            and len(found.tokens) <= ask.tokens
+            and "stop" not in {**self.sampling.fields, **ask.fields}  # that may have ended it
+        ):
+            self.ends.add(found.tokens[-1])
+        return found
 
     def text(self, tokens: Sequence[Any]) -> str | None:
         """Return the text of token ids; None where the server does not say."""

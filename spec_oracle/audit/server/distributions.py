@@ -167,12 +167,13 @@ class Distributions:
         self.fetch([prefix])
         return self._read(self.logs[prefix], self.reading, self.error)
 
-    def fetch(self, prefixes: Iterable[Prefix]) -> None:
-        """Ask for the distributions that are not known yet."""
+    def fetch(self, prefixes: Iterable[Prefix], *, together: bool = False) -> None:
+        """Ask for the distributions that are not known yet, ``together`` in one request if possible."""
         missing = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in self.logs]
         for start in range(0, len(missing), CHUNK):
             chunk = missing[start : start + CHUNK]
-            for prefix, answer in zip(chunk, self._stream(chunk, self.server.listed), strict=True):
+            answers = self._stream(chunk, self.server.listed, together=together)
+            for prefix, answer in zip(chunk, answers, strict=True):
                 self.logs[prefix] = answer.logs
 
     def ask(self, prefix: Prefix, listed: int) -> Ask:
@@ -181,8 +182,11 @@ class Distributions:
         text: Any = (*self.server.prompts[number], *tokens)  # token ids, where a server lists probabilities
         return Ask(text, 1, listed=listed)
 
-    def _stream(self, prefixes: Sequence[Prefix], listed: int) -> Iterator[Completion]:
-        for answer in self.server.stream([self.ask(prefix, listed) for prefix in prefixes]):
+    def _stream(
+        self, prefixes: Sequence[Prefix], listed: int, *, together: bool = False
+    ) -> Iterator[Completion]:
+        ask = self.server.together if together else self.server.stream
+        for answer in ask([self.ask(prefix, listed) for prefix in prefixes]):
             self.drafted += answer.drafted or 0
             yield answer
 

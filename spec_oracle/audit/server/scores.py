@@ -7,6 +7,7 @@ of the same model that does not speculate.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from spec_oracle.adapters.servers.scoring import SCORINGS, Listed, Scoring
 from spec_oracle.audit import effort
@@ -34,10 +35,14 @@ def fetch_along(known: Distributions | Weights, completions: Iterable[Prefix]) -
     if scoring is None:
         width = source.server.client.limits.concurrency
         for start in range(0, len(missing), width):
-            # The longest first, each in its own slot: the cache of it holds the shorter ones.
             some = missing[start : start + width]
             prefixes = [(n, tokens[:end]) for n, tokens in some for end in range(1, len(tokens))]
-            source.fetch(sorted(prefixes, key=lambda prefix: -len(prefix[1])))
+            # The longest first, each in its own slot: the cache of it holds the shorter ones.
+            prefixes.sort(key=lambda prefix: -len(prefix[1]))
+            if source.server.takes_lists:
+                for _, equally_long in groupby(prefixes, lambda prefix: len(prefix[1])):
+                    source.fetch(equally_long, together=True)
+            source.fetch(prefixes)
             known.logs.update((prefix, source.logs[prefix]) for prefix in prefixes)
         source.ask_again(prefixes)
         known.differ = source.differ

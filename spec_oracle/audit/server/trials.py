@@ -50,11 +50,11 @@ class Left(Distributions):
         """Return the request for the token after a prefix."""
         return replace(super().ask(prefix, listed), fields=self._left(prefix) or {})
 
-    def fetch(self, prefixes: Iterable[Prefix]) -> None:
+    def fetch(self, prefixes: Iterable[Prefix], *, together: bool = False) -> None:
         """Ask for those that are not known yet; where the text may be over, none is known."""
         prefixes = list(prefixes)
         self.logs.update((one, None) for one in prefixes if one not in self.logs and self._left(one) is None)
-        super().fetch(prefixes)
+        super().fetch(prefixes, together=together)
 
     def _left(self, prefix: Prefix) -> Fields | None:
         for token in prefix[1]:

@@ -42,7 +42,8 @@ def of_weights(network: Any, listed: int = 200) -> Rows:
         ids = torch.tensor([[*prompt, *tokens]], device=network.device)
         with torch.inference_mode():
             logits = network(ids, logits_to_keep=len(tokens) + 1).logits[0, -len(tokens) - 1 : -1]
-        logs, which = torch.log_softmax(logits.double(), dim=-1).topk(min(listed, logits.shape[-1]), dim=-1)
+        likeliest, which = logits.topk(min(listed, logits.shape[-1]), dim=-1)
+        logs = likeliest.double() - logits.double().logsumexp(dim=-1, keepdim=True)
         return [dict(zip(*pair, strict=True)) for pair in zip(which.tolist(), logs.tolist(), strict=True)]
 
     return rows

@@ -37,7 +37,7 @@ class StandIn:
     ``scores``: how it scores prompts, "prompt_logprobs" or "echo" or "input_top_logprobs".
     A defect "skips:FIELD" verifies drafts without that field. With ``quotes`` the last token is a quotation
     mark, and ``json_schema`` is a string of letters. A grammar allows letters; with a quotation mark in front
-    of them it begins with one, with one behind them it may end with one.
+    of them it begins with one, with one behind them it may end with one. ``takes_lists``: of prompts.
     """
 
     def __init__(
@@ -54,7 +54,9 @@ class StandIn:
         refuses=(),
         scores="",
         quotes=False,
+        takes_lists=True,
     ):
+        self.takes_lists = takes_lists
         self.quotes = quotes
         self.scores = scores
         self.defect, self.size, self.shape, self.vocab = defect, size, shape, vocab
@@ -308,6 +310,10 @@ class StandIn:
         if self.defect == "caches-answers" and (cached := self.answers.get(repr(body))):
             return 200, cached
         prompt = body["prompt"]
+        if prompt and isinstance(prompt[0], list):
+            if not self.takes_lists:
+                return 500, {"error": "a prompt is text or tokens"}
+            return 200, [self.respond(path, {**body, "prompt": one}, name)[1] for one in prompt]
         if isinstance(prompt, str):
             prompt = [(ord(c) - 97) % self.vocab for c in prompt]
         if self.defect == "errors" and self.faults.random() < self.size:

@@ -102,6 +102,25 @@ def test_rows_are_read_in_every_shape(logprobs, tokens):
     assert completion.logs == pytest.approx(ROW)
 
 
+@pytest.mark.parametrize("takes_lists", [True, False])
+def test_prompts_are_sent_together_to_a_server_that_takes_lists(takes_lists):
+    server = connected(takes_lists=takes_lists)
+    asks = [Ask((1, 2, token), 1, listed=20) for token in range(4)]
+    alone = server.complete(asks)
+    for _ in range(2):
+        before = server.client.requests
+        together = server.together(asks)
+        assert [one.logs for one in together] == [one.logs for one in alone]
+    assert server.client.requests - before == (1 if takes_lists else len(asks))
+    assert server.takes_lists == takes_lists
+
+
+def test_requests_that_differ_in_more_than_prompts_are_not_sent_together():
+    server = connected()
+    asks = [Ask((1, 2), 1, listed=20, fields={"top_k": kept}) for kept in (1, 3)]
+    assert [len(one.logs) for one in server.together(asks)] == [1, 3]
+
+
 def test_letters_stand_for_tokens_where_no_ids_are_shown():
     """A token that is written "3" is not the token 3."""
     logprobs = {"tokens": ["3", "b"], "top_logprobs": [{"3": -0.5}, {"b": -0.1}]}
