@@ -14,15 +14,16 @@ def load(ensemble_weight: float | None) -> Verify:
     """
     from transformers.generation.utils import _speculative_sampling
 
-    def one(tokens: Tensor, draft: Tensor, target: Tensor) -> Emission:
+    def one(tokens: Tensor, draft: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         emitted, matches = _speculative_sampling(
             tokens, contract.logits_of(draft), tokens.shape[1], contract.logits_of(target), ensemble_weight
         )
-        return contract.from_accepted(tokens, matches.reshape(1), emitted[:, -1])
+        return emitted[:, -1], matches.reshape(1)
 
     def verify(tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None) -> Emission:
         with contract.drawing_from(generator):
             rows = [one(tokens[b : b + 1], draft[b : b + 1], target[b : b + 1]) for b in range(len(tokens))]
-        return torch.cat([row[0] for row in rows]), torch.cat([row[1] for row in rows])
+        last, matches = (torch.cat(parts) for parts in zip(*rows, strict=True))
+        return contract.from_accepted(tokens, matches, last)
 
     return verify
