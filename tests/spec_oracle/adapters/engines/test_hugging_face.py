@@ -118,6 +118,7 @@ def test_several_rejections_and_full_acceptances_in_a_row(vocab_size, tokens, mo
     assert found.runs <= most_runs
 
 
+@pytest.mark.usefixtures("less_effort")
 def test_text_behind_a_stop_sequence_is_found():
     found = report_on("assistant", "stop sequence", 3, ("calls",))
     assert found.verdict is SubjectVerdict.LOSSY
