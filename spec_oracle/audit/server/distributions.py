@@ -67,9 +67,8 @@ Reading: TypeAlias = Callable[[Logs, Sampling, int, float], Distribution | None]
 """(log-probabilities, sampling, how many were asked for, their error in nats); None if they are too few."""
 
 
-def as_sampled(logs: Logs, sampling: Sampling, listed: int, error: float) -> Distribution | None:
+def as_sampled(logs: Logs, _: Sampling, listed: int, error: float) -> Distribution | None:
     """Take probabilities as they are. A list shorter than was asked for holds all that can be sampled."""
-    del sampling
     tokens, masses = _sorted(logs)
     total = float(masses.sum())
     if len(tokens) < listed:
@@ -171,10 +170,9 @@ class Distributions:
         """Ask for the distributions that are not known yet, ``together`` in one request if possible."""
         missing = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in self.logs]
         for start in range(0, len(missing), CHUNK):
-            chunk = missing[start : start + CHUNK]
-            answers = self._stream(chunk, self.server.listed, together=together)
-            for prefix, answer in zip(chunk, answers, strict=True):
-                self.logs[prefix] = answer.logs
+            some = missing[start : start + CHUNK]
+            answers = self._stream(some, self.server.listed, together=together)
+            self.logs.update((one, answer.logs) for one, answer in zip(some, answers, strict=True))
 
     def ask(self, prefix: Prefix, listed: int) -> Ask:
         """Return the request for the token after a prefix."""
@@ -182,11 +180,9 @@ class Distributions:
         text: Any = (*self.server.prompts[number], *tokens)  # token ids, where a server lists probabilities
         return Ask(text, 1, listed=listed)
 
-    def _stream(
-        self, prefixes: Sequence[Prefix], listed: int, *, together: bool = False
-    ) -> Iterator[Completion]:
+    def _stream(self, some: Sequence[Prefix], listed: int, *, together: bool = False) -> Iterator[Completion]:
         ask = self.server.together if together else self.server.stream
-        for answer in ask([self.ask(prefix, listed) for prefix in prefixes]):
+        for answer in ask([self.ask(prefix, listed) for prefix in some]):
             self.drafted += answer.drafted or 0
             yield answer
 
