@@ -90,6 +90,8 @@ class Proxy:
     def respond(self, path, body, name=""):
         """Return (status, data) for a request; what is no completion is the target's."""
         del name
+        if path == "/metrics":
+            return 404, {"error": "the target's counters are not this server's"}
         try:
             data = self.completion(body) if path == "/completion" else self._of_target(path, body)
         except ServerError as error:

@@ -142,9 +142,9 @@ class Server:
         self.progress(what, done, of, now=f"{self.client.pace:.3g} requests a second{until}")
 
     def drafts(self) -> Drafts:
-        """Return the drafts that the server has counted since it began; none once it is gone."""
+        """Return the drafts that the server has counted since it began; none where it does not say."""
         try:
-            return drafts_counted(self.client.ask([Request("/metrics")])[0].data)
+            return drafts_counted(self.client.ask([Request("/metrics", is_probe=True)])[0].data)
         except ServerError:
             return Drafts()
 

@@ -4,7 +4,10 @@ import math
 
 import pytest
 
+from lab.benchmarks import loopback
+from lab.benchmarks.loopback import DropError
 from spec_oracle.adapters.servers.apis import LlamaCpp, OpenAI, drafts_counted, read
+from spec_oracle.adapters.servers.client import Client
 from spec_oracle.adapters.servers.server import PROMPTS, connect
 from spec_oracle.contracts.server import Ask, Drafts, RefusedError, Sampling, ServerError
 from spec_oracle.errors import InvalidInputError
@@ -100,6 +103,19 @@ def test_rows_are_read_in_every_shape(logprobs, tokens):
     completion = read(OpenAI("m"), answer)
     assert completion.tokens == tokens
     assert completion.logs == pytest.approx(ROW)
+
+
+def test_counters_that_break_the_connection_are_no_reason_to_stop():
+    class Drops(StandIn):
+        def respond(self, path, body, name=""):
+            if path == "/metrics":
+                raise DropError
+            return super().respond(path, body, name)
+
+    with loopback.serving(Drops()) as url, Client(url) as client:
+        server = connect(client, Sampling())
+        assert server.drafts() == Drafts()
+        assert server.complete([Ask(server.prompts[0], 1)])
 
 
 @pytest.mark.parametrize("takes_lists", [True, False])
