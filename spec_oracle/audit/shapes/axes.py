@@ -32,7 +32,7 @@ Drafts are *full* for all, or *ragged* for the others, one of which has none, wh
 first half of them (*short*), or none (*empty*). Greedy, and with a generator of their own, are those named.
 """
 
-_OF_MATES: Final[Mapping[str, Sequence[str]]] = {
+_OF_OTHERS: Final[Mapping[str, Sequence[str]]] = {
     "place": PLACES[1:],
     "draft_lengths": ("ragged",),
     "is_greedy": ("others", "every second other"),
@@ -42,7 +42,7 @@ _OF_MATES: Final[Mapping[str, Sequence[str]]] = {
 
 def needs_others(axis: str, value: Any) -> bool:
     """Whether a value means something only where a batch has more than one request."""
-    return value in _OF_MATES.get(axis, ())
+    return value in _OF_OTHERS.get(axis, ())
 
 
 @dataclass(frozen=True)
