@@ -117,11 +117,10 @@ def _diffusion(_: Module, __: str) -> Drafter:
             self.config.block_size, self.config.mask_token_id = DRAFT_LENGTH + 1, 0
             self.seen, self.own = torch.nn.Linear(2 * HIDDEN, HIDDEN), torch.nn.Linear(HIDDEN, HIDDEN)
 
-        def forward(
-            self, noise_embeds: Tensor, context_hidden_states: Tensor, past_key_values: Any, **rest: Tensor
-        ) -> Any:
+        def forward(self, noise_embeds: Tensor, context_hidden_states: Tensor, **rest: Any) -> Any:
+            cache = rest["cache" if "cache" in rest else "past_key_values"]  # from 5.24 on, and before
             states = torch.cat([self.seen(context_hidden_states), noise_embeds], dim=1)[:, None]
-            keys, _ = past_key_values.update(states, states, 0)
+            keys, _ = cache.update(states, states, 0)
             places = rest["position_ids"][:, -noise_embeds.shape[1] :, None].to(keys.dtype).cos()
             return BaseModelOutput(self.own(noise_embeds) + keys[:, 0].mean(dim=1, keepdim=True) + places / 3)
 
