@@ -74,12 +74,15 @@ def matches_law(target: Row, draft: Row, active: int, racing: int) -> dict[tuple
 
     ``active`` of the ``racing`` paths are active, all with the rows ``target`` and ``draft`` [V].
     """
-    return dict(_matches_law(tuple(target), tuple(draft), active, racing))
+    return dict(_matches_law(tuple(target), tuple(draft), active, racing, type(target[0])))
 
 
 @lru_cache(maxsize=4096)
-def _matches_law(target: Row, draft: Row, active: int, racing: int) -> dict[tuple[int, int], Any]:
-    # Cached: the rows of a context-free instance are those of every node.
+def _matches_law(
+    target: Row, draft: Row, active: int, racing: int, number: type
+) -> dict[tuple[int, int], Any]:
+    # Cached: the rows of a context-free instance are those of every node. Rationals equal floats as keys.
+    del number
     return _joint(target, [draft] * active, lambda x, y: int(x == y), 0, bystanders=racing - active)
 
 
@@ -186,7 +189,7 @@ def coupled_emission_law(instance: Instance, *, all_race: bool = False, exact: b
         below: dict[tuple[int, int], Any] = defaultdict(lambda: rows[0][0, 0] * 0)
         for (node, active), mass in reached.items():
             racing = instance.num_paths if all_race else active
-            law = _matches_law(tuple(rows[depth][node]), tuple(draft[node]), active, racing)
+            law = matches_law(rows[depth][node], draft[node], active, racing)
             for (matches, token), chance in law.items():
                 child = node * instance.vocab_size + token
                 if matches:
