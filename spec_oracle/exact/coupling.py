@@ -38,7 +38,7 @@ the chance that path w drafted another token and a different path drafted Y.
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -74,15 +74,6 @@ def matches_law(target: Row, draft: Row, active: int, racing: int) -> dict[tuple
 
     ``active`` of the ``racing`` paths are active, all with the rows ``target`` and ``draft`` [V].
     """
-    return dict(_matches_law(tuple(target), tuple(draft), active, racing, type(target[0])))
-
-
-@lru_cache(maxsize=4096)
-def _matches_law(
-    target: Row, draft: Row, active: int, racing: int, number: type
-) -> dict[tuple[int, int], Any]:
-    # Cached: the rows of a context-free instance are those of every node. Rationals equal floats as keys.
-    del number
     return _joint(target, [draft] * active, lambda x, y: int(x == y), 0, bystanders=racing - active)
 
 
@@ -177,19 +168,20 @@ def coupled_emission_law(instance: Instance, *, all_race: bool = False, exact: b
     >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=1, num_paths=2)
     >>> law = coupled_emission_law(toy)
     >>> law.accepted_length_pmf, law.total_variation
-    ((Fraction(1, 5), Fraction(4, 5)), Fraction(0, 1))
+    ((Fraction(5, 27), Fraction(22, 27)), Fraction(0, 1))
     """
     chosen = arithmetic(exact=exact)
     numbers = instance.exact if exact else instance.floats
     rows = [chosen.prepare(numbers.target.rows(depth)) for depth in range(instance.draft_length + 1)]
     masses = no_mass(numbers, rows[0])
+    step = cache(matches_law)  # of this call only: a float and an equal rational are one key
     reached: dict[tuple[int, int], Any] = {(0, instance.num_paths): rows[0][0, 0] * 0 + 1}
     for depth in range(instance.draft_length):
         draft = chosen.prepare(numbers.draft.rows(depth))
         below: dict[tuple[int, int], Any] = defaultdict(lambda: rows[0][0, 0] * 0)
         for (node, active), mass in reached.items():
             racing = instance.num_paths if all_race else active
-            law = matches_law(rows[depth][node], draft[node], active, racing)
+            law = step(tuple(rows[depth][node]), tuple(draft[node]), active, racing)
             for (matches, token), chance in law.items():
                 child = node * instance.vocab_size + token
                 if matches:

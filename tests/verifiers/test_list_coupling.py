@@ -1,5 +1,6 @@
 """List coupling: its races, what it reads, both array libraries, and the exact emission law."""
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -147,20 +148,43 @@ def test_uniforms_of_another_shape_are_refused():
         LIST_COUPLING.verify(drafts, uniforms[:, :, :2])
 
 
+def emissions(rule, instance, law, batch=30_000):
+    """Return a G test of what ``rule`` emits against ``law``, at 1e-9."""
+    uniforms = noise(instance, batch, 18)
+    emitted = rule.verify(fast_drafts(instance, uniforms), uniforms).emitted
+    outcomes = [*itertools.chain(*(itertools.product(range(3), repeat=n) for n in (1, 2, 3)))]
+    number = {outcome + (-1,) * (3 - len(outcome)): i for i, outcome in enumerate(outcomes)}
+    counts = np.bincount([number[tuple(row)] for row in emitted.tolist()], minlength=len(outcomes))
+    return goodness_of_fit_by_g(counts, [float(law.probabilities.get(o, 0)) for o in outcomes], alpha=RATE)
+
+
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("paths", [1, 2, 3])
 def test_emissions_have_the_exact_distribution(rule, paths):
     """Six G tests at 1e-9: false-alarm rate 6e-9; each detects a total variation of 0.05 with power 0.999."""
     instance = Instance.random(3, 2, num_paths=paths, seed=17 + paths).rounded(12)
-    uniforms = noise(instance, 30_000, 18)
-    emitted = rule.verify(fast_drafts(instance, uniforms), uniforms).emitted
-    law = coupled_emission_law(instance, all_race=rule.all_race)
-    outcomes = list(law.probabilities)
-    number = {outcome + (-1,) * (3 - len(outcome)): i for i, outcome in enumerate(outcomes)}
-    counts = np.bincount([number[tuple(row)] for row in emitted.tolist()], minlength=len(outcomes))
-    result = goodness_of_fit_by_g(counts, [float(law.probabilities[o]) for o in outcomes], alpha=RATE)
+    result = emissions(rule, instance, coupled_emission_law(instance, all_race=rule.all_race))
     assert result.passed
     assert result.smallest_detectable_tv < 0.05
+
+
+class PathsWithTheLargestDraftRace:
+    """List coupling, but the paths that race are chosen by what they drafted at the same position."""
+
+    def verify(self, drafts, uniforms):
+        largest = drafts.tokens == drafts.tokens.max(axis=1, keepdims=True)
+        chosen = np.concatenate([largest, np.ones_like(largest[:, :, :1])], axis=2)
+        return LIST_COUPLING.verify(drafts, np.where(chosen[..., None], uniforms, 0.0))
+
+
+def test_paths_that_race_by_their_drafts_of_the_same_position_are_lossy():
+    instance = Instance.random(3, 2, num_paths=2, seed=19).rounded(12)
+    law = coupled_emission_law(instance)
+    assert not emissions(PathsWithTheLargestDraftRace(), instance, law).passed
+    uniforms = noise(instance, 30_000, 20)
+    first = PathsWithTheLargestDraftRace().verify(fast_drafts(instance, uniforms), uniforms).emitted[:, 0]
+    target = instance.target.levels[0][0].astype(float)
+    assert not goodness_of_fit_by_g(np.bincount(first, minlength=3), target, alpha=RATE).passed
 
 
 def fast_drafts(instance, uniforms):
