@@ -4,10 +4,11 @@ Path k has independent standard exponentials E^k_i. It drafts X_k = argmin_i E^k
 that race the emitted token is Y = argmin_i min_k E^k_i / p_i (`verifiers.rules.list_coupling`).
 
 **Derivation.** Let path w hold the noise that wins for token j, at the time t = E^w_j / p_j. All other E^k_i
-exceed t p_i, and by memorylessness what they exceed it by is exponential again and independent. The R V
-clocks have the total rate R, so t has the density R e^{−Rt}, and (w, j) wins with probability p_j / R. Given
-(w, j, t) the drafts of the paths are independent. A path that does not hold the winner drafts a if its race
-among the E_i / q_i ends at s = t x with token a, which takes E_a > t p_a, that is x >= r_a = p_a / q_a:
+exceed t p_i, and by memorylessness what they exceed it by is exponential again and independent. The times
+E^k_i / p_i of R paths have the total rate R, so t has the density R e^{−Rt}, and (w, j) wins with probability
+p_j / R. Given (w, j, t) the drafts of the paths are independent. A path that does not hold the winner drafts
+a if its race among the E_i / q_i ends at s = t x with token a. That takes E_a > t p_a, which is x > r_a with
+r_a = p_a / q_a:
 
     P(X = a | t) = q_a t ∫_{r_a}^∞ e^{−t g(x)} dx,       g(x) = Σ_i (x q_i − p_i)+                         (1)
 

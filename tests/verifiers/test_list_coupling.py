@@ -38,20 +38,20 @@ def noise(instance, batch, seed):
 
 def by_definition(instance, uniforms, *, all_race):
     """Return what one request emits, and how many of its drafts count: (1) and (2), token by token."""
-    clocks = -np.log(uniforms)
+    noise = -np.log(uniforms)
     paths = []
     for path in range(instance.num_paths):
         drafts = ()
         for depth in range(instance.draft_length):
             with np.errstate(divide="ignore"):
-                times = clocks[path, depth] / instance.draft.floats.conditional(drafts)
+                times = noise[path, depth] / instance.draft.floats.conditional(drafts)
             drafts += (int(np.argmin(times)),)
         paths.append(drafts)
     emitted, active = (), list(range(instance.num_paths))
     for depth in range(instance.draft_length + 1):
         racing = range(instance.num_paths) if all_race else active
         with np.errstate(divide="ignore"):
-            times = clocks[list(racing), depth] / instance.target.floats.conditional(emitted)
+            times = noise[list(racing), depth] / instance.target.floats.conditional(emitted)
         emitted += (int(np.argmin(times.min(axis=0))),)
         active = [path for path in active if paths[path][: depth + 1] == emitted]
         if not active:
@@ -121,8 +121,8 @@ def test_the_accepted_prefix_is_on_the_path_that_is_reported():
     drafts = drafted(instance, uniforms)
     for rule in RULES:
         verdict = rule.verify(drafts, uniforms)
-        clocks = -np.log(uniforms[np.arange(500), verdict.path, 0]) / instance.draft.floats.conditional(())
-        assert (drafts.tokens[np.arange(500), verdict.path, 0] == clocks.argmin(axis=1)).all()
+        times = -np.log(uniforms[np.arange(500), verdict.path, 0]) / instance.draft.floats.conditional(())
+        assert (drafts.tokens[np.arange(500), verdict.path, 0] == times.argmin(axis=1)).all()
 
 
 @pytest.mark.parametrize("uniform", [0.0, 1e-320, 0.5, np.nextafter(1.0, 0.0), 1.0])

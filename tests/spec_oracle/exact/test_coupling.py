@@ -44,7 +44,7 @@ def ratio(p, q):
 
 
 def test_a_draft_and_the_emitted_token_by_integration():
-    """P(X = a, Y = b) as the integral over the clocks of a and b, without the derivation of the module."""
+    """P(X = a, Y = b) as the integral over the noise of a and b, without the derivation of the module."""
     p, q = (np.array(row) / 20 for row in ([8, 5, 4, 3], [3, 9, 2, 6]))
     law = coupled_law(p.tolist(), [q.tolist()])
 
