@@ -101,6 +101,11 @@ class Cactus:
     budget: Fraction = Fraction(1, 20)
     traits: ClassVar[Traits] = ONE_PATH
 
+    @property
+    def declared_bound(self) -> tuple[str, Fraction]:
+        """What an audit holds it to: the budget, for the next token of every prefix."""
+        return "kl", self.budget
+
     def favoured(self, target: Array, token: Array) -> Array:
         """Return h [..., V] for a drafted token int [...] and the target [..., V]."""
         xp = namespace(target)

@@ -28,6 +28,7 @@ _OUT_OF_DATE = "; it is on record ({}): remove it from expected-failures"
 _SHOWN_CONTEXTS = 13
 _SINCE = {
     "joint failed": "joint failed",
+    "it declares itself lossy": "it declares itself lossy",
     "contract broken": "the code does not keep its contract",
     "a call did not end": "a call did not end",
 }
