@@ -20,10 +20,10 @@ from lab.claims.published import (
     Cactus,
     Hierarchical,
     HierarchicalCapped,
-    SiblingWalk,
     SynchronousSSD,
 )
 from lab.claims.question import Figures, Question
+from lab.claims.siblings import SiblingWalk, subtract_siblings
 from lab.claims.single_path import CHAINS
 from spec_oracle.optimum import check_certificate, multi_path_optimum
 from spec_oracle.toy import Instance, ToyModel
@@ -34,6 +34,7 @@ HSD: Final = f"{HSD_CODE} 3b1ae00, transformers/generation/utils.py"
 HSD_CLEAN: Final = f"{HSD_CODE} 8974510, algorithm_clean.py"
 CACTUS: Final = "arXiv 2604.04987; MANGA-UOFA/Cactus at 3b01b81, cactus/cactus.py"
 SSD: Final = "arXiv 2603.03251; tanishqkumar/ssd at 1052168, ssd/utils/verify.py"
+EAGLE_1: Final = "SafeAILab/EAGLE at 08dc06c, eagle/model/utils.py, `evaluate_posterior`"
 EAGLE: Final = "SafeAILab/EAGLE at 8009b6d, eagle/model/utils.py, `evaluate_posterior`"
 EQSPEC: Final = "arXiv 2510.22876; eBay/spec_dec at db102b6, src/custom/verification.py"
 
@@ -259,6 +260,19 @@ QUESTIONS = (
         EAGLE,
         _certain_siblings,
         lambda found: found["siblings as certain"] >= found["recursive_rejection"],
+        SIBLINGS,
+    ),
+    _lossless(
+        "EAGLE 1's rule for siblings, which renormalises q after a refusal, is lossless where siblings are "
+        "sampled without replacement",
+        EAGLE_1,
+        SiblingWalk(rule=subtract_siblings),
+        SIBLINGS,
+    ),
+    _lossless(
+        "EAGLE 1's rule for siblings is lossless where all but the last are the most likely tokens instead",
+        f"variant of {EAGLE_1}",
+        SiblingWalk(Drafting.TOP_AND_SAMPLED, subtract_siblings),
         SIBLINGS,
     ),
     _lossless(

@@ -3,7 +3,7 @@
 Each docstring names the file that was read. `lab.claims.audited` puts the claims about them to instances.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
 from typing import ClassVar
@@ -20,15 +20,13 @@ from verifiers.arrays import (
     kept,
     minimum_one,
     namespace,
-    normalised,
     ones,
     pick,
     positive_part,
     zeros,
 )
-from verifiers.interface import DecisionSource, Drafting, Drafts, Traits, Verdict
+from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.residual import acceptance_ratios, along_path, first_failure, last_success
-from verifiers.parts.walk import Node, OneStepRule, walk
 
 ONE_PATH = Traits(single_path=True)
 
@@ -85,7 +83,7 @@ class HierarchicalCapped:
         tau = decisions.categorical(last_success(xp.concat([stops, weight[:, length:]], axis=1)))
         left = _surplus(weight, target, draft, tau)
         drafted = pick(tokens, xp.where(tau < length, tau, length - 1))
-        next_token = decisions.categorical(xp.where(_is_empty(left), _one_hot(drafted, left), left))
+        next_token = decisions.categorical(xp.where(_is_empty(left), one_hot(drafted, left), left))
         return Verdict(tau, zeros(tau), next_token, drafts.tokens)
 
 
@@ -109,7 +107,7 @@ class Cactus:
     def favoured(self, target: Array, token: Array) -> Array:
         """Return h [..., V] for a drafted token int [...] and the target [..., V]."""
         xp = namespace(target)
-        drafted = _one_hot(token, target)
+        drafted = one_hot(token, target)
         is_drafted = drafted > 0
         chance = xp.sum(kept(is_drafted, target), axis=-1, keepdims=True)
         budget = self.budget if is_exact(target) else float(self.budget)
@@ -182,56 +180,9 @@ class Typical:
         bar = minimum_one(self.threshold**-0.5 * xp.exp(xp.sum(rows * logs, axis=-1))) * self.threshold
         tau = _leading(along_path(rows, tokens) > bar)
         row = pick(target, tau)
-        certain = _one_hot(xp.argmax(row, axis=-1), row)
+        certain = one_hot(xp.argmax(row, axis=-1), row)
         bonus = decisions.categorical(xp.where((tau < length)[:, None], certain, row))
         return Verdict(tau, zeros(tau), bonus, drafts.tokens)
-
-
-def keep_siblings(node: Node, decisions: DecisionSource) -> Array:
-    """Try the drafts of a node in turn: keep x with probability p(x), else take x out of p and renormalise.
-
-    EAGLE's `evaluate_posterior` (eagle/model/utils.py) at a temperature above 0. It reads no draft
-    probabilities. Where all drafts are refused, what is left of p is sampled from.
-    """
-    xp = namespace(node.target)
-    left, undecided = node.target, node.present[:, 0] | True
-    token = node.tokens[:, 0]
-    for k in range(node.tokens.shape[1]):
-        here = _one_hot(node.tokens[:, k], left) > 0
-        chance = xp.sum(kept(here, normalised(left)), axis=-1)
-        accepted = decisions.bernoulli(kept(undecided & node.present[:, k], chance))
-        token = xp.where(accepted, node.tokens[:, k], token)
-        undecided = undecided & ~accepted
-        left = kept(~(here & (undecided & node.present[:, k])[:, None]), left)
-    certain = _one_hot(token, left)
-    return decisions.categorical(xp.where(undecided[:, None], left, certain))
-
-
-@dataclass(frozen=True)
-class SiblingWalk:
-    """EAGLE's walk down a draft tree, by `keep_siblings`.
-
-    ``raw_bonus``: the bonus token is sampled from the model's distribution before it was processed, here with
-    temperature 2: proportional to p^2 where p is the processed one.
-    """
-
-    drafting: Drafting = Drafting.DISTINCT
-    raw_bonus: bool = False
-    rule: ClassVar[OneStepRule] = staticmethod(keep_siblings)
-
-    @property
-    def traits(self) -> Traits:
-        """It walks: each node of the tree may be run once."""
-        return Traits(drafting=self.drafting, walks=not self.raw_bonus)
-
-    def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
-        """Walk down the draft tree of every request."""
-        if self.raw_bonus:
-            rows = drafts.target_probs
-            xp, last = namespace(rows), rows[:, :, drafts.draft_length :]
-            raw = xp.concat([rows[:, :, : drafts.draft_length], normalised(last * last)], axis=2)
-            drafts = replace(drafts, target_probs=raw)
-        return walk(drafts, decisions, keep_siblings)
 
 
 def _first_path(drafts: Drafts) -> tuple[Array, Array, Array]:
@@ -269,7 +220,7 @@ def _is_empty(weights: Array) -> Array:
     return ~(namespace(weights).sum(weights, axis=-1, keepdims=True) > 0)
 
 
-def _one_hot(token: Array, like: Array) -> Array:
+def one_hot(token: Array, like: Array) -> Array:
     """Return 1 at ``token`` int [...], else 0, in the numbers of ``like`` [..., V]."""
     return kept(arange_like(token, like.shape[-1]) == token[..., None], filled(like, 1))
 

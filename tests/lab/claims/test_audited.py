@@ -14,17 +14,18 @@ from lab.claims.published import (
     Cactus,
     Hierarchical,
     HierarchicalCapped,
-    SiblingWalk,
     SynchronousSSD,
     Typical,
 )
+from lab.claims.siblings import SiblingWalk, subtract_siblings
 from spec_oracle.exact import emission_law
 from spec_oracle.toy import Instance
 from verifiers import Drafting
 
 RULES = (
     *(Hierarchical(), Hierarchical(corrected=True), HierarchicalCapped(), Cactus(), SynchronousSSD()),
-    *(BatchGreedy(), Typical(), SiblingWalk(), SiblingWalk(Drafting.INDEPENDENT, raw_bonus=True)),
+    *(BatchGreedy(), Typical(), SiblingWalk(), SiblingWalk(rule=subtract_siblings)),
+    SiblingWalk(Drafting.INDEPENDENT, raw_bonus=True),
 )
 
 
@@ -119,6 +120,10 @@ def test_eagle_by_hand():
     p, q = rows(claim)
     accepted = sum(q[x] * q[y] * (p[x] if x == y else p[x] + p[y]) for x, y in product(range(2), repeat=2))
     assert claim.figures["siblings as certain"] == 1 + accepted < claim.figures["recursive_rejection"]
+    claim = decided("all but the last are the most likely")
+    p, q = rows(claim)
+    assert p == q  # the most likely token is always drafted, and p(x)/q(x) = 1 accepts it
+    assert claim.figures["total variation"] == 1 - p[0] > 0
     claim = decided("temperature 2")
     p, q = rows(claim)
     bonus = p[0] ** 2 / sum(x**2 for x in p)
