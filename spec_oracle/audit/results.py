@@ -33,6 +33,9 @@ class Status(StrEnum):
     """Left out: by the user, or because `joint` failed."""
 
 
+DECLARED = "it declares itself lossy"
+"""Why what compares with the target's distribution is left out of a rule that kept its declared bound."""
+
 UNTRIED = (Status.NOT_RUN, Status.NOT_APPLICABLE, Status.SKIPPED)
 
 

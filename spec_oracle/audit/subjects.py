@@ -19,6 +19,7 @@ from spec_oracle.adapters import registry
 from spec_oracle.audit.bounds import declared_bound
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts
+from spec_oracle.audit.results import DECLARED
 from spec_oracle.audit.sampler.subject import Generator, Noise, SamplerSubject
 from spec_oracle.audit.server.subject import ServerSubject
 from spec_oracle.audit.verifier.subject import VerifierSubject
@@ -153,7 +154,7 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
         raise InvalidInputError(
             f"declared_bound: {name!r} is an engine; bounds are for verifiers and samplers"
         )
-    note = f"it declares itself lossy: {bound}"
+    note = f"{DECLARED}: {bound}"
     return replace(found, facts=replace(found.facts, declared_lossy=note, bound=bound, notes=(note,)))
 
 

@@ -15,7 +15,7 @@ from spec_oracle.exact import emission_law
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.toy import Instance
 
-QUICK = AuditOptions(draft_length=2, checks=("joint", "inputs-kept", "scale"), budget=10.0)
+QUICK = AuditOptions(draft_length=2, checks=("joint", "calls", "inputs-kept", "scale"), budget=10.0)
 STEP = Instance.context_free(["1/2", "1/2"], [1, 0], draft_length=1)
 
 
