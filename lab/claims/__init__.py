@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from lab.claims import carry_over, coupling, multi_path, one_step, optima, single_path, variants
+from lab.claims import audited, carry_over, coupling, multi_path, one_step, optima, single_path, variants
 from lab.claims.question import Claim, Figures, Question, Ruling, Scope, decide
 
 GROUPS: dict[str, tuple[Question, ...]] = {
@@ -13,6 +13,7 @@ GROUPS: dict[str, tuple[Question, ...]] = {
     "Block transport with carry-over": carry_over.QUESTIONS,
     "Optima": optima.QUESTIONS,
     "Variants that look harmless": variants.QUESTIONS,
+    "Published code": audited.QUESTIONS,
 }
 """All questions by the heading under which they are reported."""
 

@@ -24,7 +24,8 @@ way. *Holds* is evidence, not proof: no instance of the family speaks against th
 
 p and q are the rows of target and draft, L the draft length, V the vocabulary size, K the number of paths.
 Block efficiencies are in tokens per call; GBV is greedy multi-path block verification. A source that reads
-"rule" names the rule that the claim is about, not an author of the claim.
+"rule" names the rule that the claim is about, not an author of the claim. Where a source is a file of a
+repository, the rule is what that file computed at that commit, written again in `lab/claims/published.py`.
 """
 
 

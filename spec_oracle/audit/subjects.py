@@ -16,8 +16,10 @@ from typing import Any, Final, TypeAlias
 
 import verifiers
 from spec_oracle.adapters import registry
+from spec_oracle.audit.bounds import declared_bound
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts
+from spec_oracle.audit.results import DECLARED
 from spec_oracle.audit.sampler.subject import Generator, Noise, SamplerSubject
 from spec_oracle.audit.server.subject import ServerSubject
 from spec_oracle.audit.verifier.subject import VerifierSubject
@@ -145,6 +147,18 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
     if isinstance(thing, type) or _takes_nothing(thing):
         with raising():
             thing = thing()
+    found = _of_instance(name, thing, array=array, num_paths=num_paths)
+    if (bound := declared_bound(thing)) is None:
+        return found
+    if not isinstance(found, VerifierSubject | SamplerSubject):
+        raise InvalidInputError(
+            f"declared_bound: {name!r} is an engine; bounds are for verifiers and samplers"
+        )
+    note = f"{DECLARED}: {bound}"
+    return replace(found, facts=replace(found.facts, declared_lossy=note, bound=bound, notes=(note,)))
+
+
+def _of_instance(name: str, thing: Any, *, array: str, num_paths: int | None) -> Subject:
     if callable(verify := getattr(thing, "verify", None)):
         if takes_four(verify) and not hasattr(thing, "initial_state"):
             return of_function(name, verify, array=array, num_paths=num_paths)
