@@ -1,0 +1,145 @@
+"""Draft trees of any shape: what a tree verifier is given, and what it returns.
+
+A tree is N places for drafted tokens, numbered so that a parent comes before its children; siblings are in
+the order in which they were drawn, and two of them may be the same token. Paths of one length are trees, too
+(`of_paths`); so are drafts that stopped early and stems that branch late: a place may be empty.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from verifiers.arrays import Array, arange_like, filled, kept, namespace, pick
+from verifiers.errors import InvalidInputError
+from verifiers.interface import DecisionSource, Drafts
+
+ROOT = -1
+"""The parent of a token that follows the context itself."""
+
+EMPTY = -2
+"""The parent of a place without a token."""
+
+
+@dataclass(frozen=True)
+class TreeDrafts:
+    """Draft trees and both models' rows at their nodes, for B independent requests.
+
+    ``tokens`` int [B, N]; ``parents`` int [B, N]: the place of the parent, `ROOT`, or `EMPTY`; ``draft_probs``
+    and ``target_probs`` [B, N+1, V]: row 0 is that of the root, row 1 + i follows place i. Rows are probability
+    mass and sum to one; those of empty places mean nothing, nor does q where nothing was drafted. Raises
+    `InvalidInputError` when the shapes disagree.
+    """
+
+    tokens: Array
+    parents: Array
+    draft_probs: Array
+    target_probs: Array
+
+    def __post_init__(self) -> None:
+        if len(self.tokens.shape) != 2:
+            raise InvalidInputError(f"tokens: expected shape [B, N], got {tuple(self.tokens.shape)}")
+        if tuple(self.parents.shape) != tuple(self.tokens.shape):
+            raise InvalidInputError(
+                f"parents: expected shape {tuple(self.tokens.shape)} to match tokens, "
+                f"got {tuple(self.parents.shape)}"
+            )
+        batch, places = self.tokens.shape
+        for name in ("draft_probs", "target_probs"):
+            shape = tuple(getattr(self, name).shape)
+            if len(shape) != 3 or shape[:2] != (batch, places + 1):
+                raise InvalidInputError(f"{name}: expected shape [{batch}, {places + 1}, V], got {shape}")
+        if self.draft_probs.shape != self.target_probs.shape:
+            raise InvalidInputError(
+                f"draft_probs: expected shape {tuple(self.target_probs.shape)} to match target_probs, "
+                f"got {tuple(self.draft_probs.shape)}"
+            )
+
+    @property
+    def batch(self) -> int:
+        """Number of requests, B."""
+        return int(self.tokens.shape[0])
+
+    @property
+    def places(self) -> int:
+        """Number of places for drafted tokens, N."""
+        return int(self.tokens.shape[1])
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens, V."""
+        return int(self.target_probs.shape[2])
+
+
+@dataclass(frozen=True)
+class TreeVerdict:
+    """What one verification step emits, for B requests.
+
+    ``node`` int [B]: the last accepted place, `ROOT` where none was; ``next_token`` int [B]: the correction or
+    bonus token; ``drafts``: what was verified.
+    """
+
+    node: Array
+    next_token: Array
+    drafts: TreeDrafts
+
+    @property
+    def emitted(self) -> Array:
+        """Emitted tokens, int [B, N+1]: those from the root to ``node``, ``next_token``, then -1."""
+        xp = namespace(self.next_token)
+        node, columns = self.node, []
+        for _ in range(self.drafts.places):  # from the last accepted token up
+            columns.append(xp.where(node >= 0, above(self.drafts.tokens, node), -1))
+            node = xp.where(node >= 0, above(self.drafts.parents, node), node)
+        upwards = xp.stack([filled(node, -1), *columns], axis=1)
+        tau = xp.sum(xp.astype(upwards >= 0, xp.int64), axis=1)[:, None]
+        position = arange_like(upwards, upwards.shape[1])[None, :]
+        accepted = xp.take_along_axis(upwards, kept(position < tau, tau - position), axis=1)
+        return xp.where(position == tau, self.next_token[:, None], accepted)
+
+
+def above(values: Array, node: Array) -> Array:
+    """Return ``values[b, node[b]]``, [B] from [B, N]; the first one's where there is no such place."""
+    return pick(values, kept(node >= 0, node))
+
+
+def of_paths(drafts: Drafts) -> TreeDrafts:
+    """Return K paths of L tokens as K L places, depth by depth.
+
+    Paths that share a prefix pass the same places: later ones leave theirs `EMPTY` until they part; below an
+    empty place its path hangs on the place of the first path with that prefix. What is left of K paths is so
+    the tree of their distinct prefixes, children in order of first appearance.
+    """
+    xp = namespace(drafts.tokens)
+    _, paths, length = drafts.tokens.shape
+    number = arange_like(drafts.tokens, paths)
+    same = xp.ones_like(drafts.tokens[:, :, None, 0] == drafts.tokens[:, None, :, 0])
+    first = filled(drafts.tokens[:, :, 0], ROOT)
+    tokens, parents = [], []
+    for depth in range(length):
+        token, parent = drafts.tokens[:, :, depth], first
+        same = same & (token[:, :, None] == token[:, None, :])
+        leader = xp.argmax(xp.astype(same, xp.int64), axis=-1)
+        tokens.append(token)
+        parents.append(xp.where(leader == number[None, :], parent, EMPTY))
+        first = depth * paths + leader
+    row = drafts.draft_probs[:, :, length - 1] * 0
+
+    def rows(root: Array, below: list[Array]) -> Array:
+        return xp.concat([root[:, None], *below], axis=1)
+
+    target = [drafts.target_probs[:, :, depth] for depth in range(1, length + 1)]
+    draft = [*(drafts.draft_probs[:, :, depth] for depth in range(1, length)), row]
+    return TreeDrafts(
+        xp.concat(tokens, axis=1),
+        xp.concat(parents, axis=1),
+        rows(drafts.draft_probs[:, 0, 0], draft),
+        rows(drafts.target_probs[:, 0, 0], target),
+    )
+
+
+@runtime_checkable
+class TreeVerifier(Protocol):
+    """A verification rule for draft trees."""
+
+    def verify_tree(self, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
+        """Verify a batch of draft trees, taking every random decision from ``decisions``."""
+        ...
