@@ -1,8 +1,9 @@
 """Draft trees of any shape: what a tree verifier is given, and what it returns.
 
 A tree is N places for drafted tokens, numbered so that a parent comes before its children; siblings are in
-the order in which they were drawn, and two of them may be the same token. Paths of one length are trees, too
-(`of_paths`); so are drafts that stopped early and stems that branch late: a place may be empty.
+the order in which they were drawn, and two of them may be the same token: then the first has the children.
+Paths of one length are trees (`of_paths`), and so are drafts that stopped early and stems that branch late:
+places may be empty.
 """
 
 from dataclasses import dataclass
@@ -23,10 +24,10 @@ EMPTY = -2
 class TreeDrafts:
     """Draft trees and both models' rows at their nodes, for B independent requests.
 
-    ``tokens`` int [B, N]; ``parents`` int [B, N]: the place of the parent, `ROOT`, or `EMPTY`; ``draft_probs``
-    and ``target_probs`` [B, N+1, V]: row 0 is that of the root, row 1 + i follows place i. Rows are probability
-    mass and sum to one; those of empty places mean nothing, nor does q where nothing was drafted. Raises
-    `InvalidInputError` when the shapes disagree.
+    ``tokens`` int [B, N]; ``parents`` int [B, N]: the place of the parent, `ROOT`, or `EMPTY`.
+    ``draft_probs`` and ``target_probs`` [B, N+1, V]: row 0 is that of the root, row 1 + i follows place i.
+    Rows are probability mass and sum to one; those of empty places mean nothing, nor does q where nothing
+    was drafted. Raises `InvalidInputError` when the shapes disagree.
     """
 
     tokens: Array
@@ -73,8 +74,8 @@ class TreeDrafts:
 class TreeVerdict:
     """What one verification step emits, for B requests.
 
-    ``node`` int [B]: the last accepted place, `ROOT` where none was; ``next_token`` int [B]: the correction or
-    bonus token; ``drafts``: what was verified.
+    ``node`` int [B]: the last accepted place, `ROOT` where none was; ``next_token`` int [B]: the correction
+    or bonus token; ``drafts``: what was verified.
     """
 
     node: Array
@@ -104,23 +105,20 @@ def above(values: Array, node: Array) -> Array:
 def of_paths(drafts: Drafts) -> TreeDrafts:
     """Return K paths of L tokens as K L places, depth by depth.
 
-    Paths that share a prefix pass the same places: later ones leave theirs `EMPTY` until they part; below an
-    empty place its path hangs on the place of the first path with that prefix. What is left of K paths is so
-    the tree of their distinct prefixes, children in order of first appearance.
+    The children of a place are the tokens of all paths that pass it, in their order, equal ones included; of
+    equal siblings the first has the children, the others have none.
     """
     xp = namespace(drafts.tokens)
     _, paths, length = drafts.tokens.shape
-    number = arange_like(drafts.tokens, paths)
     same = xp.ones_like(drafts.tokens[:, :, None, 0] == drafts.tokens[:, None, :, 0])
     first = filled(drafts.tokens[:, :, 0], ROOT)
     tokens, parents = [], []
     for depth in range(length):
-        token, parent = drafts.tokens[:, :, depth], first
+        token = drafts.tokens[:, :, depth]
         same = same & (token[:, :, None] == token[:, None, :])
-        leader = xp.argmax(xp.astype(same, xp.int64), axis=-1)
         tokens.append(token)
-        parents.append(xp.where(leader == number[None, :], parent, EMPTY))
-        first = depth * paths + leader
+        parents.append(first)
+        first = depth * paths + xp.argmax(xp.astype(same, xp.int64), axis=-1)
     row = drafts.draft_probs[:, :, length - 1] * 0
 
     def rows(root: Array, below: list[Array]) -> Array:
