@@ -12,6 +12,7 @@ LAYERS = (
     {"verifiers.errors"},
     {"verifiers.arrays"},
     {"verifiers.interface", "verifiers.sampling"},
+    {"verifiers.trees"},
     {"verifiers.parts"},
     {"verifiers.rules"},
     {"verifiers.registry"},

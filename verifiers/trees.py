@@ -7,9 +7,10 @@ places may be empty.
 """
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol, runtime_checkable
 
-from verifiers.arrays import Array, arange_like, filled, kept, namespace, pick
+from verifiers.arrays import Array, arange_like, filled, kept, namespace, pick, pick_each
 from verifiers.errors import InvalidInputError
 from verifiers.interface import DecisionSource, Drafts
 
@@ -18,6 +19,29 @@ ROOT = -1
 
 EMPTY = -2
 """The parent of a place without a token."""
+
+
+class Siblings(Enum):
+    """The law by which the children of a node are drawn, in their order, from the row q of the node.
+
+    Of all but `BEAM`: how many there are may depend on tokens further up, not on the siblings themselves.
+    """
+
+    INDEPENDENT = "independent"
+    """Independent and identically distributed: the same token may come twice."""
+
+    DISTINCT = "distinct"
+    """Without replacement; when every token with q > 0 has been drawn, the round starts anew."""
+
+    TOP_AND_SAMPLED = "top-and-sampled"
+    """All but the last are the most likely tokens, the last is sampled from q without these."""
+
+    TOP = "top"
+    """The most likely tokens, or others that no random number chose: one tree, given the models."""
+
+    BEAM = "beam"
+    """Without replacement; whether there is one more may depend on the siblings before it, as in a stochastic
+    beam (2402.14160), where likely first children leave little for a second one."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +110,27 @@ class TreeVerdict:
     def emitted(self) -> Array:
         """Emitted tokens, int [B, N+1]: those from the root to ``node``, ``next_token``, then -1."""
         xp = namespace(self.next_token)
-        node, columns = self.node, []
-        for _ in range(self.drafts.places):  # from the last accepted token up
-            columns.append(xp.where(node >= 0, above(self.drafts.tokens, node), -1))
-            node = xp.where(node >= 0, above(self.drafts.parents, node), node)
-        upwards = xp.stack([filled(node, -1), *columns], axis=1)
-        tau = xp.sum(xp.astype(upwards >= 0, xp.int64), axis=1)[:, None]
-        position = arange_like(upwards, upwards.shape[1])[None, :]
-        accepted = xp.take_along_axis(upwards, kept(position < tau, tau - position), axis=1)
-        return xp.where(position == tau, self.next_token[:, None], accepted)
+        way, tau = way_to(self.drafts.parents, self.node)
+        padded = xp.concat([pick_each(self.drafts.tokens, kept(way >= 0, way)), way[:, :1]], axis=1)
+        position = arange_like(padded, padded.shape[1])[None, :]
+        tail = xp.where(position == tau[:, None], self.next_token[:, None], filled(padded, -1))
+        return xp.where(position < tau[:, None], padded, tail)
+
+
+def way_to(parents: Array, node: Array) -> tuple[Array, Array]:
+    """Return the places from the root to ``node`` int [B], padded with it, int [B, N], and their number [B].
+
+    ``parents`` int [B, N]; `ROOT` is no place.
+    """
+    xp = namespace(parents)
+    columns = []
+    for _ in range(parents.shape[1]):
+        columns.append(node)
+        node = xp.where(node >= 0, above(parents, node), node)
+    upwards = xp.stack(columns, axis=1)
+    length = xp.sum(xp.astype(upwards >= 0, xp.int64), axis=1)
+    back = length[:, None] - 1 - arange_like(parents, parents.shape[1])[None, :]
+    return xp.take_along_axis(upwards, kept(back > 0, back), axis=1), length
 
 
 def above(values: Array, node: Array) -> Array:
@@ -140,4 +176,13 @@ class TreeVerifier(Protocol):
 
     def verify_tree(self, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
         """Verify a batch of draft trees, taking every random decision from ``decisions``."""
+        ...
+
+
+class TreeRule(TreeVerifier, Protocol):
+    """A tree verifier that says under which laws of siblings it is lossless."""
+
+    @property
+    def accepts(self) -> frozenset[Siblings]:
+        """The laws by which siblings may be drawn."""
         ...
