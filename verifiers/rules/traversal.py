@@ -14,12 +14,17 @@ from verifiers.arrays import (
     normalised,
     ones,
     pick,
+    pick_each,
     positive_part,
     row_at,
+    working_rows,
     zeros,
 )
 from verifiers.interface import DecisionSource, Drafts, Verdict
 from verifiers.parts.residual import first_success
+from verifiers.parts.tree_climb import climb
+from verifiers.parts.tree_places import Places, places_of
+from verifiers.trees import Siblings, TreeDrafts, TreeVerdict
 
 
 def depth_first(tokens: Array) -> Array:
@@ -81,6 +86,17 @@ class _Ladder:
         self.weight[depth] = xp.where(rejected, divide(surplus, surplus + (1 - weight), otherwise=1), weight)
 
 
+def remaining_laws(drafts: TreeDrafts, places: Places) -> Array:
+    """Return, for each place, q of its node without the tokens of its earlier siblings, [B, N, V]."""
+    xp = namespace(drafts.draft_probs)
+    laws = pick_each(working_rows(drafts.draft_probs), places.row)
+    every = arange_like(laws, drafts.vocab_size)[None, None, :]
+    for place in range(drafts.places):
+        drawn = places.earlier[:, :, place, None] & (every == drafts.tokens[:, place, None, None])
+        laws = xp.where(drawn, zeros(laws), laws)
+    return normalised(laws)
+
+
 class TraversalVerifier:
     """Traversal verification (Weng et al., arXiv 2505.12398).
 
@@ -88,6 +104,14 @@ class TraversalVerifier:
     scaled residual (a p - q)+, the draft law without that child, and the weight s / (s + 1 - a). The chances
     of all offers follow from the rows alone, so one categorical decision picks the first that is taken.
     """
+
+    accepts = frozenset({Siblings.INDEPENDENT, Siblings.DISTINCT})
+
+    def verify_tree(self, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
+        """Verify draft trees of any shape: each sibling has the law q without the tokens before it."""
+        places = places_of(drafts)
+        order = arange_like(drafts.tokens, drafts.places)[None, :] + 0 * drafts.tokens
+        return climb(drafts, places, remaining_laws(drafts, places), order, decisions)
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the draft tree of every request."""

@@ -1,0 +1,66 @@
+"""Walking down a draft tree with a one-step rule: any rule of `parts.walk`, on trees of any shape.
+
+Lossless if the rule is lossless for the law of siblings at every node (`verifiers.trees.Siblings`), however
+many there are: nothing has been looked at that lies below the token which the rule returns.
+"""
+
+from dataclasses import dataclass
+
+from verifiers.arrays import (
+    all_true,
+    arange_like,
+    filled,
+    in_working_precision,
+    kept,
+    namespace,
+    pick,
+    zeros,
+)
+from verifiers.interface import DecisionSource
+from verifiers.parts.tree_places import places_of
+from verifiers.parts.walk import ActiveDecisions, Node, OneStepRule, first_true
+from verifiers.trees import ROOT, Siblings, TreeDrafts, TreeVerdict
+
+
+@dataclass(frozen=True)
+class TreeWalk:
+    """A verifier that walks down draft trees with ``rule``, lossless for siblings whose law it ``accepts``.
+
+    ``max_depth``: how many tokens are accepted at most, None: as many as there are places. A smaller number
+    saves time, and never costs losslessness.
+    """
+
+    rule: OneStepRule
+    accepts: frozenset[Siblings]
+    max_depth: int | None = None
+
+    def verify_tree(self, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
+        """Walk down from the root; a token of the target follows a leaf, or the node at ``max_depth``."""
+        xp = namespace(drafts.tokens)
+        places = places_of(drafts)
+        tokens = kept(places.present, drafts.tokens)
+        node = filled(tokens[:, 0], ROOT)
+        next_token, active = zeros(tokens[:, 0]), all_true(tokens[:, 0])
+        # Requests that do not ask the rule show it some node with a draft.
+        some = pick(places.row, first_true(places.present))
+        anything = arange_like(tokens, drafts.places)[None, :] == 0
+        for depth in range(drafts.places + 1):
+            here = places.present & (drafts.parents == node[:, None])
+            walking = active & xp.any(here, axis=-1)
+            if depth in {self.max_depth, drafts.places}:
+                walking = walking & ~active
+            row = xp.where(walking, node + 1, some)
+            shown = places.present & (places.row == row[:, None])
+            shown = shown | (anything & ~xp.any(shown, axis=-1)[:, None])
+            target, draft = (
+                in_working_precision(pick(probs, row)) for probs in (drafts.target_probs, drafts.draft_probs)
+            )
+            token = self.rule(Node(target, draft, tokens, shown), ActiveDecisions(decisions, walking))
+            leaving = active & ~walking
+            last = in_working_precision(pick(drafts.target_probs, node + 1))
+            bonus = ActiveDecisions(decisions, leaving).categorical(last)
+            next_token = xp.where(walking, token, xp.where(leaving, bonus, next_token))
+            matching = here & (tokens == token[:, None])
+            active = walking & xp.any(matching, axis=-1)
+            node = xp.where(active, first_true(matching), node)
+        return TreeVerdict(node, next_token, drafts)
