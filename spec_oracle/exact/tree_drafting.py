@@ -6,17 +6,18 @@ a tree: of slots with equal siblings the first has the children of all.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from spec_oracle.arrays import Booleans, Integers, Numbers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.drafting import next_draft_law
-from spec_oracle.toy import Context, Instance
+from spec_oracle.exact.rationals import to_internal
+from spec_oracle.toy import Context, Instance, ToyModel
 from spec_oracle.validation import require_whole
 from verifiers import Drafting
 from verifiers.parts.top_draft_law import child_law
@@ -40,6 +41,7 @@ class TreeLaw:
     probability: Numbers
 
 
+@runtime_checkable
 class TreeDrafting(Protocol):
     """How a drafter makes trees from the rows of its model."""
 
@@ -219,6 +221,15 @@ class StochasticBeam:
                     following[arrived | {path}, after] += mass * (chance / total)
             states = following
         return _trees_of(done, instance, self.width * length)
+
+
+def in_rationals(instance: Instance) -> Instance:
+    """Return the instance in the fastest rationals, which draft laws are enumerated in."""
+    target, draft = (
+        ToyModel(model.vocab_size, tuple(map(to_internal, model.levels)))
+        for model in (instance.exact.target, instance.exact.draft)
+    )
+    return replace(instance, target=target, draft=draft)
 
 
 def _trees_of(trees: dict[tuple[Context, ...], Any], instance: Instance, places: int) -> TreeLaw:

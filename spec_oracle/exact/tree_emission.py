@@ -1,7 +1,5 @@
 """The exact law of what one call of a tree verifier emits, over a law of draft trees."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from spec_oracle.arrays import Integers
@@ -10,8 +8,8 @@ from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.exact.call import BATCH_BYTES, VerdictError, within
 from spec_oracle.exact.emission import EmissionLaw, masses_of
 from spec_oracle.exact.enumeration import ScriptedDecisions
-from spec_oracle.exact.tree_drafting import TreeDrafting, TreeLaw
-from spec_oracle.toy import Instance, ToyModel
+from spec_oracle.exact.tree_drafting import TreeDrafting, TreeLaw, in_rationals
+from spec_oracle.toy import Instance
 from spec_oracle.toy.size import FLOAT_BYTES, RATIONAL_BYTES
 from spec_oracle.validation import require_instance_of
 from verifiers.trees import ROOT, TreeDrafts, TreeVerifier
@@ -21,14 +19,12 @@ class TreeTable:
     """Every draft tree of an instance, and the model rows at its nodes, in batches that a verifier takes."""
 
     def __init__(self, instance: Instance, drafting: TreeDrafting, chosen: Arithmetic) -> None:
-        target_model, draft_model = (_prepared(model, chosen) for model in (instance.target, instance.draft))
-        self.instance = replace(instance, target=target_model, draft=draft_model)
-        self.law: TreeLaw = drafting.law(self.instance)
+        self.law: TreeLaw = drafting.law(instance)
         depths = range(instance.draft_length + 1)
-        target = [self.instance.target.rows(depth) for depth in depths]
-        draft = [*(self.instance.draft.rows(depth) for depth in depths[:-1]), target[-1] * 0]
+        target = [instance.target.rows(depth) for depth in depths]
+        draft = [*(instance.draft.rows(depth) for depth in depths[:-1]), target[-1] * 0]
         self._rows, self._chosen = (np.concatenate(draft), np.concatenate(target)), chosen
-        number_bytes = RATIONAL_BYTES if chosen.prepare is not Arithmetic().prepare else FLOAT_BYTES
+        number_bytes = RATIONAL_BYTES if target[0].dtype == object else FLOAT_BYTES
         self.batch_rows = max(
             64, BATCH_BYTES // (2 * self.law.nodes.shape[1] * instance.vocab_size * number_bytes)
         )
@@ -72,7 +68,7 @@ def tree_emission_law(
     require_instance_of(instance, "instance", Instance)
     chosen = arithmetic(exact=exact, array=array, dtype=dtype)
     numbers = instance.exact if exact else instance.floats
-    table = TreeTable(numbers, drafting, chosen)
+    table = TreeTable(in_rationals(numbers) if exact else numbers, drafting, chosen)
 
     def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Integers, Integers]:
         drafts = table.drafts(rows)
@@ -90,7 +86,3 @@ def tree_emission_law(
 
     masses = masses_of(run, table.law.probability, table.batch_rows, numbers, chosen)
     return EmissionLaw(numbers, tuple(chosen.finish(mass) for mass in masses))
-
-
-def _prepared(model: ToyModel, chosen: Arithmetic) -> ToyModel:
-    return ToyModel(model.vocab_size, tuple(chosen.prepare(level) for level in model.levels))
