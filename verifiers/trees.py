@@ -24,7 +24,8 @@ EMPTY = -2
 class Siblings(Enum):
     """The law by which the children of a node are drawn, in their order, from the row q of the node.
 
-    Of all but `BEAM`: how many there are may depend on tokens further up, not on the siblings themselves.
+    How many there are may depend on all tokens that are not below the node, but, except under `BEAM`, not on
+    the siblings themselves.
     """
 
     INDEPENDENT = "independent"
@@ -41,7 +42,7 @@ class Siblings(Enum):
 
     BEAM = "beam"
     """Without replacement; whether there is one more may depend on the siblings before it, as in a stochastic
-    beam (2402.14160), where likely first children leave little for a second one."""
+    beam (2402.14160), where after a likely first child a second one is rare."""
 
 
 @dataclass(frozen=True)
@@ -138,22 +139,24 @@ def above(values: Array, node: Array) -> Array:
     return pick(values, kept(node >= 0, node))
 
 
-def of_paths(drafts: Drafts) -> TreeDrafts:
+def of_paths(drafts: Drafts, draft_lengths: Array | None = None) -> TreeDrafts:
     """Return K paths of L tokens as K L places, depth by depth.
 
     The children of a place are the tokens of all paths that pass it, in their order, equal ones included; of
-    equal siblings the first has the children, the others have none.
+    equal siblings the first has the children, the others have none. ``draft_lengths`` int [B, K], 0..L: path
+    k of request b ends after so many tokens, the others mean nothing.
     """
     xp = namespace(drafts.tokens)
     _, paths, length = drafts.tokens.shape
     same = xp.ones_like(drafts.tokens[:, :, None, 0] == drafts.tokens[:, None, :, 0])
     first = filled(drafts.tokens[:, :, 0], ROOT)
+    lengths = filled(first, length) if draft_lengths is None else draft_lengths
     tokens, parents = [], []
     for depth in range(length):
-        token = drafts.tokens[:, :, depth]
-        same = same & (token[:, :, None] == token[:, None, :])
+        token, present = drafts.tokens[:, :, depth], lengths > depth
+        same = same & (token[:, :, None] == token[:, None, :]) & present[:, None, :]
         tokens.append(token)
-        parents.append(first)
+        parents.append(xp.where(present, first, EMPTY))
         first = depth * paths + xp.argmax(xp.astype(same, xp.int64), axis=-1)
     row = drafts.draft_probs[:, :, length - 1] * 0
 

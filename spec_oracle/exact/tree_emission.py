@@ -78,6 +78,7 @@ def tree_emission_law(
         within("next_token", chosen.to_numpy(verdict.next_token), drafts.vocab_size)
         emitted = chosen.to_numpy(verdict.emitted)
         tau = (emitted >= 0).sum(axis=1) - 1
+        emitted = np.pad(emitted, ((0, 0), (0, numbers.draft_length)))
         if (tau > numbers.draft_length).any():
             raise VerdictError(
                 f"emitted: {tau.max()} accepted tokens, the trees are {numbers.draft_length} deep"

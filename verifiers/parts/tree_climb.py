@@ -9,9 +9,9 @@ min(1, a p(x)/q(x)); once all of its subtree is refused, the node has left
 After the last child the node itself is accepted with a, the root always, and the next token has law p.
 
 *Lossless*, by induction from the leaves: a child entered with w is accepted, at whatever depth, with chance
-w on average over what lies below it. So x is served min(a p, q) by its test, and (1) is what remains, s of a
-mass of 1 − Σ min(a p, q) = s + 1 − a. This needs the law of each child given the siblings tested before it,
-and that what lies below these does not depend on siblings tested later.
+w on average over the tokens below it, whatever the shape there. So x is served min(a p, q) by its test, and
+(1) is what remains, s of a mass of 1 − Σ min(a p, q) = s + 1 − a. This needs the law of each child given the
+siblings tested before it, and that its token is not looked at before it is decided that there is a child.
 
 The weights do not depend on decisions. They are computed from the root down, and one decision picks the node
 at which the climb ends.

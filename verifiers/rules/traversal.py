@@ -105,7 +105,7 @@ class TraversalVerifier:
     of all offers follow from the rows alone, so one categorical decision picks the first that is taken.
     """
 
-    accepts = frozenset({Siblings.INDEPENDENT, Siblings.DISTINCT})
+    accepts = frozenset({Siblings.INDEPENDENT, Siblings.DISTINCT, Siblings.BEAM})
 
     def verify_tree(self, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
         """Verify draft trees of any shape: each sibling has the law q without the tokens before it."""

@@ -10,11 +10,11 @@ block verification. For independent siblings balanced selection is an optimal pl
 construction is `balanced_multipath_block`.
 """
 
-from verifiers.arrays import Array, arange_like, kept, namespace, ones, pick_each, working_rows
+from verifiers.arrays import arange_like, kept, namespace, ones, pick_each, working_rows
 from verifiers.interface import DecisionSource
 from verifiers.parts.top_draft_law import sampled_law
 from verifiers.parts.tree_climb import climb
-from verifiers.parts.tree_places import Places, places_of
+from verifiers.parts.tree_places import places_of
 from verifiers.trees import Siblings, TreeDrafts, TreeVerdict
 
 
@@ -27,19 +27,17 @@ class UniVerVerifier:
         """Verify the draft tree of every request."""
         xp = namespace(drafts.draft_probs)
         places = places_of(drafts)
-        number = arange_like(drafts.tokens, drafts.places)[None, :]
-        sampled = ~xp.any(places.earlier, axis=1)  # no sibling comes after it
-        first = xp.where(places.rank > 0, xp.argmax(xp.astype(places.earlier, xp.int64), axis=-1), number)
-        laws = _laws(drafts, places, sampled)
-        order = xp.argsort(xp.where(sampled, 2 * first - 1, 2 * number), axis=1, stable=True)
+        number = arange_like(drafts.tokens, drafts.places)
+        siblings = places.earlier | xp.matrix_transpose(places.earlier) | (number[:, None] == number)
+        count = xp.sum(xp.astype(siblings, xp.int64), axis=-1)
+        # The last sibling is sampled; where no token was left but the top ones, it repeats one of these.
+        last = siblings & (places.rank + 1 == count)[:, None, :]
+        equal = drafts.tokens[:, :, None] == drafts.tokens[:, None, :]
+        sampled = xp.any(last & equal, axis=-1) & ~places.repeated
+        first = xp.argmax(xp.astype(siblings, xp.int64), axis=-1)
+        order = xp.argsort(xp.where(sampled, 2 * first - 1, 2 * number[None, :]), axis=1, stable=True)
+        rows = pick_each(working_rows(drafts.draft_probs), places.row)
+        law = sampled_law(xp.reshape(rows, (-1, drafts.vocab_size)), xp.reshape(count, (-1,)))
+        certain = arange_like(rows, drafts.vocab_size)[None, None, :] == drafts.tokens[:, :, None]
+        laws = xp.where(sampled[:, :, None], xp.reshape(law, rows.shape), kept(certain, ones(rows)))
         return climb(drafts, places, laws, order, decisions)
-
-
-def _laws(drafts: TreeDrafts, places: Places, sampled: Array) -> Array:
-    """Return the law of each place, [B, N, V]: of the sampled siblings, and the top ones as certain."""
-    xp = namespace(drafts.draft_probs)
-    rows = pick_each(working_rows(drafts.draft_probs), places.row)
-    flat = xp.reshape(rows, (-1, drafts.vocab_size))
-    law = xp.reshape(sampled_law(flat, xp.reshape(places.rank + 1, (-1,))), rows.shape)
-    certain = arange_like(rows, drafts.vocab_size)[None, None, :] == drafts.tokens[:, :, None]
-    return xp.where(sampled[:, :, None], law, kept(certain, ones(rows)))
