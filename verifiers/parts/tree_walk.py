@@ -26,8 +26,8 @@ from verifiers.trees import ROOT, Siblings, TreeDrafts, TreeVerdict
 class TreeWalk:
     """A verifier that walks down draft trees with ``rule``, lossless for siblings whose law it ``accepts``.
 
-    ``max_depth``: how many tokens are accepted at most, None: as many as there are places. A smaller number
-    saves time, and never costs losslessness.
+    ``max_depth``: how many tokens are accepted at most, None: as many as there are places. The rule is run so
+    often, so the depth of the deepest tree saves time. No number costs losslessness.
     """
 
     rule: OneStepRule
@@ -40,15 +40,13 @@ class TreeWalk:
         places = places_of(drafts)
         tokens = kept(places.present, drafts.tokens)
         node = filled(tokens[:, 0], ROOT)
-        next_token, active = zeros(tokens[:, 0]), all_true(tokens[:, 0])
-        # Requests that do not ask the rule show it some node with a draft.
+        next_token, stopped = zeros(tokens[:, 0]), ~all_true(tokens[:, 0])
+        # Requests that have nothing to decide show the rule some node with a draft.
         some = pick(places.row, first_true(places.present))
         anything = arange_like(tokens, drafts.places)[None, :] == 0
-        for depth in range(drafts.places + 1):
-            here = places.present & (drafts.parents == node[:, None])
-            walking = active & xp.any(here, axis=-1)
-            if depth in {self.max_depth, drafts.places}:
-                walking = walking & ~active
+        for _ in range(drafts.places if self.max_depth is None else min(self.max_depth, drafts.places)):
+            here = places.present & (drafts.parents == node[:, None]) & ~stopped[:, None]
+            walking = xp.any(here, axis=-1)
             row = xp.where(walking, node + 1, some)
             shown = places.present & (places.row == row[:, None])
             shown = shown | (anything & ~xp.any(shown, axis=-1)[:, None])
@@ -56,11 +54,11 @@ class TreeWalk:
                 in_working_precision(pick(probs, row)) for probs in (drafts.target_probs, drafts.draft_probs)
             )
             token = self.rule(Node(target, draft, tokens, shown), ActiveDecisions(decisions, walking))
-            leaving = active & ~walking
-            last = in_working_precision(pick(drafts.target_probs, node + 1))
-            bonus = ActiveDecisions(decisions, leaving).categorical(last)
-            next_token = xp.where(walking, token, xp.where(leaving, bonus, next_token))
             matching = here & (tokens == token[:, None])
-            active = walking & xp.any(matching, axis=-1)
-            node = xp.where(active, first_true(matching), node)
-        return TreeVerdict(node, next_token, drafts)
+            goes_on = xp.any(matching, axis=-1)
+            next_token = xp.where(walking & ~goes_on, token, next_token)
+            stopped = stopped | (walking & ~goes_on)
+            node = xp.where(goes_on, first_true(matching), node)
+        row = in_working_precision(pick(drafts.target_probs, node + 1))
+        bonus = ActiveDecisions(decisions, ~stopped).categorical(row)
+        return TreeVerdict(node, xp.where(stopped, next_token, bonus), drafts)
