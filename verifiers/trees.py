@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from verifiers.arrays import Array, arange_like, filled, kept, namespace, pick, pick_each
 from verifiers.errors import InvalidInputError
-from verifiers.interface import DecisionSource, Drafts
+from verifiers.interface import DecisionSource, Drafts, Verdict
 
 ROOT = -1
 """The parent of a token that follows the context itself."""
@@ -171,6 +171,12 @@ def of_paths(drafts: Drafts, draft_lengths: Array | None = None) -> TreeDrafts:
         rows(drafts.draft_probs[:, 0, 0], draft),
         rows(drafts.target_probs[:, 0, 0], target),
     )
+
+
+def verdict_of_paths(verdict: TreeVerdict, tokens: Array) -> Verdict:
+    """Return the verdict on `of_paths` of ``tokens`` int [B, K, L] as one on the paths."""
+    node, paths = verdict.node, tokens.shape[1]
+    return Verdict(node // paths + 1, kept(node >= 0, node % paths), verdict.next_token, tokens)
 
 
 @runtime_checkable

@@ -40,8 +40,8 @@ def accepted(name):
 
 
 def shallow(rule, depth):
-    """Return a rule that does not look for nodes deeper than there are: it saves a test most of its time."""
-    return replace(rule, max_depth=depth) if isinstance(rule, TreeWalk) else rule
+    """Return a rule that looks for no deeper nodes, nor for more siblings, than there are: it saves time."""
+    return replace(rule, max_depth=depth, max_children=3) if isinstance(rule, TreeWalk) else rule
 
 
 def law(name, instance, drafting, **options):

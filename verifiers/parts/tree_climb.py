@@ -17,41 +17,48 @@ The weights do not depend on decisions. They are computed from the root down, an
 at which the climb ends.
 """
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from verifiers.arrays import (
     Array,
     arange_like,
     divide,
+    in_working_precision,
+    kept,
     minimum_one,
     namespace,
     ones,
     positive_part,
-    working_rows,
 )
 from verifiers.interface import DecisionSource
 from verifiers.parts.tree_places import Places
 from verifiers.trees import ROOT, TreeDrafts, TreeVerdict
 
+Law: TypeAlias = Callable[[Array], Array]
+"""Returns the law [B, V] of a place int [B], given the siblings before it; anything for empty places."""
+
 
 def climb(
-    drafts: TreeDrafts, places: Places, laws: Array, order: Array, decisions: DecisionSource
+    drafts: TreeDrafts, places: Places, law_of: Law, order: Array, decisions: DecisionSource
 ) -> TreeVerdict:
     """Climb the tree of every request.
 
-    ``laws`` [B, N, V]: of each place, given the siblings before it in ``order`` int [B, N], a permutation
-    with parents before their children. Places that repeat an earlier sibling are passed over.
+    ``law_of`` is called for each place in ``order`` int [B, N], a permutation with parents before their
+    children. Places that repeat an earlier sibling are passed over.
     """
     xp = namespace(drafts.target_probs)
-    target = working_rows(drafts.target_probs)
+    target = xp.asarray(in_working_precision(drafts.target_probs), copy=True)
     request = arange_like(order, drafts.batch)
     used = places.present & ~places.repeated
     weight = ones(target[:, :, 0])
     for step in range(drafts.places):
         place = order[:, step]
         at, token, tested = (of[request, place] for of in (places.row, drafts.tokens, used))
-        token = xp.where(tested, token, 0 * token)
-        p, law, a = target[request, at], laws[request, place], weight[request, at]
+        token = kept(tested, token)
+        p, law, a = target[request, at], law_of(place), weight[request, at]
         entered = minimum_one(a * divide(p[request, token], law[request, token], otherwise=0))
-        weight[request, place + 1] = xp.where(tested, entered, 0 * entered)
+        weight[request, place + 1] = kept(tested, entered)
         left = positive_part(a[:, None] * p - law)
         surplus = xp.sum(left, axis=-1)
         shrunk = divide(left, surplus[:, None], otherwise=0)

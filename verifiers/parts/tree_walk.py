@@ -28,11 +28,14 @@ class TreeWalk:
 
     ``max_depth``: how many tokens are accepted at most, None: as many as there are places. The rule is run so
     often, so the depth of the deepest tree saves time. No number costs losslessness.
+    ``max_children``: how many siblings are shown to the rule, None: all places. Take no less than a node has:
+    a rule that needs its last sibling would miss it.
     """
 
     rule: OneStepRule
     accepts: frozenset[Siblings]
     max_depth: int | None = None
+    max_children: int | None = None
 
     def verify_tree(self, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
         """Walk down from the root; a token of the target follows a leaf, or the node at ``max_depth``."""
@@ -53,7 +56,9 @@ class TreeWalk:
             target, draft = (
                 in_working_precision(pick(probs, row)) for probs in (drafts.target_probs, drafts.draft_probs)
             )
-            token = self.rule(Node(target, draft, tokens, shown), ActiveDecisions(decisions, walking))
+            first = xp.argsort(xp.astype(~shown, xp.int64), axis=1, stable=True)[:, : self.max_children]
+            siblings = (xp.take_along_axis(of, first, axis=1) for of in (tokens, shown))
+            token = self.rule(Node(target, draft, *siblings), ActiveDecisions(decisions, walking))
             matching = here & (tokens == token[:, None])
             goes_on = xp.any(matching, axis=-1)
             next_token = xp.where(walking & ~goes_on, token, next_token)

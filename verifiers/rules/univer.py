@@ -10,7 +10,7 @@ block verification. For independent siblings balanced selection is an optimal pl
 construction is `balanced_multipath_block`.
 """
 
-from verifiers.arrays import arange_like, kept, namespace, ones, pick_each, working_rows
+from verifiers.arrays import Array, arange_like, kept, namespace, ones, working_rows
 from verifiers.interface import DecisionSource
 from verifiers.parts.top_draft_law import sampled_law
 from verifiers.parts.tree_climb import climb
@@ -36,8 +36,12 @@ class UniVerVerifier:
         sampled = xp.any(last & equal, axis=-1) & ~places.repeated
         first = xp.argmax(xp.astype(siblings, xp.int64), axis=-1)
         order = xp.argsort(xp.where(sampled, 2 * first - 1, 2 * number[None, :]), axis=1, stable=True)
-        rows = pick_each(working_rows(drafts.draft_probs), places.row)
-        law = sampled_law(xp.reshape(rows, (-1, drafts.vocab_size)), xp.reshape(count, (-1,)))
-        certain = arange_like(rows, drafts.vocab_size)[None, None, :] == drafts.tokens[:, :, None]
-        laws = xp.where(sampled[:, :, None], xp.reshape(law, rows.shape), kept(certain, ones(rows)))
-        return climb(drafts, places, laws, order, decisions)
+        request, rows = arange_like(drafts.tokens, drafts.batch), working_rows(drafts.draft_probs)
+
+        def law_of(place: Array) -> Array:
+            law = sampled_law(rows[request, places.row[request, place]], count[request, place])
+            token = drafts.tokens[request, place]
+            certain = arange_like(law, drafts.vocab_size)[None, :] == token[:, None]
+            return xp.where(sampled[request, place][:, None], law, kept(certain, ones(law)))
+
+        return climb(drafts, places, law_of, order, decisions)
