@@ -197,30 +197,33 @@ class StochasticBeam:
     siblings: Siblings = Siblings.BEAM
 
     def law(self, instance: Instance) -> TreeLaw:
-        """Let whole paths arrive one by one until every beam is full; equal beams are one state."""
+        """Let whole paths arrive one by one; those that would change no beam are passed over."""
         length, vocab = instance.draft_length, instance.vocab_size
         chances = {path: instance.draft.probability(path) for path in np.ndindex(*(vocab,) * length)}
-        chances = {path: chance for path, chance in chances.items() if chance > 0}
-        wanted = [min(self.width, len({path[:end] for path in chances})) for end in range(1, length + 1)]
         done: dict[tuple[Context, ...], Any] = defaultdict(int)
-        states = {(frozenset[Context](), ((),) * length): _rows(instance, 1)[0][0, 0] * 0 + 1}
+        states: dict[tuple[tuple[Context, ...], ...], Any] = {((),) * length: 1}
         while states:
             require_few(len(states) + len(done))
             following: dict[Any, Any] = defaultdict(int)
-            for (arrived, beams), mass in states.items():
-                if [len(beam) for beam in beams] == wanted:
+            for beams, mass in states.items():
+                after = {path: self._after(beams, path) for path, chance in chances.items() if chance > 0}
+                left = {path: chances[path] for path, grown in after.items() if grown != beams}
+                if not left:
                     done[sum(beams, ())] += mass
-                    continue
-                left = {path: chance for path, chance in chances.items() if path not in arrived}
                 total = sum(left.values())
                 for path, chance in left.items():
-                    after = tuple(
-                        beam if path[:end] in beam or len(beam) == self.width else (*beam, path[:end])
-                        for end, beam in enumerate(beams, start=1)
-                    )
-                    following[arrived | {path}, after] += mass * (chance / total)
+                    following[after[path]] += mass * (chance / total)
             states = following
         return _trees_of(done, instance, self.width * length)
+
+    def _after(
+        self, beams: tuple[tuple[Context, ...], ...], path: Context
+    ) -> tuple[tuple[Context, ...], ...]:
+        """Return the beams of every length once ``path`` has arrived."""
+        return tuple(
+            beam if path[:end] in beam or len(beam) == self.width else (*beam, path[:end])
+            for end, beam in enumerate(beams, start=1)
+        )
 
 
 def in_rationals(instance: Instance) -> Instance:

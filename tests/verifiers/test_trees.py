@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import verifiers
 from spec_oracle.exact import emission_law
+from spec_oracle.exact.arithmetic import NUMPY
 from spec_oracle.exact.tree_drafting import LikeliestNodes, Shape, ShapedTrees, StochasticBeam
 from spec_oracle.exact.tree_emission import TreeTable, tree_emission_law
 from spec_oracle.optimum import single_path_optimum, tree_optimum
@@ -179,14 +180,13 @@ class Pruned:
     def law(self, instance):
         trees = ShapedTrees(Shape.fan_out(2, 1)).law(instance)
         chances = instance.draft.rows(0)[0][trees.tokens[:, :2]]
-        kept = self.keeps(chances)
-        drop = ~np.column_stack([np.ones_like(kept), kept] if kept.shape[1] == 2 else [kept])
-        return replace(trees, parents=np.where(drop, EMPTY, trees.parents))
+        return replace(trees, parents=np.where(self.keeps(chances), trees.parents, EMPTY))
 
 
 def only_below_the_likelier(chances):
-    """Which of the two children of the root keep a child."""
-    return np.column_stack([chances[:, 0] >= chances[:, 1], chances[:, 0] < chances[:, 1]])
+    """Keep both children of the root, and the child of one of them."""
+    first = chances[:, 0] >= chances[:, 1]
+    return np.column_stack([first | True, first | True, first, ~first])
 
 
 DEFECTS = {
@@ -217,30 +217,20 @@ def batch(draftings=DRAFTINGS[:6], per_law=5):
     """Return trees of several draftings as one batch: padded to as many places."""
     parts = []
     for drafting in draftings:
-        table = TreeTable(TOY, drafting, verifiers_arithmetic())
+        table = TreeTable(TOY, drafting, NUMPY)
         parts.append(table.drafts(np.arange(min(per_law, len(table.law.probability)))))
     places = max(part.places for part in parts)
 
     def padded(array, value, extra):
         return np.pad(array, [(0, 0), (0, extra), *[(0, 0)] * (array.ndim - 2)], constant_values=value)
 
+    fields = {"tokens": 0, "parents": EMPTY, "draft_probs": 0.5, "target_probs": 0.5}
     return TreeDrafts(
         *(
             np.concatenate([padded(getattr(part, name), value, places - part.places) for part in parts])
-            for name, value in (
-                ("tokens", 0),
-                ("parents", EMPTY),
-                ("draft_probs", 0.5),
-                ("target_probs", 0.5),
-            )
+            for name, value in fields.items()
         )
     )
-
-
-def verifiers_arithmetic():
-    from spec_oracle.exact.arithmetic import NUMPY
-
-    return NUMPY
 
 
 @pytest.mark.parametrize("rule", NAMES)
