@@ -64,8 +64,8 @@ def get(name: str) -> AnyVerifier:
         raise InvalidInputError(f"name: {unknown(name, _REGISTRY, 'verifier')}") from None
 
 
-_INDEPENDENT = frozenset({Siblings.INDEPENDENT})
-_SAMPLED = frozenset({Siblings.INDEPENDENT, Siblings.DISTINCT, Siblings.BEAM})
+_INDEPENDENT = frozenset({Siblings.INDEPENDENT, Siblings.PATHS})
+_SAMPLED = _INDEPENDENT | {Siblings.DISTINCT, Siblings.BEAM}
 
 _WALKS = {
     "nss": (NSS, frozenset(Siblings)),
@@ -85,6 +85,7 @@ _TREE_RULES: dict[str, TreeRule] = {
     "traversal": TraversalVerifier(),
     "univer": UniVerVerifier(),
     "balanced_multipath_block": BalancedMultipathBlockVerifier(),
+    "lookahead_multipath_block": LookaheadMultipathBlockVerifier(),
 }
 
 
@@ -92,7 +93,7 @@ def tree_rule_names() -> tuple[str, ...]:
     """Return the names of all rules for draft trees.
 
     >>> tree_rule_names()[-3:]
-    ('traversal', 'univer', 'balanced_multipath_block')
+    ('univer', 'balanced_multipath_block', 'lookahead_multipath_block')
     """
     return tuple(_TREE_RULES)
 

@@ -31,6 +31,9 @@ class Siblings(Enum):
     INDEPENDENT = "independent"
     """Independent and identically distributed: the same token may come twice."""
 
+    PATHS = "paths"
+    """As `INDEPENDENT`, in trees that branch once, into paths which each end by their own tokens alone."""
+
     DISTINCT = "distinct"
     """Without replacement; when every token with q > 0 has been drawn, the round starts anew."""
 

@@ -105,17 +105,23 @@ class Shape:
 
 @dataclass(frozen=True)
 class ShapedTrees:
-    """Trees of a fixed ``shape`` whose ``siblings`` are drawn from the row of their node; not `BEAM`.
+    """Trees of a fixed ``shape`` whose ``siblings`` are drawn from the row of their node.
 
     A path ends early after a token of draft probability below ``least_token`` (given its context), which it
     keeps, and where no token of the next row has probability ``least_top``. Both are known before the next
     token is drawn. To drop the unlikely token itself would be lossy: what is drawn would not have law q.
+    Raises `InvalidInputError` for `Siblings.BEAM`, and for `Siblings.PATHS` with a shape that branches twice.
     """
 
     shape: Shape
     siblings: Siblings = Siblings.INDEPENDENT
     least_token: Any = 0
     least_top: Any = 0
+
+    def __post_init__(self) -> None:
+        branching = {above for above in self.shape.parents if self.shape.parents.count(above) > 1}
+        if self.siblings is Siblings.BEAM or (self.siblings is Siblings.PATHS and len(branching) > 1):
+            raise InvalidInputError(f"siblings: {self.siblings.value} does not fit {self.shape}")
 
     def law(self, instance: Instance) -> TreeLaw:
         """Draw slot after slot: the law of a child depends on the siblings drawn already."""
@@ -159,7 +165,9 @@ class ShapedTrees:
         earlier = here[:, :slot].sum(axis=1)
         if self.siblings is Siblings.TOP:
             return np.asarray(child_law(rows, earlier, earlier + 2))
-        law = next_draft_law(Drafting(self.siblings.value), rows, drawn, here, slot)
+        independent = self.siblings is Siblings.PATHS
+        drafting = Drafting.INDEPENDENT if independent else Drafting(self.siblings.value)
+        law = next_draft_law(drafting, rows, drawn, here, slot)
         return np.array(law)
 
 

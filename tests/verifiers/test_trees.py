@@ -24,10 +24,12 @@ from verifiers.trees import EMPTY, ROOT, Siblings, TreeDrafts, TreeVerdict, of_p
 ROUNDING = 1e-12
 UNEVEN = Shape((ROOT, ROOT, 1, 1))
 SHAPES = (Shape.paths(2, 2), Shape.stem(1, 2, 1), UNEVEN, Shape((ROOT, ROOT, ROOT, 0)))
+FREE = [law for law in Siblings if law not in {Siblings.PATHS, Siblings.BEAM}]
 DRAFTINGS = [
-    *(ShapedTrees(shape, law) for shape in SHAPES for law in Siblings if law is not Siblings.BEAM),
-    *(ShapedTrees(SHAPES[0], law, least_token=0.3) for law in (Siblings.INDEPENDENT, Siblings.DISTINCT)),
-    *(ShapedTrees(SHAPES[0], law, least_top=0.6) for law in (Siblings.INDEPENDENT, Siblings.DISTINCT)),
+    *(ShapedTrees(shape, law) for shape in SHAPES for law in FREE),
+    *(ShapedTrees(shape, Siblings.PATHS) for shape in SHAPES[:2]),
+    *(ShapedTrees(SHAPES[0], law, least_token=0.3) for law in (Siblings.PATHS, Siblings.DISTINCT)),
+    *(ShapedTrees(SHAPES[0], law, least_top=0.6) for law in (Siblings.PATHS, Siblings.DISTINCT)),
     *(LikeliestNodes(count) for count in (1, 3, 5)),
     *(StochasticBeam(width) for width in (1, 2)),
 ]
@@ -92,7 +94,7 @@ def test_on_paths_these_are_the_path_rules(rule, instance):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=ROUNDING)
 
 
-@pytest.mark.parametrize("rule", ["traversal", "balanced_multipath_block", "recursive_rejection_distinct"])
+@pytest.mark.parametrize("rule", ["traversal", "lookahead_multipath_block", "recursive_rejection_distinct"])
 @given(instance=instances(vocab_sizes=(2, 2), draft_lengths=(2, 2), num_paths=(2, 2)))
 @examples(20)
 def test_on_paths_these_are_the_path_rules_in_rationals(rule, instance):
@@ -190,13 +192,11 @@ def only_below_the_likelier(chances):
 
 
 DEFECTS = {
-    "independent siblings without replacement": (
-        "k_seq",
-        ShapedTrees(Shape.fan_out(2, 1), Siblings.DISTINCT),
-    ),
+    "siblings without replacement": ("k_seq", ShapedTrees(Shape.fan_out(2, 1), Siblings.DISTINCT)),
     "top tokens judged by p/q": ("recursive_rejection", ShapedTrees(Shape.fan_out(2, 1), Siblings.TOP)),
     "a dynamic tree judged by p/q": ("traversal", LikeliestNodes(4)),
     "siblings of a beam counted as independent": ("k_seq", StochasticBeam(2)),
+    "lengths that depend on siblings": ("lookahead_multipath_block", Pruned(only_below_the_likelier)),
     "unlikely tokens taken back": ("naive", Pruned(lambda chances: np.tile(chances > 0.3, (1, 2)))),
 }
 

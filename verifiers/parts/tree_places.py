@@ -21,6 +21,19 @@ class Places:
     repeated: Array
 
     @property
+    def siblings(self) -> Array:
+        """Whether place j is a sibling of place i, or place i itself, bool [B, N, N]."""
+        xp = namespace(self.earlier)
+        number = arange_like(self.row, self.row.shape[1])
+        return self.earlier | xp.matrix_transpose(self.earlier) | (number[:, None] == number)
+
+    @property
+    def count(self) -> Array:
+        """How many siblings there are at each place, itself included, int [B, N]."""
+        xp = namespace(self.earlier)
+        return xp.sum(xp.astype(self.siblings, xp.int64), axis=-1)
+
+    @property
     def rank(self) -> Array:
         """How many siblings come before each place, int [B, N]."""
         xp = namespace(self.earlier)

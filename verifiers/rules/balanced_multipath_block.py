@@ -17,7 +17,7 @@ class BalancedMultipathBlockVerifier:
     """
 
     traits = Traits(any_order=True)
-    accepts = frozenset({Siblings.INDEPENDENT})
+    accepts = frozenset({Siblings.INDEPENDENT, Siblings.PATHS})
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Select one path of every request, node by node, and verify it."""

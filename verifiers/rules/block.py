@@ -11,7 +11,7 @@ class BlockVerifier:
     """Sun et al. (arXiv 2403.10444, algorithm 2). Verifies the first path; further paths are ignored."""
 
     traits = Traits(single_path=True)
-    accepts = frozenset({Siblings.INDEPENDENT, Siblings.DISTINCT, Siblings.BEAM})
+    accepts = frozenset({Siblings.INDEPENDENT, Siblings.PATHS, Siblings.DISTINCT, Siblings.BEAM})
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the first path of every request."""

@@ -14,7 +14,7 @@ class TraversalVerifier:
     are reduced to distinct tokens.
     """
 
-    accepts = frozenset({Siblings.INDEPENDENT, Siblings.DISTINCT, Siblings.BEAM})
+    accepts = frozenset({Siblings.INDEPENDENT, Siblings.PATHS, Siblings.DISTINCT, Siblings.BEAM})
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Verify the draft tree of every request."""

@@ -28,8 +28,7 @@ class UniVerVerifier:
         xp = namespace(drafts.draft_probs)
         places = places_of(drafts)
         number = arange_like(drafts.tokens, drafts.places)
-        siblings = places.earlier | xp.matrix_transpose(places.earlier) | (number[:, None] == number)
-        count = xp.sum(xp.astype(siblings, xp.int64), axis=-1)
+        siblings, count = places.siblings, places.count
         # The last sibling is sampled; where no token was left but the top ones, it repeats one of these.
         last = siblings & (places.rank + 1 == count)[:, None, :]
         equal = drafts.tokens[:, :, None] == drafts.tokens[:, None, :]

@@ -60,6 +60,12 @@ def test_impossible_shapes_are_refused(parents):
         Shape(parents)
 
 
+@pytest.mark.parametrize("siblings", [Siblings.PATHS, Siblings.BEAM])
+def test_siblings_that_do_not_fit_the_shape_are_refused(siblings):
+    with pytest.raises(InvalidInputError, match="does not fit Shape"):
+        ShapedTrees(Shape.fan_out(2, 2), siblings)
+
+
 @given(instance=SMALL, drafting=st.sampled_from(Drafting))
 @examples(60)
 def test_paths_are_trees(instance, drafting):
@@ -74,7 +80,10 @@ def test_paths_are_trees(instance, drafting):
     assert by_places(law.tokens, law.parents, law.probability) == expected
 
 
-@given(instance=SMALL, siblings=st.sampled_from([law for law in Siblings if law is not Siblings.BEAM]))
+@given(
+    instance=SMALL,
+    siblings=st.sampled_from([law for law in Siblings if law not in {Siblings.PATHS, Siblings.BEAM}]),
+)
 @examples(60)
 def test_probabilities_sum_to_one_and_parents_come_first(instance, siblings):
     drafting = ShapedTrees(Shape.fan_out(2, *[1] * (instance.draft_length - 1)), siblings, Fraction(1, 3))
