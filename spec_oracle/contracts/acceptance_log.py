@@ -74,22 +74,19 @@ def read_calls(lines: Iterable[str]) -> Calls:
     def padded(name: str, value: float = 0.0) -> Any:
         if any(name not in call for call in calls):
             return None
-        rows = [np.asarray(call[name], dtype=float).reshape(-1, call["length"]) for call in calls]
-        filled = [np.pad(row, ((0, 0), (0, width - row.shape[1])), constant_values=value) for row in rows]
-        return np.stack(filled, axis=1)
-
-    def single(name: str, value: float = 0.0) -> Any:
-        found = padded(name, value)
-        return None if found is None else found[0]
+        rows = [np.asarray(call[name], dtype=np.float64) for call in calls]
+        after = [[(0, 0)] * (row.ndim - 1) + [(0, width - row.shape[-1])] for row in rows]
+        filled = [np.pad(row, pad, constant_values=value) for row, pad in zip(rows, after, strict=True)]
+        return np.stack(filled, axis=-2)
 
     return Calls(
         np.array([call["length"] for call in calls]),
         np.array([call["accepted"] for call in calls]),
-        single("p"),
-        single("q", 1.0),
+        padded("p"),
+        padded("q", 1.0),
         padded("surplus"),
-        single("largest", 1.0),
-        single("entropy"),
+        padded("largest", 1.0),
+        padded("entropy"),
         tuple(call["prompt"] for call in calls),
     )
 
@@ -119,9 +116,10 @@ def digest(
 
 def block_weights(p: Numbers, q: Numbers) -> Numbers:
     """Return w_0 = 1, w_i = min(1, w_{i-1} p_i / q_i), [N, L+1], from p and q [N, L]."""
-    weights = [p[:, 0] * 0 + 1]
+    ones = p[:, 0] * 0 + 1
+    weights = [ones]
     for ratio in (p / q).T:
-        weights.append(np.minimum(1, weights[-1] * ratio))
+        weights.append(np.minimum(ones, weights[-1] * ratio))
     return np.stack(weights, axis=1)
 
 

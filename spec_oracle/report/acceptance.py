@@ -66,6 +66,8 @@ def _verdict(found: Acceptance) -> Iterator[str]:
             f"accepted {factor:.3f} times as often as by {found.rule}, {less} than it should be "
             f"({percent(CONFIDENCE, 0)} interval {least:.3f} to {most:.3f})"
         )
+        if found.impossible:
+            yield f"in {plural(found.impossible, 'call')} {found.rule} accepts this many with probability 0"
         names = " and ".join(found.fitting)
         yield f"they fit: {names}" if names else "they fit none of the rules below"
     else:
@@ -110,6 +112,7 @@ def _data(found: Acceptance) -> dict[str, Any]:
         "reported": found.reported,
         "reported_interval": pair(found.interval),
         "p_value": found.p_value,
+        "impossible_calls": found.impossible,
         "agrees": not found.disagrees,
         "factor": found.factor[0],
         "factor_interval": pair(found.factor[1:]),

@@ -39,6 +39,9 @@ HIGHEST_SHARE = 2.0
 
 BISECTIONS = 40
 
+DIRECT = 1000
+"""Masses up to which distributions are convolved directly."""
+
 
 @dataclass(frozen=True)
 class Chances:
@@ -120,24 +123,25 @@ class Evidence:
     def factor(self) -> tuple[float, float, float]:
         """Return the factor of all acceptance probabilities that fits best, and an interval around it.
 
-        The interval holds the factors against which the average over `LOG_FACTORS` has less evidence than
-        1 / (1 - CONFIDENCE): it misses a true one with probability 1 - CONFIDENCE at most, at any time. The
-        logarithm of the likelihood is concave in that of the factor.
+        By the likelihood ratio: coverage `CONFIDENCE` in the limit of many calls. The logarithm of the
+        likelihood is concave in that of the factor.
         """
 
         def fit(size: float) -> float:
             return float(self._logs(self.chances.times(size).log_most).sum())
 
-        best = scipy.optimize.minimize_scalar(
+        search = scipy.optimize.minimize_scalar(
             lambda size: -max(fit(size), -1e12), bounds=(-WIDEST, WIDEST), method="bounded"
-        ).x
-        best = max((best, 0.0), key=fit)
-        (factors, *_) = self._families()
-        average = float(scipy.special.logsumexp(factors)) - math.log(len(factors))
-        least = average + math.log(1 - CONFIDENCE)
-        ends = (_last(lambda size: fit(size) >= least, best, end) for end in (-WIDEST, WIDEST))
-        low, high = map(math.exp, ends)
-        return math.exp(best), low, high
+        )
+        best = max((search.x, 0.0), key=fit)
+        least = fit(best) - float(scipy.stats.chi2.ppf(CONFIDENCE, 1)) / 2
+        low, high = (_last(lambda size: fit(size) >= least, best, end) for end in (-WIDEST, WIDEST))
+        return math.exp(best), math.exp(low), math.exp(high)
+
+    @property
+    def impossible(self) -> int:
+        """Calls whose count has probability 0 under the rule."""
+        return int((self._logs(self.chances.log_most) == -math.inf).sum())
 
     def detects(self, alpha: float) -> tuple[float, float]:
         """Return the nearest factors below and above 1 that are found with probability 1 - `DEFAULT_MISS`.
@@ -163,13 +167,14 @@ class Evidence:
 def total_pmf(pmfs: Floats) -> Floats:
     """Return the distribution of a sum of N independent lengths, [N L + 1], from theirs, [N, L+1].
 
-    Pairs are convolved, then pairs of pairs: directly or by FFT, whichever is faster. Absolute error about
-    1e-15.
+    Pairs are convolved, then pairs of pairs: directly, and from `DIRECT` masses on by FFT, with an absolute
+    error about 1e-15.
     """
     parts = [*pmfs]
     while len(parts) > 1:
         pairs = zip(parts[::2], parts[1::2], strict=False)
-        joined = [np.maximum(scipy.signal.convolve(one, other), 0.0) for one, other in pairs]
+        convolve = np.convolve if len(parts[0]) < DIRECT else scipy.signal.fftconvolve
+        joined = [np.maximum(convolve(one, other), 0.0) for one, other in pairs]
         parts = joined + parts[2 * len(joined) :]
     return np.asarray(parts[0])
 

@@ -59,10 +59,11 @@ class Acceptance:
     """An acceptance log beside ``rule``; all rates are probabilities, lengths accepted tokens per call.
 
     ``reported`` and ``interval`` of the counts; ``rules`` that the log can be compared with, the declared one
-    first, and ``missing`` fields by the names of other rules; ``p_value`` of the declared rule, ``factor`` of
-    its acceptance probabilities that fits the counts, with an interval, ``share`` of the expected tokens with
-    `CONFIDENCE` bounds, ``share_at_alpha`` bounds that miss at rate alpha each; ``detects``, the nearest
-    factors below and above 1 that are found with probability 0.999.
+    first, and ``missing`` fields by the names of other rules; ``p_value`` of the declared rule, under which
+    the counts of ``impossible`` calls have probability 0; ``factor`` of its acceptance probabilities that
+    fits the counts, with an interval; ``share`` of the expected tokens with `CONFIDENCE` bounds, and
+    ``share_at_alpha`` with bounds that miss at rate alpha each; ``detects``, the nearest factors below and
+    above 1 that are found with probability 0.999.
     """
 
     file: str
@@ -75,6 +76,7 @@ class Acceptance:
     rules: tuple[RuleFigures, ...]
     missing: Mapping[str, tuple[str, ...]]
     p_value: float
+    impossible: int
     factor: tuple[float, float, float]
     share: tuple[float, float]
     share_at_alpha: tuple[float, float]
@@ -102,8 +104,8 @@ class Acceptance:
 
     @property
     def accepts_more(self) -> bool:
-        """Whether they contradict it since more is accepted: text may be lossy."""
-        return self.disagrees and self.factor[0] > 1
+        """Whether more is accepted than by the declared rule, at false-alarm rate alpha."""
+        return self.share_at_alpha[0] > 1
 
     @property
     def fitting(self) -> tuple[str, ...]:
@@ -177,6 +179,7 @@ def acceptance(
         ),
         missing,
         chosen.p_value,
+        chosen.impossible,
         chosen.factor(),
         share_bounds(calls.accepted, bounds, longest, (1 - CONFIDENCE) / 2),
         share_bounds(calls.accepted, bounds, longest, alpha),

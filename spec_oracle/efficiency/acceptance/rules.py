@@ -2,8 +2,8 @@
 
 A rule is represented by the chances a_i to accept draft i once the drafts before it are accepted, [N, L]:
 P(tau >= i) = a_1 ... a_i, whatever the rule. Given the drafts they are known numbers; the mean of the
-accepted length over drafts from q is what `spec_oracle.emission_law` enumerates, and the tests compare the
-two in rationals. Of one path, block verification is the optimum: no lossless rule accepts more on average
+accepted length over drafts from q is what `spec_oracle.exact.emission_law` enumerates, and the tests compare
+the two in rationals. Of one path, block verification is the optimum: no lossless rule accepts more on average
 over drafts, though one may after some of them.
 """
 
