@@ -26,6 +26,9 @@ from spec_oracle.errors import InvalidInputError
 VERIFICATION = "_speculative_sampling"
 """The function of `transformers.generation.utils` that verifies a draft."""
 
+NEEDED = {"candidate_input_ids", "candidate_logits", "candidate_length", "new_logits"}
+"""Its parameters that are recorded: int [1, T], float [1, L, V], int L, float [1, L+1, V]."""
+
 
 @dataclass
 class Recorder:
@@ -58,8 +61,11 @@ def recorded_calls(path: str | PathLike[str]) -> Iterator[Recorder]:
     """
     from transformers.generation import utils
 
-    verify = getattr(utils, VERIFICATION)
-    parameters = inspect.signature(verify)
+    verify: Any = getattr(utils, VERIFICATION, None)
+    parameters = inspect.signature(verify) if verify else None
+    if parameters is None or not parameters.parameters.keys() >= NEEDED:
+        missing = f"{VERIFICATION}({', '.join(sorted(NEEDED))}) of transformers.generation.utils"
+        raise InvalidInputError(f"recorded_calls: this version of transformers does not have {missing}")
 
     def recorded(*arguments: Any, **keywords: Any) -> Any:
         given = parameters.bind(*arguments, **keywords).arguments
