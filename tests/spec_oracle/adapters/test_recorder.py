@@ -1,19 +1,27 @@
 """The recorder of transformers: its logs hold what was verified, and show what its rule accepts."""
 
 from functools import wraps
+from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import pytest
+
+import verifiers
 
 torch = pytest.importorskip("torch")
 utils = pytest.importorskip("transformers.generation.utils")
 
 from spec_oracle.adapters.engines.hugging_face_models import small_model  # noqa: E402
-from spec_oracle.adapters.recorder import VERIFICATION, recorded_calls  # noqa: E402
+from spec_oracle.adapters.recorder import VERIFICATION, Recorder, recorded_calls  # noqa: E402
 from spec_oracle.contracts.acceptance_log import read_calls  # noqa: E402
+from spec_oracle.decoding import decode  # noqa: E402
 from spec_oracle.efficiency.acceptance import acceptance  # noqa: E402
 from spec_oracle.errors import InvalidInputError  # noqa: E402
+from spec_oracle.language_models import load_language_model  # noqa: E402
+from tests.spec_oracle.efficiency.logs import with_counts  # noqa: E402
 
+PROMPTS = Path(__file__).parents[3] / "docs" / "prompts.txt"
 UNIFORMS = torch.rand_like
 
 
@@ -54,8 +62,12 @@ def record(path, target, draft, prompts, count, **arguments):
 
 @pytest.fixture(scope="module")
 def pair():
-    """Return two small models over 12 tokens, the second drafting for the first."""
-    return small_model(1, 2, 12), small_model(1, 1, 12)
+    """Return two small models over 12 tokens, the second drafting four tokens at a time for the first."""
+    target, draft = small_model(1, 2, 12), small_model(1, 1, 12)
+    draft.generation_config.num_assistant_tokens = 4
+    draft.generation_config.num_assistant_tokens_schedule = "constant"
+    draft.generation_config.assistant_confidence_threshold = 0.0
+    return target, draft
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -82,17 +94,34 @@ def test_greedy_decoding_is_not_recorded(pair, tmp_path):
         decode()
 
 
-@pytest.mark.lm
-@pytest.mark.filterwarnings("ignore")
-def test_smollm2(tmp_path):
-    """100 calls each of a right rule and of one that accepts 90 %: minutes on one core."""
-    from spec_oracle.language_models import load_language_model
+class Recorded:
+    """The token rule, writing every call of a batch to a recorder."""
 
-    target, draft = load_language_model("smollm2"), load_language_model("smollm2:layers=20")
-    texts = ("Once upon a time", "Water boils at", "The capital of France is")
-    prompts = [target.encode(text) for text in texts]
-    torch.manual_seed(1)
-    models = target.network, draft.network
-    assert not acceptance(record(tmp_path / "right.jsonl", *models, prompts, 100)).disagrees
-    with strict(0.9):
-        assert acceptance(record(tmp_path / "strict.jsonl", *models, prompts, 100)).disagrees
+    traits = verifiers.Traits(single_path=True)
+
+    def __init__(self, recorder):
+        self.recorder = recorder
+
+    def verify(self, drafts, decisions):
+        verdict = verifiers.get("token").verify(drafts, decisions)
+        arrays = (drafts.tokens, drafts.target_probs, drafts.draft_probs)
+        for accepted, tokens, target, draft in zip(verdict.num_accepted.tolist(), *arrays, strict=True):
+            self.recorder.write(tokens[0].tolist(), accepted, target[0].numpy(), draft[0].numpy())
+        return verdict
+
+
+@pytest.mark.lm
+def test_500_calls_of_smollm2(tmp_path):
+    """Two minutes on one core; the draft model is the same network at temperature 1.4."""
+    target, draft = load_language_model("smollm2"), load_language_model("smollm2:temperature=1.4")
+    prompts = [target.encode(line) for line in PROMPTS.read_text("utf-8").splitlines() if line] * 3
+    sizes = {"max_new_tokens": 60, "draft_length": 4, "generator": torch.Generator().manual_seed(7)}
+    with (tmp_path / "calls.jsonl").open("w", encoding="utf-8") as file:
+        decode(Recorded(Recorder(file)), target, draft, prompts, **sizes)
+    calls = read_calls((tmp_path / "calls.jsonl").read_text("utf-8").splitlines())
+    assert len(calls.lengths) > 450
+    found = acceptance(calls)
+    assert (found.exit_code, found.fitting) == (0, ("token",))
+    wrong = acceptance(with_counts(calls, np.random.default_rng(1), factor=0.97))
+    assert (wrong.exit_code, wrong.fitting) == (1, ())
+    assert abs(wrong.factor[0] - 0.97) < 0.02
