@@ -117,7 +117,8 @@ def _data(found: Acceptance) -> dict[str, Any]:
         "factor": found.factor[0],
         "factor_interval": pair(found.factor[1:]),
         "detects_factors": pair(found.detects),
-        "share_of_expected": plain(found.share_of_expected) if found.rules[0].expected else None,
+        "detects_share": found.detects_share,
+        "share_of_expected": plain(found.share_of_expected),
         "share_interval": pair(found.share),
         "share_at_alpha": pair(found.share_at_alpha),
         "rules": [

@@ -138,6 +138,13 @@ class Evidence:
         low, high = (_last(lambda size: fit(size) >= least, best, end) for end in (-WIDEST, WIDEST))
         return math.exp(best), math.exp(low), math.exp(high)
 
+    def share_at(self, factor: float) -> float:
+        """Return the share of the expected tokens that is accepted with all probabilities times a factor."""
+        if factor == 0:
+            return 0.0
+        expected = np.cumprod(self.chances.known, axis=1).sum()
+        return float(np.cumprod(self.chances.times(math.log(factor)).known, axis=1).sum() / expected)
+
     @property
     def impossible(self) -> int:
         """Calls whose count has probability 0 under the rule."""

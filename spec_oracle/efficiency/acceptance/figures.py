@@ -63,7 +63,7 @@ class Acceptance:
     the counts of ``impossible`` calls have probability 0; ``factor`` of its acceptance probabilities that
     fits the counts, with an interval; ``share`` of the expected tokens with `CONFIDENCE` bounds, and
     ``share_at_alpha`` with bounds that miss at rate alpha each; ``detects``, the nearest factors below and
-    above 1 that are found with probability 0.999.
+    above 1 that are found with probability 0.999, and ``detects_share`` of the expected tokens at the first.
     """
 
     file: str
@@ -81,6 +81,7 @@ class Acceptance:
     share: tuple[float, float]
     share_at_alpha: tuple[float, float]
     detects: tuple[float, float]
+    detects_share: float
     definitions: tuple[Definition, ...]
     alpha: float
     at_least: float | None
@@ -92,10 +93,10 @@ class Acceptance:
         return self.accepted / self.calls
 
     @property
-    def share_of_expected(self) -> float:
-        """Reported tokens as a share of what the rule is expected to accept; NaN where that is nothing."""
+    def share_of_expected(self) -> float | None:
+        """Reported tokens as a share of what the rule is expected to accept; None where that is nothing."""
         expected = self.rules[0].expected
-        return self.reported / expected if expected else math.nan
+        return self.reported / expected if expected else None
 
     @property
     def disagrees(self) -> bool:
@@ -120,7 +121,8 @@ class Acceptance:
             return False if self.disagrees else True if is_sensitive else None
         if self.share_at_alpha[1] < self.at_least or self.accepts_more:
             return False
-        return True if self.share[0] >= self.at_least else None
+        is_seen = not self.disagrees and self.detects_share >= self.at_least
+        return True if is_seen or self.share[0] >= self.at_least else None
 
     @property
     def exit_code(self) -> int:
@@ -165,7 +167,7 @@ def acceptance(
     p_values = [one.p_value for one in evidence.values()]
     adjusted = [p_values[0], *holm(np.array(p_values[1:]))]
     chosen, longest = evidence[rule], int(calls.lengths.max())
-    bounds = chances[rule].bounds
+    bounds, detects = chances[rule].bounds, chosen.detects(alpha)
     return Acceptance(
         file,
         rule,
@@ -183,7 +185,8 @@ def acceptance(
         chosen.factor(),
         share_bounds(calls.accepted, bounds, longest, (1 - CONFIDENCE) / 2),
         share_bounds(calls.accepted, bounds, longest, alpha),
-        chosen.detects(alpha),
+        detects,
+        chosen.share_at(detects[0]),
         definitions(calls, accepted_lengths(chances[rule].known)),
         alpha,
         at_least,

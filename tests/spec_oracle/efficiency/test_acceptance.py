@@ -295,6 +295,13 @@ def test_a_rule_that_needs_more_than_the_log_has():
         acceptance(read_calls([json.dumps(GOOD)]), rule="block")
 
 
+def test_a_log_of_tokens_that_the_target_forbids():
+    found = acceptance(read_calls([json.dumps(GOOD | {"accepted": 0, "p": [0.0, 0.0]})]))
+    assert (found.share_of_expected, found.exit_code, found.p_value) == (None, 2, 1.0)
+    found = acceptance(read_calls([json.dumps(GOOD | {"p": [0.0, 0.0]})]))
+    assert (found.disagrees, found.impossible) == (True, 1)
+
+
 def test_a_digest_without_the_drafted_token_has_no_p():
     row = (np.array([0, 1]), np.array([0.6, 0.3]))
     assert digest([2], [row], [row]).keys() == {"largest"}
