@@ -4,9 +4,11 @@ transformers: its assisted generation verifies each draft in one function, which
 there, so that the log has the three numbers a position that stand for them, and every rule can be compared.
 Drafts without probabilities (prompt lookup, greedy decoding) are verified elsewhere, and not recorded.
 
->>> with recorded_calls("calls.jsonl") as recorder:  # doctest: +SKIP
-...     for recorder.prompt, ids in enumerate(prompts):
-...         model.generate(ids, assistant_model=draft, do_sample=True, max_new_tokens=64)
+::
+
+    with recorded_calls("calls.jsonl") as recorder:
+        for recorder.prompt, ids in enumerate(prompts):
+            model.generate(ids, assistant_model=draft, do_sample=True, max_new_tokens=64)
 """
 
 import inspect
