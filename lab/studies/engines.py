@@ -19,7 +19,7 @@ from spec_oracle.report.audit_text import markdown_page, page_rows
 from spec_oracle.report.progress import showing_progress
 from spec_oracle.sweeps import Plan, rows_for
 
-BUDGET = 30.0
+BUDGET = 60.0
 """Seconds for each check that draws: enough to decide the law of interpreted kernels, too."""
 
 
