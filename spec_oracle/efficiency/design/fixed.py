@@ -1,0 +1,94 @@
+"""Draft trees whose nodes are chosen, not sampled, and trees whose slots are chosen for how often they count.
+
+On a tree that holds no random token no lossless rule emits more than the target's probability of all nodes
+of it, the root included, and a walk with samples of the target attains that (docs/theory.md, "Multi-path
+rules"). So the tree is all there is to choose:
+
+* the N prefixes that are likeliest under the draft, as EAGLE-2 expands them (arXiv 2406.16858);
+* the N ranks of tokens (likeliest, second, ...) with the most target probability over other prompts, the same
+  tree after every context, as Medusa and EAGLE have it (2401.10774, 2401.15077);
+* for comparison, the N prefixes that are likeliest under the target: no drafter knows them.
+
+Sequoia (2402.12374) chooses, over other prompts, the slots of drafts without replacement: recursive rejection
+tests them in turn, so that whether the k-th is accepted does not depend on what comes after it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from spec_oracle.arrays import Floats, Numbers
+from spec_oracle.efficiency.design.models import Models, joint
+from spec_oracle.efficiency.design.walks import Steps
+
+
+def likeliest_nodes_tokens(models: Models, by: tuple[Numbers, ...], budget: int) -> Any:
+    """Return the tokens per call of the tree of the ``budget`` likeliest prefixes.
+
+    They are the likeliest by the model with rows ``by[d]`` [V^d, V]; of equally likely ones the shorter, then
+    the lexicographically first goes first.
+    """
+    likely, target = np.concatenate(joint(by)), np.concatenate(joint(models.target))
+    order = np.argsort(-likely, kind="stable")[:budget]
+    return models.one[0] + target[order[np.asarray(likely[order] > 0, dtype=bool)]].sum()
+
+
+def rank_values(models: Models) -> list[Numbers]:
+    """Return the target's probability of the tokens of ranks k_1, .., k_d under the draft, [V^d], d = 1..L."""
+    orders = [np.argsort(-level, axis=1, kind="stable") for level in models.draft]
+    return _values(tuple(models.target), orders)
+
+
+def _values(rows: tuple[Numbers, ...], orders: Sequence[Any]) -> list[Numbers]:
+    """Return the joint probability of each path of ranks; ``orders[d]`` int [V^d, V], the token of a rank."""
+    node, mass, values = np.zeros(1, dtype=np.int64), rows[0][:, 0] * 0 + 1, []
+    for level, order in zip(rows, orders, strict=True):
+        token = order[node]
+        mass = (mass[:, None] * np.take_along_axis(level[node], token, axis=1)).reshape(-1)
+        node = (node[:, None] * level.shape[1] + token).reshape(-1)
+        values.append(mass)
+    return values
+
+
+def slot_values(models: Models, steps: Steps, slots: int) -> list[Numbers]:
+    """Return the probability that drafts of slots k_1, .., k_d are accepted, [slots^d], d = 1..L.
+
+    ``steps`` are those of recursive rejection of distinct drafts: what slot k adds is the difference of k and
+    k - 1 drafts.
+    """
+    mass, values = models.one[None, :], []
+    for depth in range(models.depth):
+        upto = [steps(depth, drafts)[:, :, 1:].sum(axis=2) for drafts in range(1, slots + 1)]
+        accepted = np.stack([upto[0], *(more - less for less, more in zip(upto, upto[1:], strict=False))])
+        if depth == models.depth - 1:
+            values.append((mass @ accepted.sum(axis=2).T).reshape(-1))
+            break
+        # mass [slots^d, V^d] times accepted [slots, V^d, V]
+        mass = (mass[:, None, :, None] * accepted[None]).reshape(len(mass) * slots, -1)
+        values.append(mass.sum(axis=1))
+    return values
+
+
+def best_places(values: Sequence[Floats], budget: int) -> list[tuple[int, int]]:
+    """Return the ``budget`` places (d, index) of a tree of the greatest sum of ``values[d]`` [n^d].
+
+    A place is taken after its parent and its earlier sibling. Places are taken one by one, each time the one
+    of the greatest value: the best tree where values fall from parent to child and from sibling to sibling.
+    """
+    width = len(values[0])
+    open_, taken = {(0, 0)}, []
+    while open_ and len(taken) < budget:
+        depth, index = max(open_, key=lambda place: (values[place[0]][place[1]], -place[0], -place[1]))
+        open_.remove((depth, index))
+        taken.append((depth, index))
+        if index % width + 1 < width:
+            open_.add((depth, index + 1))
+        if depth + 1 < len(values):
+            open_.add((depth + 1, index * width))
+    return taken
+
+
+def places_tokens(values: Sequence[Floats], places: Sequence[tuple[int, int]]) -> float:
+    """Return the tokens per call of a tree of these places."""
+    return 1 + float(sum(values[depth][index] for depth, index in places))
