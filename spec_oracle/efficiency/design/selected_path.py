@@ -9,9 +9,6 @@ node instead of once a draft tuple.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
-from functools import cache
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -19,14 +16,11 @@ import numpy as np
 from spec_oracle.arrays import Numbers
 from spec_oracle.efficiency.design.models import Models
 from spec_oracle.efficiency.design.shapes import Shape
-from spec_oracle.efficiency.design.walks import MAX_NODE_DRAFTS, Steps, TooManyDraftsError
-from verifiers import Drafting
+from spec_oracle.efficiency.design.walks import Steps
 from verifiers.arrays import divide, minimum_one
-from verifiers.parts.balanced_selection import balanced_plan, chances_to_be_selected
 from verifiers.parts.path_order import child_alpha, highest_path_row, ranks
 from verifiers.parts.rank_division import divide_further, divide_root
 from verifiers.rules.lookahead_multipath_block import LookaheadMultipathBlockVerifier
-from spec_oracle.exact.drafting import multiset_law
 
 
 def block_tokens(models: Models, rows: list[Numbers]) -> Any:
@@ -86,36 +80,10 @@ def _children(rows: Numbers) -> tuple[Any, Any]:
     return node, token
 
 
-def balanced_steps(models: Models) -> Steps:
-    """Return the law of the child that balanced selection selects, and how often it was drafted.
-
-    As the law that `walks.steps_of` returns; independent drafts.
-    """
-
-    @cache
-    def steps(depth: int, drafts: int) -> Numbers:
-        target, draft = models.target[depth], models.draft[depth]
-        nodes, vocab = target.shape
-        if nodes * comb(vocab + drafts - 1, drafts) > MAX_NODE_DRAFTS:
-            raise TooManyDraftsError(f"balanced selection: more than {MAX_NODE_DRAFTS:,} draft tuples")
-        law = np.broadcast_to(target[:, :, None] * 0, (nodes, vocab, drafts + 1)).copy()
-        for node in range(nodes):
-            drawn = multiset_law([draft[node : node + 1]], drafts, Drafting.INDEPENDENT)
-            tokens = drawn.tokens[:, :, 0]
-            row = np.zeros(len(tokens), dtype=np.int64) + node
-            plan = balanced_plan(target[row], draft[row], np.full(len(tokens), drafts))
-            chances = chances_to_be_selected(plan, tokens, np.ones(tokens.shape, dtype=bool))
-            count = (tokens[:, :, None] == tokens[:, None, :]).sum(axis=2)
-            np.add.at(law, (node, tokens, count), drawn.probability[:, None] * chances)
-        return law
-
-    return steps
-
-
 def balanced_tokens(steps: Steps, shape: Shape, models: Models) -> Any:
     """Return the tokens per call of balanced multi-path block on any shape with independent drafts.
 
-    The count c of a selected token is made part of the token: its chance given the token is the same for the
+    ``steps`` are those of balanced selection, not tested. The count c of a selected token is made part of the token: its chance given the token is the same for the
     target and for s, so (block) holds with weights w along the path, w' = min(1, w p(x) / s(x)).
     """
     tokens = models.one[0]

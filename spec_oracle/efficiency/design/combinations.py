@@ -1,0 +1,137 @@
+"""The combinations of a drafting and a rule that are compared, and who published them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from spec_oracle.efficiency.design import traversal
+from spec_oracle.efficiency.design.in_turn import steps_in_turn
+from spec_oracle.efficiency.design.models import Models
+from spec_oracle.efficiency.design.selected_path import (
+    balanced_tokens,
+    block_tokens,
+    draft_rows,
+    highest_rows,
+    lookahead_rows,
+)
+from spec_oracle.efficiency.design.selection import Selection, balanced, by_importance, selected_steps
+from spec_oracle.efficiency.design.shapes import Shape
+from spec_oracle.efficiency.design.walks import steps_of, walked_tokens
+from spec_oracle.errors import InvalidInputError
+from verifiers import Drafting
+
+Figure = Callable[[Shape], Any]
+"""Tokens per call on a tree of this shape."""
+
+OURS = ("balanced_multipath_block", "lookahead_multipath_block")
+"""Rules of this project."""
+
+LEFT_OUT = {
+    "sample_and_match": "its drafts are made with the randomness of the rule",
+    **dict.fromkeys(
+        ("greedy_block", "greedy_multipath_carry", "block_transport"),
+        "it owes part of the target to later calls",
+    ),
+}
+"""Built-in rules that are not compared, and why."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A rule, how its drafts are drawn, and the shapes it takes: "path", "paths" (K behind a stem) or "any".
+
+    ``figure`` makes what computes its tokens per call on given models, for all shapes.
+    """
+
+    rule: str
+    drafting: Drafting
+    takes: str
+    figure: Callable[[Models], Figure]
+
+    @property
+    def ours(self) -> bool:
+        """Whether the rule is of this project."""
+        return self.rule in OURS
+
+    def suits(self, shape: Shape, vocab_size: int) -> bool:
+        """Say whether the rule takes the shape, and is no other rule there.
+
+        A walk down a single path is the token rule, whatever it does with several drafts. More drafts than
+        tokens are not distinct.
+        """
+        if self.takes == "path" or shape.num_paths == 1:
+            return self.takes == "path" and shape.num_paths == 1
+        wide = self.drafting is not Drafting.INDEPENDENT and max(shape.fan_outs) > vocab_size
+        return not wide and (self.takes == "any" or shape.num_paths is not None)
+
+
+def _enumerated(rule: str, drafting: Drafting) -> Combination:
+    def figure(models: Models) -> Figure:
+        return partial(walked_tokens, steps_of(rule, drafting, models), models=models)
+
+    return Combination(rule, drafting, "any", figure)
+
+
+def _in_turn(rule: str) -> Combination:
+    def figure(models: Models) -> Figure:
+        return partial(walked_tokens, steps_in_turn(rule, models), models=models)
+
+    return Combination(rule, Drafting.INDEPENDENT, "any", figure)
+
+
+def _selecting(rule: str, selection: Selection) -> Combination:
+    def figure(models: Models) -> Figure:
+        return partial(walked_tokens, selected_steps(models, selection, tested=True), models=models)
+
+    return Combination(rule, Drafting.INDEPENDENT, "any", figure)
+
+
+def _token(models: Models) -> Figure:
+    return partial(walked_tokens, steps_in_turn("naive", models), models=models)
+
+
+def _block(rule: str, rows: Callable[[Models, Shape], list[Any]], takes: str = "paths") -> Combination:
+    def figure(models: Models) -> Figure:
+        return lambda shape: block_tokens(models, rows(models, shape))
+
+    return Combination(rule, Drafting.INDEPENDENT, takes, figure)
+
+
+def _traversal(drafting: Drafting) -> Combination:
+    def figure(models: Models) -> Figure:
+        return partial(traversal.traversal_tokens, models=models, drafting=drafting)
+
+    return Combination("traversal", drafting, "any", figure)
+
+
+def _balanced(models: Models) -> Figure:
+    return partial(balanced_tokens, selected_steps(models, balanced, tested=False), models=models)
+
+
+COMBINATIONS = (
+    Combination("token", Drafting.INDEPENDENT, "path", _token),
+    _block("block", draft_rows, takes="path"),
+    *map(_in_turn, ("nss", "naive", "recursive_rejection", "k_seq")),
+    _selecting("canonical", by_importance),
+    _selecting("global_resolution", balanced),
+    _traversal(Drafting.INDEPENDENT),
+    _block("greedy_multipath_block", highest_rows),
+    Combination("balanced_multipath_block", Drafting.INDEPENDENT, "any", _balanced),
+    _block("lookahead_multipath_block", lookahead_rows),
+    _enumerated("nss", Drafting.DISTINCT),
+    _enumerated("recursive_rejection_distinct", Drafting.DISTINCT),
+    _traversal(Drafting.DISTINCT),
+    _enumerated("top_draft", Drafting.TOP_AND_SAMPLED),
+)
+
+
+def combinations_of(rules: list[str] | None) -> tuple[Combination, ...]:
+    """Return the combinations of the named rules, of all with None; raises `InvalidInputError` for others."""
+    known = list(dict.fromkeys(one.rule for one in COMBINATIONS))
+    for rule in rules or ():
+        if rule in LEFT_OUT:
+            raise InvalidInputError(f"--verifier: {rule} cannot be compared here: {LEFT_OUT[rule]}")
+        if rule not in known:
+            raise InvalidInputError(f"--verifier: expected one of {', '.join(known)}; got {rule!r}")
+    return tuple(one for one in COMBINATIONS if not rules or one.rule in rules)
