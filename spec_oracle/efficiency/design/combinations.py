@@ -6,7 +6,9 @@ from functools import partial
 from typing import Any
 
 from spec_oracle.efficiency.design import traversal
-from spec_oracle.efficiency.design.in_turn import steps_in_turn
+from spec_oracle.efficiency.design.balanced import balanced_steps
+from spec_oracle.efficiency.design.canonical import canonical_steps
+from spec_oracle.efficiency.design.in_turn import TESTS, steps_in_turn
 from spec_oracle.efficiency.design.models import Models
 from spec_oracle.efficiency.design.selected_path import (
     balanced_tokens,
@@ -15,9 +17,8 @@ from spec_oracle.efficiency.design.selected_path import (
     highest_rows,
     lookahead_rows,
 )
-from spec_oracle.efficiency.design.selection import Selection, balanced, by_importance, selected_steps
 from spec_oracle.efficiency.design.shapes import Shape
-from spec_oracle.efficiency.design.walks import steps_of, walked_tokens
+from spec_oracle.efficiency.design.walks import Steps, steps_of, walked_tokens
 from spec_oracle.errors import InvalidInputError
 from verifiers import Drafting
 
@@ -66,29 +67,17 @@ class Combination:
         return not wide and (self.takes == "any" or shape.num_paths is not None)
 
 
+def _walk(
+    rule: str, steps: Callable[[Models], Steps], drafting: Drafting = Drafting.INDEPENDENT, takes: str = "any"
+) -> Combination:
+    def figure(models: Models) -> Figure:
+        return partial(walked_tokens, steps(models), models=models)
+
+    return Combination(rule, drafting, takes, figure)
+
+
 def _enumerated(rule: str, drafting: Drafting) -> Combination:
-    def figure(models: Models) -> Figure:
-        return partial(walked_tokens, steps_of(rule, drafting, models), models=models)
-
-    return Combination(rule, drafting, "any", figure)
-
-
-def _in_turn(rule: str) -> Combination:
-    def figure(models: Models) -> Figure:
-        return partial(walked_tokens, steps_in_turn(rule, models), models=models)
-
-    return Combination(rule, Drafting.INDEPENDENT, "any", figure)
-
-
-def _selecting(rule: str, selection: Selection) -> Combination:
-    def figure(models: Models) -> Figure:
-        return partial(walked_tokens, selected_steps(models, selection, tested=True), models=models)
-
-    return Combination(rule, Drafting.INDEPENDENT, "any", figure)
-
-
-def _token(models: Models) -> Figure:
-    return partial(walked_tokens, steps_in_turn("naive", models), models=models)
+    return _walk(rule, partial(steps_of, rule, drafting), drafting)
 
 
 def _block(rule: str, rows: Callable[[Models, Shape], list[Any]], takes: str = "paths") -> Combination:
@@ -106,15 +95,15 @@ def _traversal(drafting: Drafting) -> Combination:
 
 
 def _balanced(models: Models) -> Figure:
-    return partial(balanced_tokens, selected_steps(models, balanced, tested=False), models=models)
+    return partial(balanced_tokens, balanced_steps(models, tested=False), models=models)
 
 
 COMBINATIONS = (
-    Combination("token", Drafting.INDEPENDENT, "path", _token),
+    _walk("token", partial(steps_in_turn, "naive"), takes="path"),
     _block("block", draft_rows, takes="path"),
-    *map(_in_turn, ("nss", "naive", "recursive_rejection", "k_seq")),
-    _selecting("canonical", by_importance),
-    _selecting("global_resolution", balanced),
+    *(_walk(rule, partial(steps_in_turn, rule)) for rule in TESTS),
+    _walk("canonical", canonical_steps),
+    _walk("global_resolution", partial(balanced_steps, tested=True)),
     _traversal(Drafting.INDEPENDENT),
     _block("greedy_multipath_block", highest_rows),
     Combination("balanced_multipath_block", Drafting.INDEPENDENT, "any", _balanced),

@@ -1,30 +1,34 @@
-"""Tokens per call of every combination on every shape, prompt by prompt, and the best of them over all prompts."""
+"""Tokens per call of every combination on every shape after one prompt."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from typing import Any
 
-import numpy as np
-
 from spec_oracle.efficiency.design import fixed
 from spec_oracle.efficiency.design.bounds import Bound, bound_for
-from spec_oracle.efficiency.design.combinations import COMBINATIONS, Combination, combinations_of
-from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.shapes import Shape, shapes_for, single_path, too_deep
+from spec_oracle.efficiency.design.combinations import Combination, combinations_of
+from spec_oracle.efficiency.design.models import Models, joint
+from spec_oracle.efficiency.design.shapes import Shape, shapes_for, single_path
 from spec_oracle.efficiency.design.walks import TooManyDraftsError, steps_of
-from spec_oracle.errors import InvalidInputError, SpecOracleError
+from spec_oracle.errors import SpecOracleError
 from spec_oracle.toy import Instance
 from verifiers import Drafting
+
+LIKELIEST, ORACLE = "likeliest under the draft", "likeliest under the target"
+"""Trees of prefixes: the second is one that no drafter knows, for comparison."""
+
+DRAFTING = {
+    Drafting.INDEPENDENT: "independent",
+    Drafting.DISTINCT: "without replacement",
+    Drafting.TOP_AND_SAMPLED: "top and one sampled",
+}
 
 TOLERANCE = 1e-9
 """How far rounding may lift tokens per call above their bound."""
 
 SLOTS = 4
 """The most drafts at a node of which a tree of Sequoia's is made."""
-
-ORACLE = "likeliest under the target"
-"""A tree that no drafter knows: for comparison, never the best."""
 
 
 @dataclass(frozen=True)
@@ -46,24 +50,6 @@ class Figure:
     drafted: int
     levels: int
     ours: bool = False
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Time in units of one target call on one token: per call of the draft, drafted token, and verification.
-
-    A level of the tree is one call of the draft, whatever its width; the target call takes 1 and ``target``
-    for each drafted token that it reads.
-    """
-
-    draft: float = 0.0
-    target: float = 0.0
-    verify: float = 0.0
-
-    def throughput(self, figure: Figure) -> float:
-        """Return tokens in the time of one target call on one token."""
-        time = 1 + self.draft * figure.levels + self.target * figure.drafted + self.verify
-        return figure.tokens / time
 
 
 def prompt_designs(
@@ -127,71 +113,12 @@ def _figure(
     )
 
 
-DRAFTING = {
-    Drafting.INDEPENDENT: "independent",
-    Drafting.DISTINCT: "without replacement",
-    Drafting.TOP_AND_SAMPLED: "top and one sampled",
-}
-
-
 def _chosen(prompt: str, models: Models, budgets: Sequence[int]) -> Iterator[Figure]:
     """Yield the trees of likeliest prefixes: their optimum is what a sample of the target attains."""
+    values = joint(models.target)
     for drafting, rows in ((LIKELIEST, models.draft), (ORACLE, models.target)):
         for budget in budgets:
             nodes = fixed.likeliest_nodes(rows, budget)
-            tokens = float(fixed.nodes_tokens(models, nodes))
-            levels = 1 + max(depth for depth, _ in nodes)
-            yield Figure(
-                prompt, budget, "nss", drafting, f"{len(nodes)} nodes", tokens, tokens, 0.0, len(nodes), levels
-            )
-
-
-LIKELIEST, RANKS, SLOTTED = "likeliest under the draft", "fixed ranks", "without replacement, fixed slots"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One combination at one budget, with its best shape, over all prompts; tokens per call.
-
-    ``bound`` is the mean one; ``gap`` the largest, None where the bound may be loose; ``throughput`` the mean.
-    """
-
-    budget: int
-    rule: str
-    drafting: str
-    shape: str
-    ours: bool
-    mean: float
-    least: float
-    most: float
-    bound: float | None
-    gap: float | None
-    throughput: float
-
-    @property
-    def headroom(self) -> float | None:
-        """The share by which the mean stays below the bound."""
-        return None if self.bound is None else 1 - self.mean / self.bound
-
-
-@dataclass(frozen=True)
-class Design:
-    """What was found: ``rows`` of all combinations with their shapes, best first at each budget."""
-
-    title: str
-    costs: Costs
-    rows: tuple[Row, ...]
-    left_out: tuple[str, ...]
-
-    @property
-    def budgets(self) -> tuple[int, ...]:
-        """The budgets, in order."""
-        return tuple(dict.fromkeys(row.budget for row in self.rows))
-
-    def best(self, budget: int) -> list[Row]:
-        """Return the best shape of each rule and drafting at a budget, best first."""
-        found: dict[tuple[str, str], Row] = {}
-        for row in self.rows:
-            if row.budget == budget:
-                found.setdefault((row.rule, row.drafting), row)
-        return list(found.values())
+            tokens = float(fixed.places_tokens(values, nodes))
+            sizes = len(nodes), fixed.levels_of(nodes)
+            yield Figure(prompt, budget, "nss", drafting, f"{budget} nodes", tokens, tokens, 0.0, *sizes)

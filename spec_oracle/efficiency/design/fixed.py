@@ -18,35 +18,38 @@ from typing import Any
 
 import numpy as np
 
-from spec_oracle.arrays import Floats, Numbers
+from spec_oracle.arrays import Numbers
 from spec_oracle.efficiency.design.models import Models, joint
 from spec_oracle.efficiency.design.walks import Steps
 
 
-def likeliest_nodes_tokens(models: Models, by: tuple[Numbers, ...], budget: int) -> Any:
-    """Return the tokens per call of the tree of the ``budget`` likeliest prefixes.
+Place = tuple[int, int]
+"""A node, or a path of ranks or slots, of depth d + 1: (d, its index in lexicographic order)."""
 
-    They are the likeliest by the model with rows ``by[d]`` [V^d, V]; of equally likely ones the shorter, then
-    the lexicographically first goes first.
+
+def likeliest_nodes(rows: tuple[Numbers, ...], budget: int) -> list[Place]:
+    """Return the ``budget`` likeliest prefixes of the model with ``rows[d]`` [V^d, V]; fewer if others are 0.
+
+    Of equally likely ones the shorter, then the lexicographically first goes first.
     """
-    likely, target = np.concatenate(joint(by)), np.concatenate(joint(models.target))
+    masses = joint(rows)
+    likely = np.concatenate(masses)
     order = np.argsort(-likely, kind="stable")[:budget]
-    return models.one[0] + target[order[np.asarray(likely[order] > 0, dtype=bool)]].sum()
+    starts = np.cumsum([0, *map(len, masses)])
+    places = []
+    for index in order[np.asarray(likely[order] > 0, dtype=bool)].tolist():
+        depth = int(np.searchsorted(starts, index, side="right")) - 1
+        places.append((depth, index - int(starts[depth])))
+    return places
 
 
 def rank_values(models: Models) -> list[Numbers]:
     """Return the target's probability of the tokens of ranks k_1, .., k_d under the draft, [V^d], d = 1..L."""
-    orders = [np.argsort(-level, axis=1, kind="stable") for level in models.draft]
-    return _values(tuple(models.target), orders)
-
-
-def _values(rows: tuple[Numbers, ...], orders: Sequence[Any]) -> list[Numbers]:
-    """Return the joint probability of each path of ranks; ``orders[d]`` int [V^d, V], the token of a rank."""
-    node, mass, values = np.zeros(1, dtype=np.int64), rows[0][:, 0] * 0 + 1, []
-    for level, order in zip(rows, orders, strict=True):
-        token = order[node]
-        mass = (mass[:, None] * np.take_along_axis(level[node], token, axis=1)).reshape(-1)
-        node = (node[:, None] * level.shape[1] + token).reshape(-1)
+    node, mass, values = np.zeros(1, dtype=np.int64), models.one, []
+    for target, draft in zip(models.target, models.draft, strict=True):
+        token = np.argsort(-draft[node], axis=1, kind="stable")
+        mass = (mass[:, None] * np.take_along_axis(target[node], token, axis=1)).reshape(-1)
+        node = (node[:, None] * models.vocab_size + token).reshape(-1)
         values.append(mass)
     return values
 
@@ -70,7 +73,7 @@ def slot_values(models: Models, steps: Steps, slots: int) -> list[Numbers]:
     return values
 
 
-def best_places(values: Sequence[Floats], budget: int) -> list[tuple[int, int]]:
+def best_places(values: Sequence[Numbers], budget: int) -> list[Place]:
     """Return the ``budget`` places (d, index) of a tree of the greatest sum of ``values[d]`` [n^d].
 
     A place is taken after its parent and its earlier sibling. Places are taken one by one, each time the one
@@ -89,6 +92,11 @@ def best_places(values: Sequence[Floats], budget: int) -> list[tuple[int, int]]:
     return taken
 
 
-def places_tokens(values: Sequence[Floats], places: Sequence[tuple[int, int]]) -> float:
-    """Return the tokens per call of a tree of these places."""
-    return 1 + float(sum(values[depth][index] for depth, index in places))
+def places_tokens(values: Sequence[Numbers], places: Sequence[Place]) -> Any:
+    """Return the tokens per call of a tree of these places, each of which is passed with its value."""
+    return 1 + sum(values[depth][index] for depth, index in places)
+
+
+def levels_of(places: Sequence[Place]) -> int:
+    """Return the depth of a tree of these places."""
+    return 1 + max(depth for depth, _ in places)

@@ -1,0 +1,60 @@
+"""Canonical decomposition: the law of what is emitted and how often it was drafted, one run a multiset of drafts.
+
+One of n independent drafts is selected with a chance in proportion to p/q, whatever their order, and tested
+against the law s of the selection: accepted with min(1, p/s), else a token of (p - s)+, which may be another
+draft (`verifiers.rules.canonical`).
+"""
+
+from functools import cache
+from math import comb
+
+import numpy as np
+
+from spec_oracle.arrays import Numbers
+from spec_oracle.efficiency.design.models import Models
+from spec_oracle.efficiency.design.walks import MAX_NODE_DRAFTS, Steps, TooManyDraftsError
+from spec_oracle.exact.drafting import multiset_law
+from verifiers import Drafting
+from verifiers.arrays import divide, minimum_one, normalised
+from verifiers.parts.residual import residual
+from verifiers.rules.canonical import importance
+
+
+def canonical_steps(models: Models) -> Steps:
+    """Return the law of (x, c) at the nodes of ``models``, as `walks.steps_of`.
+
+    What it returns raises `TooManyDraftsError` past `MAX_NODE_DRAFTS` multisets.
+    """
+
+    @cache
+    def steps(depth: int, drafts: int) -> Numbers:
+        target, draft = models.target[depth], models.draft[depth]
+        nodes, vocab = target.shape
+        if nodes * comb(vocab + drafts - 1, drafts) > MAX_NODE_DRAFTS:
+            raise TooManyDraftsError(f"canonical: more than {MAX_NODE_DRAFTS:,} sets of drafts at one depth")
+        law = np.broadcast_to(target[:, :, None] * 0, (nodes, vocab, drafts + 1)).copy()
+        for node in range(nodes):
+            law[node] = _at_node(target[node], draft[node], drafts)
+        return law
+
+    return steps
+
+
+def _at_node(target: Numbers, draft: Numbers, drafts: int) -> Numbers:
+    """Return the law [V, n+1] at one node of rows [V]."""
+    drawn = multiset_law([draft[None, :]], drafts, Drafting.INDEPENDENT)
+    tokens, every = drawn.tokens[:, :, 0], np.arange(len(draft))
+    chances = importance(target[None, :], draft[None, :])[0][tokens]
+    # The first draft is selected where all have chance 0.
+    chances[:, 0] = np.where(chances.sum(axis=1) > 0, chances[:, 0], chances[:, 0] * 0 + 1)
+    counts = (tokens[:, :, None] == every).sum(axis=1)
+    selected = np.broadcast_to(draft * 0, counts.shape).copy()
+    selecting = drawn.probability[:, None] * normalised(chances)
+    np.add.at(selected, (np.arange(len(tokens))[:, None], tokens), selecting)
+    law = selected.sum(axis=0)
+    kept = selected * minimum_one(divide(target, law, otherwise=0))
+    refused = (selected - kept).sum(axis=1, keepdims=True)
+    emitted = kept + refused * normalised(residual(target, law)[None, :])
+    found = np.broadcast_to(draft[:, None] * 0, (len(draft), drafts + 1)).copy()
+    np.add.at(found, (np.broadcast_to(every, counts.shape), counts), emitted)
+    return found
