@@ -23,6 +23,7 @@ COMMANDS = {
     "diff": "difference:DIFF",
     "efficiency": "efficiency:EFFICIENCY",
     "optimum": "efficiency:OPTIMUM",
+    "design": "design:DESIGN",
     "instance": "instances:INSTANCE",
     "sweep": "sweep:SWEEP",
 }

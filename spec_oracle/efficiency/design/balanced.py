@@ -1,17 +1,17 @@
-"""Balanced selection of one of n independent drafts: the law of the token and of how often it was drafted.
+"""Balanced selection of one of n independent drafts: the law of the token and of its number of drafts.
 
 A draft x has a rank of law pi_x and a place in it, uniform on [0, 1); the lowest is selected
-(`verifiers.parts.ranks`). With 1 - t for the place, S_x(t) = P(rank > r) + t pi_x(r) is the chance that x comes
-later than that, so
+(`verifiers.parts.ranks`). With 1 - t for the place, S_x(t) = P(rank > r) + t pi_x(r) is the chance that x
+comes later. Let A = q_x S_x and B = the sum of q_y S_y over y != x. Then x is selected, drafted c times, with
 
-    P(x is selected, drafted c times) = C(n, c) c sum_r int q_x pi_x(r) (q_x S_x)^(c-1) (sum_{y != x} q_y S_y)^(n-c) dt,
+    C(n, c) c  sum_r  int q_x pi_x(r) A^(c-1) B^(n-c) dt,
 
-an integral of a polynomial. `global_resolution` tests the selected draft z against the law s of the selection:
-it emits z with chance a_z = min(1, p/s), else a token x of (p - s)+, which was drafted c times with probability
+an integral of a polynomial. `global_resolution` tests the selected draft z against the law s of selection: it
+emits z with chance a_z = min(1, p/s), else a token x of (p - s)+, which was drafted c times with
 
-    C(n, c) (n - c) sum_r int (sum_{z != x} q_z pi_z(r) (1 - a_z)) (q_x S_x)^c (sum_{y != x} q_y S_y)^(n-c-1) dt
+    C(n, c) (n - c)  sum_r  int (sum over z != x of q_z pi_z(r) (1 - a_z)) A^c B^(n-c-1) dt
 
-(x itself, where s < p, is never refused). In rationals both equal what running the rule on all multisets finds.
+(x itself is never refused, as s < p there). Tests compare both with running the rules, in rationals.
 """
 
 from functools import cache
@@ -32,7 +32,7 @@ Polynomial: TypeAlias = list[Numbers]
 
 
 def balanced_steps(models: Models, *, tested: bool) -> Steps:
-    """Return the law of the selected token x and how often it was drafted, or of what is emitted if ``tested``.
+    """Return the law of the selected token and its number of drafts; if ``tested``, of the emitted token.
 
     As `walks.steps_of`.
     """

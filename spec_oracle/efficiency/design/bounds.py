@@ -66,7 +66,7 @@ def passing_bound(models: Models, shape: Shape, drafting: Drafting) -> Any:
 
 
 def drafted_counts(rows: Numbers, drafts: int, drafting: Drafting) -> Numbers:
-    """Return the probability [N, V, n+1] that a token is drafted 0..n times by n ``drafts`` from rows [N, V]."""
+    """Return the probability [N, V, n+1] that n ``drafts`` from ``rows`` [N, V] hold a token 0..n times."""
     if drafting is Drafting.INDEPENDENT:
         powers = [
             comb(drafts, count) * rows**count * (1 - rows) ** (drafts - count) for count in range(drafts + 1)
@@ -78,5 +78,3 @@ def drafted_counts(rows: Numbers, drafts: int, drafting: Drafting) -> Numbers:
         count = (drawn.tokens == np.arange(rows.shape[1])).sum(axis=1)
         np.add.at(law[node], (np.arange(rows.shape[1])[None, :], count), drawn.probability[:, None])
     return law
-
-

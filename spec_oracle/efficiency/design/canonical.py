@@ -1,4 +1,4 @@
-"""Canonical decomposition: the law of what is emitted and how often it was drafted, one run a multiset of drafts.
+"""Canonical decomposition: the law of the emitted token and its number of drafts, multiset by multiset.
 
 One of n independent drafts is selected with a chance in proportion to p/q, whatever their order, and tested
 against the law s of the selection: accepted with min(1, p/s), else a token of (p - s)+, which may be another
@@ -12,26 +12,29 @@ import numpy as np
 
 from spec_oracle.arrays import Numbers
 from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.walks import MAX_NODE_DRAFTS, Steps, TooManyDraftsError
+from spec_oracle.efficiency.design.walks import Steps, TooManyDraftsError
 from spec_oracle.exact.drafting import multiset_law
 from verifiers import Drafting
 from verifiers.arrays import divide, minimum_one, normalised
 from verifiers.parts.residual import residual
 from verifiers.rules.canonical import importance
 
+MAX_MULTISETS = 500_000
+"""The most multisets of drafts, over all nodes of a depth, that are run."""
+
 
 def canonical_steps(models: Models) -> Steps:
     """Return the law of (x, c) at the nodes of ``models``, as `walks.steps_of`.
 
-    What it returns raises `TooManyDraftsError` past `MAX_NODE_DRAFTS` multisets.
+    What it returns raises `TooManyDraftsError` past `MAX_MULTISETS` multisets.
     """
 
     @cache
     def steps(depth: int, drafts: int) -> Numbers:
         target, draft = models.target[depth], models.draft[depth]
         nodes, vocab = target.shape
-        if nodes * comb(vocab + drafts - 1, drafts) > MAX_NODE_DRAFTS:
-            raise TooManyDraftsError(f"canonical: more than {MAX_NODE_DRAFTS:,} sets of drafts at one depth")
+        if nodes * comb(vocab + drafts - 1, drafts) > MAX_MULTISETS:
+            raise TooManyDraftsError(f"canonical: more than {MAX_MULTISETS:,} sets of drafts at one depth")
         law = np.broadcast_to(target[:, :, None] * 0, (nodes, vocab, drafts + 1)).copy()
         for node in range(nodes):
             law[node] = _at_node(target[node], draft[node], drafts)

@@ -6,7 +6,7 @@ from functools import cache, partial
 from typing import Any
 
 from spec_oracle.efficiency.design import fixed
-from spec_oracle.efficiency.design.bounds import Bound, bound_for
+from spec_oracle.efficiency.design.bounds import bound_for
 from spec_oracle.efficiency.design.combinations import Combination, combinations_of
 from spec_oracle.efficiency.design.models import Models, joint
 from spec_oracle.efficiency.design.shapes import Shape, shapes_for, single_path
@@ -27,8 +27,8 @@ DRAFTING = {
 TOLERANCE = 1e-9
 """How far rounding may lift tokens per call above their bound."""
 
-SLOTS = 4
-"""The most drafts at a node of which a tree of Sequoia's is made."""
+SLOTTED, SLOTS = "recursive_rejection_distinct", 4
+"""The rule of trees of fixed slots, and the most slots at a node."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Figure:
     """One combination on one shape at one budget after one prompt.
 
     ``tokens`` per call; ``bound`` that no lossless rule exceeds with these drafts, at most ``gap`` above what
-    some rule attains (None: not known); ``drafted`` tokens in ``levels`` calls of the draft.
+    some rule attains (None: not known, as the bound may be). ``drafted`` tokens take ``levels`` draft calls.
     """
 
     prompt: str
@@ -45,7 +45,7 @@ class Figure:
     drafting: str
     shape: str
     tokens: float
-    bound: float
+    bound: float | None
     gap: float | None
     drafted: int
     levels: int
@@ -55,7 +55,9 @@ class Figure:
 def prompt_designs(
     prompt: str, instance: Instance, budgets: Sequence[int], rules: list[str] | None
 ) -> dict[str, Any]:
-    """Return, for JSON, the ``figures`` of one instance, what is ``missing``, and the values of ranks and slots.
+    """Return, for JSON, the ``figures`` of one instance, what is ``missing``, values of ranks and slots.
+
+    ``rules`` are names of `combinations_of`, all with None. Trees without random tokens are for `nss`.
 
     Raises `SpecOracleError` if a combination exceeds its bound: then one of the two is wrong.
     """
@@ -71,24 +73,26 @@ def prompt_designs(
             except TooManyDraftsError:
                 missing.add((combination.rule, str(shape), budget))
                 continue
-            figures.append(_figure(prompt, budget, combination, shape, tokens, bound(shape, combination.drafting)))
-    figures += _chosen(prompt, models, budgets)
-    slots = fixed.slot_values(
-        models,
-        steps_of("recursive_rejection_distinct", Drafting.DISTINCT, models),
-        min(SLOTS, models.vocab_size),
-    )
-    return {
-        "figures": [asdict(one) for one in figures],
-        "missing": sorted(missing),
-        "ranks": [level.tolist() for level in fixed.rank_values(models)],
-        "slots": [level.tolist() for level in slots],
-    }
+            best = bound(shape, combination.drafting)
+            if tokens > best.tokens + TOLERANCE:
+                raise SpecOracleError(
+                    f"{prompt!r}: {combination.rule} on {shape} emits {tokens} tokens per call, "
+                    f"more than its bound {best.tokens}"
+                )
+            drawn, sizes = DRAFTING[combination.drafting], (shape.tokens, shape.levels)
+            named = prompt, budget, combination.rule, drawn, str(shape)
+            figures.append(Figure(*named, tokens, best.tokens, best.gap, *sizes, combination.ours))
+    found: dict[str, Any] = {"sizes": [models.vocab_size, models.depth], "ranks": [], "slots": []}
+    if not rules or "nss" in rules:
+        figures += _chosen(prompt, models, budgets)
+        found["ranks"] = [level.tolist() for level in fixed.rank_values(models)]
+    if not rules or SLOTTED in rules:
+        steps, slots = steps_of(SLOTTED, Drafting.DISTINCT, models), min(SLOTS, models.vocab_size)
+        found["slots"] = [level.tolist() for level in fixed.slot_values(models, steps, slots)]
+    return {**found, "figures": [asdict(one) for one in figures], "missing": sorted(missing)}
 
 
-def _places(
-    combination: Combination, budgets: Sequence[int], models: Models
-) -> Iterator[tuple[int, Shape]]:
+def _places(combination: Combination, budgets: Sequence[int], models: Models) -> Iterator[tuple[int, Shape]]:
     """Yield every budget with the shapes that the combination takes."""
     widest = None if combination.drafting is Drafting.INDEPENDENT else models.vocab_size
     for budget in budgets:
@@ -96,21 +100,6 @@ def _places(
         for shape in dict.fromkeys(shapes):
             if combination.suits(shape, models.vocab_size):
                 yield budget, shape
-
-
-def _figure(
-    prompt: str, budget: int, combination: Combination, shape: Shape, tokens: float, bound: Bound
-) -> Figure:
-    if tokens > bound.tokens + TOLERANCE:
-        raise SpecOracleError(
-            f"{prompt!r}: {combination.rule} on {shape} emits {tokens} tokens per call, "
-            f"more than its bound {bound.tokens}"
-        )
-    sizes = shape.tokens, shape.levels
-    name, drafting = combination.rule, DRAFTING[combination.drafting]
-    return Figure(
-        prompt, budget, name, drafting, str(shape), tokens, bound.tokens, bound.gap, *sizes, combination.ours
-    )
 
 
 def _chosen(prompt: str, models: Models, budgets: Sequence[int]) -> Iterator[Figure]:

@@ -14,6 +14,7 @@ tests them in turn, so that whether the k-th is accepted does not depend on what
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ import numpy as np
 from spec_oracle.arrays import Numbers
 from spec_oracle.efficiency.design.models import Models, joint
 from spec_oracle.efficiency.design.walks import Steps
-
 
 Place = tuple[int, int]
 """A node, or a path of ranks or slots, of depth d + 1: (d, its index in lexicographic order)."""
@@ -44,7 +44,7 @@ def likeliest_nodes(rows: tuple[Numbers, ...], budget: int) -> list[Place]:
 
 
 def rank_values(models: Models) -> list[Numbers]:
-    """Return the target's probability of the tokens of ranks k_1, .., k_d under the draft, [V^d], d = 1..L."""
+    """Return the target's probability of the tokens of draft ranks k_1, .., k_d, [V^d], d = 1..L."""
     node, mass, values = np.zeros(1, dtype=np.int64), models.one, []
     for target, draft in zip(models.target, models.draft, strict=True):
         token = np.argsort(-draft[node], axis=1, kind="stable")
@@ -63,7 +63,7 @@ def slot_values(models: Models, steps: Steps, slots: int) -> list[Numbers]:
     mass, values = models.one[None, :], []
     for depth in range(models.depth):
         upto = [steps(depth, drafts)[:, :, 1:].sum(axis=2) for drafts in range(1, slots + 1)]
-        accepted = np.stack([upto[0], *(more - less for less, more in zip(upto, upto[1:], strict=False))])
+        accepted = np.stack([upto[0], *(more - less for less, more in pairwise(upto))])
         if depth == models.depth - 1:
             values.append((mass @ accepted.sum(axis=2).T).reshape(-1))
             break
@@ -73,22 +73,27 @@ def slot_values(models: Models, steps: Steps, slots: int) -> list[Numbers]:
     return values
 
 
-def best_places(values: Sequence[Numbers], budget: int) -> list[Place]:
-    """Return the ``budget`` places (d, index) of a tree of the greatest sum of ``values[d]`` [n^d].
+def best_places(values: Sequence[Numbers], budget: int, *, in_order: bool) -> list[Place]:
+    """Return the ``budget`` places of a tree of the greatest sum of ``values[d]`` [n^d].
 
-    A place is taken after its parent and its earlier sibling. Places are taken one by one, each time the one
-    of the greatest value: the best tree where values fall from parent to child and from sibling to sibling.
+    A place is taken after its parent and, ``in_order``, after its earlier sibling. Places are taken one by
+    one, each time the one of the greatest value. That is the best tree where values fall from parent to child
+    and, ``in_order``, from sibling to sibling.
     """
     width = len(values[0])
-    open_, taken = {(0, 0)}, []
+
+    def siblings(depth: int, first: int) -> set[Place]:
+        return {(depth, first + place) for place in range(1 if in_order else width)}
+
+    open_, taken = siblings(0, 0), list[Place]()
     while open_ and len(taken) < budget:
         depth, index = max(open_, key=lambda place: (values[place[0]][place[1]], -place[0], -place[1]))
         open_.remove((depth, index))
         taken.append((depth, index))
-        if index % width + 1 < width:
+        if in_order and index % width + 1 < width:
             open_.add((depth, index + 1))
         if depth + 1 < len(values):
-            open_.add((depth + 1, index * width))
+            open_ |= siblings(depth + 1, index * width)
     return taken
 
 

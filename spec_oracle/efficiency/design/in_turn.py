@@ -1,9 +1,10 @@
-"""Rules that test independent drafts in turn: the law of the emitted token and of how often it was drafted.
+"""Rules that test independent drafts in turn: the law of the emitted token and its number of drafts.
 
-The i-th of n drafts is accepted with a chance a_i(x) that depends on its token alone; if none is, the token is
-sampled from r. So with b_i = sum of q a_i, a draft that was refused at place i is x with probability
+The i-th of n drafts is accepted with a chance a_i(x) that depends on its token alone; if none is, the token
+is sampled from r. So with b_i = sum of q a_i, a draft that was refused at place i is x with probability
 q(x) (1 - a_i(x)) / (1 - b_i), and the drafts after an accepted one are as they were drawn. That gives in
-closed form what `walks.steps_of` finds by running the rule on V^n tuples (equal in rationals on toys), at any n.
+closed form, at any n, what `walks.steps_of` finds by running the rule on V^n tuples: tests compare the two in
+rationals.
 """
 
 from collections.abc import Callable
@@ -93,7 +94,7 @@ def steps_in_turn(rule: str, models: Models) -> Steps:
 
 
 def _binomials(chance: Numbers, most: int) -> list[Numbers]:
-    """Return the laws [N, V, n+1] of the number of successes of n tries, n = 0..most, of ``chance`` [N, V]."""
+    """Return the laws [N, V, n+1] of the number of successes in n = 0..most tries of ``chance`` [N, V]."""
     laws, one = [chance[:, :, None] * 0 + 1], np.stack([1 - chance, chance], axis=2)
     for _ in range(most):
         laws.append(_convolved(laws[-1], one))

@@ -83,11 +83,13 @@ def _children(rows: Numbers) -> tuple[Any, Any]:
 def balanced_tokens(steps: Steps, shape: Shape, models: Models) -> Any:
     """Return the tokens per call of balanced multi-path block on any shape with independent drafts.
 
-    ``steps`` are those of balanced selection, not tested. The count c of a selected token is made part of the token: its chance given the token is the same for the
-    target and for s, so (block) holds with weights w along the path, w' = min(1, w p(x) / s(x)).
+    ``steps`` are those of balanced selection, not tested. The count c of a selected token is made part of the
+    token: its chance given the token is the same for the target and for s, so (block) holds with weights w
+    along the path, w' = min(1, w p(x) / s(x)).
     """
     tokens = models.one[0]
-    reached = {1: (np.zeros(1, dtype=np.int64), models.one, models.one)}  # node, selected with, weight w
+    start: tuple[Any, ...] = (np.zeros(1, dtype=np.int64), models.one, models.one)
+    reached = {1: start}  # by copies: the node, the chance to select it, and w
     for depth, fan_out in enumerate(shape.fan_outs):
         below: dict[int, list[Any]] = defaultdict(list)
         for copies, (node, mass, weight) in reached.items():
@@ -104,5 +106,3 @@ def balanced_tokens(steps: Steps, shape: Shape, models: Models) -> Any:
             count: tuple(map(np.concatenate, zip(*parts, strict=True))) for count, parts in below.items()
         }
     return tokens
-
-

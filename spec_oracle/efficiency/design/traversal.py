@@ -30,7 +30,7 @@ MAX_OFFERS = 4_000_000
 
 @dataclass(frozen=True)
 class Offers:
-    """S nodes that are offered: ``node`` int [S] among V^d, ``weight`` [S] a, ``mass`` [S] of being offered."""
+    """S offered nodes: ``node`` int [S] among V^d, ``weight`` [S] a, ``mass`` [S] of being offered."""
 
     node: Integers
     weight: Numbers
@@ -53,7 +53,7 @@ def traversal_tokens(shape: Shape, models: Models, drafting: Drafting = Drafting
     for depth, fan_out in enumerate(shape.fan_outs):
         below: dict[int, list[Offers]] = defaultdict(list)
         for copies, at in reached.items():
-            current = _Round.first(models, depth, at, copies * fan_out)
+            current: _Round | None = _Round.first(models, depth, at, copies * fan_out)
             while current is not None:
                 offers, current = current.offered(drafting)
                 for count, offered in offers.items():
@@ -112,8 +112,8 @@ class _Round:
 def _repeats(mass: Numbers, drawn: Numbers, drafting: Drafting) -> tuple[dict[int, Numbers], Numbers]:
     """Return the mass [S] of each number of drafts that a child takes, and what is left, [S, n+1].
 
-    ``mass`` [S, n+1] by the drafts left before. The child has been drawn by the first one; of independent drafts each of
-    the others repeats it with its probability ``drawn`` [S] among tokens that were not refused.
+    ``mass`` [S, n+1] by the drafts left before. The child has been drawn by the first one; of independent
+    drafts each of the others repeats it with its probability ``drawn`` [S] among tokens not refused.
     """
     by_count: dict[int, Numbers] = {}
     after = mass * 0

@@ -26,7 +26,7 @@ MAX_NODE_DRAFTS = 300_000
 """The most draft tuples, over all nodes of a depth, that are run."""
 
 Steps = Callable[[int, int], Numbers]
-"""By depth and number of drafts n: the mass [V^depth, V, n+1] of each emitted token and how often it was drafted."""
+"""By depth and number of drafts n: the mass [V^depth, V, n+1] of the emitted token and its count."""
 
 
 class TooManyDraftsError(SpecOracleError):
@@ -60,8 +60,8 @@ def _tuples(vocab: int, drafts: int, traits: Traits) -> int:
     if traits.drafting is Drafting.TOP_AND_SAMPLED:
         return vocab
     if traits.drafting is Drafting.DISTINCT:
-        return perm(vocab, min(vocab, drafts)) * vocab ** max(0, drafts - vocab)
-    return comb(vocab + drafts - 1, drafts) if traits.any_order else vocab**drafts
+        return int(perm(vocab, min(vocab, drafts)) * vocab ** max(0, drafts - vocab))
+    return comb(vocab + drafts - 1, drafts) if traits.any_order else int(vocab**drafts)
 
 
 def walked_tokens(steps: Steps, shape: Shape, models: Models) -> Any:
