@@ -49,7 +49,8 @@ def _run_pair(options: Any, budgets: list[int]) -> int:
     prompts = prompts_of(options.prompts)
     title = (
         f"{options.target} drafted by {options.draft}: {len(prompts)} prompts, top-k {options.top_k}, "
-        f"depth {options.depth}, temperature {options.temperature:g}"
+        f"{'of each model' if options.shortlist == 'union' else 'of the target'}, depth {options.depth}, "
+        f"temperature {options.temperature:g}"
     )
     same = {"budgets": budgets, "rules": options.verifier, **pair_of(options)}
     plan = Plan("design", {"prompt": prompts, **{name: [value] for name, value in same.items()}})
@@ -100,7 +101,7 @@ DESIGN = Command(
         ],
         "two language models, in place of instance files": [
             value("--prompts", "FILE", "measure after these prompts, one a line", Path),
-            *pair_options(depth=4, num_paths=None),
+            *pair_options(num_paths=None, shortlist="union"),
             jobs("prompts"),
         ],
         "costs, in units of one target call on one token": [

@@ -64,7 +64,8 @@ def design(
     from spec_oracle.language_models.cuts import cut_instance
 
     del seed
-    return prompt_designs(prompt, cut_instance(prompt, **pair), budgets, rules)
+    instance = cut_instance(prompt, **pair, after_paths=False)
+    return prompt_designs(prompt, instance, budgets, rules)
 
 
 def audit(*, seed: int, subject: str, **options: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What bounds the tokens per call of any lossless rule, by how the tree is drafted."""
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import comb
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from spec_oracle.arrays import Numbers
 from spec_oracle.efficiency.design.models import Models
 from spec_oracle.efficiency.design.shapes import Shape
+from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.drafting import draft_law
 from spec_oracle.optimum import proven_bound
 from spec_oracle.toy import Instance
@@ -33,13 +35,15 @@ class Bound:
 def bound_for(instance: Instance, models: Models, shape: Shape, drafting: Drafting) -> Bound:
     """Return the optimum where it is known, else `passing_bound`; ``models`` are those of ``instance``.
 
-    Known for K independent paths: by the concave program (`proven_bound`), for one path by `passing_bound`.
+    Known for K independent paths: by the concave program (`proven_bound`) where it has few enough contexts,
+    for one path by `passing_bound`.
     """
     single = shape.num_paths == 1
-    if drafting is Drafting.INDEPENDENT and shape.num_paths is not None and not shape.delay:
+    if drafting is Drafting.INDEPENDENT and not single and shape.num_paths is not None and not shape.delay:
         paths = replace(instance, num_paths=shape.num_paths, draft_length=shape.levels)
-        best = proven_bound(paths, gap=GAP)
-        return Bound(best.bound, best.gap)
+        with suppress(InvalidInputError):  # too many contexts
+            best = proven_bound(paths, gap=GAP)
+            return Bound(best.bound, best.gap)
     return Bound(float(passing_bound(models, shape, drafting)), 0.0 if single else None)
 
 
@@ -54,10 +58,13 @@ def passing_bound(models: Models, shape: Shape, drafting: Drafting) -> Any:
     for depth, fan_out in enumerate(shape.fan_outs):
         below: dict[int, Any] = defaultdict(int)
         for copies, mass in reached.items():
-            counts = drafted_counts(models.draft[depth], copies * fan_out, drafting)
+            here = np.asarray(models.reachable[depth] * mass > 0, dtype=bool)
+            counts = drafted_counts(models.draft[depth][here], copies * fan_out, drafting)
             for count in range(1, counts.shape[2]):
                 if (counts[:, :, count] > 0).any():
-                    below[count] = below[count] + (mass[:, None] * counts[:, :, count]).reshape(-1)
+                    masses = models.target[depth] * 0
+                    masses[here] = mass[here, None] * counts[:, :, count]
+                    below[count] = below[count] + masses.reshape(-1)
         reached = dict(below)
         target = models.target[depth]
         passed = np.minimum((passed[:, None] * target).reshape(-1), sum(reached.values()))

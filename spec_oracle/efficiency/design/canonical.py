@@ -33,10 +33,11 @@ def canonical_steps(models: Models) -> Steps:
     def steps(depth: int, drafts: int) -> Numbers:
         target, draft = models.target[depth], models.draft[depth]
         nodes, vocab = target.shape
-        if nodes * comb(vocab + drafts - 1, drafts) > MAX_MULTISETS:
+        reachable = np.flatnonzero(models.reachable[depth] > 0)
+        if len(reachable) * comb(models.widest + drafts - 1, drafts) > MAX_MULTISETS:
             raise TooManyDraftsError(f"canonical: more than {MAX_MULTISETS:,} sets of drafts at one depth")
         law = np.broadcast_to(target[:, :, None] * 0, (nodes, vocab, drafts + 1)).copy()
-        for node in range(nodes):
+        for node in reachable:
             law[node] = _at_node(target[node], draft[node], drafts)
         return law
 

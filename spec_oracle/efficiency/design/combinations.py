@@ -55,15 +55,15 @@ class Combination:
         """Whether the rule is of this project."""
         return self.rule in OURS
 
-    def suits(self, shape: Shape, vocab_size: int) -> bool:
+    def suits(self, shape: Shape, widest: int) -> bool:
         """Say whether the rule takes the shape, and is no other rule there.
 
         A walk down a single path is the token rule, whatever it does with several drafts. More drafts than
-        tokens are not distinct.
+        ``widest``, the tokens that may be sampled, are not distinct.
         """
         if self.takes == "path" or shape.num_paths == 1:
             return self.takes == "path" and shape.num_paths == 1
-        wide = self.drafting is not Drafting.INDEPENDENT and max(shape.fan_outs) > vocab_size
+        wide = self.drafting is not Drafting.INDEPENDENT and max(shape.fan_outs) > widest
         return not wide and (self.takes == "any" or shape.num_paths is not None)
 
 

@@ -87,18 +87,18 @@ def prompt_designs(
         figures += _chosen(prompt, models, budgets)
         found["ranks"] = [level.tolist() for level in fixed.rank_values(models)]
     if not rules or SLOTTED in rules:
-        steps, slots = steps_of(SLOTTED, Drafting.DISTINCT, models), min(SLOTS, models.vocab_size)
+        steps, slots = steps_of(SLOTTED, Drafting.DISTINCT, models), min(SLOTS, models.widest)
         found["slots"] = [level.tolist() for level in fixed.slot_values(models, steps, slots)]
     return {**found, "figures": [asdict(one) for one in figures], "missing": sorted(missing)}
 
 
 def _places(combination: Combination, budgets: Sequence[int], models: Models) -> Iterator[tuple[int, Shape]]:
     """Yield every budget with the shapes that the combination takes."""
-    widest = None if combination.drafting is Drafting.INDEPENDENT else models.vocab_size
+    widest = None if combination.drafting is Drafting.INDEPENDENT else models.widest
     for budget in budgets:
         shapes = (single_path(budget, models.depth), *shapes_for(budget, models.depth, widest))
         for shape in dict.fromkeys(shapes):
-            if combination.suits(shape, models.vocab_size):
+            if combination.suits(shape, models.widest):
                 yield budget, shape
 
 

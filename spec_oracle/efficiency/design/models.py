@@ -1,6 +1,7 @@
 """Both models of an instance on the whole tree of contexts, in the numbers that figures are computed in."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from spec_oracle.arrays import Numbers
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
@@ -36,6 +37,17 @@ class Models:
     def depth(self) -> int:
         """Number of levels that tokens may be drafted for, L."""
         return len(self.target)
+
+    @cached_property
+    def widest(self) -> int:
+        """The most tokens that the draft may sample at a node."""
+        return max(int((level > 0).sum(axis=1).max()) for level in self.draft)
+
+    @cached_property
+    def reachable(self) -> tuple[Numbers, ...]:
+        """Mass 1 for each context of d tokens that the target may emit, 0 for others, [V^d], d = 0..L - 1."""
+        masses = [self.one, *joint(self.target)[:-1]]
+        return tuple(mass * 0 + (mass > 0) for mass in masses)
 
     @property
     def one(self) -> Numbers:

@@ -85,7 +85,7 @@ class _Round:
 
     def offered(self, drafting: Drafting) -> tuple[dict[int, Offers], "_Round | None"]:
         """Return the next children by how often they were drawn, and the round after their refusal."""
-        if self.draft.size * self.draft.shape[1] > MAX_OFFERS:
+        if (self.draft > 0).sum() * self.draft.shape[1] > MAX_OFFERS:
             raise TooManyDraftsError(f"traversal: more than {MAX_OFFERS:,} offers at one depth")
         row, token = np.nonzero(np.asarray(self.draft > 0, dtype=bool))
         every, weight = np.arange(len(row)), self.weight[row]

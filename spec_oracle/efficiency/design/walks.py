@@ -23,7 +23,7 @@ from spec_oracle.exact.merged import node_steps
 from verifiers import Drafting, Traits, traits_of
 
 MAX_NODE_DRAFTS = 300_000
-"""The most draft tuples, over all nodes of a depth, that are run."""
+"""The most draft tuples, over all nodes of a depth that the target may reach, that are run."""
 
 Steps = Callable[[int, int], Numbers]
 """By depth and number of drafts n: the mass [V^depth, V, n+1] of the emitted token and its count."""
@@ -45,10 +45,10 @@ def steps_of(rule: str, drafting: Drafting, models: Models) -> Steps:
     def steps(depth: int, drafts: int) -> Numbers:
         level = models.target[depth], models.draft[depth]
         nodes, vocab = level[0].shape
-        if nodes * _tuples(vocab, drafts, traits) > MAX_NODE_DRAFTS:
+        mass = models.reachable[depth]
+        if mass.sum() * _tuples(models.widest, drafts, traits) > MAX_NODE_DRAFTS:
             raise TooManyDraftsError(f"{rule}: more than {MAX_NODE_DRAFTS:,} draft tuples at one depth")
         law = np.broadcast_to(level[0][:, :, None] * 0, (nodes, vocab, drafts + 1)).copy()
-        mass = level[0][:, 0] * 0 + 1
         for node, token, count, weight in node_steps(verifier, traits, level, mass, drafts, models.chosen):
             np.add.at(law, (node, token, count), weight)
         return law

@@ -85,7 +85,8 @@ def test_equal_models_accept_whole_paths_of_any_shape():
     for one in COMBINATIONS:
         for shape in (Shape((1, 2, 1)), Shape((2, 2, 1)), Shape((1, 1, 1))):
             if one.suits(shape, 3) and one.rule not in {"nss", "top_draft", "greedy_multipath_block"}:
-                assert one.figure(models)(shape) == 4, one.rule
+                # The selection of `global_resolution` is that of its plan, which is near the best.
+                assert float(one.figure(models)(shape)) == pytest.approx(4, abs=1e-9), one.rule
 
 
 def test_block_rules_behind_a_stem_are_above_the_token_rule_there():
