@@ -1,6 +1,7 @@
 """``spec-oracle design``: which tree and which rule emit most for a budget of drafted tokens."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,8 @@ def _run_pair(options: Any, budgets: list[int]) -> int:
 
     prompts = prompts_of(options.prompts)
     title = (
-        f"{options.target} drafted by {options.draft}: {len(prompts)} prompts, top-k {options.top_k}, "
-        f"{'of each model' if options.shortlist == 'union' else 'of the target'}, depth {options.depth}, "
+        f"{options.target} drafted by {options.draft}: {len(prompts)} prompts, top-k {options.top_k} "
+        f"of {'each model' if options.shortlist == 'union' else 'the target'}, depth {options.depth}, "
         f"temperature {options.temperature:g}"
     )
     same = {"budgets": budgets, "rules": options.verifier, **pair_of(options)}
@@ -61,12 +62,16 @@ def _run_pair(options: Any, budgets: list[int]) -> int:
 
 def _report(options: Any, title: str, cells: list[dict[str, Any]], depth: int) -> None:
     from spec_oracle.efficiency.design import Costs, design
-    from spec_oracle.report.design import FORMATS
+    from spec_oracle.report.design import FORMATS, page
     from spec_oracle.report.design_plot import save_design_plot
 
     costs = Costs(options.draft_cost, options.target_cost, options.verify_cost)
     result = design(title, cells, depth, costs)
-    emit(options, FORMATS[options.format](result))
+    if options.format == "markdown" and options.output is not None:
+        plot = None if options.plot is None else os.path.relpath(options.plot, options.output.parent)
+        emit(options, page(result, options.command_line, plot))
+    else:
+        emit(options, FORMATS[options.format](result))
     if options.plot is not None:
         save_design_plot(result, options.plot)
 

@@ -86,6 +86,8 @@ def _notes(result: Design) -> Iterator[str]:
             f"{costs.verify:g} for verification."
         )
     yield from (f"Left out: {reason}." for reason in result.left_out)
+    if result.seconds:
+        yield f"Processor time: {result.seconds:.0f} s, models included."
 
 
 def _data(result: Design) -> list[dict[str, Any]]:
@@ -100,4 +102,11 @@ def _data(result: Design) -> list[dict[str, Any]]:
     ]
 
 
-FORMATS = formats(_tables, _data)
+FORMATS = formats(_tables, _data, title="Which draft tree, which rule")
+
+
+def page(result: Design, command: str, plot: str | None) -> str:
+    """Return the Markdown of a page that a ``command`` makes, with its ``plot`` (a path from the page)."""
+    title, _, rest = FORMATS["markdown"](result).partition("\n\n")
+    picture = [f"![Tokens per call against drafted tokens, a line a combination]({plot})"] if plot else []
+    return "\n\n".join([title, f"Made by `{command}`; do not edit.", *picture, rest])

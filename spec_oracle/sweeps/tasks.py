@@ -1,5 +1,6 @@
 """What a sweep can compute in a cell, by name. Each takes its arguments and the cell's seed by name."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -59,13 +60,16 @@ def design(
 ) -> dict[str, Any]:
     """Return the figures of draft trees and rules on the tree of two language models after one prompt.
 
-    ``budgets`` are numbers of drafted tokens, ``rules`` names, all with None; ``pair`` as for `prompt`.
+    ``budgets`` are numbers of drafted tokens, ``rules`` names, all with None; ``pair`` as for `prompt`. With
+    the ``seconds`` of processor time that it took.
     """
     from spec_oracle.language_models.cuts import cut_instance
 
     del seed
+    started = time.process_time()
     instance = cut_instance(prompt, **pair, after_paths=False)
-    return prompt_designs(prompt, instance, budgets, rules)
+    found = prompt_designs(prompt, instance, budgets, rules)
+    return {**found, "seconds": time.process_time() - started}
 
 
 def audit(*, seed: int, subject: str, **options: Any) -> dict[str, Any]:

@@ -68,10 +68,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Design:
-    """``rows`` of all combinations and shapes, best first at each budget; ``left_out`` says what and why."""
+    """``rows`` of all combinations and shapes, best first at each budget; ``left_out`` says what and why.
+
+    ``seconds`` of processor time over all prompts, 0 where they were not counted.
+    """
 
     title: str
     prompts: int
+    seconds: float
     costs: Costs
     rows: tuple[Row, ...]
     left_out: tuple[str, ...]
@@ -104,7 +108,9 @@ def design(title: str, cells: Sequence[Mapping[str, Any]], depth: int, costs: Co
         groups[one.budget, one.rule, one.drafting, one.shape].append(one)
     rows = [_row(group, costs) for group in groups.values() if len(group) == len(cells)]
     rows.sort(key=lambda row: (row.budget, -row.throughput))
-    return Design(title, len(cells), costs, tuple(rows), tuple(_left_out(cells, budgets, depth)))
+    seconds = sum(cell.get("seconds", 0.0) for cell in cells)
+    left_out = tuple(_left_out(cells, budgets, depth))
+    return Design(title, len(cells), seconds, costs, tuple(rows), left_out)
 
 
 def _row(figures: Sequence[Figure], costs: Costs) -> Row:

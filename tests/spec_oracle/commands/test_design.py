@@ -30,6 +30,8 @@ def test_a_page_with_a_table_a_budget_a_winner_and_a_plot(toys, tmp_path, capsys
     assert text.count("| rule | drafts | tree |") == 2
     assert "lookahead_multipath_block | independent" in text
     assert plot.exists()
+    assert text.startswith("# Which draft tree, which rule\n\nMade by `spec-oracle design ")
+    assert "](plot.svg)" in text
     assert "toy1.json" in capsys.readouterr().err
 
 
