@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,8 @@ def _report(options: Any, title: str, cells: list[dict[str, Any]], depth: int) -
 
     costs = Costs(options.draft_cost, options.target_cost, options.verify_cost)
     result = design(title, cells, depth, costs)
+    if options.prompts is not None and options.shortlist == "target":
+        result = replace(result, notes=(_SHARED.format(options.top_k),))
     if options.format == "markdown" and options.output is not None:
         plot = None if options.plot is None else os.path.relpath(options.plot, options.output.parent)
         emit(options, page(result, options.command_line, plot))
@@ -74,6 +77,12 @@ def _report(options: Any, title: str, cells: list[dict[str, Any]], depth: int) -
         emit(options, FORMATS[options.format](result))
     if options.plot is not None:
         save_design_plot(result, options.plot)
+
+
+_SHARED = (
+    "Both models are cut to the target's {0} likeliest tokens, so one of {0} distinct drafts at a node is "
+    "always accepted. --shortlist union cuts each model to its own."
+)
 
 
 def _cost(text: str) -> float:
@@ -106,7 +115,7 @@ DESIGN = Command(
         ],
         "two language models, in place of instance files": [
             value("--prompts", "FILE", "measure after these prompts, one a line", Path),
-            *pair_options(num_paths=None, shortlist="union"),
+            *pair_options(depth=4, num_paths=None),
             jobs("prompts"),
         ],
         "costs, in units of one target call on one token": [

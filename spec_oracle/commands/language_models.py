@@ -10,20 +10,20 @@ _MODELS = "smollm2 or a Hugging Face path, then :layers=N, :temperature=T, :dtyp
 _SHORTLIST = "tokens kept after a context: the target's top k, or the top k of both"
 
 
-def pair_options(*, num_paths: int | None = 2, shortlist: str = "target") -> tuple[Option, ...]:
+def pair_options(*, depth: int = 3, num_paths: int | None = 2) -> tuple[Option, ...]:
     """Return the options that name two language models and size the tree of their likeliest tokens.
 
-    ``num_paths`` and ``shortlist`` are defaults; with None there is no option for the number of draft paths.
+    ``depth`` and ``num_paths`` are defaults; with None there is no option for the number of draft paths.
     """
     paths = () if num_paths is None else (value("--num-paths", "K", "draft paths", positive, num_paths),)
     return (
         value("--target", "MODEL", _MODELS, default="smollm2"),
         value("--draft", "MODEL", "as --target", default="smollm2:layers=20"),
         value("--top-k", "V", "tokens kept", positive, 6),
-        value("--depth", "L", "draft length", positive, 3),
+        value("--depth", "L", "draft length", positive, depth),
         *paths,
         value("--temperature", "T", "of both models", float, 1.0),
-        value("--shortlist", None, _SHORTLIST, default=shortlist, choices=("target", "union")),
+        value("--shortlist", None, _SHORTLIST, default="target", choices=("target", "union")),
         value("--device", "DEVICE", "of both models", default="cpu"),
     )
 

@@ -79,6 +79,7 @@ def _notes(result: Design) -> Iterator[str]:
     if result.prompts > 1:
         yield "Fixed ranks and fixed slots are chosen, for each prompt, by their mean over the other prompts."
     yield f"No drafter knows the tree of the prefixes {ORACLE}: it is for comparison."
+    yield from result.notes
     if costs != Costs():
         yield (
             f"Throughput: tokens in the time of one target call on one token. A call takes 1, and "

@@ -44,11 +44,15 @@ def likeliest_nodes(rows: tuple[Numbers, ...], budget: int) -> list[Place]:
 
 
 def rank_values(models: Models) -> list[Numbers]:
-    """Return the target's probability of the tokens of draft ranks k_1, .., k_d, [V^d], d = 1..L."""
+    """Return the target's probability of the tokens of draft ranks k_1, .., k_d, [V^d], d = 1..L.
+
+    It is 0 from a token on that the draft never samples: no drafter knows its rank.
+    """
     node, mass, values = np.zeros(1, dtype=np.int64), models.one, []
     for target, draft in zip(models.target, models.draft, strict=True):
         token = np.argsort(-draft[node], axis=1, kind="stable")
-        mass = (mass[:, None] * np.take_along_axis(target[node], token, axis=1)).reshape(-1)
+        known = target[node] * (draft[node] > 0)
+        mass = (mass[:, None] * np.take_along_axis(known, token, axis=1)).reshape(-1)
         node = (node[:, None] * models.vocab_size + token).reshape(-1)
         values.append(mass)
     return values
@@ -74,7 +78,7 @@ def slot_values(models: Models, steps: Steps, slots: int) -> list[Numbers]:
 
 
 def best_places(values: Sequence[Numbers], budget: int, *, in_order: bool) -> list[Place]:
-    """Return the ``budget`` places of a tree of the greatest sum of ``values[d]`` [n^d].
+    """Return at most ``budget`` places of a tree of the greatest sum of ``values[d]`` [n^d], none of value 0.
 
     A place is taken after its parent and, ``in_order``, after its earlier sibling. Places are taken one by
     one, each time the one of the greatest value. That is the best tree where values fall from parent to child
@@ -88,6 +92,8 @@ def best_places(values: Sequence[Numbers], budget: int, *, in_order: bool) -> li
     open_, taken = siblings(0, 0), list[Place]()
     while open_ and len(taken) < budget:
         depth, index = max(open_, key=lambda place: (values[place[0]][place[1]], -place[0], -place[1]))
+        if not values[depth][index] > 0:
+            break
         open_.remove((depth, index))
         taken.append((depth, index))
         if in_order and index % width + 1 < width:
@@ -104,4 +110,4 @@ def places_tokens(values: Sequence[Numbers], places: Sequence[Place]) -> Any:
 
 def levels_of(places: Sequence[Place]) -> int:
     """Return the depth of a tree of these places."""
-    return 1 + max(depth for depth, _ in places)
+    return 1 + max((depth for depth, _ in places), default=-1)

@@ -70,7 +70,7 @@ class Row:
 class Design:
     """``rows`` of all combinations and shapes, best first at each budget; ``left_out`` says what and why.
 
-    ``seconds`` of processor time over all prompts, 0 where they were not counted.
+    ``notes`` on the instances; ``seconds`` of processor time over all prompts, 0 where they were not counted.
     """
 
     title: str
@@ -79,6 +79,7 @@ class Design:
     costs: Costs
     rows: tuple[Row, ...]
     left_out: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def budgets(self) -> tuple[int, ...]:

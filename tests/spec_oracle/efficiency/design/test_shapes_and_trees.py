@@ -82,6 +82,8 @@ def test_ranks_are_those_of_the_draft():
     below = np.argsort(-TOY.draft.conditional((root[1],)), kind="stable")
     assert values[1][1 * 3 + 2] == TOY.target.probability((root[1], below[2]))
     assert [sum(level) for level in values] == [1, 1]
+    never = Instance.context_free(["1/2", "1/2"], [1, 0], draft_length=1)
+    assert fixed.rank_values(Models.of(never, exact=True))[0].tolist() == [Fraction(1, 2), 0]
 
 
 def test_slots_of_recursive_rejection_are_those_of_the_whole_shape():
