@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = (
     {"verifiers.errors"},
     {"verifiers.arrays"},
-    {"verifiers.interface", "verifiers.sampling"},
+    {"verifiers.interface", "verifiers.sampling", "verifiers.trees"},
     {"verifiers.parts"},
     {"verifiers.rules"},
     {"verifiers.registry"},

@@ -31,7 +31,7 @@ from verifiers.interface import (
     drafting_of,
     traits_of,
 )
-from verifiers.registry import get, names
+from verifiers.registry import get, names, tree_rule, tree_rule_names
 from verifiers.sampling import SamplingDecisions, numpy_decisions, replayed_decisions, torch_decisions
 
 __distribution__ = "spec-oracle"  # another package on PyPI is called verifiers, too
@@ -57,4 +57,6 @@ __all__ = [
     "replayed_decisions",
     "torch_decisions",
     "traits_of",
+    "tree_rule",
+    "tree_rule_names",
 ]

@@ -7,17 +7,45 @@ places may be empty.
 """
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol, runtime_checkable
 
-from verifiers.arrays import Array, arange_like, filled, kept, namespace, pick
+from verifiers.arrays import Array, arange_like, filled, kept, namespace, pick, pick_each
 from verifiers.errors import InvalidInputError
-from verifiers.interface import DecisionSource, Drafts
+from verifiers.interface import DecisionSource, Drafts, Verdict
 
 ROOT = -1
 """The parent of a token that follows the context itself."""
 
 EMPTY = -2
 """The parent of a place without a token."""
+
+
+class Siblings(Enum):
+    """The law by which the children of a node are drawn, in their order, from the row q of the node.
+
+    How many there are may depend on all tokens that are not below the node, but, except under `BEAM`, not on
+    the siblings themselves.
+    """
+
+    INDEPENDENT = "independent"
+    """Independent and identically distributed: the same token may come twice."""
+
+    PATHS = "paths"
+    """As `INDEPENDENT`, in trees that branch once, into paths which each end by their own tokens alone."""
+
+    DISTINCT = "distinct"
+    """Without replacement; when every token with q > 0 has been drawn, the round starts anew."""
+
+    TOP_AND_SAMPLED = "top-and-sampled"
+    """All but the last are the most likely tokens, the last is sampled from q without these."""
+
+    TOP = "top"
+    """The most likely tokens, or others that no random number chose: one tree, given the models."""
+
+    BEAM = "beam"
+    """Without replacement; whether there is one more may depend on the siblings before it, as in a stochastic
+    beam (2402.14160), where after a likely first child a second one is rare."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +114,27 @@ class TreeVerdict:
     def emitted(self) -> Array:
         """Emitted tokens, int [B, N+1]: those from the root to ``node``, ``next_token``, then -1."""
         xp = namespace(self.next_token)
-        node, columns = self.node, []
-        for _ in range(self.drafts.places):  # from the last accepted token up
-            columns.append(xp.where(node >= 0, above(self.drafts.tokens, node), -1))
-            node = xp.where(node >= 0, above(self.drafts.parents, node), node)
-        upwards = xp.stack([filled(node, -1), *columns], axis=1)
-        tau = xp.sum(xp.astype(upwards >= 0, xp.int64), axis=1)[:, None]
-        position = arange_like(upwards, upwards.shape[1])[None, :]
-        accepted = xp.take_along_axis(upwards, kept(position < tau, tau - position), axis=1)
-        return xp.where(position == tau, self.next_token[:, None], accepted)
+        way, tau = way_to(self.drafts.parents, self.node)
+        padded = xp.concat([pick_each(self.drafts.tokens, kept(way >= 0, way)), way[:, :1]], axis=1)
+        position = arange_like(padded, padded.shape[1])[None, :]
+        tail = xp.where(position == tau[:, None], self.next_token[:, None], filled(padded, -1))
+        return xp.where(position < tau[:, None], padded, tail)
+
+
+def way_to(parents: Array, node: Array) -> tuple[Array, Array]:
+    """Return the places from the root to ``node`` int [B], padded with it, int [B, N], and their number [B].
+
+    ``parents`` int [B, N]; `ROOT` is no place.
+    """
+    xp = namespace(parents)
+    columns = []
+    for _ in range(parents.shape[1]):
+        columns.append(node)
+        node = xp.where(node >= 0, above(parents, node), node)
+    upwards = xp.stack(columns, axis=1)
+    length = xp.sum(xp.astype(upwards >= 0, xp.int64), axis=1)
+    back = length[:, None] - 1 - arange_like(parents, parents.shape[1])[None, :]
+    return xp.take_along_axis(upwards, kept(back > 0, back), axis=1), length
 
 
 def above(values: Array, node: Array) -> Array:
@@ -102,22 +142,24 @@ def above(values: Array, node: Array) -> Array:
     return pick(values, kept(node >= 0, node))
 
 
-def of_paths(drafts: Drafts) -> TreeDrafts:
+def of_paths(drafts: Drafts, draft_lengths: Array | None = None) -> TreeDrafts:
     """Return K paths of L tokens as K L places, depth by depth.
 
     The children of a place are the tokens of all paths that pass it, in their order, equal ones included; of
-    equal siblings the first has the children, the others have none.
+    equal siblings the first has the children, the others have none. ``draft_lengths`` int [B, K], 0..L: path
+    k of request b ends after so many tokens, the others mean nothing.
     """
     xp = namespace(drafts.tokens)
     _, paths, length = drafts.tokens.shape
     same = xp.ones_like(drafts.tokens[:, :, None, 0] == drafts.tokens[:, None, :, 0])
     first = filled(drafts.tokens[:, :, 0], ROOT)
+    lengths = filled(first, length) if draft_lengths is None else draft_lengths
     tokens, parents = [], []
     for depth in range(length):
-        token = drafts.tokens[:, :, depth]
-        same = same & (token[:, :, None] == token[:, None, :])
+        token, present = drafts.tokens[:, :, depth], lengths > depth
+        same = same & (token[:, :, None] == token[:, None, :]) & present[:, None, :]
         tokens.append(token)
-        parents.append(first)
+        parents.append(xp.where(present, first, EMPTY))
         first = depth * paths + xp.argmax(xp.astype(same, xp.int64), axis=-1)
     row = drafts.draft_probs[:, :, length - 1] * 0
 
@@ -134,10 +176,25 @@ def of_paths(drafts: Drafts) -> TreeDrafts:
     )
 
 
+def verdict_of_paths(verdict: TreeVerdict, tokens: Array) -> Verdict:
+    """Return the verdict on `of_paths` of ``tokens`` int [B, K, L] as one on the paths."""
+    node, paths = verdict.node, tokens.shape[1]
+    return Verdict(node // paths + 1, kept(node >= 0, node % paths), verdict.next_token, tokens)
+
+
 @runtime_checkable
 class TreeVerifier(Protocol):
     """A verification rule for draft trees."""
 
     def verify_tree(self, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
         """Verify a batch of draft trees, taking every random decision from ``decisions``."""
+        ...
+
+
+class TreeRule(TreeVerifier, Protocol):
+    """A tree verifier that says under which laws of siblings it is lossless."""
+
+    @property
+    def accepts(self) -> frozenset[Siblings]:
+        """The laws by which siblings may be drawn."""
         ...

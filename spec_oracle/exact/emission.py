@@ -22,7 +22,7 @@ from spec_oracle.exact.gap import Gap, largest_gap
 from spec_oracle.exact.merged import walked_masses
 from spec_oracle.exact.text import decoded_law
 from spec_oracle.toy import Context, Instance
-from verifiers import AnyVerifier, StatefulVerifier, Verdict, traits_of
+from verifiers import AnyVerifier, StatefulVerifier, traits_of
 
 
 @dataclass(frozen=True)
@@ -138,16 +138,28 @@ def _enumerated_masses(
 ) -> list[Numbers]:
     """Return the mass of each emission of n tokens, flat [V^n], n = 1..L+1, over all drafts of the table."""
 
-    def run(rows: Integers, decisions: ScriptedDecisions) -> Verdict:
+    def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Integers, Integers]:
         state = fresh_state(bound, len(rows))
         verdict, _ = call_verifier(bound, table.drafts(rows), decisions, state)
-        return verdict
+        return checked_emissions(verdict, numbers, chosen)
 
-    masses = no_mass(numbers, table.law.probability)
-    for branches in enumerate_branches(
-        run, table.law.probability, max_rows=table.batch_rows, arithmetic=chosen
-    ):
-        tau, emitted = checked_emissions(branches.result, numbers, chosen)
+    return masses_of(run, table.law.probability, table.batch_rows, numbers, chosen)
+
+
+def masses_of(
+    run: Callable[[Integers, ScriptedDecisions], tuple[Integers, Integers]],
+    probability: Numbers,
+    batch_rows: int,
+    numbers: Instance,
+    chosen: Arithmetic,
+) -> list[Numbers]:
+    """Return the mass of each emission of n tokens, flat [V^n], n = 1..L+1, over drafts of ``probability``.
+
+    ``run`` verifies some of the drafts: it returns tau [R] and the emitted tokens, [R, L+1] or wider.
+    """
+    masses = no_mass(numbers, probability)
+    for branches in enumerate_branches(run, probability, max_rows=batch_rows, arithmetic=chosen):
+        tau, emitted = branches.result
         index = np.zeros(len(tau), dtype=np.int64)
         for position, mass in enumerate(masses):
             index = index * numbers.vocab_size + np.maximum(emitted[:, position], 0)

@@ -14,6 +14,7 @@ from spec_oracle.optimum.optima import (
     multi_path_optimum,
     optimal_acceptance,
     single_path_optimum,
+    tree_optimum,
 )
 from spec_oracle.optimum.proven_bound import ROUNDING, ProvenBound, proven_bound
 
@@ -33,4 +34,5 @@ __all__ = [
     "optimal_acceptance",
     "proven_bound",
     "single_path_optimum",
+    "tree_optimum",
 ]

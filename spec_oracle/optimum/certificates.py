@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Generic, TypeAlias, TypeVar
 
+from spec_oracle.exact.tree_drafting import TreeDrafting
 from spec_oracle.toy import Context
 from verifiers import Drafting
 
@@ -62,8 +63,8 @@ class SelectionCertificate:
 class TransportCertificate:
     """Proof of the best block efficiency over the draft trees that ``drafting`` yields.
 
-    As `SelectionCertificate`, but what serves the budgets are ``stops``: for every draft tree, named by its
-    distinct paths in lexicographic order, the mass that stops at each of its nodes.
+    As `SelectionCertificate`, but what serves the budgets are ``stops``: for every draft tree, named by the
+    distinct paths to its leaves in lexicographic order, the mass that stops at each of its nodes.
     """
 
     carry_over: bool
@@ -71,7 +72,7 @@ class TransportCertificate:
     bound: Fraction
     budgets: dict[Context, Fraction]
     potentials: dict[Context, Fraction]
-    drafting: Drafting
+    drafting: Drafting | TreeDrafting
     stops: dict[Paths, dict[Context, Fraction]]
 
 

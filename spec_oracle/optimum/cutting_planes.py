@@ -24,11 +24,12 @@ import numpy as np
 
 from spec_oracle.arrays import Booleans, Integers, Numbers
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact.tree_drafting import TreeDrafting
 from spec_oracle.optimum.concave_program import concave_optimum
 from spec_oracle.optimum.dual_simplex import CoveringProgram
 from spec_oracle.optimum.flow_program import FloatOptimum, flow_optimum
 from spec_oracle.optimum.paths import IndependentPaths
-from spec_oracle.optimum.trees import DraftTrees, PrefixTree, draft_trees
+from spec_oracle.optimum.trees import DraftTrees, PrefixTree, draft_trees, trees_of
 from spec_oracle.toy import Instance
 from spec_oracle.validation import require_instance_of
 from verifiers import Drafting
@@ -43,14 +44,17 @@ AGREEMENT = 1e-10
 """How near budgets that can be served come to the bound, in tokens, unless less is asked for."""
 
 
-def drafts_of(instance: Instance, drafting: Drafting) -> Drafts:
+def drafts_of(instance: Instance, drafting: Drafting | TreeDrafting) -> Drafts:
     """Return what ``drafting`` allows on ``instance``; raises `InvalidInputError` for one too large."""
-    require_instance_of(drafting, "drafting", Drafting)
+    if not isinstance(drafting, TreeDrafting):
+        require_instance_of(drafting, "drafting", Drafting)
     prefixes = PrefixTree(instance.vocab_size, instance.draft_length)
     if prefixes.starts[-1] > MAX_CONTEXTS:
         raise InvalidInputError(f"instance: {prefixes.starts[-1]} contexts, more than {MAX_CONTEXTS}")
     if drafting is Drafting.INDEPENDENT:
         return IndependentPaths(prefixes, prefixes.joint(instance.draft), instance.num_paths)
+    if isinstance(drafting, TreeDrafting):
+        return trees_of(instance, drafting)
     return draft_trees(instance, drafting)
 
 

@@ -1,13 +1,14 @@
 """The best block efficiency with one draft path and over K, without and with carry-over, and of one step."""
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from spec_oracle.arrays import Numbers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.rationals import to_fraction, to_fractions
+from spec_oracle.exact.tree_drafting import TreeDrafting
 from spec_oracle.optimum.certificates import (
     AcceptanceCertificate,
     Certificate,
@@ -78,6 +79,25 @@ def multi_path_optimum(
     return _optimum(instance, drafting, carry_over=False, exact=exact)
 
 
+def tree_optimum(
+    instance: Instance, drafting: TreeDrafting, *, exact: bool = False
+) -> Optimum[TransportCertificate]:
+    """Return the largest block efficiency, in tokens, of any lossless verifier of trees of ``drafting``.
+
+    The program of `multi_path_optimum` over any law of draft trees, which need not be sampled: what is
+    accepted must be on the tree. For one tree without randomness it is Σ p(v) over its nodes, the root
+    included (docs/theory.md, "Trees"). ``instance.num_paths`` means nothing here. Errors as there.
+
+    >>> from spec_oracle.exact.tree_drafting import LikeliestNodes
+    >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
+    >>> tree_optimum(toy, LikeliestNodes(2), exact=True).value  # the tree 0, 00: 1 + 1/3 + 1/9
+    Fraction(13, 9)
+    """
+    optimum = _optimum(instance, drafting, carry_over=False, exact=exact)
+    assert isinstance(optimum.certificate, TransportCertificate)
+    return cast("Optimum[TransportCertificate]", optimum)
+
+
 def block_transport_optimum(
     instance: Instance, *, drafting: Drafting = Drafting.INDEPENDENT, exact: bool = False
 ) -> Optimum[Certificate]:
@@ -90,7 +110,7 @@ def block_transport_optimum(
 
 
 def _optimum(
-    instance: Instance, drafting: Drafting, *, carry_over: bool, exact: bool
+    instance: Instance, drafting: Drafting | TreeDrafting, *, carry_over: bool, exact: bool
 ) -> Optimum[Certificate]:
     numbers = require_instance_of(instance, "instance", Instance).exact
     drafts = drafts_of(numbers, drafting)

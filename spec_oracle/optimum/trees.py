@@ -11,6 +11,7 @@ import numpy as np
 from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
 from spec_oracle.exact.drafting import draft_law
 from spec_oracle.exact.rationals import to_fractions, to_internal
+from spec_oracle.exact.tree_drafting import TreeDrafting, in_rationals
 from spec_oracle.toy import Context, Instance, ToyModel
 from spec_oracle.toy.size import require_memory
 from verifiers import Drafting
@@ -75,8 +76,8 @@ class PrefixTree:
 class DraftTrees:
     """The draft trees that can occur; draws that give the same set of prefixes are one tree.
 
-    ``paths[t]`` are the distinct paths of tree t in lexicographic order, ``nodes[t]`` int [n_t] its nodes in
-    ascending order, ``probability`` [T] its mass in fast rationals.
+    ``paths[t]`` are the distinct paths to the leaves of tree t in lexicographic order, ``nodes[t]`` int
+    [n_t] its nodes in ascending order, ``probability`` [T] its mass in fast rationals.
     """
 
     paths: tuple[tuple[Context, ...], ...]
@@ -129,6 +130,23 @@ def draft_trees(instance: Instance, drafting: Drafting) -> DraftTrees:
         paths=tuple(tuple(whole[leaf] for leaf in row) for row in distinct),
         nodes=tuple(np.unique(prefixes.starts[:-1] + row[:, None] // widths) for row in distinct),
         probability=probability,
+        prefixes=prefixes,
+    )
+
+
+def trees_of(instance: Instance, drafting: TreeDrafting) -> DraftTrees:
+    """Enumerate the draft trees of an ``instance`` that may have any shape, named by their leaves."""
+    law = drafting.law(in_rationals(instance))
+    trees: dict[tuple[int, ...], Any] = {}
+    for nodes, mass in zip(law.nodes, law.probability, strict=True):
+        name = tuple(np.unique(nodes).tolist())
+        trees[name] = trees.get(name, 0) + mass
+    prefixes = PrefixTree(instance.vocab_size, instance.draft_length)
+    leaves = [sorted(set(tree) - {prefixes.parent[node] for node in tree if node}) for tree in trees]
+    return DraftTrees(
+        paths=tuple(tuple(sorted(prefixes.contexts[leaf] for leaf in named)) for named in leaves),
+        nodes=tuple(map(np.array, trees)),
+        probability=to_internal(np.array(list(trees.values()), dtype=object)),
         prefixes=prefixes,
     )
 

@@ -20,7 +20,7 @@ from verifiers.arrays import (
 from verifiers.interface import DecisionSource
 from verifiers.parts.convex_minorant import balanced
 from verifiers.parts.rank_race import race
-from verifiers.parts.ranks import root_ranks, selection_chances
+from verifiers.parts.ranks import root_ranks, selection_chances, with_absent
 from verifiers.parts.ratio_levels import Levels, make_levels, prefix_bounds, running_sum
 from verifiers.parts.repeated_rows import distinct_requests
 
@@ -70,10 +70,7 @@ def chances_to_be_selected(plan: BalancedPlan, tokens: Array, present: Array) ->
     request = arange_like(tokens, tokens.shape[0])[:, None] + 0 * tokens
     laws = plan.levels.at(xp.reshape(request, (-1,)), xp.reshape(tokens, (-1,)), plan.ranks)
     laws = xp.reshape(laws, (*tokens.shape, -1))
-    # A draft that is absent comes after every rank.
-    laws = xp.where(present[:, :, None], laws, 0 * laws)
-    absent = xp.where(present, 0 * laws[:, :, 0], 1 + 0 * laws[:, :, 0])
-    return selection_chances(xp.concat([laws, absent[:, :, None]], axis=-1))
+    return selection_chances(with_absent(laws, present))
 
 
 def _plan(p: Array, q: Array, count: Array) -> BalancedPlan:

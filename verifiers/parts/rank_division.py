@@ -27,13 +27,13 @@ from verifiers.arrays import (
     arange_like,
     as_float64,
     divide,
-    filled,
     kept,
     map_fields,
     namespace,
     ones,
     pick_each,
     positive_part,
+    zeros,
 )
 from verifiers.parts.convex_minorant import NEGLIGIBLE, balanced, per_mass
 from verifiers.parts.rank_race import race
@@ -84,9 +84,12 @@ class Division:
         return map_fields(lambda values: values[parent], self.levels).of_tokens(rate[parent])
 
 
-def divide_root(target: Array, draft: Array, num_paths: int, steps: int) -> Division:
-    """Divide the ranks of ``num_paths`` paths at roots of rows p, q [N, V]; ``steps`` as in `root_ranks`."""
-    count = filled(arange_like(target, target.shape[0]), num_paths)
+def divide_root(target: Array, draft: Array, num_paths: Array | int, steps: int) -> Division:
+    """Divide the ranks of ``num_paths`` paths at roots of rows p, q [N, V]; ``steps`` as in `root_ranks`.
+
+    The number may be one for all roots, or int [N].
+    """
+    count = zeros(arange_like(target, target.shape[0])) + num_paths
     levels = make_levels(target, draft, partial(prefix_bounds, count=count))
     ranks = root_ranks(levels.draft_mass, count, steps)
     return _division(Node(ranks.law, ranks.worth, ones(target[:, 0])), levels)

@@ -15,7 +15,7 @@ need not be drawn: `selection_chances` sums over them, and one decision selects.
 
 from dataclasses import dataclass
 
-from verifiers.arrays import Array, arange_like, as_arithmetic_of, namespace, ones, pick_each, zeros
+from verifiers.arrays import Array, arange_like, as_arithmetic_of, kept, namespace, ones, pick_each, zeros
 from verifiers.parts.powers import power_sum
 from verifiers.parts.ratio_levels import running_sum
 
@@ -62,6 +62,13 @@ def root_ranks(draft_mass: Array, count: Array, steps: int) -> Ranks:
     left = 1 - edges
     worth = power_sum(left[:, 1:], left[:, :-1], count[:, None])
     return Ranks(edges[:, 1:] - edges[:, :-1], worth)
+
+
+def with_absent(laws: Array, present: Array) -> Array:
+    """Return rank laws [B, K, R + 1] in which paths that are not ``present``, bool [B, K], come last."""
+    xp = namespace(laws)
+    behind = xp.where(present, zeros(laws[:, :, 0]), ones(laws[:, :, 0]))
+    return xp.concat([kept(present[:, :, None], laws), behind[:, :, None]], axis=-1)
 
 
 def selection_chances(laws: Array) -> Array:

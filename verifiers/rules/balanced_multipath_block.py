@@ -4,6 +4,9 @@ from verifiers.arrays import all_true, namespace, pick, row_at, working_rows, ze
 from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.balanced_selection import balanced_plan, select
 from verifiers.parts.block_path import verify_path
+from verifiers.parts.tree_block import verify_way
+from verifiers.parts.tree_selection import selection_down
+from verifiers.trees import ROOT, Siblings, TreeDrafts, TreeVerdict
 
 
 class BalancedMultipathBlockVerifier:
@@ -14,6 +17,7 @@ class BalancedMultipathBlockVerifier:
     """
 
     traits = Traits(any_order=True)
+    accepts = frozenset({Siblings.INDEPENDENT, Siblings.PATHS})
 
     def verify(self, drafts: Drafts, decisions: DecisionSource) -> Verdict:
         """Select one path of every request, node by node, and verify it."""
@@ -31,3 +35,9 @@ class BalancedMultipathBlockVerifier:
         tokens, target = pick(drafts.tokens, path), working_rows(pick(drafts.target_probs, path))
         tau, next_token = verify_path(tokens, target, xp.stack(laws, axis=1), decisions)
         return Verdict(tau, path, next_token, drafts.tokens)
+
+    def verify_tree(self, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
+        """Select one leaf of every request, by one decision, and verify the path to it; m counts siblings."""
+        chances, laws = selection_down(drafts)
+        leaf = decisions.categorical(chances) + ROOT
+        return verify_way(drafts, leaf, laws, decisions)

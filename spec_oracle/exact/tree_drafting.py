@@ -1,0 +1,279 @@
+"""Draft trees that a drafter yields, each with its probability.
+
+A *shape* is what a drafter fixes before it draws: slots, each below an earlier one. Drawn tokens turn it into
+a tree: of slots with equal siblings the first has the children of all.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from spec_oracle.arrays import Booleans, Integers, Numbers
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact.drafting import next_draft_law
+from spec_oracle.exact.rationals import to_internal
+from spec_oracle.toy import Context, Instance, ToyModel
+from spec_oracle.validation import require_whole
+from verifiers import Drafting
+from verifiers.parts.top_draft_law import child_law
+from verifiers.trees import EMPTY, ROOT, Siblings
+
+MAX_TREES = 1_000_000
+
+
+@dataclass(frozen=True)
+class TreeLaw:
+    """All draft trees of positive probability; T trees of N places.
+
+    ``tokens``, ``parents`` int [T, N] as in `verifiers.trees.TreeDrafts`; ``nodes`` int [T, N+1]: the context
+    of the root and of every place, numbered by length, then lexicographically, 0 for the root and for empty
+    places; ``probability`` [T], summing to one, in the arithmetic of the instance.
+    """
+
+    tokens: Integers
+    parents: Integers
+    nodes: Integers
+    probability: Numbers
+
+
+@runtime_checkable
+class TreeDrafting(Protocol):
+    """How a drafter makes trees from the rows of its model."""
+
+    @property
+    def siblings(self) -> Siblings:
+        """The law of siblings: what a rule must accept."""
+        ...
+
+    def law(self, instance: Instance) -> TreeLaw:
+        """Enumerate the trees on ``instance``; raises `InvalidInputError` where they do not fit."""
+        ...
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Slots for tokens: ``parents[i]`` is the slot above slot i, `ROOT` for the root; depth by depth.
+
+    Raises `InvalidInputError` for a slot below a later one, and for one that is not depth by depth.
+
+    >>> Shape.fan_out(2, 1).parents, Shape.stem(1, 2, 1).parents
+    ((-1, -1, 0, 1), (-1, 0, 0))
+    """
+
+    parents: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for slot, above in enumerate(self.parents):
+            if not ROOT <= above < slot:
+                raise InvalidInputError(f"parents: slot {slot} is below {above}, expected {ROOT}..{slot - 1}")
+        if any(after < before for before, after in pairwise(self.depths)):
+            raise InvalidInputError(f"parents: depths are {self.depths}, expected depth by depth")
+
+    @cached_property
+    def depths(self) -> tuple[int, ...]:
+        """The number of tokens on the way to each slot, its own included."""
+        depths: list[int] = []
+        for above in self.parents:
+            depths.append(1 if above == ROOT else depths[above] + 1)
+        return tuple(depths)
+
+    @classmethod
+    def fan_out(cls, *children: int) -> "Shape":
+        """Return the shape whose nodes at depth d have ``children[d]`` children each."""
+        parents, level = list[int](), [ROOT]
+        for count in children:
+            start = len(parents)
+            parents += [above for above in level for _ in range(require_whole(count, "children"))]
+            level = list(range(start, len(parents)))
+        return cls(tuple(parents))
+
+    @classmethod
+    def paths(cls, num_paths: int, length: int) -> "Shape":
+        """Return ``num_paths`` paths that part at the root, as `verifiers.trees.of_paths` lays them out."""
+        return cls.fan_out(num_paths, *[1] * (length - 1))
+
+    @classmethod
+    def stem(cls, stem: int, num_paths: int, length: int) -> "Shape":
+        """Return paths of ``length`` tokens that part after ``stem`` shared ones (delayed, 2602.16994)."""
+        return cls.fan_out(*[1] * stem, num_paths, *[1] * (length - 1))
+
+
+@dataclass(frozen=True)
+class ShapedTrees:
+    """Trees of a fixed ``shape`` whose ``siblings`` are drawn from the row of their node.
+
+    A path ends early after a token of draft probability below ``least_token`` (given its context), which it
+    keeps, and where no token of the next row has probability ``least_top``. Both are known before the next
+    token is drawn. To drop the unlikely token itself would be lossy: what is drawn would not have law q.
+    Raises `InvalidInputError` for `Siblings.BEAM`, and for `Siblings.PATHS` with a shape that branches twice.
+    """
+
+    shape: Shape
+    siblings: Siblings = Siblings.INDEPENDENT
+    least_token: Any = 0
+    least_top: Any = 0
+
+    def __post_init__(self) -> None:
+        branching = {above for above in self.shape.parents if self.shape.parents.count(above) > 1}
+        if self.siblings is Siblings.BEAM or (self.siblings is Siblings.PATHS and len(branching) > 1):
+            raise InvalidInputError(f"siblings: {self.siblings.value} does not fit {self.shape}")
+
+    def law(self, instance: Instance) -> TreeLaw:
+        """Draw slot after slot: the law of a child depends on the siblings drawn already."""
+        depths, vocab, starts = self.shape.depths, instance.vocab_size, _starts(instance)
+        rows = _rows(instance, max(1, *depths))
+        tokens, parents, first, nodes = (np.zeros((1, n), dtype=np.int64) for n in (0, 0, 0, 1))
+        goes_on = self._confident(rows[0][:1])  # below the root and each slot, bool
+        probability = rows[0][:1, 0] * 0 + 1
+        for slot, depth in enumerate(depths):
+            level = [other for other in range(len(depths)) if depths[other] == depth]
+            merged = np.column_stack([np.full(len(first), ROOT), first])
+            above = merged[:, [self.shape.parents[other] + 1 for other in level]]
+            parent = above[:, slot - level[0]]
+            tree = np.arange(len(parent))
+            drafted = goes_on[tree, parent + 1]
+            context = np.where(drafted, nodes[tree, parent + 1] - starts[depth - 1], 0)
+            row = rows[depth - 1][context]
+            law = self._law(row, tokens[:, level[0] :], above == parent[:, None], slot - level[0])
+            law[~drafted] *= 0
+            law[~drafted, 0] += 1  # nothing is drawn: one outcome
+            tree, token = np.nonzero(law > 0)
+            require_few(len(tree))
+            probability = probability[tree] * law[tree, token]
+            drafted, child = drafted[tree], context[tree] * vocab + token
+            on = drafted & np.asarray(row[tree, token] >= self.least_token, dtype=bool)
+            if depth < len(rows):
+                on &= self._confident(rows[depth][child])[:, 0]
+            tokens = np.column_stack([tokens[tree], token])
+            parents = np.column_stack([parents[tree], np.where(drafted, parent[tree], EMPTY)])
+            nodes = np.column_stack([nodes[tree], np.where(drafted, child + starts[depth], 0)])
+            goes_on = np.column_stack([goes_on[tree], on])
+            first = np.column_stack([first[tree], (nodes[:, 1:] == nodes[:, -1:]).argmax(axis=1)])
+        return TreeLaw(tokens, parents, nodes, probability)
+
+    def _confident(self, rows: Numbers) -> Booleans:
+        """Return whether a token of each row may be drafted, bool [R, 1]."""
+        return np.asarray(rows.max(axis=1, keepdims=True) >= self.least_top, dtype=bool)
+
+    def _law(self, rows: Numbers, drawn: Integers, here: Booleans, slot: int) -> Numbers:
+        """Return the law [T, V] of a slot, given its node's row and the slots of its depth drawn already."""
+        earlier = here[:, :slot].sum(axis=1)
+        if self.siblings is Siblings.TOP:
+            return np.asarray(child_law(rows, earlier, earlier + 2))
+        independent = self.siblings is Siblings.PATHS
+        drafting = Drafting.INDEPENDENT if independent else Drafting(self.siblings.value)
+        law = next_draft_law(drafting, rows, drawn, here, slot)
+        return np.array(law)
+
+
+@dataclass(frozen=True)
+class LikeliestNodes:
+    """The ``count`` contexts of up to L tokens of highest draft probability: a dynamic tree (2406.16858).
+
+    Of equally likely contexts the shorter, then the lexicographically smaller goes first. One tree.
+    """
+
+    count: int
+    siblings: Siblings = Siblings.TOP
+
+    def law(self, instance: Instance) -> TreeLaw:
+        """Return the one tree, its places ordered by length, then by draft probability."""
+        mass: dict[Context, Any] = {(): _rows(instance, 1)[0][0, 0] * 0 + 1}
+        for context in list(np.ndindex(*(instance.vocab_size,) * instance.draft_length)):
+            for end in range(1, len(context) + 1):
+                row = instance.draft.conditional(context[: end - 1])
+                mass[context[:end]] = mass[context[: end - 1]] * row[context[end - 1]]
+        ranked = sorted(mass, key=lambda node: (-mass[node], len(node), node))[1 : self.count + 1]
+        places = sorted(ranked, key=len)  # stable
+        return _trees_of({tuple(places): mass[()]}, instance, self.count)
+
+
+@dataclass(frozen=True)
+class StochasticBeam:
+    """The ``width`` prefixes of each length that a stochastic beam search finds (RSD-S, 2402.14160).
+
+    Whole paths come in the order of a draw without replacement; at every length the first ``width`` distinct
+    prefixes are the beam. That is the law of prefixes with the highest perturbed log-probabilities.
+    """
+
+    width: int
+    siblings: Siblings = Siblings.BEAM
+
+    def law(self, instance: Instance) -> TreeLaw:
+        """Let whole paths arrive one by one; those that would change no beam are passed over."""
+        length, vocab = instance.draft_length, instance.vocab_size
+        chances = {path: instance.draft.probability(path) for path in np.ndindex(*(vocab,) * length)}
+        done: dict[tuple[Context, ...], Any] = defaultdict(int)
+        states: dict[tuple[tuple[Context, ...], ...], Any] = {((),) * length: 1}
+        while states:
+            require_few(len(states) + len(done))
+            following: dict[Any, Any] = defaultdict(int)
+            for beams, mass in states.items():
+                after = {path: self._after(beams, path) for path, chance in chances.items() if chance > 0}
+                left = {path: chances[path] for path, grown in after.items() if grown != beams}
+                if not left:
+                    done[sum(beams, ())] += mass
+                total = sum(left.values())
+                for path, chance in left.items():
+                    following[after[path]] += mass * (chance / total)
+            states = following
+        return _trees_of(done, instance, self.width * length)
+
+    def _after(
+        self, beams: tuple[tuple[Context, ...], ...], path: Context
+    ) -> tuple[tuple[Context, ...], ...]:
+        """Return the beams of every length once ``path`` has arrived."""
+        return tuple(
+            beam if path[:end] in beam or len(beam) == self.width else (*beam, path[:end])
+            for end, beam in enumerate(beams, start=1)
+        )
+
+
+def in_rationals(instance: Instance) -> Instance:
+    """Return the instance in the fastest rationals, which draft laws are enumerated in."""
+    target, draft = (
+        ToyModel(model.vocab_size, tuple(map(to_internal, model.levels)))
+        for model in (instance.exact.target, instance.exact.draft)
+    )
+    return replace(instance, target=target, draft=draft)
+
+
+def _trees_of(trees: dict[tuple[Context, ...], Any], instance: Instance, places: int) -> TreeLaw:
+    """Return trees given by the contexts of their places, parents first, with their masses."""
+    starts, vocab = _starts(instance), instance.vocab_size
+    tokens, parents = np.zeros((len(trees), places), dtype=np.int64), np.full((len(trees), places), EMPTY)
+    nodes = np.zeros((len(trees), places + 1), dtype=np.int64)
+    for tree, contexts in enumerate(trees):
+        for place, context in enumerate(contexts):
+            tokens[tree, place] = context[-1]
+            parents[tree, place] = contexts.index(context[:-1]) if context[:-1] else ROOT
+            number = sum(token * vocab**power for power, token in enumerate(reversed(context)))
+            nodes[tree, place + 1] = starts[len(context)] + number
+    probability = np.array(list(trees.values()), dtype=instance.draft.levels[0].dtype)
+    return TreeLaw(tokens, parents, nodes, probability)
+
+
+def _starts(instance: Instance) -> Integers:
+    """Return the number of the first context of each length."""
+    return np.cumsum([0, *(instance.vocab_size**depth for depth in range(instance.draft_length + 1))])
+
+
+def _rows(instance: Instance, depth: int) -> Sequence[Numbers]:
+    """Return the draft's rows after 0, ..., depth - 1 tokens."""
+    if depth > instance.draft_length:
+        deep = f"{depth} tokens deep, the instance has draft_length {instance.draft_length}"
+        raise InvalidInputError(f"shape: {deep}")
+    return [instance.draft.rows(length) for length in range(depth)]
+
+
+def require_few(count: int) -> None:
+    """Raise `InvalidInputError` for more trees than are enumerated."""
+    if count > MAX_TREES:
+        raise InvalidInputError(
+            f"drafting: {count:,} draft trees or more, at most {MAX_TREES:,} are enumerated"
+        )
