@@ -5,17 +5,16 @@ against the law s of the selection: accepted with min(1, p/s), else a token of (
 draft (`verifiers.rules.canonical`).
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from math import comb
 
 import numpy as np
 
-from spec_oracle.arrays import Numbers
+from spec_oracle.arrays import Integers, Numbers
 from spec_oracle.efficiency.design.models import Models
 from spec_oracle.efficiency.design.walks import Steps, TooManyDraftsError
-from spec_oracle.exact.drafting import multiset_law
-from verifiers import Drafting
 from verifiers.arrays import divide, minimum_one, normalised
+from verifiers.parts.multisets import multisets
 from verifiers.parts.residual import residual
 from verifiers.rules.canonical import importance
 
@@ -44,16 +43,25 @@ def canonical_steps(models: Models) -> Steps:
     return steps
 
 
+@lru_cache(maxsize=32)
+def _multisets(outcomes: int, size: int) -> tuple[Integers, Integers]:
+    """Return all sorted tuples of outcomes, int [T, size], and how many orders each has, [T]."""
+    chosen, orders = zip(*multisets(outcomes, size), strict=True)
+    return np.array(chosen), np.array(orders)
+
+
 def _at_node(target: Numbers, draft: Numbers, drafts: int) -> Numbers:
     """Return the law [V, n+1] at one node of rows [V]."""
-    drawn = multiset_law([draft[None, :]], drafts, Drafting.INDEPENDENT)
-    tokens, every = drawn.tokens[:, :, 0], np.arange(len(draft))
+    every, support = np.arange(len(draft)), np.flatnonzero(draft > 0)
+    places, orders = _multisets(len(support), drafts)
+    tokens = support[places]
+    probability = draft[tokens].prod(axis=1) * orders
     chances = importance(target[None, :], draft[None, :])[0][tokens]
     # The first draft is selected where all have chance 0.
     chances[:, 0] = np.where(chances.sum(axis=1) > 0, chances[:, 0], chances[:, 0] * 0 + 1)
     counts = (tokens[:, :, None] == every).sum(axis=1)
     selected = np.broadcast_to(draft * 0, counts.shape).copy()
-    selecting = drawn.probability[:, None] * normalised(chances)
+    selecting = probability[:, None] * normalised(chances)
     np.add.at(selected, (np.arange(len(tokens))[:, None], tokens), selecting)
     law = selected.sum(axis=0)
     kept = selected * minimum_one(divide(target, law, otherwise=0))

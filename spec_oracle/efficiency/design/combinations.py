@@ -18,6 +18,7 @@ from spec_oracle.efficiency.design.selected_path import (
     lookahead_rows,
 )
 from spec_oracle.efficiency.design.shapes import Shape
+from spec_oracle.efficiency.design.univer import univer_tokens
 from spec_oracle.efficiency.design.walks import Steps, steps_of, walked_tokens
 from spec_oracle.errors import InvalidInputError
 from verifiers import Drafting
@@ -94,6 +95,10 @@ def _traversal(drafting: Drafting) -> Combination:
     return Combination("traversal", drafting, "any", figure)
 
 
+def _univer(models: Models) -> Figure:
+    return partial(univer_tokens, models=models)
+
+
 def _balanced(models: Models) -> Figure:
     return partial(balanced_tokens, balanced_steps(models, tested=False), models=models)
 
@@ -112,6 +117,7 @@ COMBINATIONS = (
     _enumerated("recursive_rejection_distinct", Drafting.DISTINCT),
     _traversal(Drafting.DISTINCT),
     _enumerated("top_draft", Drafting.TOP_AND_SAMPLED),
+    Combination("univer", Drafting.TOP_AND_SAMPLED, "any", _univer),
 )
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from spec_oracle.arrays import Numbers
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.toy import Instance
@@ -40,8 +42,10 @@ class Models:
 
     @cached_property
     def widest(self) -> int:
-        """The most tokens that the draft may sample at a node."""
-        return max(int((level > 0).sum(axis=1).max()) for level in self.draft)
+        """The most drafts that are distinct at every node that the target may reach."""
+        counts = [(level > 0).sum(axis=1) for level in self.draft]
+        here = [np.asarray(mass > 0, dtype=bool) for mass in self.reachable]
+        return min(int(count[mask].min()) for count, mask in zip(counts, here, strict=True))
 
     @cached_property
     def reachable(self) -> tuple[Numbers, ...]:

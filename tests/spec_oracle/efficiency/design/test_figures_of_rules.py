@@ -15,9 +15,13 @@ from spec_oracle.efficiency.design.shapes import Shape
 from spec_oracle.efficiency.design.walks import TooManyDraftsError, steps_of
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
+from spec_oracle.exact.tree_drafting import Shape as SlotShape
+from spec_oracle.exact.tree_drafting import ShapedTrees
+from spec_oracle.exact.tree_emission import tree_emission_law
 from spec_oracle.toy import Instance
 from tests.strategies import at_night
 from verifiers import Drafting, drafting_of
+from verifiers.trees import Siblings
 
 KINDS = ("dirichlet", "sparse", *at_night("disjoint", "equal", "point-mass"))
 SIZES = ((3, 2, 2), (2, 3, 2), *at_night((3, 2, 3), (2, 2, 4)))
@@ -34,7 +38,37 @@ def enumerated(rule, instance, paths):
     return law.block_efficiency
 
 
-DECLARED = [one for one in COMBINATIONS if drafting_of(verifiers.get(one.rule)) is one.drafting]
+SIBLINGS = {
+    Drafting.INDEPENDENT: Siblings.INDEPENDENT,
+    Drafting.DISTINCT: Siblings.DISTINCT,
+    Drafting.TOP_AND_SAMPLED: Siblings.TOP_AND_SAMPLED,
+}
+SHAPES = ((1, 2), (2, 2), (1, 2, 1), *at_night(((2, 1, 2),), ((3, 1),), ((1, 3),), ((2, 2, 1),)))
+
+
+@pytest.mark.parametrize("fan_outs", SHAPES, ids=str)
+@pytest.mark.parametrize("one", COMBINATIONS, ids=lambda one: f"{one.rule}-{one.drafting.value}")
+def test_trees_of_any_shape_by_running_the_rule_on_every_tree(one, fan_outs):
+    shape = Shape(fan_outs)
+    vocab = 3 if sum(fan_outs) < 4 else 2
+    instance = toy("dirichlet", vocab, shape.levels, seed=6)
+    models = Models.of(instance, exact=True)
+    if not one.suits(shape, models.widest) or one.rule == "greedy_multipath_block":
+        pytest.skip("no rule for trees")
+    siblings = SIBLINGS[one.drafting]
+    if one.rule == "lookahead_multipath_block":
+        siblings = Siblings.PATHS
+    trees = ShapedTrees(SlotShape.fan_out(*fan_outs), siblings)
+    law = tree_emission_law(verifiers.tree_rule(one.rule), instance, trees, exact=True)
+    assert law.total_variation == 0
+    assert one.figure(models)(shape) == law.block_efficiency
+
+
+DECLARED = [
+    one
+    for one in COMBINATIONS
+    if one.rule in verifiers.names() and drafting_of(verifiers.get(one.rule)) is one.drafting
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -84,7 +118,12 @@ def test_equal_models_accept_whole_paths_of_any_shape():
     models = Models.of(toy("equal", 3, 3), exact=True)
     for one in COMBINATIONS:
         for shape in (Shape((1, 2, 1)), Shape((2, 2, 1)), Shape((1, 1, 1))):
-            if one.suits(shape, 3) and one.rule not in {"nss", "top_draft", "greedy_multipath_block"}:
+            if one.suits(shape, 3) and one.rule not in {
+                "nss",
+                "top_draft",
+                "univer",
+                "greedy_multipath_block",
+            }:
                 # The selection of `global_resolution` is that of its plan, which is near the best.
                 assert float(one.figure(models)(shape)) == pytest.approx(4, abs=1e-9), one.rule
 
@@ -138,7 +177,7 @@ def test_what_is_too_large_is_refused():
 
 def test_names_that_cannot_be_compared_are_refused_with_the_reason():
     known = {one.rule for one in COMBINATIONS} | LEFT_OUT.keys()
-    assert known == set(verifiers.names())
+    assert known == {*verifiers.names(), *verifiers.tree_rule_names()} - {"eagle"}
     with pytest.raises(InvalidInputError, match="greedy_block cannot be compared here: it owes"):
         combinations_of(["greedy_block"])
     with pytest.raises(InvalidInputError, match="expected one of token, block"):
