@@ -63,7 +63,7 @@ class Row:
     @property
     def name(self) -> str:
         """The combination in words."""
-        return f"{self.rule} on {self.drafting} drafts ({self.shape})"
+        return f"{self.rule} (drafts: {self.drafting}; tree: {self.shape})"
 
 
 @dataclass(frozen=True)
