@@ -13,9 +13,12 @@ from spec_oracle.efficiency.design.models import Models, joint
 from spec_oracle.efficiency.design.shapes import Shape, shapes_for, single_path, too_deep
 from spec_oracle.efficiency.design.walks import steps_of
 from spec_oracle.exact.drafting import draft_law
-from spec_oracle.optimum import multi_path_optimum, single_path_optimum
+from spec_oracle.exact.tree_drafting import Shape as SlotShape
+from spec_oracle.exact.tree_drafting import ShapedTrees
+from spec_oracle.optimum import multi_path_optimum, single_path_optimum, tree_optimum
 from spec_oracle.toy import Instance
 from verifiers import Drafting
+from verifiers.trees import Siblings
 
 TOY = Instance.random(3, 2, seed=2).rounded(12)
 
@@ -110,6 +113,16 @@ def test_numbers_of_drafts(drafting):
     for token, count in itertools.product(range(3), range(3)):
         here = (law.tokens[:, :, 0] == token).sum(axis=1) == count
         assert counts[token, count] == law.probability[here].sum()
+
+
+@pytest.mark.parametrize("drafting", Drafting)
+def test_the_bound_of_a_tree_is_at_least_its_optimum(drafting):
+    toy = Instance.random(2, 2, seed=2, concentration=3.0).rounded(12)
+    models = Models.of(toy, exact=True)
+    for fan_outs in ((1, 2), (2, 2)):
+        trees = ShapedTrees(SlotShape.fan_out(*fan_outs), Siblings(drafting.value))
+        best = tree_optimum(toy, trees, exact=True).value
+        assert passing_bound(models, Shape(fan_outs), drafting) >= best
 
 
 def test_bounds():
