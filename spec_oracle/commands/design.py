@@ -98,9 +98,9 @@ paths that branch late, fan-outs level by level, drafts without replacement, top
 of the likeliest prefixes, and trees of fixed ranks or slots. Beside each is the most that any lossless
 rule emits with these drafts, or a bound on it.
 
-Costs are in units of one target call on one token. One call of the target on a tree of N drafted tokens in D
-levels then takes 1 + N * target-cost + D * draft-cost + verify-cost, and combinations are ranked by tokens in
-the time of one target call. Without costs they are ranked by tokens per call."""
+Costs are in units of one target call on one token. A call with a tree of N drafted tokens in D levels,
+drafting included, takes 1 + N * target-cost + D * draft-cost + verify-cost, and combinations are ranked by
+tokens in the time of one target call. Without costs they are ranked by tokens per call."""
 
 DESIGN = Command(
     run,
