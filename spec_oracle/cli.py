@@ -21,6 +21,7 @@ COMMANDS = {
     "audit-transcripts": "audit_transcripts:AUDIT_TRANSCRIPTS",
     "explain": "explain:EXPLAIN",
     "diff": "difference:DIFF",
+    "acceptance": "acceptance:ACCEPTANCE",
     "efficiency": "efficiency:EFFICIENCY",
     "optimum": "efficiency:OPTIMUM",
     "design": "design:DESIGN",

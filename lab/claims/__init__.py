@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator
 
-from lab.claims import carry_over, multi_path, one_step, optima, single_path, variants
+from lab.claims import audited, carry_over, coupling, multi_path, one_step, optima, single_path, variants
 from lab.claims.question import Claim, Figures, Question, Ruling, Scope, decide
 
 GROUPS: dict[str, tuple[Question, ...]] = {
     "One path": single_path.QUESTIONS,
     "One step, several drafts": one_step.QUESTIONS,
     "Several paths": multi_path.QUESTIONS,
+    "Coupled drafts": coupling.QUESTIONS,
     "Block transport with carry-over": carry_over.QUESTIONS,
     "Optima": optima.QUESTIONS,
     "Variants that look harmless": variants.QUESTIONS,
+    "Published code": audited.QUESTIONS,
 }
 """All questions by the heading under which they are reported."""
 

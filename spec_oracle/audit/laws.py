@@ -32,34 +32,44 @@ def judge_laws(
     failure: str = "",
     after: Callable[[Instance], LawsAfter] | None = None,
 ) -> CheckResult:
-    """Say whether the exact laws on ``instances`` are the target's.
+    """Say whether the exact laws on ``instances`` are the target's, or as near to it as a bound declares.
 
     ``failure`` says why there is no law on the next instance, where the code broke its contract; ``how``
     completes "every outcome was ...". ``after`` returns the laws after each draft of an instance, for code
     that declares no rule: if it is lossless, it may be found to be one.
     """
     gaps = {name: float(law.total_variation) for name, law in laws.items()}
-    worst = max(gaps, key=lambda name: gaps[name], default=None)
-    gap = gaps[worst] if worst else 0.0
+    gap, bound = max(gaps.values(), default=0.0), facts.bound
+    most = facts.tolerance + (bound.most if bound else 0.0)
+    figures = {name: bound.figure(law) for name, law in laws.items()} if bound else gaps
+    worst = max(figures, key=lambda name: figures[name], default="")
+    is_wrong = figures.get(worst, 0.0) > most
+    compared = bound.compared(figures[worst], worst) if bound and worst else ""
     findings = Findings(
         laws,
         total_variation=gap,
         smallest_detectable_tv=facts.tolerance,
         instances=instances,
-        worst=worst if gap > facts.tolerance else None,
+        worst=worst if is_wrong else None,
         length=declared_length(laws, facts, facts.tolerance),
         law_of=law_of,
+        is_wrong=(lambda law: bound.figure(law) > most) if bound else None,
     )
     result = CheckResult(
         "",
         Status.FAILED,
-        failure or f"total variation {gap:.3g} on instance {worst!r}",
+        failure
+        or (
+            f"exceeds its bound: {compared}" if bound else f"total variation {gap:.3g} on instance {worst!r}"
+        ),
         how=How.PROVEN,
         scope=(scope_of("exact output distribution", instances.values()),),
         findings=findings,
     )
     if failure or findings.worst is not None:
         return result
+    if bound is not None:
+        return replace(result, status=Status.PASSED, detail=f"within its bound: {compared}")
     if after is not None and facts.rule_at is None:
         findings = _with_rule(findings, [(law.instance, after(law.instance)) for law in laws.values()])
     missing = never_happened(law.accepted_length_pmf for law in laws.values())

@@ -33,6 +33,9 @@ class Status(StrEnum):
     """Left out: by the user, or because `joint` failed."""
 
 
+DECLARED = "it declares itself lossy"
+"""Why what compares with the target's distribution is left out of a rule that kept its declared bound."""
+
 UNTRIED = (Status.NOT_RUN, Status.NOT_APPLICABLE, Status.SKIPPED)
 
 
@@ -101,7 +104,8 @@ class Findings:
     ``laws`` by name of the instance, ``instances`` as they were given; ``worst`` is the one that shows a
     defect, None without one; ``smallest_detectable_tv`` would have been found. ``length`` is what the same
     evidence says of the accepted length, None where it says nothing. ``law_of(instance, exact=...)`` is the
-    exact law on any other instance, where there is one. ``is_reference_wrong`` if an engine reports another
+    exact law on any other instance, where there is one; ``is_wrong`` says which laws are, where that is not
+    decided by their total variation. ``is_reference_wrong`` if an engine reports another
     law than that of its target-only decoding. ``rule`` is a built-in rule with the same law after every
     draft, of code that declares none; ``pair`` verifies by code that takes its randomness as an argument, and
     by a rule that emits the same with it. ``traced`` are the laws that were traced of an engine.
@@ -114,6 +118,7 @@ class Findings:
     worst: str | None = None
     length: "CheckResult | None" = None
     law_of: Callable[..., EmissionLaw] | None = None
+    is_wrong: Callable[[EmissionLaw], bool] | None = None
     is_reference_wrong: bool = False
     rule: str | None = None
     pair: Pair | None = None

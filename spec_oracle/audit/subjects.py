@@ -16,8 +16,10 @@ from typing import Any, Final, TypeAlias
 
 import verifiers
 from spec_oracle.adapters import registry
+from spec_oracle.audit.bounds import declared_bound
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts
+from spec_oracle.audit.results import DECLARED
 from spec_oracle.audit.sampler.subject import Generator, Noise, SamplerSubject
 from spec_oracle.audit.server.subject import ServerSubject
 from spec_oracle.audit.verifier.subject import VerifierSubject
@@ -34,18 +36,29 @@ DEFAULT_PATHS = 2
 
 def is_third_party(name: str) -> bool:
     """Whether a name is that of an engine or sampler of other people."""
-    return ":" not in name and name in registry.names()
+    return parted(name)[0] in registry.names()
 
 
 def quickness(name: str) -> int:
     """Return what sorts slow subjects first, so that no process is left with one of them at the end."""
     if name in verifiers.names():
         return 2
-    return int(is_third_party(name) and registry.known(name).is_quick)
+    return int(is_third_party(name) and registry.known(parted(name)[0]).is_quick)
+
+
+def parted(name: str) -> tuple[str, str]:
+    """Return the subject that a name leads to, and the one of its engines that is asked for, "" for all.
+
+    >>> parted("mlx-lm-penalties/frequency"), parted("package.module:object")
+    (('mlx-lm-penalties', 'frequency'), ('package.module:object', ''))
+    """
+    subject, _, engine = name.partition("/")
+    return (subject, engine) if ":" in subject or subject in registry.names() else (name, "")
 
 
 def require_name(name: str) -> None:
     """Raise `InvalidInputError` for a name that cannot lead anywhere, without running code under test."""
+    name, _ = parted(name)
     if ":" not in name:
         if name in verifiers.names() or name in registry.names():
             return
@@ -95,11 +108,18 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
     The object may be a verifier (an object with ``verify``), a sampler (one whose ``verify`` takes four
     arguments), an engine (one with ``next_token_probs`` and ``generate``), several engines by name, a class
     or a function without arguments that makes one of these, or a function of the sampler contract, which is
-    given one path unless ``num_paths`` asks for more. Modules are looked for in the working directory too.
-    Raises `InvalidInputError` for a name that leads nowhere, `EngineError` for an engine that is not
-    available here, `SubjectRaisedError` where loading it raises.
+    given one path unless ``num_paths`` asks for more. "subject/engine" is one of several engines. Modules are
+    looked for in the working directory too. Raises `InvalidInputError` for a name that leads nowhere,
+    `EngineError` for an engine that is not available here, `SubjectRaisedError` where loading it raises.
     """
     require_name(name)
+    subject, engine = parted(name)
+    if engine:
+        found = resolve_subject(subject, array=array, num_paths=num_paths)
+        if not isinstance(found, EngineSubject) or engine not in found.engines:
+            engines = found.engines if isinstance(found, EngineSubject) else ()
+            raise InvalidInputError(f"subject: {subject!r} has {unknown(engine, engines, 'engine')}")
+        return replace(found, name=name, engines={"": found.engines[engine]})
     if ":" in name:
         return of_object(name, imported(name), array=array, num_paths=num_paths)
     if name in verifiers.names():
@@ -145,6 +165,18 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
     if isinstance(thing, type) or _takes_nothing(thing):
         with raising():
             thing = thing()
+    found = _of_instance(name, thing, array=array, num_paths=num_paths)
+    if (bound := declared_bound(thing)) is None:
+        return found
+    if not isinstance(found, VerifierSubject | SamplerSubject):
+        raise InvalidInputError(
+            f"declared_bound: {name!r} is an engine; bounds are for verifiers and samplers"
+        )
+    note = f"{DECLARED}: {bound}"
+    return replace(found, facts=replace(found.facts, declared_lossy=note, bound=bound, notes=(note,)))
+
+
+def _of_instance(name: str, thing: Any, *, array: str, num_paths: int | None) -> Subject:
     if callable(verify := getattr(thing, "verify", None)):
         if takes_four(verify) and not hasattr(thing, "initial_state"):
             return of_function(name, verify, array=array, num_paths=num_paths)

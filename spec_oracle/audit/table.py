@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from spec_oracle.audit.again import asked_again, breached
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine import checks as engine
-from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError, inconclusive
+from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, TooSlowError, inconclusive
 from spec_oracle.audit.sampler import checks as sampler
 from spec_oracle.audit.server import checks as server
 from spec_oracle.audit.verifier import checks as verifier
@@ -75,11 +75,12 @@ class Check:
 
 
 def unless_lossy(answer: Answer) -> Answer:
-    """Return the answer that is left out where `joint` failed: it compares with the target's distribution."""
+    """Return the answer that is left out where `joint` failed, or would without a declared bound."""
 
     def asked(subject: Any, context: Context) -> CheckResult:
         if context.is_lossy(subject):
-            return CheckResult("", Status.SKIPPED, "joint failed")
+            failed = context.results["joint"].status is Status.FAILED
+            return CheckResult("", Status.SKIPPED, "joint failed" if failed else DECLARED)
         return answer(subject, context)
 
     asked.__doc__, asked.__module__ = answer.__doc__, answer.__module__

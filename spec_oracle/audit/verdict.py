@@ -51,12 +51,14 @@ def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
     is wrong.
     """
     if wrong := against_law(checks):
-        is_declared = facts.declared_lossy or facts.expected.issuperset(check.name for check in wrong)
+        is_declared = all(facts.excuse(check.name) or check.name in facts.expected for check in wrong)
         return SubjectVerdict.DECLARED_LOSSY if is_declared else SubjectVerdict.LOSSY
     if breaches(checks):
         return SubjectVerdict.BROKEN
     # Another check that is open has its own line, but what was found of one call stands without it.
     is_law_kept = bool(checks) and basis_of(checks).status is Status.PASSED
+    if is_law_kept and facts.bound:
+        return SubjectVerdict.DECLARED_LOSSY
     return SubjectVerdict.LOSSLESS if is_law_kept else SubjectVerdict.INCONCLUSIVE
 
 
@@ -71,7 +73,7 @@ def with_record(check: CheckResult, facts: Facts) -> CheckResult:
     """Mark a result that is on record: a known or declared failure, or one of what is said to fail."""
     record = facts.known.get(check.name, "")
     if check.status is Status.FAILED and CHECKS[check.name].against_law and not check.breaks_contract:
-        record = record or facts.declared_lossy
+        record = record or facts.excuse(check.name)
     ended = (Status.PASSED, Status.FAILED, Status.NOT_APPLICABLE)
     return replace(check, known=record) if check.status in ended else check
 

@@ -16,7 +16,7 @@ from spec_oracle.audit.reports import (
     SubjectVerdict,
     TextCounterexample,
 )
-from spec_oracle.audit.results import CheckResult, How, Status
+from spec_oracle.audit.results import DECLARED, CheckResult, How, Status
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.report.table import markdown_table, percent, plural, short, text_table
 from spec_oracle.toy import Instance, ToyModel, context_text
@@ -28,6 +28,7 @@ _OUT_OF_DATE = "; it is on record ({}): remove it from expected-failures"
 _SHOWN_CONTEXTS = 13
 _SINCE = {
     "joint failed": "joint failed",
+    DECLARED: DECLARED,
     "contract broken": "the code does not keep its contract",
     "a call did not end": "a call did not end",
 }

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spec_oracle.efficiency import PairEfficiency
-from spec_oracle.report.table import Table, formats, plain, short
+from spec_oracle.report.table import Table, formats, percent, plain, short
 
 HEAD = ("verifier", "tokens/call", "least", "most", "optimum", "headroom", "largest TV")
 
@@ -12,13 +12,11 @@ HEAD = ("verifier", "tokens/call", "least", "most", "optimum", "headroom", "larg
 def _cells(result: PairEfficiency) -> Iterator[tuple[str, ...]]:
     """Yield a row a verifier."""
     for row in result.summaries():
-        # Rounding may leave a headroom of -1e-13 %; adding zero takes the sign from "-0.000".
-        headroom = "-" if row.headroom is None else f"{round(100 * row.headroom, 3) + 0.0:.3f} %"
         yield (
             row.verifier,
             *(f"{tokens:.4f}" for tokens in (row.mean, row.least, row.most)),
             "-" if row.optimum is None else f"{row.optimum:.4f}",
-            headroom,
+            percent(row.headroom, 3),
             "not enumerated" if row.largest_tv is None else short(row.largest_tv, 2),
         )
 

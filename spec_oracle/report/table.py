@@ -21,8 +21,13 @@ def short(value: Any, digits: int = 4) -> str:
 
 
 def percent(share: Any, digits: int = 1) -> str:
-    """Return a share in per cent; a dash where there is none."""
-    return "-" if share is None else f"{100 * float(share):.{digits}f} %"
+    """Return a share in per cent; a dash where there is none.
+
+    >>> percent(0.0123), percent(-1e-16)
+    ('1.2 %', '0.0 %')
+    """
+    # Adding zero takes the sign from a rounded "-0.0".
+    return "-" if share is None else f"{round(100 * float(share), digits) + 0.0:.{digits}f} %"
 
 
 def plural(count: int, what: str) -> str:

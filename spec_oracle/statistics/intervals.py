@@ -44,7 +44,7 @@ def offending_cells(
     smaller = np.minimum(
         scipy.stats.binom.cdf(drawn, draws, law), scipy.stats.binom.sf(drawn - 1, draws, law)
     )
-    p_values = _holm(np.minimum(1.0, 2 * smaller))
+    p_values = holm(np.minimum(1.0, 2 * smaller))
     lower, upper = clopper_pearson(drawn, alpha / law.size)
     return tuple(
         OffendingCell(
@@ -61,7 +61,7 @@ def offending_cells(
     )
 
 
-def _holm(p_values: Floats) -> Floats:
+def holm(p_values: Floats) -> Floats:
     """Return p-values [m] adjusted for all m tests (Holm, Scand. J. Statist. 6, 1979).
 
     The i-th smallest of them, counted from 0, is multiplied by m - i, then made non-decreasing. Rejecting

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from lab.findings import FINDINGS, FOLDER, audited, copied, index, main, outcome, selected
+from lab.findings import FINDINGS, FOLDER, audited, copied, index, main, outcome, questions, selected
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.subjects import resolve_subject
 from spec_oracle.errors import InvalidInputError
@@ -36,6 +36,13 @@ def copies(tmp_path):
 
 def test_the_index_is_made_of_the_findings():
     assert index() == (FOLDER / "index.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", questions(), ids=lambda page: page.stem)
+def test_the_example_of_a_question_prints_what_it_says(page, capsys):
+    for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE):
+        exec(block, {})
+        assert capsys.readouterr().out.splitlines() == re.findall(r"^print.*  # (.*)$", block, re.MULTILINE)
 
 
 def test_every_page_has_a_test_and_every_file_is_on_a_page():

@@ -19,17 +19,25 @@ VOCAB = 3
 
 def small_model(seed: int) -> Any:
     """Return a Llama of two layers with random weights in float32: always the same."""
-    import mlx.core as mx
-    from mlx.utils import tree_map
     from mlx_lm.models.llama import Model, ModelArgs
 
     sizes = {"hidden_size": 8, "num_hidden_layers": 2, "intermediate_size": 8, "vocab_size": VOCAB}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "tie_word_embeddings": False}
-    made = Model(ModelArgs(model_type="llama", rms_norm_eps=1e-6, **sizes, **heads))
+    return randomised(Model(ModelArgs(model_type="llama", rms_norm_eps=1e-6, **sizes, **heads)), seed)
+
+
+def randomised(made: Any, seed: int, scale: float = 0.45) -> Any:
+    """Return a module with normal weights in float32 in place of its own: always the same."""
+    import mlx.core as mx
+    from mlx.utils import tree_map
+
     rng = np.random.default_rng(seed)
-    made.update(
-        tree_map(lambda p: mx.array(0.45 * rng.standard_normal(p.shape), mx.float32), made.parameters())
-    )
+
+    def random_like(p: Any) -> Any:
+        is_weight = mx.issubdtype(p.dtype, mx.floating)
+        return mx.array(scale * rng.standard_normal(p.shape), mx.float32) if is_weight else p
+
+    made.update(tree_map(random_like, made.parameters()))
     mx.eval(made.parameters())
     return made
 

@@ -35,6 +35,8 @@ def joint(subject: SamplerSubject, context: Context) -> CheckResult:
             partial(by_same_uniforms, source.code, facts, context, rate / 3),
             partial(sampled, subject, context, rate),
         ]
+    elif facts.bound is not None:  # samples cannot say that a distribution is within a bound
+        ways = [partial(traced, subject, context, rate)]
     elif subject.traceable:
         ways = [
             partial(traced, subject, context, rate),

@@ -37,7 +37,8 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
         failure = f"instance {[*instances][len(laws)]!r}: {error}"
         is_output = isinstance(error, ImpossibleOutputError)
     except (NotTracedError, SubjectRaisedError) as error:
-        raise NoEvidenceError(f"could not trace the random numbers, sampled instead: {error}") from None
+        instead = "the declared bound is not decided" if facts.bound else "sampled instead"
+        raise NoEvidenceError(f"could not trace the random numbers, {instead}: {error}") from None
     # Whoever needs more laws limits the time.
     anywhere = partial(traced_law, code, known=known)
     after = partial(laws_after, code, known=known)

@@ -9,7 +9,7 @@ from typing import Any
 from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import instances_for, panel
-from spec_oracle.audit.results import CheckResult, How, failed, passed
+from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, failed, passed
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.exact import DecisionError, VerdictError, decoded_law
 from spec_oracle.toy import Instance
@@ -17,6 +17,8 @@ from spec_oracle.toy import Instance
 
 def calls(subject: VerifierSubject, context: Context) -> CheckResult:
     """Enumerate the text of several calls, carried state and a stop token included."""
+    if subject.facts.bound is not None:
+        return CheckResult("", Status.SKIPPED, DECLARED)
     paths = next(iter(instances_for(context, subject.num_paths).values())).num_paths
     instance = panel(2, 2, paths, context.seed)["good-draft"]
     return decoded(subject, context, context.rate, instance=instance)

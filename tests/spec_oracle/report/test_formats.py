@@ -72,6 +72,15 @@ def test_the_words_of_the_schemas_are_those_of_the_code():
         assert words["enum"] == [member.value for member in kind]
 
 
+def test_acceptance_follows_its_schema(tmp_path, capsys):
+    log = tmp_path / "calls.jsonl"
+    call = {"drafted": [1, 2], "accepted": 1, "p": [0.5, 0.2], "q": [0.25, 0.5]}
+    log.write_text(json.dumps(call))
+    assert main(["acceptance", str(log), "--format", "json"]) == 2
+    data = validate("acceptance", capsys.readouterr().out)
+    assert data["reported_interval"] == [None, None]
+
+
 def test_audits_differences_and_baselines_follow_their_schemas(report, tmp_path):
     data = validate("audit", AUDIT_FORMATS["json"](report))
     assert [check["status"] for check in data["subjects"][3]["checks"]][1:] == [

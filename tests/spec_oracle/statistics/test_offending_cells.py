@@ -5,13 +5,13 @@ import pytest
 from scipy.stats import binomtest
 
 from spec_oracle.statistics import offending_cells
-from spec_oracle.statistics.intervals import _holm
+from spec_oracle.statistics.intervals import holm
 
 
-def test_holm_by_hand():
-    np.testing.assert_allclose(_holm(np.array([0.01, 0.04, 0.03, 0.005])), [0.03, 0.06, 0.06, 0.02])
-    np.testing.assert_allclose(_holm(np.array([0.9, 0.5])), [1, 1])
-    assert _holm(np.array([0.2])).tolist() == [0.2]
+def testholm_by_hand():
+    np.testing.assert_allclose(holm(np.array([0.01, 0.04, 0.03, 0.005])), [0.03, 0.06, 0.06, 0.02])
+    np.testing.assert_allclose(holm(np.array([0.9, 0.5])), [1, 1])
+    assert holm(np.array([0.2])).tolist() == [0.2]
 
 
 def test_the_most_certain_comes_first_and_innocent_outcomes_are_not_named():

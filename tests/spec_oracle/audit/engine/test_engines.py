@@ -1,5 +1,6 @@
 """Whole engines, hand-written: right ones pass, planted defects are named, mistakes get clear rows."""
 
+import shlex
 from dataclasses import replace
 
 import pytest
@@ -35,6 +36,24 @@ def test_right_engines_are_proved_lossless(engine):
     assert found.total_variation < 1e-12
     assert report.exit_code == 0
     assert "traced in" in " ".join(found.scope)
+
+
+def pair():
+    """Return two engines of one subject."""
+    return {"right": engines.Right(), "wrong": engines.GreedyDrafts()}
+
+
+def test_one_engine_of_several_is_audited_by_its_name():
+    options = replace(QUICK, checks=("joint",))
+    (found,) = audit(f"{__name__}:pair", options=options).subjects
+    words = shlex.split(found.counterexample.reproduce)
+    assert words[2] == f"{__name__}:pair/wrong"
+    (alone,) = audit(words[2], options=options).subjects
+    assert (alone.subject, alone.total_variation) == (words[2], found.total_variation)
+    (other,) = audit(f"{__name__}:pair/right", options=options).subjects
+    assert other.verdict is SubjectVerdict.LOSSLESS
+    with pytest.raises(InvalidInputError, match="unknown engine 'wrng'; did you mean 'wrong'"):
+        audit(f"{__name__}:pair/wrng", options=options)
 
 
 LOSSY = {

@@ -173,6 +173,7 @@ def test_on_instances_of_the_user_only_the_law_is_judged():
     assert report.exit_code == 0
 
 
+@pytest.mark.usefixtures("less_effort")
 def test_types_that_a_function_refuses_are_named():
     def double_only(tokens, draft_probs, target_probs, generator):
         if target_probs.dtype != np.float64:

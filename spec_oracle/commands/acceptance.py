@@ -1,0 +1,66 @@
+"""``spec-oracle acceptance``: accepted counts of an engine beside what its rule should accept."""
+
+from pathlib import Path
+from typing import Any
+
+from spec_oracle.commands.options import Command, emit, rate, report_options, value
+from spec_oracle.errors import InvalidInputError
+
+
+def run(options: Any) -> int:
+    """Read the log, write its figures, and return the exit code."""
+    from spec_oracle.contracts.acceptance_log import read_calls
+    from spec_oracle.efficiency.acceptance import acceptance
+    from spec_oracle.report.acceptance import FORMATS
+
+    try:
+        with Path(options.log).open(encoding="utf-8") as file:
+            calls = read_calls(file)
+    except OSError as error:
+        raise InvalidInputError(f"LOG: {error}") from None
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"LOG: {options.log} is not UTF-8: {error}") from None
+    found = acceptance(
+        calls,
+        file=options.log,
+        rule=options.rule,
+        alpha=options.alpha,
+        at_least=options.at_least,
+        detect=options.detect,
+        noise=options.noise,
+    )
+    emit(options, FORMATS[options.format](found))
+    return found.exit_code
+
+
+_MORE = """\
+Each line of LOG is JSON, one call: "drafted" (token ids), "accepted" (how many of them the rule accepted,
+before a stop token or a limit cuts the completion), "p" and "q" (the probabilities that the target and the
+draft model give each drafted token; q is 1 for drafts that were not sampled). Optional: "prompt" (a label),
+and for rules that depend on more than p and q either "surplus", "largest" and "entropy" or whole or top-k
+rows "target" and "draft": docs/acceptance.md. `spec_oracle.adapters.recorder` writes such logs for
+transformers. Exit codes: 0 the counts are as expected, 1 they are not, 2 too few calls, 3 a mistake in the
+log or the options. The false-alarm rate holds however often a growing log is looked at.
+"""
+_AT_LEAST = "share of the expected tokens that is enough, such as 0.95; default: the counts must agree"
+_DETECT = "a pass without --at-least needs enough calls to detect acceptance lower by this share"
+_NOISE = "nats by which log p - log q may be off; raise it if the engine computes in lower precision"
+ACCEPTANCE = Command(
+    run,
+    "Does an engine accept as many tokens as its rule should, on the drafts that it logged?",
+    "spec-oracle acceptance calls.jsonl --rule token --at-least 0.95",
+    _MORE,
+    options={
+        "the log": [
+            value("log", "LOG", "one JSON object a line"),
+            value("--rule", "NAME", "token, block, sample_and_match, greedy or typical", default="token"),
+            value("--noise", "NATS", _NOISE, float, 1e-4),
+        ],
+        "the gate and its error rate": [
+            value("--at-least", "SHARE", _AT_LEAST, rate),
+            value("--detect", "SHARE", _DETECT, rate, 0.1),
+            value("--alpha", "RATE", "false-alarm rate", rate, 1e-6),
+        ],
+        "the report": report_options("text", "json", "markdown"),
+    },
+)

@@ -1,0 +1,201 @@
+"""The acceptance log: one JSON object a line for each call of one draft path, and what it must hold.
+
+``drafted`` (token ids), ``accepted`` (how many of them the rule accepted, before a stop token or a limit cuts
+the completion), ``p`` and ``q`` (what target and drafter give each drafted token; q is 1 for drafts that were
+not sampled). That is all that the token rule needs. Other rules depend on whole next-token distributions, by
+three numbers per position, i = 0..L-1, that a recorder can log in their place (`digest`):
+
+* ``surplus``: S_i = sum_x (w_i p(x) - q(x))+ for block verification, w_0 = 1, w_i = min(1, w_{i-1} p_i / q_i)
+  (arXiv 2403.10444, eqs. 3 and 4);
+* ``largest``: the largest probability of the target;
+* ``entropy``: of the target, nats.
+
+Where they are missing they are computed from ``target`` and ``draft``: L rows each (the target may have L+1),
+a row either V probabilities or ``{"ids": [...], "probs": [...]}``, the likeliest tokens. Tokens outside
+such a list share the rest of the probability in an unknown way, so that S_i is only bounded.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy
+
+from spec_oracle.arrays import Floats, Integers, Numbers
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.validation import is_real, is_whole
+
+ROUNDING = 1e-4
+"""By how much a row may miss the total of 1, or a probability exceed it."""
+
+NO_REST = 1e-6
+"""Probability outside a list of tokens that counts as none."""
+
+Row = tuple[Integers, Floats]
+"""Token ids and their probabilities."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """N calls, drafts padded to the longest, L tokens: ``p`` and ``q`` [N, L], p = 0 and q = 1 where padded.
+
+    ``lengths`` and ``accepted`` int [N]; ``surplus`` [2, N, L], its lower and upper bound; ``largest`` and
+    ``entropy`` [N, L]; each of the three is None unless it is known of every call. ``prompts`` [N] labels.
+    Numbers are float64, or rationals in object arrays.
+    """
+
+    lengths: Integers
+    accepted: Integers
+    p: Numbers
+    q: Numbers
+    surplus: Numbers | None = None
+    largest: Numbers | None = None
+    entropy: Numbers | None = None
+    prompts: tuple[Any, ...] = ()
+
+    @property
+    def is_draft(self) -> Any:
+        """Where a token was drafted, bool [N, L]."""
+        return np.arange(self.p.shape[1])[None, :] < self.lengths[:, None]
+
+
+def read_calls(lines: Iterable[str]) -> Calls:
+    """Return the calls of a log; empty lines are left out.
+
+    Raises `InvalidInputError` that names the line and the field, and for a log without any drafted token.
+    """
+    calls = [_call(line, f"line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    if not any(call["length"] for call in calls):
+        raise InvalidInputError("log: it holds no call with drafted tokens")
+    width = max(call["length"] for call in calls)
+
+    def padded(name: str, value: float = 0.0) -> Any:
+        if any(name not in call for call in calls):
+            return None
+        rows = [np.asarray(call[name], dtype=np.float64) for call in calls]
+        after = [[(0, 0)] * (row.ndim - 1) + [(0, width - row.shape[-1])] for row in rows]
+        filled = [np.pad(row, pad, constant_values=value) for row, pad in zip(rows, after, strict=True)]
+        return np.stack(filled, axis=-2)
+
+    return Calls(
+        np.array([call["length"] for call in calls]),
+        np.array([call["accepted"] for call in calls]),
+        padded("p"),
+        padded("q", 1.0),
+        padded("surplus"),
+        padded("largest", 1.0),
+        padded("entropy"),
+        tuple(call["prompt"] for call in calls),
+    )
+
+
+def digest(
+    tokens: Sequence[int], target: Sequence[Row], draft: Sequence[Row], known: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the fields of a log that follow from the rows along the drafted ``tokens``, L each.
+
+    ``known`` fields (p, q) come first. ``surplus`` [2, L] are bounds, equal for whole rows; ``p``, ``q``,
+    ``surplus`` and ``entropy`` are left out where the lists of likeliest tokens do not determine them.
+    """
+    found: dict[str, Any] = {"largest": [float(probs.max()) for _, probs in target]}
+    for name, rows in (("p", target), ("q", draft)):
+        places = [np.flatnonzero(ids == token) for token, (ids, _) in zip(tokens, rows, strict=True)]
+        if all(place.size for place in places):
+            found[name] = [float(row[1][place[0]]) for row, place in zip(rows, places, strict=True)]
+    found |= known or {}
+    if all(1 - probs.sum() <= NO_REST for _, probs in target):
+        found["entropy"] = [float(scipy.special.entr(probs).sum()) for _, probs in target]
+    if found.keys() >= {"p", "q"} and min(found["q"], default=1) > 0:
+        weights = block_weights(np.array([found["p"]]), np.array([found["q"]]))[0]
+        bounds = [_surplus(*one) for one in zip(weights[:-1], target, draft, strict=True)]
+        found["surplus"] = np.array(bounds).reshape(-1, 2).T
+    return found
+
+
+def block_weights(p: Numbers, q: Numbers) -> Numbers:
+    """Return w_0 = 1, w_i = min(1, w_{i-1} p_i / q_i), [N, L+1], from p and q [N, L]."""
+    ones = p[:, 0] * 0 + 1
+    weights = [ones]
+    for ratio in (p / q).T:
+        weights.append(np.minimum(ones, weights[-1] * ratio))
+    return np.stack(weights, axis=1)
+
+
+def _surplus(weight: float, target: Row, draft: Row) -> tuple[float, float]:
+    """Return bounds of sum_x (w p(x) - q(x))+ over the vocabulary.
+
+    Over tokens in both lists it is known. Outside them at most all of w p counts, and, since the positive
+    part is convex, at least that of the sums.
+    """
+    _, here, there = np.intersect1d(target[0], draft[0], assume_unique=True, return_indices=True)
+    p, q = target[1][here], draft[1][there]
+    known = float(np.maximum(weight * p - q, 0).sum())
+    rest = [left if (left := 1 - float(row.sum())) > NO_REST else 0.0 for row in (p, q)]
+    return known + max(0.0, weight * rest[0] - rest[1]), known + weight * rest[0]
+
+
+def _call(line: str, where: str) -> dict[str, Any]:
+    try:
+        data = json.loads(line)
+    except ValueError as error:
+        raise InvalidInputError(f"{where}: not JSON: {error}") from None
+    if not isinstance(data, Mapping):
+        raise InvalidInputError(f"{where}: expected an object, got {line.strip()[:60]}")
+    tokens = data.get("drafted")
+    if not isinstance(tokens, list) or not all(is_whole(token) and token >= 0 for token in tokens):
+        raise InvalidInputError(f"{where}: drafted: expected a list of token ids, got {tokens!r:.60}")
+    accepted: Any = data.get("accepted")
+    if not is_whole(accepted) or not 0 <= accepted <= len(tokens):
+        raise InvalidInputError(f"{where}: accepted: expected 0..{len(tokens)}, got {accepted!r}")
+    numbers = {
+        name: _numbers(data[name], len(tokens), f"{where}: {name}", np.inf if name == "entropy" else 1.0)
+        for name in ("p", "q", "surplus", "largest", "entropy")
+        if data.get(name) is not None
+    }
+    if "surplus" in numbers:
+        numbers["surplus"] = np.stack([numbers["surplus"]] * 2)
+    call: dict[str, Any] = {"length": len(tokens), "accepted": accepted, "prompt": repr(data.get("prompt"))}
+    if "target" in data and "draft" in data:
+        target, draft = (_rows(data[name], len(tokens), f"{where}: {name}") for name in ("target", "draft"))
+        call |= digest(tokens, target, draft, {name: numbers[name] for name in numbers.keys() & {"p", "q"}})
+    call |= numbers
+    for name in ("p", "q"):
+        if name not in call:
+            rows_too = 'or rows ("target" and "draft") that list the drafted tokens'
+            raise InvalidInputError(f"{where}: {name}: expected {len(tokens)} probabilities, {rows_too}")
+    if not (np.asarray(call["q"]) > 0).all():
+        raise InvalidInputError(f"{where}: q: a drafted token has probability 0; log it at full precision")
+    return call
+
+
+def _numbers(values: Any, length: int, where: str, most: float) -> Floats:
+    """Return numbers in [0, ``most``]; what rounding lifts above 1 is 1."""
+    if not isinstance(values, list) or len(values) != length:
+        raise InvalidInputError(f"{where}: expected a list of {length} numbers, got {values!r:.60}")
+    for place, value in enumerate(values):
+        if not (is_real(value) and 0 <= value <= most + ROUNDING):
+            raise InvalidInputError(f"{where}[{place}]: expected 0 to {most:g}, got {value!r:.60}")
+    return np.asarray(np.minimum(np.asarray(values, dtype=np.float64), most))
+
+
+def _rows(rows: Any, length: int, where: str) -> list[Row]:
+    if not isinstance(rows, list) or len(rows) < length:
+        raise InvalidInputError(f"{where}: expected {length} rows, got {rows!r:.60}")
+    return [_row(row, f"{where}[{place}]") for place, row in enumerate(rows[:length])]
+
+
+def _row(row: Any, where: str) -> Row:
+    is_list = isinstance(row, Mapping)
+    probs = row.get("probs") if is_list else row
+    if not isinstance(probs, list) or not probs:
+        raise InvalidInputError(f'{where}: expected V probabilities or {{"ids", "probs"}}, got {row!r:.60}')
+    numbers = _numbers(probs, len(probs), where, 1.0)
+    ids = row.get("ids") if is_list else [*range(len(probs))]
+    if not isinstance(ids, list) or len(ids) != len(probs) or len(set(ids)) != len(ids):
+        raise InvalidInputError(f"{where}: ids: expected {len(probs)} different token ids, got {ids!r:.60}")
+    total = float(numbers.sum())
+    if total > 1 + ROUNDING or (total < 1 - ROUNDING and not is_list):
+        raise InvalidInputError(f"{where}: expected a total of 1, got {total:g}")
+    return np.asarray(ids, dtype=np.int64), numbers

@@ -1,0 +1,221 @@
+"""What accepted counts say against the distribution that a rule gives them on the same drafts.
+
+The drafts of a call fix the distribution of its accepted length n, but later contexts depend on n. So the
+deciding test assumes nothing of them: for any other distribution that is known before n is, the product over
+calls of other(n) / rule(n) has mean 1 at most under the rule, and so has an average over several others. It
+exceeds 1 / alpha with probability alpha at most, however often the log is looked at (Ville's inequality). The
+others are: every acceptance probability times one factor; the rule's distribution tilted by e^(lambda n); and
+the other rules. `p_value_of_total` is sharper, and exact where no later draft depends on an earlier count, as
+in a log of separate contexts.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import scipy
+
+from spec_oracle.arrays import Floats, Integers
+from spec_oracle.statistics import DEFAULT_MISS
+
+LOG_FACTORS = np.concatenate([sign * 0.7 * 0.8 ** np.arange(32) for sign in (-1.0, 1.0)])
+"""Of all acceptance probabilities: a factor between two of these costs little evidence."""
+
+LOG_TILTS = np.concatenate([sign * 0.5 ** np.arange(8) for sign in (-1.0, 1.0)])
+
+WIDEST = 4.0
+"""Largest log factor that is fitted."""
+
+CONFIDENCE = 0.95
+"""Of intervals, and of a share that passes a gate."""
+
+BETS = 0.5 ** np.arange(1, 10)
+"""Stakes of the test of a share, as parts of the largest without ruin."""
+
+HIGHEST_SHARE = 2.0
+"""Up to which a share is bounded."""
+
+BISECTIONS = 40
+
+DIRECT = 1000
+"""Masses up to which distributions are convolved directly."""
+
+
+@dataclass(frozen=True)
+class Chances:
+    """Chances to accept each draft after those before it, [N, L]: as known, and bounds of them."""
+
+    known: Floats
+    lower: Floats
+    upper: Floats
+
+    def times(self, log_factor: float) -> "Chances":
+        """Return every chance times a factor, 1 at most."""
+        factor = math.exp(log_factor)
+        return Chances(*(np.minimum(1.0, factor * one) for one in (self.known, self.lower, self.upper)))
+
+    @cached_property
+    def log_pmf(self) -> Floats:
+        """Log P(n), n = 0..L, [N, L+1]."""
+        return _log_pmf(self.known, self.known)
+
+    @cached_property
+    def log_most(self) -> Floats:
+        """The largest log P(n) that the bounds allow, [N, L+1]."""
+        return _log_pmf(self.upper, self.lower)
+
+    @cached_property
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Least and largest expected accepted length of each call, two arrays [N]."""
+        low, high = (np.cumprod(one, axis=1).sum(axis=1) for one in (self.lower, self.upper))
+        return low, high
+
+
+def _log_pmf(upper: Floats, lower: Floats) -> Floats:
+    column = np.zeros((len(upper), 1))
+    with np.errstate(divide="ignore"):
+        kept, failed = np.cumsum(np.log(upper), axis=1), np.log1p(-lower)
+    return np.asarray(np.hstack([column, kept]) + np.hstack([failed, column]))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Counts ``accepted`` int [N] beside a rule's ``chances``, and the chances [N, L] of ``others``."""
+
+    accepted: Integers
+    chances: Chances
+    others: Sequence[Floats] = field(default=())
+
+    def _logs(self, log_pmf: Floats) -> Floats:
+        return np.take_along_axis(log_pmf, self.accepted[:, None], axis=1)[:, 0]
+
+    def _families(self) -> Iterator[list[float]]:
+        """Yield log likelihoods of the counts under what is not the rule, a list a family."""
+        yield [float(self._logs(self.chances.times(size).log_pmf).sum()) for size in LOG_FACTORS]
+        own, lengths = self.chances.log_pmf, np.arange(self.chances.log_pmf.shape[1])
+        tilted = [own + size * lengths for size in LOG_TILTS]
+        yield [float((self._logs(one) - scipy.special.logsumexp(one, axis=1)).sum()) for one in tilted]
+        if self.others:
+            yield [float(self._logs(_log_pmf(other, other)).sum()) for other in self.others]
+
+    @cached_property
+    def log_e_value(self) -> float:
+        """Log of the average of other(n) / rule(n): nats of evidence against the rule."""
+        null = float(self._logs(self.chances.log_most).sum())
+        if null == -math.inf:
+            return math.inf
+        families = [*self._families()]
+        means = [scipy.special.logsumexp(one) - math.log(len(one)) for one in families]
+        return float(scipy.special.logsumexp(means)) - math.log(len(families)) - null
+
+    @property
+    def p_value(self) -> float:
+        """Of the rule, valid whatever the contexts depend on, and at any time."""
+        return min(1.0, math.exp(-max(0.0, self.log_e_value)))
+
+    def p_value_of_total(self) -> float:
+        """Two-sided p-value of the accepted total, as the sum of independent accepted lengths."""
+        pmf, total = total_pmf(np.exp(self.chances.log_pmf)), int(self.accepted.sum())
+        return float(min(1.0, 2 * min(pmf[: total + 1].sum(), pmf[total:].sum())))
+
+    def factor(self) -> tuple[float, float, float]:
+        """Return the factor of all acceptance probabilities that fits best, and an interval around it.
+
+        By the likelihood ratio: coverage `CONFIDENCE` in the limit of many calls. The logarithm of the
+        likelihood is concave in that of the factor.
+        """
+
+        def fit(size: float) -> float:
+            return float(self._logs(self.chances.times(size).log_most).sum())
+
+        search = scipy.optimize.minimize_scalar(
+            lambda size: -max(fit(size), -1e12), bounds=(-WIDEST, WIDEST), method="bounded"
+        )
+        best = max((search.x, 0.0), key=fit)
+        least = fit(best) - float(scipy.stats.chi2.ppf(CONFIDENCE, 1)) / 2
+        low, high = (_last(lambda size: fit(size) >= least, best, end) for end in (-WIDEST, WIDEST))
+        return math.exp(best), math.exp(low), math.exp(high)
+
+    def share_at(self, factor: float) -> float:
+        """Return the share of the expected tokens that is accepted with all probabilities times a factor."""
+        if factor == 0:
+            return 0.0
+        expected = np.cumprod(self.chances.known, axis=1).sum()
+        return float(np.cumprod(self.chances.times(math.log(factor)).known, axis=1).sum() / expected)
+
+    @property
+    def impossible(self) -> int:
+        """Calls whose count has probability 0 under the rule."""
+        return int((self._logs(self.chances.log_most) == -math.inf).sum())
+
+    def detects(self, alpha: float) -> tuple[float, float]:
+        """Return the nearest factors below and above 1 that are found with probability 1 - `DEFAULT_MISS`.
+
+        0 and infinity where none is. By a normal approximation of the sum of logarithms.
+        """
+        needed = math.log((3 if self.others else 2) * len(LOG_FACTORS) / alpha)
+        found = {-1: 0.0, 1: math.inf}
+        for size in sorted(LOG_FACTORS, key=abs, reverse=True):
+            other = self.chances.times(size).log_pmf
+            masses, own = np.exp(other), self.chances.log_most
+            gains = np.zeros_like(masses)
+            np.subtract(other, own, out=gains, where=masses > 0)
+            gains = np.minimum(gains, 50.0)
+            mean = (masses * gains).sum(axis=1)
+            variance = ((masses * gains**2).sum(axis=1) - mean**2).sum()
+            quantile = scipy.stats.norm.isf(DEFAULT_MISS)
+            if mean.sum() - quantile * math.sqrt(max(0.0, variance)) >= needed:
+                found[int(np.sign(size))] = math.exp(size)
+        return found[-1], found[1]
+
+
+def total_pmf(pmfs: Floats) -> Floats:
+    """Return the distribution of a sum of N independent lengths, [N L + 1], from theirs, [N, L+1].
+
+    Pairs are convolved, then pairs of pairs: directly, and from `DIRECT` masses on by FFT, with an absolute
+    error about 1e-15.
+    """
+    parts = [*pmfs]
+    while len(parts) > 1:
+        pairs = zip(parts[::2], parts[1::2], strict=False)
+        convolve = np.convolve if len(parts[0]) < DIRECT else scipy.signal.fftconvolve
+        joined = [np.maximum(convolve(one, other), 0.0) for one, other in pairs]
+        parts = joined + parts[2 * len(joined) :]
+    return np.asarray(parts[0])
+
+
+def share_bounds(
+    accepted: Integers, expected: tuple[Floats, Floats], longest: int, rate: float
+) -> tuple[float, float]:
+    """Return confidence bounds, each missing at ``rate``, of the accepted share of the expected tokens.
+
+    ``expected`` are least and largest lengths, two arrays [N]; ``longest`` is L. That the share is g or more,
+    by any rule, on average over the calls, is refuted by bets on less: their wealth, the product over calls
+    of 1 + s (g E - n) / L averaged over stakes s, then has mean 1 at most (Waudby-Smith & Ramdas, J. R. Stat.
+    Soc. B 86, 2024, with stakes fixed beforehand). That it is g or less is refuted by the reverse bets. The
+    bounds lie in [0, `HIGHEST_SHARE`].
+    """
+
+    def is_refuted(share: float, sign: int, of: Floats) -> bool:
+        wealth = np.log1p(BETS[:, None] * sign * (share * of - accepted)[None, :] / longest).sum(axis=1)
+        return bool(scipy.special.logsumexp(wealth) - math.log(len(BETS)) >= -math.log(rate))
+
+    least, most = expected
+    with np.errstate(divide="ignore"):
+        lower = _last(lambda share: is_refuted(share, -1, most), 0.0, HIGHEST_SHARE)
+        upper = _last(lambda share: is_refuted(share, 1, least), HIGHEST_SHARE, 0.0)
+    return lower, upper
+
+
+def _last(holds: Callable[[float], bool], start: float, end: float) -> float:
+    """Return the last number on the way from ``start`` to ``end`` for which something holds."""
+    if not holds(start):
+        return start
+    if holds(end):
+        return end
+    for _ in range(BISECTIONS):
+        middle = (start + end) / 2
+        start, end = (middle, end) if holds(middle) else (start, middle)
+    return start

@@ -1,0 +1,258 @@
+"""The figures of an acceptance log: reported, expected by each rule on the same drafts, and the verdict."""
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy
+
+from spec_oracle.arrays import Floats
+from spec_oracle.contracts.acceptance_log import Calls
+from spec_oracle.efficiency.acceptance.evidence import CONFIDENCE, Chances, Evidence, share_bounds
+from spec_oracle.efficiency.acceptance.rules import RULES, accepted_lengths
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.statistics import DEFAULT_ALPHA
+from spec_oracle.statistics.intervals import holm
+from spec_oracle.validation import require_one_of, require_share
+
+NOISE = 1e-4
+"""Nats by which a logged log p - log q may be off: more than rounding of float32."""
+
+LEAST_NOISE = 1e-12
+"""Rounding of our own arithmetic."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One figure that engines call acceptance: reported, and expected by the rule; None where undefined."""
+
+    name: str
+    is_also_called: str
+    reported: float | None
+    expected: float | None
+
+
+@dataclass(frozen=True)
+class RuleFigures:
+    """One rule on the drafts of a log; lengths in accepted tokens per call.
+
+    ``expected`` given the drafts, between ``bounds``, which differ where the log lists likeliest tokens only;
+    ``interval`` for the mean over all such drafts, `CONFIDENCE`; ``p_value`` of the counts under the rule, of
+    rules that are not the declared one adjusted for all of them (Holm); ``p_value_of_total`` None unless the
+    distribution is known exactly.
+    """
+
+    name: str
+    is_lossless: bool
+    expected: float
+    bounds: tuple[float, float]
+    interval: tuple[float, float]
+    p_value: float
+    p_value_of_total: float | None
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """An acceptance log beside ``rule``; all rates are probabilities, lengths accepted tokens per call.
+
+    ``reported`` and ``interval`` of the counts; ``rules`` that the log can be compared with, the declared one
+    first, and ``missing`` fields by the names of other rules; ``p_value`` of the declared rule, under which
+    the counts of ``impossible`` calls have probability 0; ``factor`` of its acceptance probabilities that
+    fits the counts, with an interval; ``share`` of the expected tokens with `CONFIDENCE` bounds, and
+    ``share_at_alpha`` with bounds that miss at rate alpha each; ``detects``, the nearest factors below and
+    above 1 that are found with probability 0.999, and ``detects_share`` of the expected tokens at the first.
+    """
+
+    file: str
+    rule: str
+    calls: int
+    drafted: int
+    accepted: int
+    prompts: int
+    interval: tuple[float, float]
+    rules: tuple[RuleFigures, ...]
+    missing: Mapping[str, tuple[str, ...]]
+    p_value: float
+    impossible: int
+    factor: tuple[float, float, float]
+    share: tuple[float, float]
+    share_at_alpha: tuple[float, float]
+    detects: tuple[float, float]
+    detects_share: float
+    definitions: tuple[Definition, ...]
+    alpha: float
+    at_least: float | None
+    detect: float
+
+    @property
+    def reported(self) -> float:
+        """Accepted tokens per call."""
+        return self.accepted / self.calls
+
+    @property
+    def share_of_expected(self) -> float | None:
+        """Reported tokens as a share of what the rule is expected to accept; None where that is nothing."""
+        expected = self.rules[0].expected
+        return self.reported / expected if expected else None
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether the counts contradict the declared rule, at false-alarm rate alpha."""
+        return self.p_value <= self.alpha
+
+    @property
+    def accepts_more(self) -> bool:
+        """Whether more is accepted than by the declared rule, at false-alarm rate alpha."""
+        return self.share_at_alpha[0] > 1
+
+    @property
+    def fitting(self) -> tuple[str, ...]:
+        """The rules that the counts do not contradict."""
+        return tuple(one.name for one in self.rules if one.p_value > self.alpha)
+
+    @cached_property
+    def passes(self) -> bool | None:
+        """Whether the counts are what they should be; None where there are too few calls to know."""
+        if self.at_least is None:
+            is_sensitive = self.detects[0] >= 1 - self.detect
+            return False if self.disagrees else True if is_sensitive else None
+        if self.share_at_alpha[1] < self.at_least or self.accepts_more:
+            return False
+        is_seen = not self.disagrees and self.detects_share >= self.at_least
+        return True if is_seen or self.share[0] >= self.at_least else None
+
+    @property
+    def exit_code(self) -> int:
+        """0 as expected, 1 not, 2 too few calls."""
+        return {True: 0, False: 1, None: 2}[self.passes]
+
+
+def acceptance(
+    calls: Calls,
+    *,
+    file: str = "",
+    rule: str = "token",
+    alpha: float = DEFAULT_ALPHA,
+    at_least: float | None = None,
+    detect: float = 0.1,
+    noise: float = NOISE,
+) -> Acceptance:
+    """Compare the accepted counts of a log with what ``rule`` should accept of these drafts.
+
+    ``noise`` in nats is by how much log p - log q may be off. With ``at_least`` a share of the expected
+    tokens is enough; else the counts have to agree, and enough calls are those that show acceptance
+    probabilities smaller by the share ``detect``. Raises `InvalidInputError` for unknown rules and for rules
+    that depend on what the log lacks.
+    """
+    require_one_of(rule, "--rule", RULES)
+    if at_least is not None:
+        require_share(at_least, "--at-least")
+    missing = {
+        name: tuple(field for field in one.needs if getattr(calls, field) is None)
+        for name, one in RULES.items()
+        if not one.is_known(calls)
+    }
+    if rule in missing:
+        fields = " and ".join(f'"{field}"' for field in missing[rule])
+        raise InvalidInputError(f'--rule {rule}: the log needs {fields}, or rows ("target" and "draft")')
+    names = [rule, *(name for name in RULES if name not in missing and name != rule)]
+    chances = {name: _chances(calls, name, noise) for name in names}
+    evidence = {
+        name: Evidence(calls.accepted, one, [chances[other].known for other in names if other != name])
+        for name, one in chances.items()
+    }
+    p_values = [one.p_value for one in evidence.values()]
+    adjusted = [p_values[0], *holm(np.array(p_values[1:]))]
+    chosen, longest = evidence[rule], int(calls.lengths.max())
+    bounds, detects = chances[rule].bounds, chosen.detects(alpha)
+    return Acceptance(
+        file,
+        rule,
+        len(calls.lengths),
+        int(calls.lengths.sum()),
+        int(calls.accepted.sum()),
+        len(set(calls.prompts)),
+        mean_interval(calls.accepted.astype(float), calls.prompts),
+        tuple(
+            _figures(calls, name, evidence[name], float(p)) for name, p in zip(names, adjusted, strict=True)
+        ),
+        missing,
+        chosen.p_value,
+        chosen.impossible,
+        chosen.factor(),
+        share_bounds(calls.accepted, bounds, longest, (1 - CONFIDENCE) / 2),
+        share_bounds(calls.accepted, bounds, longest, alpha),
+        detects,
+        chosen.share_at(detects[0]),
+        definitions(calls, accepted_lengths(chances[rule].known)),
+        alpha,
+        at_least,
+        detect,
+    )
+
+
+def _chances(calls: Calls, rule: str, noise: float) -> Chances:
+    slack = max(noise, LEAST_NOISE)
+    known, lower, upper = (RULES[rule].chances(calls, one) for one in (0.0, -slack, slack))
+    return Chances(*(np.asarray(one, dtype=np.float64) for one in (known, lower, upper)))
+
+
+def _figures(calls: Calls, name: str, evidence: Evidence, p_value: float) -> RuleFigures:
+    expected = accepted_lengths(evidence.chances.known).sum(axis=1)
+    bounds: Any = calls.surplus if "surplus" in RULES[name].needs else (0, 0)
+    low, high = (float(one.mean()) for one in evidence.chances.bounds)
+    return RuleFigures(
+        name,
+        RULES[name].is_lossless,
+        float(expected.mean()),
+        (low, high),
+        mean_interval(expected, calls.prompts),
+        p_value,
+        evidence.p_value_of_total() if np.array_equal(*bounds) else None,
+    )
+
+
+def mean_interval(values: Floats, prompts: Sequence[Hashable]) -> tuple[float, float]:
+    """Return an interval for the mean of ``values`` [N] over such prompts, and calls of them.
+
+    By Student's t with prompts as clusters, or with independent calls where no two prompts have a label of
+    their own; coverage `CONFIDENCE` in the limit of many. Infinite for a single value.
+    """
+    number = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
+    labels = [number[prompt] for prompt in prompts] if len(number) > 1 else range(len(values))
+    mean, groups = float(values.mean()), max(labels) + 1
+    sums = np.bincount(labels, values - mean, minlength=groups)
+    if groups == 1:
+        return -math.inf, math.inf
+    error = math.sqrt(groups / (groups - 1) * float((sums**2).sum())) / len(values)
+    half = float(scipy.stats.t.isf((1 - CONFIDENCE) / 2, groups - 1)) * error
+    return mean - half, mean + half
+
+
+def definitions(calls: Calls, tails: Floats) -> tuple[Definition, ...]:
+    """Return what engines call acceptance, from the counts and from P(tau >= i) [N, L] of a rule."""
+    places = np.arange(1, tails.shape[1] + 1)
+    both = (calls.accepted[:, None] >= places).astype(float), tails
+    total, count = calls.lengths.sum(), len(calls.lengths)
+    tried = [(calls.is_draft * np.hstack([np.ones((count, 1)), one[:, :-1]])).sum() for one in both]
+    sums = [one.sum() for one in both]
+
+    def row(name: str, also: str, values: Sequence[float]) -> Definition:
+        return Definition(name, also, *(float(one) if np.isfinite(one) else None for one in values))
+
+    with np.errstate(invalid="ignore"):
+        given = np.divide(sums, tried)
+    by_place = zip(*(one.sum(axis=0) / count for one in both), strict=True)
+    return (
+        row("accepted tokens per call", "without the correction or bonus token", [s / count for s in sums]),
+        row("tokens per call", "block efficiency, mean acceptance length", [s / count + 1 for s in sums]),
+        row("accepted / drafted", "draft acceptance rate", [s / total for s in sums]),
+        row("accepted / verified", "conditional acceptance rate, alpha", [*given]),
+        *(
+            row(f"calls that accept token {place}", "acceptance rate of a position", pair)
+            for place, pair in zip(places.tolist(), by_place, strict=True)
+        ),
+    )

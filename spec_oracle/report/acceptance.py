@@ -1,0 +1,151 @@
+"""An acceptance log beside what rules should accept, as text, Markdown and JSON."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from spec_oracle.efficiency.acceptance import RULES, Acceptance, RuleFigures
+from spec_oracle.efficiency.acceptance.evidence import CONFIDENCE
+from spec_oracle.report.audit_json import header
+from spec_oracle.report.table import Table, formats, percent, plain, plural, short
+
+HEAD = (
+    "rule",
+    "lossless",
+    "accepted/call",
+    f"{percent(CONFIDENCE, 0)} interval",
+    "reported is",
+    "fits the counts",
+)
+
+
+def _tables(found: Acceptance) -> Iterator[Table]:
+    """Yield the verdict, the rules and the definitions."""
+    yield Table((), (), above="\n".join(_verdict(found)))
+    rows = [_row(found, one) for one in found.rules]
+    lacking = found.missing.items()
+    rows += [(name, "", f"needs {' and '.join(fields)}", "", "", "unknown") for name, fields in lacking]
+    yield Table(HEAD, rows, (2, 4), "What each rule should accept of the same drafts, in these very calls:")
+    shown = [
+        (one.name, one.is_also_called, short(one.reported), short(one.expected)) for one in found.definitions
+    ]
+    head = ("acceptance as", "also called", "reported", f"expected of {found.rule}")
+    yield Table(head, shown, (2, 3), "The same in the words of engines:")
+
+
+def _row(found: Acceptance, one: RuleFigures) -> tuple[str, ...]:
+    low, high = one.bounds
+    is_exact = high - low < 0.01
+    expected = short(one.expected) if is_exact else f"{short(low)}..{short(high)}"
+    share = percent(found.reported / one.expected) if one.expected and is_exact else "-"
+    fits = "yes" if one.name in found.fitting else "no"
+    return one.name, "yes" if one.is_lossless else "no", expected, _interval(one.interval), share, fits
+
+
+def _interval(ends: tuple[float, float]) -> str:
+    low, high = (short(one, 4) for one in ends)
+    return f"{low}..{high}"
+
+
+def _verdict(found: Acceptance) -> Iterator[str]:
+    own = found.rules[0]
+    yield (
+        f"{found.file}: {plural(found.calls, 'call')}, {found.drafted:,} drafted tokens; "
+        f"reported: {found.accepted:,} accepted, {short(found.reported)} a call"
+    )
+    low, high = map(percent, found.share)
+    yield (
+        f"expected of {found.rule}, given these drafts: {short(own.expected)} a call; reported is "
+        f"{percent(found.share_of_expected)} of it ({percent(CONFIDENCE, 0)} interval {low} to {high})"
+    )
+    factor, least, most = found.factor
+    if found.disagrees:
+        less = "less" if factor < 1 else "more"
+        yield (
+            f"the counts contradict {found.rule} (false-alarm rate {found.alpha:g}): each drafted token is "
+            f"accepted {factor:.3f} times as often as by {found.rule}, {less} than it should be "
+            f"({percent(CONFIDENCE, 0)} interval {least:.3f} to {most:.3f})"
+        )
+        if found.impossible:
+            yield f"in {plural(found.impossible, 'call')} {found.rule} accepts this many with probability 0"
+        names = " and ".join(found.fitting)
+        yield f"they fit: {names}" if names else "they fit none of the rules below"
+    else:
+        yield f"the counts agree with {found.rule}; {_sensitivity(found)}"
+    if found.passes is False and found.accepts_more:
+        yield f"fails: more is accepted than {found.rule} accepts; is --rule the rule of this engine?"
+    elif found.at_least is not None:
+        wanted = f"at least {percent(found.at_least)} of the expected tokens"
+        too_few = f"inconclusive: too few calls to know whether {wanted} are accepted; log more calls"
+        yield {True: f"passes: {wanted}", False: f"fails: {wanted} were required", None: too_few}[
+            found.passes
+        ]
+    elif found.passes is None:
+        unnoticed = f"acceptance probabilities {percent(found.detect)} lower might go unnoticed"
+        yield f"inconclusive: {unnoticed}; log more calls, or raise --detect"
+
+
+def _sensitivity(found: Acceptance) -> str:
+    low, high = found.detects
+    parts = [f"{percent(1 - low)} lower"] if low > 0 else []
+    parts += [f"{percent(high - 1)} higher"] if high < math.inf else []
+    if not parts:
+        return "too few calls to detect any other factor of the acceptance probabilities"
+    return f"acceptance probabilities {' or '.join(parts)} would be detected (power 0.999)"
+
+
+def _data(found: Acceptance) -> dict[str, Any]:
+    def pair(ends: tuple[float, ...]) -> list[Any]:
+        return [plain(end) for end in ends]
+
+    return {
+        **header(),
+        "file": found.file,
+        "rule": found.rule,
+        "exit_code": found.exit_code,
+        "alpha": found.alpha,
+        "at_least": found.at_least,
+        "calls": found.calls,
+        "prompts": found.prompts,
+        "drafted": found.drafted,
+        "accepted": found.accepted,
+        "reported": found.reported,
+        "reported_interval": pair(found.interval),
+        "p_value": found.p_value,
+        "impossible_calls": found.impossible,
+        "agrees": not found.disagrees,
+        "factor": found.factor[0],
+        "factor_interval": pair(found.factor[1:]),
+        "detects_factors": pair(found.detects),
+        "detects_share": found.detects_share,
+        "share_of_expected": plain(found.share_of_expected),
+        "share_interval": pair(found.share),
+        "share_at_alpha": pair(found.share_at_alpha),
+        "rules": [
+            {
+                "rule": one.name,
+                "lossless": one.is_lossless,
+                "accepts": RULES[one.name].says,
+                "expected": one.expected,
+                "bounds": pair(one.bounds),
+                "interval": pair(one.interval),
+                "p_value": one.p_value,
+                "p_value_of_total": one.p_value_of_total,
+                "fits": one.name in found.fitting,
+            }
+            for one in found.rules
+        ],
+        "missing": {name: list(fields) for name, fields in found.missing.items()},
+        "definitions": [
+            {
+                "name": one.name,
+                "also_called": one.is_also_called,
+                "reported": one.reported,
+                "expected": one.expected,
+            }
+            for one in found.definitions
+        ],
+    }
+
+
+FORMATS = formats(_tables, _data, "spec-oracle acceptance")
