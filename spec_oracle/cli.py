@@ -24,6 +24,7 @@ COMMANDS = {
     "acceptance": "acceptance:ACCEPTANCE",
     "efficiency": "efficiency:EFFICIENCY",
     "optimum": "efficiency:OPTIMUM",
+    "design": "design:DESIGN",
     "instance": "instances:INSTANCE",
     "sweep": "sweep:SWEEP",
 }

@@ -3,28 +3,39 @@
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.commands.options import positive, value
+from spec_oracle.commands.options import Option, positive, value
 from spec_oracle.errors import InvalidInputError
 
 _MODELS = "smollm2 or a Hugging Face path, then :layers=N, :temperature=T, :dtype=D"
 _SHORTLIST = "tokens kept after a context: the target's top k, or the top k of both"
-PAIR = (
-    value("--target", "MODEL", _MODELS, default="smollm2"),
-    value("--draft", "MODEL", "as --target", default="smollm2:layers=20"),
-    value("--top-k", "V", "tokens kept", positive, 6),
-    value("--depth", "L", "draft length", positive, 3),
-    value("--num-paths", "K", "draft paths", positive, 2),
-    value("--temperature", "T", "of both models", float, 1.0),
-    value("--shortlist", None, _SHORTLIST, default="target", choices=("target", "union")),
-    value("--device", "DEVICE", "of both models", default="cpu"),
-)
+
+
+def pair_options(*, depth: int = 3, num_paths: int | None = 2) -> tuple[Option, ...]:
+    """Return the options that name two language models and size the tree of their likeliest tokens.
+
+    ``depth`` and ``num_paths`` are defaults; with None there is no option for the number of draft paths.
+    """
+    paths = () if num_paths is None else (value("--num-paths", "K", "draft paths", positive, num_paths),)
+    return (
+        value("--target", "MODEL", _MODELS, default="smollm2"),
+        value("--draft", "MODEL", "as --target", default="smollm2:layers=20"),
+        value("--top-k", "V", "tokens kept", positive, 6),
+        value("--depth", "L", "draft length", positive, depth),
+        *paths,
+        value("--temperature", "T", "of both models", float, 1.0),
+        value("--shortlist", None, _SHORTLIST, default="target", choices=("target", "union")),
+        value("--device", "DEVICE", "of both models", default="cpu"),
+    )
+
+
+PAIR = pair_options()
 """Two language models, and the tree of their likeliest tokens after a prompt."""
 
 
 def pair_of(options: Any) -> dict[str, Any]:
-    """Return the values of `PAIR`, by the names that `cut_instance` has for them."""
+    """Return the values of `pair_options` by the names that `cut_instance` has for them."""
     names = ("target", "draft", "top_k", "depth", "num_paths", "temperature", "shortlist", "device")
-    return {name: getattr(options, name) for name in names}
+    return {name: getattr(options, name) for name in names if hasattr(options, name)}
 
 
 def prompts_of(path: Path) -> list[str]:

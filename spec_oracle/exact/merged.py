@@ -36,7 +36,7 @@ def walked_masses(
         below = [masses[depth] * 0 for _ in range(instance.num_paths + 1)]
         level = rows[depth], chosen.prepare(instance.draft.rows(depth))
         for paths, mass in reached.items():
-            for node, token, count, weight in _steps(verifier, traits, level, mass, paths, chosen):
+            for node, token, count, weight in node_steps(verifier, traits, level, mass, paths, chosen):
                 child = node * vocab + token
                 np.add.at(masses[depth], child[count == 0], weight[count == 0])
                 for followers in range(1, paths + 1):
@@ -48,7 +48,7 @@ def walked_masses(
     return masses
 
 
-def _steps(  # noqa: PLR0917
+def node_steps(  # noqa: PLR0917
     verifier: Verifier,
     traits: Traits,
     level: tuple[Numbers, Numbers],
@@ -60,7 +60,8 @@ def _steps(  # noqa: PLR0917
 
     ``level`` holds the target's and the draft's rows [N, V] of the nodes, ``mass`` [N] is that of being
     there. Yields, for batches of R branches, [R] each: the node, the emitted token, how many paths go on with
-    it, and the weight.
+    it, and the weight. Drafts are drawn as ``traits`` say. Raises `InvalidInputError` as `walked_masses`, and
+    for too many draft tuples.
     """
     target, draft = level
     law_at = multiset_law if traits.any_order else draft_law

@@ -37,7 +37,7 @@ class LanguageModelTree:
     """An instance cut out of two language models, and the names of its tokens.
 
     ``tokens[d]`` int [V^d, V]: the language models' token behind each number, after each context of d
-    numbers in lexicographic order, d = 0..L.
+    numbers in lexicographic order, d = 0..L (d < L where the rows after whole paths were left out).
     """
 
     instance: Instance
@@ -69,11 +69,14 @@ def language_model_tree(
     temperature: float = 1.0,
     num_paths: int = 1,
     shortlist: str = "target",
+    after_paths: bool = True,
 ) -> LanguageModelTree:
     """Evaluate both models after ``prompt`` (token ids) on the whole tree of ``depth`` tokens.
 
     Costs one pass of the prompt and sum V^d tokens, d = 1..depth for the target, one level less for the
-    draft. Raises `InvalidInputError` for sizes out of range and models with different vocabularies.
+    draft. Tokens per call do not depend on the target's rows after whole paths: without ``after_paths`` the
+    target is evaluated one level less too, and the instance has other rows there. Raises `InvalidInputError`
+    for sizes out of range and models with different vocabularies.
     """
     if shortlist not in SHORTLISTS:
         raise InvalidInputError(f"shortlist: expected one of {', '.join(SHORTLISTS)}, got {shortlist!r}")
@@ -87,7 +90,8 @@ def language_model_tree(
             f"draft: has {draft_texts.logits.shape[-1]} tokens, the target {target_texts.logits.shape[-1]}"
         )
     tokens, targets, drafts = [], [], []
-    for level in range(depth + 1):
+    levels = depth + after_paths
+    for level in range(levels):
         # Nothing is drafted after the last level, which has most of the texts: the draft never reads it.
         drafted = draft_texts.logits if level < depth else target_texts.logits
         p, q, names = _rows(target_texts.logits, drafted, cut, shortlist)
@@ -95,6 +99,7 @@ def language_model_tree(
         targets.append(p.cpu().numpy())
         if level < depth:
             drafts.append(q.cpu().numpy())
+        if level < levels - 1:
             target_texts.extend(names)
         if level < depth - 1:
             draft_texts.extend(names)

@@ -110,6 +110,8 @@ def test_efficiency_optima_and_instances_follow_their_schemas(tmp_path, capsys, 
     validate("efficiency", capsys.readouterr().out)
     assert main(["optimum", *arguments]) == 0
     validate("optimum", capsys.readouterr().out)
+    assert main(["design", *arguments[:3], "--budget", "2"]) == 0
+    validate("design", capsys.readouterr().out)
 
 
 def test_prompts_claims_and_specimens_follow_their_schemas(matrix):

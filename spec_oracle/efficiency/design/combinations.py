@@ -1,0 +1,132 @@
+"""The combinations of a drafting and a rule that are compared, and who published them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from spec_oracle.efficiency.design import traversal
+from spec_oracle.efficiency.design.balanced import balanced_steps
+from spec_oracle.efficiency.design.canonical import canonical_steps
+from spec_oracle.efficiency.design.in_turn import TESTS, steps_in_turn
+from spec_oracle.efficiency.design.models import Models
+from spec_oracle.efficiency.design.selected_path import (
+    balanced_tokens,
+    block_tokens,
+    draft_rows,
+    highest_rows,
+    lookahead_rows,
+)
+from spec_oracle.efficiency.design.shapes import Shape
+from spec_oracle.efficiency.design.univer import univer_tokens
+from spec_oracle.efficiency.design.walks import Steps, steps_of, walked_tokens
+from spec_oracle.errors import InvalidInputError
+from verifiers import Drafting
+
+Figure = Callable[[Shape], Any]
+"""Tokens per call on a tree of this shape."""
+
+OURS = ("balanced_multipath_block", "lookahead_multipath_block")
+"""Rules of this project."""
+
+LEFT_OUT = {
+    "sample_and_match": "its drafts are made with the randomness of the rule",
+    **dict.fromkeys(
+        ("greedy_block", "greedy_multipath_carry", "block_transport"),
+        "it owes part of the target to later calls",
+    ),
+}
+"""Built-in rules that are not compared, and why."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A rule, how its drafts are drawn, and the shapes it takes: "path", "paths" (K behind a stem) or "any".
+
+    ``figure`` makes what computes its tokens per call on given models, for all shapes.
+    """
+
+    rule: str
+    drafting: Drafting
+    takes: str
+    figure: Callable[[Models], Figure]
+
+    @property
+    def ours(self) -> bool:
+        """Whether the rule is of this project."""
+        return self.rule in OURS
+
+    def suits(self, shape: Shape, widest: int) -> bool:
+        """Say whether the rule takes the shape, and is no other rule there.
+
+        A walk down a single path is the token rule, whatever it does with several drafts. More drafts than
+        ``widest``, the tokens that may be sampled, are not distinct.
+        """
+        if self.takes == "path" or shape.num_paths == 1:
+            return self.takes == "path" and shape.num_paths == 1
+        wide = self.drafting is not Drafting.INDEPENDENT and max(shape.fan_outs) > widest
+        return not wide and (self.takes == "any" or shape.num_paths is not None)
+
+
+def _walk(
+    rule: str, steps: Callable[[Models], Steps], drafting: Drafting = Drafting.INDEPENDENT, takes: str = "any"
+) -> Combination:
+    def figure(models: Models) -> Figure:
+        return partial(walked_tokens, steps(models), models=models)
+
+    return Combination(rule, drafting, takes, figure)
+
+
+def _enumerated(rule: str, drafting: Drafting) -> Combination:
+    return _walk(rule, partial(steps_of, rule, drafting), drafting)
+
+
+def _block(rule: str, rows: Callable[[Models, Shape], list[Any]], takes: str = "paths") -> Combination:
+    def figure(models: Models) -> Figure:
+        return lambda shape: block_tokens(models, rows(models, shape))
+
+    return Combination(rule, Drafting.INDEPENDENT, takes, figure)
+
+
+def _traversal(drafting: Drafting) -> Combination:
+    def figure(models: Models) -> Figure:
+        return partial(traversal.traversal_tokens, models=models, drafting=drafting)
+
+    return Combination("traversal", drafting, "any", figure)
+
+
+def _univer(models: Models) -> Figure:
+    return partial(univer_tokens, models=models)
+
+
+def _balanced(models: Models) -> Figure:
+    return partial(balanced_tokens, balanced_steps(models, tested=False), models=models)
+
+
+COMBINATIONS = (
+    _walk("token", partial(steps_in_turn, "naive"), takes="path"),
+    _block("block", draft_rows, takes="path"),
+    *(_walk(rule, partial(steps_in_turn, rule)) for rule in TESTS),
+    _walk("canonical", canonical_steps),
+    _walk("global_resolution", partial(balanced_steps, tested=True)),
+    _traversal(Drafting.INDEPENDENT),
+    _block("greedy_multipath_block", highest_rows),
+    Combination("balanced_multipath_block", Drafting.INDEPENDENT, "any", _balanced),
+    _block("lookahead_multipath_block", lookahead_rows),
+    _enumerated("nss", Drafting.DISTINCT),
+    _enumerated("recursive_rejection_distinct", Drafting.DISTINCT),
+    _traversal(Drafting.DISTINCT),
+    _enumerated("top_draft", Drafting.TOP_AND_SAMPLED),
+    Combination("univer", Drafting.TOP_AND_SAMPLED, "any", _univer),
+)
+
+
+def combinations_of(rules: list[str] | None) -> tuple[Combination, ...]:
+    """Return the combinations of the named rules, of all with None; raises `InvalidInputError` for others."""
+    known = list(dict.fromkeys(one.rule for one in COMBINATIONS))
+    for rule in rules or ():
+        if rule in LEFT_OUT:
+            raise InvalidInputError(f"--verifier: {rule} cannot be compared here: {LEFT_OUT[rule]}")
+        if rule not in known:
+            raise InvalidInputError(f"--verifier: expected one of {', '.join(known)}; got {rule!r}")
+    return tuple(one for one in COMBINATIONS if not rules or one.rule in rules)
