@@ -1,16 +1,10 @@
 """From a name, or an object, to the subject that it is."""
 
-import ast
 import copy
-import importlib
-import importlib.util
 import inspect
-import pkgutil
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -19,6 +13,7 @@ from spec_oracle.adapters import registry
 from spec_oracle.audit.bounds import declared_bound
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts
+from spec_oracle.audit.imports import imported, objects_of, require_module
 from spec_oracle.audit.results import DECLARED
 from spec_oracle.audit.sampler.subject import Generator, Noise, SamplerSubject
 from spec_oracle.audit.server.subject import ServerSubject
@@ -63,29 +58,12 @@ def require_name(name: str) -> None:
         if name in verifiers.names() or name in registry.names():
             return
         names = (*verifiers.names(), *registry.names())
-        hint = f"name an object in it, {_objects_of(Path(name))}" if name.endswith(".py") else _NAMES
+        hint = f"name an object in it, {objects_of(Path(name))}" if name.endswith(".py") else _NAMES
         raise InvalidInputError(f"subject: {unknown(name, names)} ({hint})")
-    top, here = name.partition(":")[0].partition(".")[0], str(Path.cwd())
-    # Processes that are started get the search path of this one: it must not lead to a user's modules before
-    # ours are loaded.
-    if not top or (PathFinder.find_spec(top, [here]) or importlib.util.find_spec(top)) is None:
-        modules = (module.name for module in pkgutil.iter_modules([here]))
-        raise InvalidInputError(f"subject: cannot import {top!r}: {unknown(top, modules, 'module')}")
+    require_module(name)
 
 
 _NAMES: Final = "--list, or package.module:object"
-
-
-def _objects_of(file: Path) -> str:
-    """Return how the functions and classes of a file are named as subjects, without running it."""
-    module = ".".join(file.with_suffix("").parts)
-    try:
-        found = ast.parse(file.read_bytes()).body
-    except (OSError, SyntaxError, ValueError):
-        found = []
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    names = [one.name for one in found if isinstance(one, kinds) and not one.name.startswith("_")]
-    return " or ".join(f"{module}:{one}" for one in names[:3] or ["object"])
 
 
 def named_verifier(name: str) -> AnyVerifier:
@@ -246,49 +224,3 @@ def _takes_nothing(thing: Any) -> bool:
         return inspect.isroutine(thing) and not inspect.signature(thing).parameters
     except (TypeError, ValueError):
         return False
-
-
-OUR_MODULES: Final = ("spec_oracle", "verifiers", "numpy", "scipy", "torch", "hypothesis", "pebble")
-"""Modules that an audit may import itself: files of a user must not hide them."""
-
-
-def _look_in_working_directory() -> None:
-    """Let modules be imported from the working directory, before those that are installed.
-
-    Raises `InvalidInputError` where it has a module that would hide, or be hidden by, one that we need.
-    """
-    here = Path.cwd()
-    for name in OUR_MODULES:
-        if namesake := _namesake(here, name):
-            raise InvalidInputError(
-                f"subject: {namesake.relative_to(here)} in this folder has the name of the package {name!r}, "
-                "which spec-oracle needs: rename it"
-            )
-    if str(here) not in sys.path:
-        sys.path.insert(0, str(here))
-
-
-def _namesake(folder: Path, name: str) -> Path | None:
-    """Return the module or package of a folder that has the name of another one, None if there is none."""
-    for file in (folder / f"{name}.py", folder / name / "__init__.py"):
-        if file.is_file():
-            loaded = sys.modules.get(name)
-            where = [path for path in sys.path if path not in ("", str(folder))]
-            spec = loaded.__spec__ if loaded else PathFinder.find_spec(name, where)
-            if spec is not None and spec.origin is not None and not file.samefile(spec.origin):
-                return file
-    return None
-
-
-def imported(name: str) -> Any:
-    """Return what ``package.module:object`` names; raises `InvalidInputError`, `SubjectRaisedError`."""
-    module_name, _, attribute = name.partition(":")
-    _look_in_working_directory()
-    with raising():
-        thing: Any = importlib.import_module(module_name)
-    for part in attribute.split("."):
-        if not hasattr(thing, part):
-            public = [each for each in dir(thing) if not each.startswith("_")]
-            raise InvalidInputError(f"subject: {module_name!r} has no {attribute!r}: {unknown(part, public)}")
-        thing = getattr(thing, part)
-    return thing
