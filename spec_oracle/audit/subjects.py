@@ -17,13 +17,15 @@ from spec_oracle.audit.imports import imported, objects_of, require_module
 from spec_oracle.audit.results import DECLARED
 from spec_oracle.audit.sampler.subject import Generator, Noise, SamplerSubject
 from spec_oracle.audit.server.subject import ServerSubject
+from spec_oracle.audit.tree import subject as trees
+from spec_oracle.audit.tree.subject import TreeSubject
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import SamplerCode, raising, takes_four, takes_uniforms
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.errors import InvalidInputError, unknown
 from verifiers import AnyVerifier, traits_of
 
-Subject: TypeAlias = VerifierSubject | SamplerSubject | EngineSubject | ServerSubject
+Subject: TypeAlias = VerifierSubject | TreeSubject | SamplerSubject | EngineSubject | ServerSubject
 
 DEFAULT_PATHS = 2
 """Draft paths of verifiers that take several, unless told otherwise."""
@@ -36,7 +38,7 @@ def is_third_party(name: str) -> bool:
 
 def quickness(name: str) -> int:
     """Return what sorts slow subjects first, so that no process is left with one of them at the end."""
-    if name in verifiers.names():
+    if name in (*verifiers.names(), *trees.names()):
         return 2
     return int(is_third_party(name) and registry.known(parted(name)[0]).is_quick)
 
@@ -55,9 +57,9 @@ def require_name(name: str) -> None:
     """Raise `InvalidInputError` for a name that cannot lead anywhere, without running code under test."""
     name, _ = parted(name)
     if ":" not in name:
-        if name in verifiers.names() or name in registry.names():
+        names = (*verifiers.names(), *trees.names(), *registry.names())
+        if name in names:
             return
-        names = (*verifiers.names(), *registry.names())
         hint = f"name an object in it, {objects_of(Path(name))}" if name.endswith(".py") else _NAMES
         raise InvalidInputError(f"subject: {unknown(name, names)} ({hint})")
     require_module(name)
@@ -81,14 +83,15 @@ def named_verifier(name: str) -> AnyVerifier:
 
 
 def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
-    """Return the subject called ``name``: a built-in verifier, an engine, or ``package.module:object``.
+    """Return the subject called ``name``: a built-in rule, an engine, or ``package.module:object``.
 
-    The object may be a verifier (an object with ``verify``), a sampler (one whose ``verify`` takes four
-    arguments), an engine (one with ``next_token_probs`` and ``generate``), several engines by name, a class
-    or a function without arguments that makes one of these, or a function of the sampler contract, which is
-    given one path unless ``num_paths`` asks for more. "subject/engine" is one of several engines. Modules are
-    looked for in the working directory too. Raises `InvalidInputError` for a name that leads nowhere,
-    `EngineError` for an engine that is not available here, `SubjectRaisedError` where loading it raises.
+    The object may be a verifier (an object with ``verify``), a rule for draft trees (one with ``verify_tree``
+    and no ``verify``), a sampler (one whose ``verify`` takes four arguments), an engine (one with
+    ``next_token_probs`` and ``generate``), several engines by name, a class or a function without arguments
+    that makes one of these, or a function of the sampler contract, which is given one path unless
+    ``num_paths`` asks for more. "subject/engine" is one of several engines. Modules are looked for in the
+    working directory too. Raises `InvalidInputError` for a name that leads nowhere, `EngineError` for an
+    engine that is not available here, `SubjectRaisedError` where loading it raises.
     """
     require_name(name)
     subject, engine = parted(name)
@@ -102,6 +105,8 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
         return of_object(name, imported(name), array=array, num_paths=num_paths)
     if name in verifiers.names():
         return of_verifier(name, verifiers.get(name), array=array, num_paths=num_paths)
+    if name in trees.names():
+        return trees.of_tree_rule(name, verifiers.tree_rule(name.removeprefix(trees.PREFIX)), array=array)
     return of_third_party(registry.known(name))
 
 
@@ -139,7 +144,7 @@ def of_verifier(name: str, verifier: Any, *, array: str = "numpy", num_paths: in
 
 
 def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
-    """Return the subject for a verifier, an engine, what makes one, or a function of the sampler contract."""
+    """Return the subject for an object: a rule, an engine, what makes one, or a sampler function."""
     if isinstance(thing, type) or _takes_nothing(thing):
         with raising():
             thing = thing()
@@ -148,7 +153,7 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
         return found
     if not isinstance(found, VerifierSubject | SamplerSubject):
         raise InvalidInputError(
-            f"declared_bound: {name!r} is an engine; bounds are for verifiers and samplers"
+            f"declared_bound: bounds are for verifiers of paths and for samplers, {name!r} is none"
         )
     note = f"{DECLARED}: {bound}"
     return replace(found, facts=replace(found.facts, declared_lossy=note, bound=bound, notes=(note,)))
@@ -159,6 +164,8 @@ def _of_instance(name: str, thing: Any, *, array: str, num_paths: int | None) ->
         if takes_four(verify) and not hasattr(thing, "initial_state"):
             return of_function(name, verify, array=array, num_paths=num_paths)
         return of_verifier(name, thing, array=array, num_paths=num_paths)
+    if callable(getattr(thing, "verify_tree", None)):
+        return trees.of_tree_rule(name, thing, array=array)
     if is_engine(thing):
         return of_engines(name, {"": thing})
     if isinstance(thing, Mapping) and thing and all(map(is_engine, thing.values())):
