@@ -1,6 +1,6 @@
 """The check `joint` of tree rules: the output distribution of one call, every random decision enumerated.
 
-On every instance, for every law of siblings that the rule accepts and every shape of tree, all draft trees
+On every instance, for every kind of siblings that the rule accepts and every shape of tree, all draft trees
 are run, and every outcome of the rule's decisions on each.
 """
 

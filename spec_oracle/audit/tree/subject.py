@@ -55,7 +55,7 @@ def _accepted(name: str, rule: Any) -> frozenset[Siblings]:
         )
     values = [law.value if isinstance(law, Siblings) else law for law in accepts]
     if wrong := [value for value in values if value not in known]:
-        raise InvalidInputError(f"accepts: {name!r} has {unknown(str(wrong[0]), known, 'law of siblings')}")
+        raise InvalidInputError(f"accepts: {name!r} has {unknown(str(wrong[0]), known, 'kind of siblings')}")
     return frozenset(map(Siblings, values))
 
 

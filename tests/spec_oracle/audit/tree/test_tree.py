@@ -161,7 +161,7 @@ class Accepts:
         (None, "has verify_tree, which needs an attribute accepts"),
         ("independent", "got 'independent'"),
         (set(), "known are independent, paths, distinct"),
-        ({"independant"}, "unknown law of siblings 'independant'; did you mean 'independent'"),
+        ({"independant"}, "unknown kind of siblings 'independant'; did you mean 'independent'"),
     ],
 )
 def test_a_wrong_accepts_is_one_sentence(accepts, says):
