@@ -10,7 +10,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import main_instances, panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
-from spec_oracle.audit.tree.draftings import DEPTH, SampledTrees, draftings
+from spec_oracle.audit.tree.draftings import DEPTH, SampledTrees, one_of_each
 from spec_oracle.audit.tree.subject import TreeSubject, verdicts
 
 UNIFORMS = 1024
@@ -20,7 +20,7 @@ UNIFORMS = 1024
 def batch(subject: TreeSubject, context: Context) -> CheckResult:
     """Judge whether requests get the same verdict alone, and in another order, given the same uniforms."""
     rng, toys = context.stream("tree/batch"), panel(3, DEPTH, 1, context.seed)
-    for drafting in draftings(subject.accepts, DEPTH).values():
+    for drafting in one_of_each(subject.accepts, DEPTH).values():
         table = SampledTrees(toys[main_instances(toys)[0]], drafting, subject.array)
         for size in effort.TREE_BATCHES:
             trees, order = table.sample(size, rng), rng.permutation(size)

@@ -39,6 +39,13 @@ def draftings(accepts: frozenset[Siblings], length: int) -> Mapping[str, TreeDra
     }
 
 
+@cache
+def one_of_each(accepts: frozenset[Siblings], length: int) -> Mapping[str, TreeDrafting]:
+    """Return one drafting, by name, for every law that is accepted: the first of `draftings`."""
+    firsts = {drafting.siblings: name for name, drafting in reversed(draftings(accepts, length).items())}
+    return {name: draftings(accepts, length)[name] for name in reversed(firsts.values())}
+
+
 def label(law: Siblings) -> str:
     """Return what a person reads for a law of siblings."""
     return "paths" if law is Siblings.PATHS else f"{law.value} siblings"
@@ -75,7 +82,7 @@ def later_sizes(accepts: Collection[Siblings]) -> Iterator[tuple[str, int, int, 
         two = (2, 1) if law is Siblings.PATHS else (2, 2)
         yield f"{label(law)}, three children", 3, 1, ShapedTrees(Shape.fan_out(3), law)
         yield f"{label(law)}, two children", 4, 2, ShapedTrees(Shape.fan_out(2, 1), law)
-        yield f"{label(law)}, three tokens deep", 2, 3, ShapedTrees(Shape.fan_out(*two, 1), law)
+        yield f"{label(law)}, three tokens deep", 2, 3, ShapedTrees(Shape.fan_out(2, 1, 1), law)
         for early in ({"least_token": 0.3}, {"least_top": 0.6}):
             ends = ShapedTrees(Shape.fan_out(*two), law, **early)
             yield f"{label(law)}, paths that end early ({next(iter(early))})", 3, 2, ends
