@@ -42,8 +42,10 @@ def draftings(accepts: frozenset[Siblings], length: int) -> Mapping[str, TreeDra
 @cache
 def one_of_each(accepts: frozenset[Siblings], length: int) -> Mapping[str, TreeDrafting]:
     """Return one drafting, by name, for every law that is accepted: the first of `draftings`."""
-    firsts = {drafting.siblings: name for name, drafting in reversed(draftings(accepts, length).items())}
-    return {name: draftings(accepts, length)[name] for name in reversed(firsts.values())}
+    firsts = dict[Siblings, tuple[str, TreeDrafting]]()
+    for name, drafting in draftings(accepts, length).items():
+        firsts.setdefault(drafting.siblings, (name, drafting))
+    return dict(firsts.values())
 
 
 def label(law: Siblings) -> str:
