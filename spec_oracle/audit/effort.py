@@ -96,6 +96,7 @@ STREAMS_BATCH: Final = 8  # Requests of each seed.
 STREAMS_REPEATED: Final = 64  # Requests that are repeated with the same seed.
 # Half the calls at each batch size: primes, so that no usual period hides in their halves.
 BATCH_TURNS: Final = {2: 601, 16: 151, 33: 79, 128: 37, 130: 37, 1030: 19}
+TREE_BATCHES: Final = (2, 33, 130)  # Requests of batches of draft trees.
 BATCH_REPEATS: Final = 600  # Calls of one request alone, and of it among others.
 # Requests of batches that mix draft lengths, or greedy and sampled requests.
 BATCH_MIXED_REQUESTS: Final = 3_000

@@ -15,6 +15,9 @@ from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, Status, breach
 from spec_oracle.audit.streams import stream
+from spec_oracle.audit.tree.batch import UNIFORMS
+from spec_oracle.audit.tree.draftings import DEPTH, SampledTrees, draftings
+from spec_oracle.audit.tree.subject import verdicts
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.contracts.engine import EngineCode, NoLawError, copy_of
 from spec_oracle.contracts.sampler import seed_all
@@ -37,6 +40,7 @@ _IS_CALLED: Final = {
     "sampler": "it is called as verify(draft_tokens [B, L], draft_probs [B, L, V], target_probs [B, L+1, V], "
     "generator), with an axis K after B if there are several paths",
     "verifier": "it is called as verify(drafts, decisions)",
+    "tree": "it is called as verify_tree(drafts, decisions)",
 }
 _TENSORS: Final = re.compile(r"[Tt]ensor|'numpy\.\w+' object has no attribute")
 """What errors say of arrays that should have been tensors."""
@@ -93,7 +97,7 @@ def fault_of(subject: Any, seed: int) -> str:
 
     Raises `CallEndedError` where the call does not end.
     """
-    ways = {"engine": _of_engine, "sampler": _of_sampler, "verifier": _of_sampler}
+    ways = {"engine": _of_engine, "sampler": _of_sampler, "verifier": _of_sampler, "tree": _of_tree}
     if subject.kind not in ways:
         return ""
     try:
@@ -133,6 +137,14 @@ def _of_sampler(subject: Any, seed: int) -> None:
         subject.code(sampled_drafts(toy, batch, rng, subject.drafting), generator)
 
 
+def _of_tree(subject: Any, seed: int) -> None:
+    """Verify one batch of draft trees and one tree."""
+    toy, rng = panel(_VOCAB, DEPTH, 1, seed)["flat"], stream(seed, "first-call")
+    table = SampledTrees(toy, next(iter(draftings(subject.accepts, DEPTH).values())), subject.array)
+    for batch in _BATCHES:
+        verdicts(subject, table.drafts(table.sample(batch, rng)), rng.random((batch, UNIFORMS)))
+
+
 def _of_engine(subject: Any, seed: int) -> None:
     """Ask each engine for a distribution and for a few completions."""
     seed_all(seed)
@@ -157,4 +169,6 @@ def place_of(subject: Any) -> str:
         return next((defined_at(code.engine.generate) for code in subject.engines.values()), "")
     if hasattr(subject, "verifier"):
         return defined_at(subject.verifier.verify)
+    if hasattr(subject, "accepts"):
+        return defined_at(subject.rule.verify_tree)
     return defined_at(subject.code.function) if hasattr(subject, "code") else getattr(subject, "place", "")

@@ -30,13 +30,15 @@ def judge_laws(
     *,
     how: str,
     failure: str = "",
+    where: str = "",
     after: Callable[[Instance], LawsAfter] | None = None,
 ) -> CheckResult:
     """Say whether the exact laws on ``instances`` are the target's, or as near to it as a bound declares.
 
     ``failure`` says why there is no law on the next instance, where the code broke its contract; ``how``
-    completes "every outcome was ...". ``after`` returns the laws after each draft of an instance, for code
-    that declares no rule: if it is lossless, it may be found to be one.
+    completes "every outcome was ...", ``where`` says on what, if not on the instances. ``after`` returns the
+    laws after each draft of an instance, for code that declares no rule: if it is lossless, it may be
+    found to be one.
     """
     gaps = {name: float(law.total_variation) for name, law in laws.items()}
     gap, bound = max(gaps.values(), default=0.0), facts.bound
@@ -77,7 +79,9 @@ def judge_laws(
         return replace(result, status=Status.INCONCLUSIVE, detail=f"on these instances it {missing}")
     size = f"at most {gap:.1e}" if facts.tolerance else "exactly 0"
     rounding = " (float32 rounding)" if gap > ROUNDING else ""
-    detail = f"total variation {size}{rounding} on {len(laws)} toy instances, every outcome {how}"
+    detail = (
+        f"total variation {size}{rounding} on {where or f'{len(laws)} toy instances'}, every outcome {how}"
+    )
     return replace(result, status=Status.PASSED, detail=detail, findings=findings)
 
 

@@ -1,4 +1,4 @@
-"""What can be audited by name here: rules, samplers and engines."""
+"""What can be audited by name here: rules for paths and trees, samplers and engines."""
 
 import sys
 from collections.abc import Iterator
@@ -6,17 +6,19 @@ from dataclasses import dataclass
 
 import verifiers
 from spec_oracle.adapters import registry
+from spec_oracle.audit.tree import subject as trees
 from verifiers import Drafting, drafting_of, traits_of
+from verifiers.trees import Siblings
 
 
 def subject_names() -> tuple[str, ...]:
-    """Return what an audit without arguments covers: all verifiers, and samplers installed as packages."""
+    """Return what an audit without arguments covers: all rules, and samplers installed as packages."""
     installed = [
         name
         for name in registry.names()
         if (some := registry.known(name)).rule and not some.wheel and not some.why_unavailable
     ]
-    return (*verifiers.names(), *installed)
+    return (*verifiers.names(), *trees.names(), *installed)
 
 
 def engine_availability() -> tuple[list[str], list[str]]:
@@ -43,13 +45,21 @@ class Listed:
     about: str
 
 
+def _about(rule: str) -> str:
+    """Return the first line of the module of a rule."""
+    return str(sys.modules[f"verifiers.rules.{rule}"].__doc__).partition("\n")[0]
+
+
 def listed() -> Iterator[Listed]:
     """Yield all that can be audited by name, groups together; code under test is not imported."""
     for name in verifiers.names():
         rule = verifiers.get(name)
         paths = "1 path" if traits_of(rule).single_path else _PATHS[drafting_of(rule)]
-        about = str(sys.modules[f"verifiers.rules.{name}"].__doc__).partition("\n")[0]
-        yield Listed("rules", name, paths, about)
+        yield Listed("rules", name, paths, _about(name))
+    for name in verifiers.tree_rule_names():
+        accepts = verifiers.tree_rule(name).accepts
+        laws = "any" if accepts == {*Siblings} else ", ".join(law.value for law in Siblings if law in accepts)
+        yield Listed("tree rules", f"{trees.PREFIX}{name}", laws, _about(name))
     missing = []
     for name in registry.names():
         known = registry.known(name)

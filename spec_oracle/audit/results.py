@@ -105,7 +105,8 @@ class Findings:
     defect, None without one; ``smallest_detectable_tv`` would have been found. ``length`` is what the same
     evidence says of the accepted length, None where it says nothing. ``law_of(instance, exact=...)`` is the
     exact law on any other instance, where there is one; ``is_wrong`` says which laws are, where that is not
-    decided by their total variation. ``is_reference_wrong`` if an engine reports another
+    decided by their total variation; ``optimum_of`` the most tokens per call there, where that is not the
+    optimum over paths. ``is_reference_wrong`` if an engine reports another
     law than that of its target-only decoding. ``rule`` is a built-in rule with the same law after every
     draft, of code that declares none; ``pair`` verifies by code that takes its randomness as an argument, and
     by a rule that emits the same with it. ``traced`` are the laws that were traced of an engine.
@@ -119,6 +120,7 @@ class Findings:
     length: "CheckResult | None" = None
     law_of: Callable[..., EmissionLaw] | None = None
     is_wrong: Callable[[EmissionLaw], bool] | None = None
+    optimum_of: Callable[[Instance], float] | None = None
     is_reference_wrong: bool = False
     rule: str | None = None
     pair: Pair | None = None

@@ -1,16 +1,10 @@
 """From a name, or an object, to the subject that it is."""
 
-import ast
 import copy
-import importlib
-import importlib.util
 import inspect
-import pkgutil
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -19,16 +13,19 @@ from spec_oracle.adapters import registry
 from spec_oracle.audit.bounds import declared_bound
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts
+from spec_oracle.audit.imports import imported, objects_of, require_module
 from spec_oracle.audit.results import DECLARED
 from spec_oracle.audit.sampler.subject import Generator, Noise, SamplerSubject
 from spec_oracle.audit.server.subject import ServerSubject
+from spec_oracle.audit.tree import subject as trees
+from spec_oracle.audit.tree.subject import TreeSubject
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import SamplerCode, raising, takes_four, takes_uniforms
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.errors import InvalidInputError, unknown
 from verifiers import AnyVerifier, traits_of
 
-Subject: TypeAlias = VerifierSubject | SamplerSubject | EngineSubject | ServerSubject
+Subject: TypeAlias = VerifierSubject | TreeSubject | SamplerSubject | EngineSubject | ServerSubject
 
 DEFAULT_PATHS = 2
 """Draft paths of verifiers that take several, unless told otherwise."""
@@ -41,7 +38,7 @@ def is_third_party(name: str) -> bool:
 
 def quickness(name: str) -> int:
     """Return what sorts slow subjects first, so that no process is left with one of them at the end."""
-    if name in verifiers.names():
+    if name in (*verifiers.names(), *trees.names()):
         return 2
     return int(is_third_party(name) and registry.known(parted(name)[0]).is_quick)
 
@@ -60,32 +57,15 @@ def require_name(name: str) -> None:
     """Raise `InvalidInputError` for a name that cannot lead anywhere, without running code under test."""
     name, _ = parted(name)
     if ":" not in name:
-        if name in verifiers.names() or name in registry.names():
+        names = (*verifiers.names(), *trees.names(), *registry.names())
+        if name in names:
             return
-        names = (*verifiers.names(), *registry.names())
-        hint = f"name an object in it, {_objects_of(Path(name))}" if name.endswith(".py") else _NAMES
+        hint = f"name an object in it, {objects_of(Path(name))}" if name.endswith(".py") else _NAMES
         raise InvalidInputError(f"subject: {unknown(name, names)} ({hint})")
-    top, here = name.partition(":")[0].partition(".")[0], str(Path.cwd())
-    # Processes that are started get the search path of this one: it must not lead to a user's modules before
-    # ours are loaded.
-    if not top or (PathFinder.find_spec(top, [here]) or importlib.util.find_spec(top)) is None:
-        modules = (module.name for module in pkgutil.iter_modules([here]))
-        raise InvalidInputError(f"subject: cannot import {top!r}: {unknown(top, modules, 'module')}")
+    require_module(name)
 
 
 _NAMES: Final = "--list, or package.module:object"
-
-
-def _objects_of(file: Path) -> str:
-    """Return how the functions and classes of a file are named as subjects, without running it."""
-    module = ".".join(file.with_suffix("").parts)
-    try:
-        found = ast.parse(file.read_bytes()).body
-    except (OSError, SyntaxError, ValueError):
-        found = []
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    names = [one.name for one in found if isinstance(one, kinds) and not one.name.startswith("_")]
-    return " or ".join(f"{module}:{one}" for one in names[:3] or ["object"])
 
 
 def named_verifier(name: str) -> AnyVerifier:
@@ -103,14 +83,15 @@ def named_verifier(name: str) -> AnyVerifier:
 
 
 def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
-    """Return the subject called ``name``: a built-in verifier, an engine, or ``package.module:object``.
+    """Return the subject called ``name``: a built-in rule, an engine, or ``package.module:object``.
 
-    The object may be a verifier (an object with ``verify``), a sampler (one whose ``verify`` takes four
-    arguments), an engine (one with ``next_token_probs`` and ``generate``), several engines by name, a class
-    or a function without arguments that makes one of these, or a function of the sampler contract, which is
-    given one path unless ``num_paths`` asks for more. "subject/engine" is one of several engines. Modules are
-    looked for in the working directory too. Raises `InvalidInputError` for a name that leads nowhere,
-    `EngineError` for an engine that is not available here, `SubjectRaisedError` where loading it raises.
+    The object may be a verifier (an object with ``verify``), a rule for draft trees (one with ``verify_tree``
+    and no ``verify``), a sampler (one whose ``verify`` takes four arguments), an engine (one with
+    ``next_token_probs`` and ``generate``), several engines by name, a class or a function without arguments
+    that makes one of these, or a function of the sampler contract, which is given one path unless
+    ``num_paths`` asks for more. "subject/engine" is one of several engines. Modules are looked for in the
+    working directory too. Raises `InvalidInputError` for a name that leads nowhere, `EngineError` for an
+    engine that is not available here, `SubjectRaisedError` where loading it raises.
     """
     require_name(name)
     subject, engine = parted(name)
@@ -124,6 +105,8 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
         return of_object(name, imported(name), array=array, num_paths=num_paths)
     if name in verifiers.names():
         return of_verifier(name, verifiers.get(name), array=array, num_paths=num_paths)
+    if name in trees.names():
+        return trees.of_tree_rule(name, verifiers.tree_rule(name.removeprefix(trees.PREFIX)), array=array)
     return of_third_party(registry.known(name))
 
 
@@ -161,7 +144,7 @@ def of_verifier(name: str, verifier: Any, *, array: str = "numpy", num_paths: in
 
 
 def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
-    """Return the subject for a verifier, an engine, what makes one, or a function of the sampler contract."""
+    """Return the subject for an object: a rule, an engine, what makes one, or a sampler function."""
     if isinstance(thing, type) or _takes_nothing(thing):
         with raising():
             thing = thing()
@@ -170,7 +153,7 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
         return found
     if not isinstance(found, VerifierSubject | SamplerSubject):
         raise InvalidInputError(
-            f"declared_bound: {name!r} is an engine; bounds are for verifiers and samplers"
+            f"declared_bound: bounds are for verifiers of paths and for samplers, {name!r} is none"
         )
     note = f"{DECLARED}: {bound}"
     return replace(found, facts=replace(found.facts, declared_lossy=note, bound=bound, notes=(note,)))
@@ -181,6 +164,8 @@ def _of_instance(name: str, thing: Any, *, array: str, num_paths: int | None) ->
         if takes_four(verify) and not hasattr(thing, "initial_state"):
             return of_function(name, verify, array=array, num_paths=num_paths)
         return of_verifier(name, thing, array=array, num_paths=num_paths)
+    if callable(getattr(thing, "verify_tree", None)):
+        return trees.of_tree_rule(name, thing, array=array)
     if is_engine(thing):
         return of_engines(name, {"": thing})
     if isinstance(thing, Mapping) and thing and all(map(is_engine, thing.values())):
@@ -246,49 +231,3 @@ def _takes_nothing(thing: Any) -> bool:
         return inspect.isroutine(thing) and not inspect.signature(thing).parameters
     except (TypeError, ValueError):
         return False
-
-
-OUR_MODULES: Final = ("spec_oracle", "verifiers", "numpy", "scipy", "torch", "hypothesis", "pebble")
-"""Modules that an audit may import itself: files of a user must not hide them."""
-
-
-def _look_in_working_directory() -> None:
-    """Let modules be imported from the working directory, before those that are installed.
-
-    Raises `InvalidInputError` where it has a module that would hide, or be hidden by, one that we need.
-    """
-    here = Path.cwd()
-    for name in OUR_MODULES:
-        if namesake := _namesake(here, name):
-            raise InvalidInputError(
-                f"subject: {namesake.relative_to(here)} in this folder has the name of the package {name!r}, "
-                "which spec-oracle needs: rename it"
-            )
-    if str(here) not in sys.path:
-        sys.path.insert(0, str(here))
-
-
-def _namesake(folder: Path, name: str) -> Path | None:
-    """Return the module or package of a folder that has the name of another one, None if there is none."""
-    for file in (folder / f"{name}.py", folder / name / "__init__.py"):
-        if file.is_file():
-            loaded = sys.modules.get(name)
-            where = [path for path in sys.path if path not in ("", str(folder))]
-            spec = loaded.__spec__ if loaded else PathFinder.find_spec(name, where)
-            if spec is not None and spec.origin is not None and not file.samefile(spec.origin):
-                return file
-    return None
-
-
-def imported(name: str) -> Any:
-    """Return what ``package.module:object`` names; raises `InvalidInputError`, `SubjectRaisedError`."""
-    module_name, _, attribute = name.partition(":")
-    _look_in_working_directory()
-    with raising():
-        thing: Any = importlib.import_module(module_name)
-    for part in attribute.split("."):
-        if not hasattr(thing, part):
-            public = [each for each in dir(thing) if not each.startswith("_")]
-            raise InvalidInputError(f"subject: {module_name!r} has no {attribute!r}: {unknown(part, public)}")
-        thing = getattr(thing, part)
-    return thing

@@ -18,12 +18,13 @@ from spec_oracle.audit.engine import checks as engine
 from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, TooSlowError, inconclusive
 from spec_oracle.audit.sampler import checks as sampler
 from spec_oracle.audit.server import checks as server
+from spec_oracle.audit.tree import checks as tree
 from spec_oracle.audit.verifier import checks as verifier
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 
 Answer: TypeAlias = Callable[[Any, Context], CheckResult]
 
-KINDS: Final = ("verifier", "sampler", "engine", "server")
+KINDS: Final = ("verifier", "tree", "sampler", "engine", "server")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,7 @@ class Check:
     share: Fraction
     against_law: bool = False
     verifier: Answer | str
+    tree: Answer | str
     sampler: Answer | str
     engine: Answer | str
     server: Answer | str
@@ -90,6 +92,7 @@ def unless_lossy(answer: Answer) -> Answer:
 PERCENT: Final = Fraction(1, 100)
 TAKES_ROWS = "it is given the target's next-token distributions"
 REPORTS_NOTHING = "it returns tokens, and no log-probabilities of them"
+TAKES_DECISIONS = "it has no random stream: every decision comes from the source that it is given"
 HAS_NO_ROWS = "it takes no next-token distributions"
 
 CHECKS: Final = MappingProxyType(
@@ -101,6 +104,7 @@ CHECKS: Final = MappingProxyType(
                 question="are the next-token distributions it reports those it samples from?",
                 share=5 * PERCENT,
                 verifier=TAKES_ROWS,
+                tree=TAKES_ROWS,
                 sampler=TAKES_ROWS,
                 engine="its target-only decoding is judged by joint",
                 server=server.plain_law,
@@ -111,6 +115,7 @@ CHECKS: Final = MappingProxyType(
                 share=20 * PERCENT,
                 against_law=True,
                 verifier=verifier.joint,
+                tree=tree.joint,
                 sampler=sampler.joint,
                 engine=engine.joint,
                 server=server.joint,
@@ -121,6 +126,7 @@ CHECKS: Final = MappingProxyType(
                 share=0 * PERCENT,
                 against_law=True,
                 verifier=TAKES_ROWS,
+                tree=TAKES_ROWS,
                 sampler=TAKES_ROWS,
                 engine="its target-only decoding is its own",
                 server=server.model,
@@ -131,6 +137,7 @@ CHECKS: Final = MappingProxyType(
                 share=10 * PERCENT,
                 against_law=True,
                 verifier=unless_lossy(verifier.shapes),
+                tree=unless_lossy(tree.shapes),
                 sampler=unless_lossy(sampler.shapes),
                 engine=HAS_NO_ROWS,
                 server=unless_lossy(server.shapes),
@@ -140,6 +147,7 @@ CHECKS: Final = MappingProxyType(
                 question="is the accepted length that of its rule, declared or identified?",
                 share=10 * PERCENT,
                 verifier=unless_lossy(verifier.length),
+                tree="no rule is declared with which to compare its accepted length",
                 sampler=unless_lossy(sampler.length),
                 engine=engine.length,
                 server=server.length,
@@ -150,6 +158,7 @@ CHECKS: Final = MappingProxyType(
                 share=10 * PERCENT,
                 against_law=True,
                 verifier=verifier.calls,
+                tree=unless_lossy(tree.calls),
                 sampler=unless_lossy(sampler.calls),
                 engine=engine.calls,
                 server="long-texts judges longer completions",
@@ -160,6 +169,7 @@ CHECKS: Final = MappingProxyType(
                 share=5 * PERCENT,
                 against_law=True,
                 verifier="calls judges its text exactly",
+                tree="calls finds that it keeps nothing between calls",
                 sampler="calls judges hundreds of calls",
                 engine=unless_lossy(engine.long_texts),
                 server=unless_lossy(server.long_texts),
@@ -169,6 +179,7 @@ CHECKS: Final = MappingProxyType(
                 question="are reported log-probabilities those of the distribution that is sampled?",
                 share=0 * PERCENT,
                 verifier=REPORTS_NOTHING,
+                tree=REPORTS_NOTHING,
                 sampler=REPORTS_NOTHING,
                 engine=engine.logprobs,
                 server=server.logprobs,
@@ -178,6 +189,7 @@ CHECKS: Final = MappingProxyType(
                 question="does the drafter sample from the q that it reports?",
                 share=10 * PERCENT,
                 verifier="the audit drafts, not the code",
+                tree="the audit drafts, not the code",
                 sampler="the audit drafts, not the code",
                 engine=engine.draft_law,
                 server="drafts and their distributions stay inside the server",
@@ -186,7 +198,8 @@ CHECKS: Final = MappingProxyType(
                 name="streams",
                 question="same seed same result, other seeds independent?",
                 share=10 * PERCENT,
-                verifier="it has no random stream: every decision comes from the source that it is given",
+                verifier=TAKES_DECISIONS,
+                tree=TAKES_DECISIONS,
                 sampler=unless_lossy(sampler.streams),
                 engine=unless_lossy(engine.streams),
                 server=unless_lossy(server.streams),
@@ -197,6 +210,7 @@ CHECKS: Final = MappingProxyType(
                 share=10 * PERCENT,
                 against_law=True,
                 verifier=verifier.batch,
+                tree=tree.batch,
                 sampler=unless_lossy(sampler.batch),
                 engine=engine.batch,
                 server=unless_lossy(server.batch),
@@ -206,6 +220,7 @@ CHECKS: Final = MappingProxyType(
                 question="NaN, infinite, negative, unnormalised or zero rows, wrong ids, extreme uniforms?",
                 share=1 * PERCENT,
                 verifier=verifier.bad_input,
+                tree="broken distributions and extreme uniforms are not tried on draft trees",
                 sampler=sampler.bad_input,
                 engine=HAS_NO_ROWS,
                 server=HAS_NO_ROWS,
@@ -215,6 +230,7 @@ CHECKS: Final = MappingProxyType(
                 question="are inputs unchanged after the call?",
                 share=1 * PERCENT,
                 verifier=verifier.inputs_kept,
+                tree=tree.inputs_kept,
                 sampler=sampler.inputs_kept,
                 engine=HAS_NO_ROWS,
                 server=HAS_NO_ROWS,
@@ -225,6 +241,7 @@ CHECKS: Final = MappingProxyType(
                 share=8 * PERCENT,
                 against_law=True,
                 verifier=unless_lossy(verifier.scale),
+                tree="large vocabularies and types below float32 are not tried on draft trees",
                 sampler=unless_lossy(sampler.scale),
                 engine=HAS_NO_ROWS,
                 server=HAS_NO_ROWS,

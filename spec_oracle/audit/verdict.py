@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import verifiers
@@ -143,13 +143,14 @@ def figures_of(subject: Any, found: Findings) -> tuple[InstanceFigures, ...]:
     carries = isinstance(subject, VerifierSubject) and isinstance(subject.verifier, StatefulVerifier)
     best = block_transport_optimum if carries else multi_path_optimum
     drafting = getattr(subject, "drafting", Drafting.INDEPENDENT)
+    optimum_of = found.optimum_of or partial(_optimum, best=best, drafting=drafting)
     rule_at = subject.facts.rule_at
     return tuple(
         InstanceFigures(
             name,
             (instance := found.instances[name]).digest,
             float(law.block_efficiency),
-            _optimum(instance, best, drafting),
+            optimum_of(instance),
             tuple(map(float, law.accepted_length_pmf)),
             _of_rule(instance, rule_at(instance.draft_length)) if rule_at else (),
         )

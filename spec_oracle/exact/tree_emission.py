@@ -1,5 +1,7 @@
 """The exact law of what one call of a tree verifier emits, over a law of draft trees."""
 
+from typing import Any
+
 import numpy as np
 
 from spec_oracle.arrays import Integers
@@ -38,6 +40,19 @@ class TreeTable:
         return TreeDrafts(tokens, parents, draft, target)
 
 
+def checked_tree_verdict(verdict: Any, drafts: TreeDrafts, chosen: Arithmetic) -> tuple[Integers, Integers]:
+    """Return the last accepted place and the next token, int [B]; raise `VerdictError` for no verdict."""
+    if not all(hasattr(verdict, name) for name in ("node", "next_token", "emitted")):
+        must = "it must return a TreeVerdict (node [B], next_token [B], drafts)"
+        raise VerdictError(f"verify_tree returned {type(verdict).__name__}; {must}")
+    node, token = (chosen.to_numpy(of) for of in (verdict.node, verdict.next_token))
+    for name, values in (("node", node), ("next_token", token)):
+        if values.shape != (drafts.batch,):
+            raise VerdictError(f"{name}: expected shape ({drafts.batch},), got {values.shape}")
+    within("node", node - ROOT, drafts.places + 1)
+    return node.astype(np.int64), within("next_token", token, drafts.vocab_size)
+
+
 def tree_emission_law(
     verifier: TreeVerifier,
     instance: Instance,
@@ -73,9 +88,7 @@ def tree_emission_law(
     def run(rows: Integers, decisions: ScriptedDecisions) -> tuple[Integers, Integers]:
         drafts = table.drafts(rows)
         verdict = verifier.verify_tree(drafts, decisions)
-        node = chosen.to_numpy(verdict.node)
-        within("node", node - ROOT, drafts.places + 1)
-        within("next_token", chosen.to_numpy(verdict.next_token), drafts.vocab_size)
+        checked_tree_verdict(verdict, drafts, chosen)
         emitted = chosen.to_numpy(verdict.emitted)
         tau = (emitted >= 0).sum(axis=1) - 1
         emitted = np.pad(emitted, ((0, 0), (0, numbers.draft_length)))

@@ -34,6 +34,7 @@ FOUND = {
 
 _EXAMPLES = {
     "verifier": "spec-oracle audit block",
+    "tree": "spec-oracle audit trees/eagle",
     "sampler": "spec-oracle audit my_module:verify",
     "engine": "spec-oracle audit my_module:Engine",
 }

@@ -3,7 +3,7 @@
 Every array is copied before the call, and compared after it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,10 +39,14 @@ def arrays_kept(subject: Any, context: Context, rate: float, *, drafts: Drafts, 
     return compared(before, handed)
 
 
-def compared(before: Sequence[Any], after: Sequence[Any]) -> CheckResult:
+def compared(
+    before: Sequence[Any],
+    after: Sequence[Any],
+    names: Iterable[str] = ("draft_tokens", "draft_probs", "target_probs"),
+) -> CheckResult:
     """Return the result for the arguments of a call."""
     found: dict[str, Any] = {"draws": len(before[0]), "how": How.REPLAYED}
-    for name, old, new in zip(("draft_tokens", "draft_probs", "target_probs"), before, after, strict=True):
+    for name, old, new in zip(names, before, after, strict=True):
         if (changed := np.argwhere(old != np.asarray(new))).size:
             index = tuple(map(int, changed[0]))
             was, now = f"{old[index]:g}", f"{np.asarray(new)[index]:g}"

@@ -31,6 +31,7 @@ class Everything(Stepwise, Together):
 OF_CODE = {"joint", "shapes", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"}
 RUNS = {
     "verifier": OF_CODE - {"streams"},
+    "tree": {"joint", "shapes", "calls", "batch", "inputs-kept"},
     "sampler": OF_CODE,
     "engine": {"joint", "length", "calls", "long-texts", "logprobs", "draft-law", "streams", "batch"},
     "server": {
@@ -41,6 +42,7 @@ RUNS = {
 
 SUBJECTS = {
     "verifier": VerifierSubject("mine", verifiers.get("token")),
+    "tree": of_object("mine", verifiers.tree_rule("univer")),
     "sampler": SamplerSubject("mine", SamplerCode(as_sampler(verifiers.get("token")))),
     "engine": of_object("mine", Everything),
     "server": ServerSubject(

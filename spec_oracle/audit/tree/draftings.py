@@ -1,0 +1,112 @@
+"""The draft trees of an audit: every law of siblings that a rule accepts, on shapes that differ in kind."""
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from spec_oracle.arrays import Integers
+from spec_oracle.exact.arithmetic import arithmetic
+from spec_oracle.exact.tree_drafting import LikeliestNodes, Shape, ShapedTrees, StochasticBeam, TreeDrafting
+from spec_oracle.exact.tree_emission import TreeTable
+from spec_oracle.toy import Instance
+from verifiers.trees import ROOT, Siblings, TreeDrafts
+
+DEPTH: Final = 2
+"""Of the audit's own trees; users' instances have deeper ones."""
+
+_SHAPES: Final[Mapping[str, tuple[int, ...]]] = {
+    "two children a node": (ROOT, ROOT, 0, 0, 1, 1),
+    "one child, then two": (ROOT, 0, 0),
+    "two children, one of which goes on": (ROOT, ROOT, 1, 1),
+}
+_BRANCHING_ONCE: Final[Mapping[str, tuple[int, ...]]] = {
+    "two paths": (ROOT, ROOT, 0, 1),
+    "one child, then two": (ROOT, 0, 0),
+}
+"""Parents of slots that are two tokens deep."""
+
+
+@cache
+def draftings(accepts: frozenset[Siblings], length: int) -> Mapping[str, TreeDrafting]:
+    """Return how trees of up to ``length`` tokens are drafted, by name, for every law that is accepted."""
+    return {
+        f"{label(law)}, {name}": drafting
+        for law in Siblings
+        if law in accepts
+        for name, drafting in _draftings_of(law, length)
+    }
+
+
+@cache
+def one_of_each(accepts: frozenset[Siblings], length: int) -> Mapping[str, TreeDrafting]:
+    """Return one drafting, by name, for every law that is accepted: the first of `draftings`."""
+    firsts = dict[Siblings, tuple[str, TreeDrafting]]()
+    for name, drafting in draftings(accepts, length).items():
+        firsts.setdefault(drafting.siblings, (name, drafting))
+    return dict(firsts.values())
+
+
+def label(law: Siblings) -> str:
+    """Return what a person reads for a law of siblings."""
+    return "paths" if law is Siblings.PATHS else f"{law.value} siblings"
+
+
+def _draftings_of(law: Siblings, length: int) -> Iterator[tuple[str, TreeDrafting]]:
+    if law is Siblings.BEAM:
+        yield "a stochastic beam of 2", StochasticBeam(2)
+        return
+    for name, parents in (_BRANCHING_ONCE if law is Siblings.PATHS else _SHAPES).items():
+        if length > 1:
+            yield name, ShapedTrees(_deepened(parents, length), law)
+    if length == 1:
+        yield "two children", ShapedTrees(Shape.fan_out(2), law)
+    if law is Siblings.TOP:
+        yield "the 4 likeliest contexts", LikeliestNodes(4)
+
+
+def _deepened(parents: tuple[int, ...], length: int) -> Shape:
+    """Return a shape two tokens deep, with a chain below its last slot down to ``length`` tokens."""
+    slots = len(parents)
+    return Shape((*parents, *(slots + depth - 1 for depth in range(length - DEPTH))))
+
+
+def later_sizes(accepts: Collection[Siblings]) -> Iterator[tuple[str, int, int, TreeDrafting]]:
+    """Yield what `shapes` tries: a description, V, L, and the drafting."""
+    for law in Siblings:
+        if law not in accepts:
+            continue
+        if law is Siblings.BEAM:
+            yield f"{label(law)}, a stochastic beam of 3", 4, 2, StochasticBeam(3)
+            yield f"{label(law)}, a stochastic beam of 2", 2, 3, StochasticBeam(2)
+            continue
+        two = (2, 1) if law is Siblings.PATHS else (2, 2)
+        yield f"{label(law)}, three children", 3, 1, ShapedTrees(Shape.fan_out(3), law)
+        yield f"{label(law)}, two children", 4, 2, ShapedTrees(Shape.fan_out(2, 1), law)
+        yield f"{label(law)}, three tokens deep", 2, 3, ShapedTrees(Shape.fan_out(2, 1, 1), law)
+        for early in ({"least_token": 0.3}, {"least_top": 0.6}):
+            ends = ShapedTrees(Shape.fan_out(*two), law, **early)
+            yield f"{label(law)}, paths that end early ({next(iter(early))})", 3, 2, ends
+        if law is not Siblings.PATHS:
+            ragged = ShapedTrees(Shape((ROOT, ROOT, ROOT, 0)), law)
+            yield f"{label(law)}, three children, one of which goes on", 3, 2, ragged
+        if law is Siblings.TOP:
+            for count in (1, 6):
+                yield f"{label(law)}, the {count} likeliest contexts", 3, 2, LikeliestNodes(count)
+
+
+class SampledTrees:
+    """Trees of one drafting on one instance, sampled by number, in the array library of the code."""
+
+    def __init__(self, instance: Instance, drafting: TreeDrafting, array: str = "numpy") -> None:
+        self._table = TreeTable(instance.floats, drafting, arithmetic(array=array))
+        self._probability = self._table.law.probability / self._table.law.probability.sum()
+
+    def sample(self, batch: int, rng: np.random.Generator) -> Integers:
+        """Return the numbers of ``batch`` trees."""
+        return rng.choice(len(self._probability), size=batch, p=self._probability)
+
+    def drafts(self, trees: Integers) -> TreeDrafts:
+        """Return the trees of these numbers as one batch."""
+        return self._table.drafts(trees)

@@ -1,0 +1,74 @@
+"""The check `joint` of tree rules: the output distribution of one call, every random decision enumerated.
+
+On every instance, for every kind of siblings that the rule accepts and every shape of tree, all draft trees
+are run, and every outcome of the rule's decisions on each.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.laws import judge_laws
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.tree.draftings import DEPTH, draftings
+from spec_oracle.audit.tree.subject import TreeSubject
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError
+from spec_oracle.exact.tree_emission import tree_emission_law
+from spec_oracle.optimum import tree_optimum
+from spec_oracle.threads import raising
+from spec_oracle.toy import Instance
+
+
+def joint(subject: TreeSubject, context: Context) -> CheckResult:
+    """Run every outcome on every tree; figures are those of the first drafting, or of the first wrong one."""
+    depth = min(context.draft_length, DEPTH)
+    instances = context.instances or panel(context.vocab_size, depth, 1, context.seed)
+    facts = replace(subject.facts, tolerance=0.0) if context.exact else subject.facts
+    laws: dict[str, EmissionLaw] = {}
+    tried, failure, kinds = dict[str, tuple[str, Instance]](), "", dict[str, None]()
+    try:
+        for name, instance in instances.items():
+            for kind in draftings(subject.accepts, instance.draft_length):
+                kinds[kind], tried[f"{name}, {kind}"] = None, (kind, instance)
+                laws[f"{name}, {kind}"] = law_on(subject, context, instance, kind)
+    except (DecisionError, VerdictError) as error:
+        failure = f"instance {[*tried][-1]!r}: {error}"
+    of = {key: instance for key, (_, instance) in tried.items()}
+    where = f"{len(instances)} toy instances x {len(kinds)} kinds of draft trees"
+    result = judge_laws(laws, of, facts, law_on, how="enumerated", failure=failure, where=where)
+    findings = result.findings
+    if findings is None or not laws:
+        return result
+    kind = tried[findings.worst][0] if findings.worst else next(iter(kinds))
+    findings = replace(
+        findings,
+        laws={key: law for key, law in laws.items() if tried[key][0] == kind},
+        law_of=lambda instance, **how: law_on(subject, context, instance, kind, **how),
+        optimum_of=lambda instance: float(tree_optimum(instance, _drafting(subject, instance, kind)).value),
+    )
+    sizes = ", ".join(dict.fromkeys(f"V = {i.vocab_size}, L = {i.draft_length}" for i in instances.values()))
+    scope = (f"one call: exact output distribution on {where} ({sizes}): {'; '.join(kinds)}",)
+    notes = (f"tokens per call and optimum are those of one kind of draft trees: {kind}",)
+    return replace(result, findings=findings, scope=scope, notes=notes)
+
+
+def law_on(
+    subject: TreeSubject, context: Context, instance: Instance, kind: str, *, exact: bool | None = None
+) -> EmissionLaw:
+    """Return the output distribution on an instance; ``exact`` as the context says, unless it is given.
+
+    Raises `InvalidInputError` where the instance is too short for this ``kind`` of trees.
+    """
+    is_exact = context.exact if exact is None else exact
+    drafting, how = _drafting(subject, instance, kind), {"array": "numpy" if is_exact else subject.array}
+    with raising():
+        return tree_emission_law(subject.rule, instance, drafting, exact=is_exact, **how)
+
+
+def _drafting(subject: TreeSubject, instance: Instance, kind: str) -> Any:
+    found = draftings(subject.accepts, instance.draft_length)
+    if kind not in found:
+        raise InvalidInputError(f"instance: draft_length {instance.draft_length} is too short for {kind}")
+    return found[kind]
