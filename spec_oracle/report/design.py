@@ -41,12 +41,10 @@ def _amount(row: Row, result: Design) -> str:
 def _cells(row: Row, result: Design) -> tuple[str, ...]:
     """Return the row of a table under `HEAD`."""
     optimum = "-" if row.bound is None else f"{'<= ' * (row.gap is None)}{row.bound:.4f}"
-    # Rounding may leave a headroom of -1e-13 %; adding zero takes the sign from "-0.00".
-    headroom = "-" if row.headroom is None else f"{round(100 * row.headroom, 2) + 0.0:.2f} %"
     return (
         *(row.rule, row.drafting, row.shape),
         *(f"{tokens:.4f}" for tokens in (row.mean, row.least, row.most)),
-        *(optimum, headroom, "yes" if row.ours else ""),
+        *(optimum, percent(row.headroom, 2), "yes" if row.ours else ""),
         *([] if result.costs == Costs() else [f"{row.throughput:.4f}"]),
     )
 
@@ -79,6 +77,8 @@ def _notes(result: Design) -> Iterator[str]:
     if result.prompts > 1:
         yield "Fixed ranks and fixed slots are chosen, for each prompt, by their mean over the other prompts."
     yield f"No drafter knows the tree of the prefixes {ORACLE}: it is for comparison."
+    if any(row.rule == "univer" for row in result.rows):
+        yield "univer is a reconstruction from the abstract of arXiv 2605.04543."
     yield from result.notes
     if costs != Costs():
         yield (
