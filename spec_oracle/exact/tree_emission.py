@@ -14,7 +14,7 @@ from spec_oracle.exact.tree_drafting import TreeDrafting, TreeLaw, in_rationals
 from spec_oracle.toy import Instance
 from spec_oracle.toy.size import FLOAT_BYTES, RATIONAL_BYTES
 from spec_oracle.validation import require_instance_of
-from verifiers.trees import ROOT, TreeDrafts, TreeVerifier
+from verifiers.trees import ROOT, TreeDrafts, TreeVerdict, TreeVerifier
 
 
 class TreeTable:
@@ -42,7 +42,7 @@ class TreeTable:
 
 def checked_tree_verdict(verdict: Any, drafts: TreeDrafts, chosen: Arithmetic) -> tuple[Integers, Integers]:
     """Return the last accepted place and the next token, int [B]; raise `VerdictError` for no verdict."""
-    if not all(hasattr(verdict, name) for name in ("node", "next_token", "emitted")):
+    if not isinstance(verdict, TreeVerdict):
         must = "it must return a TreeVerdict (node [B], next_token [B], drafts)"
         raise VerdictError(f"verify_tree returned {type(verdict).__name__}; {must}")
     node, token = (chosen.to_numpy(of) for of in (verdict.node, verdict.next_token))
