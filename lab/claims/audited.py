@@ -23,11 +23,12 @@ from lab.claims.published import (
     SynchronousSSD,
 )
 from lab.claims.question import Figures, Question
-from lab.claims.siblings import SiblingWalk, subtract_siblings
+from lab.claims.siblings import SiblingWalk
 from lab.claims.single_path import CHAINS
 from spec_oracle.optimum import check_certificate, multi_path_optimum
 from spec_oracle.toy import Instance, ToyModel
 from verifiers import AnyVerifier, Drafting
+from verifiers.rules.recursive_rejection_distinct import reject_distinct_in_turn
 
 HSD_CODE: Final = "arXiv 2601.05724; ZhouYuxuanYX/Hierarchical-Speculative-Decoding at"
 HSD: Final = f"{HSD_CODE} 3b1ae00, transformers/generation/utils.py"
@@ -266,13 +267,13 @@ QUESTIONS = (
         "EAGLE 1's rule for siblings, which renormalises q after a refusal, is lossless where siblings are "
         "sampled without replacement",
         EAGLE_1,
-        SiblingWalk(rule=subtract_siblings),
+        SiblingWalk(rule=reject_distinct_in_turn),
         SIBLINGS,
     ),
     _lossless(
         "EAGLE 1's rule for siblings is lossless where all but the last are the most likely tokens instead",
         f"variant of {EAGLE_1}",
-        SiblingWalk(Drafting.TOP_AND_SAMPLED, subtract_siblings),
+        SiblingWalk(Drafting.TOP_AND_SAMPLED, reject_distinct_in_turn),
         SIBLINGS,
     ),
     _lossless(

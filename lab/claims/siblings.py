@@ -1,58 +1,16 @@
-"""EAGLE's rules for the siblings of a draft tree, written here from what eagle/model/utils.py computes."""
+"""EAGLE's walks down draft trees on paths, by the project's own rules for siblings.
 
-from collections.abc import Callable
+From what `evaluate_posterior` of eagle/model/utils.py computes at a temperature above 0: EAGLE 2 and 3 keep x
+with probability p(x), else take x out of p (`verifiers.rules.eagle`). EAGLE 1 keeps x with probability
+p(x)/q(x), else goes on with (p - q)+ and with q without x (`verifiers.rules.recursive_rejection_distinct`).
+"""
+
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
-from lab.claims.published import one_hot
-from verifiers.arrays import Array, arange_like, divide, kept, namespace, normalised, positive_part
+from verifiers.arrays import namespace, normalised
 from verifiers.interface import DecisionSource, Drafting, Drafts, Traits, Verdict
-from verifiers.parts.walk import Node, OneStepRule, walk
-
-Rule: TypeAlias = Callable[[Array, Array, Array], Array]
-"""Takes what is left of the target [B, V], the draft int [B], and q without those before it [B, V]."""
-
-
-def keep_siblings(node: Node, decisions: DecisionSource) -> Array:
-    """Try the drafts of a node in turn: keep x with probability p(x), else take x out of p and renormalise.
-
-    EAGLE 2 and 3, `evaluate_posterior` at a temperature above 0. It reads no draft probabilities.
-    """
-
-    def refuse(left: Array, token: Array, _: Array) -> Array:
-        return kept(~(one_hot(token, left) > 0), left)
-
-    return _in_turn(node, decisions, lambda left, token, _: _at(left, token), refuse)
-
-
-def subtract_siblings(node: Node, decisions: DecisionSource) -> Array:
-    """Try the drafts of a node in turn: keep x with probability p(x)/q(x), else go on with (p - q)+.
-
-    EAGLE 1: p is normalised after each refusal, and q without the drafts before x.
-    """
-
-    def chance(left: Array, token: Array, draft: Array) -> Array:
-        return divide(_at(left, token), _at(draft, token), otherwise=0)
-
-    return _in_turn(node, decisions, chance, lambda left, _, draft: positive_part(left - draft))
-
-
-def _in_turn(node: Node, decisions: DecisionSource, chance: Rule, refuse: Rule) -> Array:
-    xp = namespace(node.target)
-    left, draft, token = node.target, node.draft, node.tokens[:, 0]
-    undecided = node.present[:, 0] | True
-    for k in range(node.tokens.shape[1]):
-        drafted, tried = node.tokens[:, k], undecided & node.present[:, k]
-        accepted = decisions.bernoulli(kept(tried, chance(left, drafted, draft)))
-        token, undecided = xp.where(accepted, drafted, token), undecided & ~accepted
-        refused = (tried & ~accepted)[:, None]
-        left = xp.where(refused, normalised(refuse(left, drafted, draft)), left)
-        draft = xp.where(refused, normalised(kept(~(one_hot(drafted, draft) > 0), draft)), draft)
-    return decisions.categorical(xp.where(undecided[:, None], left, one_hot(token, left)))
-
-
-def _at(rows: Array, token: Array) -> Array:
-    return rows[arange_like(token, token.shape[0]), token]
+from verifiers.parts.walk import OneStepRule, walk
+from verifiers.rules.eagle import accept_or_remove
 
 
 @dataclass(frozen=True)
@@ -64,7 +22,7 @@ class SiblingWalk:
     """
 
     drafting: Drafting = Drafting.DISTINCT
-    rule: OneStepRule = keep_siblings
+    rule: OneStepRule = accept_or_remove
     raw_bonus: bool = False
 
     @property

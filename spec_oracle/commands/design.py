@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.commands.language_models import pair_of, pair_options, prompts_of
+from spec_oracle.commands.language_models import pair_of, pair_options, prompts_of, require_files_or_prompts
 from spec_oracle.commands.options import (
     OK,
     Command,
@@ -19,7 +19,6 @@ from spec_oracle.commands.options import (
     several,
     value,
 )
-from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 
 
@@ -27,8 +26,7 @@ def run(options: Any) -> int:
     """Write the best combinations of a tree and a rule on instances, or on a pair of language models."""
     from spec_oracle.efficiency.design import combinations_of, prompt_designs
 
-    if (options.prompts is None) == (not options.files):
-        raise InvalidInputError("design: expected either instance files or --prompts")
+    require_files_or_prompts(options, "design")
     combinations_of(options.verifier)
     budgets = sorted(set(options.budget))
     if options.prompts is not None:

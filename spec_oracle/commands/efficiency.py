@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import verifiers
-from spec_oracle.commands.language_models import PAIR, pair_of, prompts_of
+from spec_oracle.commands.language_models import PAIR, pair_of, prompts_of, require_files_or_prompts
 from spec_oracle.commands.options import (
     OK,
     Command,
@@ -29,8 +29,7 @@ def run(options: Any) -> int:
     from spec_oracle.efficiency import efficiencies, sweeps
     from spec_oracle.report import efficiency
 
-    if (options.prompts is None) == (not options.files):
-        raise InvalidInputError("efficiency: expected either instance files or --prompts")
+    require_files_or_prompts(options, "efficiency")
     names = options.verifier or list(verifiers.names())
     for name in names:
         named_verifier(name)

@@ -38,6 +38,12 @@ def pair_of(options: Any) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names if hasattr(options, name)}
 
 
+def require_files_or_prompts(options: Any, command: str) -> None:
+    """Raise `InvalidInputError` unless there are either instance ``files`` or ``prompts``."""
+    if (options.prompts is None) == (not options.files):
+        raise InvalidInputError(f"{command}: expected either instance files or --prompts")
+
+
 def prompts_of(path: Path) -> list[str]:
     """Return the lines of a prompt file that are not blank; raises `InvalidInputError` without any."""
     try:

@@ -23,7 +23,7 @@ from spec_oracle.efficiency.design.walks import Steps, steps_of, walked_tokens
 from spec_oracle.errors import InvalidInputError
 from verifiers import Drafting
 
-Figure = Callable[[Shape], Any]
+TokensOn = Callable[[Shape], Any]
 """Tokens per call on a tree of this shape."""
 
 OURS = ("balanced_multipath_block", "lookahead_multipath_block")
@@ -49,7 +49,7 @@ class Combination:
     rule: str
     drafting: Drafting
     takes: str
-    figure: Callable[[Models], Figure]
+    figure: Callable[[Models], TokensOn]
 
     @property
     def ours(self) -> bool:
@@ -71,7 +71,7 @@ class Combination:
 def _walk(
     rule: str, steps: Callable[[Models], Steps], drafting: Drafting = Drafting.INDEPENDENT, takes: str = "any"
 ) -> Combination:
-    def figure(models: Models) -> Figure:
+    def figure(models: Models) -> TokensOn:
         return partial(walked_tokens, steps(models), models=models)
 
     return Combination(rule, drafting, takes, figure)
@@ -82,24 +82,24 @@ def _enumerated(rule: str, drafting: Drafting) -> Combination:
 
 
 def _block(rule: str, rows: Callable[[Models, Shape], list[Any]], takes: str = "paths") -> Combination:
-    def figure(models: Models) -> Figure:
+    def figure(models: Models) -> TokensOn:
         return lambda shape: block_tokens(models, rows(models, shape))
 
     return Combination(rule, Drafting.INDEPENDENT, takes, figure)
 
 
 def _traversal(drafting: Drafting) -> Combination:
-    def figure(models: Models) -> Figure:
+    def figure(models: Models) -> TokensOn:
         return partial(traversal.traversal_tokens, models=models, drafting=drafting)
 
     return Combination("traversal", drafting, "any", figure)
 
 
-def _univer(models: Models) -> Figure:
+def _univer(models: Models) -> TokensOn:
     return partial(univer_tokens, models=models)
 
 
-def _balanced(models: Models) -> Figure:
+def _balanced(models: Models) -> TokensOn:
     return partial(balanced_tokens, balanced_steps(models, tested=False), models=models)
 
 

@@ -148,9 +148,8 @@ def _over_other_prompts(cells: Sequence[Mapping[str, Any]], budgets: Sequence[in
             for budget in budgets:
                 places = fixed.best_places(mean, budget, in_order=key == "slots")
                 tokens = float(fixed.places_tokens(mine, places))
-                exact = (
-                    key == "ranks"
-                )  # a sample of the target attains the bound of a tree without random tokens
+                # On a tree without random tokens a sample of the target attains the bound.
+                exact = key == "ranks"
                 yield Figure(
                     *(cells[number]["prompt"], budget, rule, drafting, f"{budget} nodes", tokens),
                     *(tokens if exact else None, 0.0 if exact else None),
