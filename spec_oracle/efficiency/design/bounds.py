@@ -10,7 +10,7 @@ import numpy as np
 
 from spec_oracle.arrays import Numbers
 from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.shapes import Shape
+from spec_oracle.efficiency.design.shapes import FanOuts
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.drafting import draft_law
 from spec_oracle.optimum import proven_bound
@@ -32,7 +32,7 @@ class Bound:
     gap: float | None
 
 
-def bound_for(instance: Instance, models: Models, shape: Shape, drafting: Drafting) -> Bound:
+def bound_for(instance: Instance, models: Models, shape: FanOuts, drafting: Drafting) -> Bound:
     """Return the optimum where it is known, else `passing_bound`; ``models`` are those of ``instance``.
 
     Known for K independent paths: by the concave program (`proven_bound`) where it has few enough contexts,
@@ -47,7 +47,7 @@ def bound_for(instance: Instance, models: Models, shape: Shape, drafting: Drafti
     return Bound(float(passing_bound(models, shape, drafting)), 0.0 if single else None)
 
 
-def passing_bound(models: Models, shape: Shape, drafting: Drafting) -> Any:
+def passing_bound(models: Models, shape: FanOuts, drafting: Drafting) -> Any:
     """Return the sum of p(v) c(v), c(v) = min(c(parent), P(v is in the tree) / p(v)): a bound for any drafts.
 
     What goes on behind v was accepted, so v is in the tree: p(v) c(v) is at most the probability of that, and

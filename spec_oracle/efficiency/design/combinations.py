@@ -17,13 +17,13 @@ from spec_oracle.efficiency.design.selected_path import (
     highest_rows,
     lookahead_rows,
 )
-from spec_oracle.efficiency.design.shapes import Shape
+from spec_oracle.efficiency.design.shapes import FanOuts
 from spec_oracle.efficiency.design.univer import univer_tokens
 from spec_oracle.efficiency.design.walks import Steps, steps_of, walked_tokens
 from spec_oracle.errors import InvalidInputError
 from verifiers import Drafting
 
-TokensOn = Callable[[Shape], Any]
+TokensOn = Callable[[FanOuts], Any]
 """Tokens per call on a tree of this shape."""
 
 OURS = ("balanced_multipath_block", "lookahead_multipath_block")
@@ -56,7 +56,7 @@ class Combination:
         """Whether the rule is of this project."""
         return self.rule in OURS
 
-    def suits(self, shape: Shape, widest: int) -> bool:
+    def suits(self, shape: FanOuts, widest: int) -> bool:
         """Say whether the rule takes the shape, and is no other rule there.
 
         A walk down a single path is the token rule, whatever it does with several drafts. More drafts than
@@ -81,7 +81,7 @@ def _enumerated(rule: str, drafting: Drafting) -> Combination:
     return _walk(rule, partial(steps_of, rule, drafting), drafting)
 
 
-def _block(rule: str, rows: Callable[[Models, Shape], list[Any]], takes: str = "paths") -> Combination:
+def _block(rule: str, rows: Callable[[Models, FanOuts], list[Any]], takes: str = "paths") -> Combination:
     def figure(models: Models) -> TokensOn:
         return lambda shape: block_tokens(models, rows(models, shape))
 

@@ -9,7 +9,7 @@ from spec_oracle.efficiency.design import fixed
 from spec_oracle.efficiency.design.bounds import bound_for
 from spec_oracle.efficiency.design.combinations import Combination, combinations_of
 from spec_oracle.efficiency.design.models import Models, joint
-from spec_oracle.efficiency.design.shapes import Shape, shapes_for, single_path
+from spec_oracle.efficiency.design.shapes import FanOuts, shapes_for, single_path
 from spec_oracle.efficiency.design.walks import TooManyDraftsError, steps_of
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.toy import Instance
@@ -92,7 +92,9 @@ def prompt_designs(
     return {**found, "figures": [asdict(one) for one in figures], "missing": sorted(missing)}
 
 
-def _places(combination: Combination, budgets: Sequence[int], models: Models) -> Iterator[tuple[int, Shape]]:
+def _places(
+    combination: Combination, budgets: Sequence[int], models: Models
+) -> Iterator[tuple[int, FanOuts]]:
     """Yield every budget with the shapes that the combination takes."""
     widest = None if combination.drafting is Drafting.INDEPENDENT else models.widest
     for budget in budgets:

@@ -15,7 +15,7 @@ import numpy as np
 
 from spec_oracle.arrays import Numbers
 from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.shapes import Shape
+from spec_oracle.efficiency.design.shapes import FanOuts
 from spec_oracle.efficiency.design.walks import Steps
 from verifiers.arrays import divide, minimum_one
 from verifiers.parts.path_order import child_alpha, highest_path_row, ranks
@@ -33,12 +33,12 @@ def block_tokens(models: Models, rows: list[Numbers]) -> Any:
     return tokens[0]
 
 
-def draft_rows(models: Models, shape: Shape) -> list[Numbers]:
+def draft_rows(models: Models, shape: FanOuts) -> list[Numbers]:
     """Return the rows of a single path, which is the draft's."""
     return list(models.draft[: shape.levels])
 
 
-def highest_rows(models: Models, shape: Shape) -> list[Numbers]:
+def highest_rows(models: Models, shape: FanOuts) -> list[Numbers]:
     """Return the rows of the highest of K paths behind a stem (`greedy_multipath_block`)."""
     assert shape.num_paths is not None
     alpha, rows = models.one * 0, []
@@ -55,7 +55,7 @@ def highest_rows(models: Models, shape: Shape) -> list[Numbers]:
     return rows
 
 
-def lookahead_rows(models: Models, shape: Shape) -> list[Numbers]:
+def lookahead_rows(models: Models, shape: FanOuts) -> list[Numbers]:
     """Return the rows of the path of the lowest rank among K behind a stem (`lookahead_multipath_block`)."""
     assert shape.num_paths is not None
     rows, below = [], None
@@ -80,7 +80,7 @@ def _children(rows: Numbers) -> tuple[Any, Any]:
     return node, token
 
 
-def balanced_tokens(steps: Steps, shape: Shape, models: Models) -> Any:
+def balanced_tokens(steps: Steps, shape: FanOuts, models: Models) -> Any:
     """Return the tokens per call of balanced multi-path block on any shape with independent drafts.
 
     ``steps`` are those of balanced selection, not tested. The count c of a selected token is made part of the

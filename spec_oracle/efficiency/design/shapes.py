@@ -9,7 +9,7 @@ from spec_oracle.validation import require_whole
 
 
 @dataclass(frozen=True)
-class Shape:
+class FanOuts:
     """A tree in which every node of depth d - 1 is followed by ``fan_outs[d - 1]`` drafts, d = 1..L.
 
     Of equal siblings the first has the children of all of them, so K independent paths of L tokens are the
@@ -46,13 +46,13 @@ class Shape:
         stem = f"delay {self.delay}, " if 0 < self.delay < self.levels else ""
         return f"{stem}K = {self.num_paths}, L = {self.levels - self.delay * bool(stem)}"
 
-    def within(self, other: "Shape") -> bool:
+    def within(self, other: "FanOuts") -> bool:
         """Say whether ``other`` has every node of this shape."""
         pairs = zip(self.fan_outs, other.fan_outs, strict=False)
         return self.levels <= other.levels and all(mine <= theirs for mine, theirs in pairs)
 
 
-def shapes_for(budget: int, depth: int, widest: int | None = None) -> tuple[Shape, ...]:
+def shapes_for(budget: int, depth: int, widest: int | None = None) -> tuple[FanOuts, ...]:
     """Return the largest shapes of at most ``budget`` drafted tokens, ``depth`` levels, ``widest`` fan-outs.
 
     After a stem of any length the fan-outs never grow. A shape whose nodes another one has too is left out.
@@ -69,17 +69,17 @@ def shapes_for(budget: int, depth: int, widest: int | None = None) -> tuple[Shap
     )
 
 
-def single_path(budget: int, depth: int) -> Shape:
+def single_path(budget: int, depth: int) -> FanOuts:
     """Return one path of ``budget`` tokens, of ``depth`` where that is less."""
-    return Shape((1,) * min(budget, depth))
+    return FanOuts((1,) * min(budget, depth))
 
 
-def _fitting(budget: int, depth: int, widest: int) -> Iterator[Shape]:
+def _fitting(budget: int, depth: int, widest: int) -> Iterator[FanOuts]:
     """Yield every shape that fits."""
 
-    def longer(fan_outs: tuple[int, ...], width: int, left: int) -> Iterator[Shape]:
+    def longer(fan_outs: tuple[int, ...], width: int, left: int) -> Iterator[FanOuts]:
         if fan_outs:
-            yield Shape(fan_outs)
+            yield FanOuts(fan_outs)
         if len(fan_outs) < depth:
             branched = any(fan_out > 1 for fan_out in fan_outs)
             most = min(left // width, fan_outs[-1] if branched else widest)

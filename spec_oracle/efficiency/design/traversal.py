@@ -19,7 +19,7 @@ import numpy as np
 
 from spec_oracle.arrays import Integers, Numbers
 from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.shapes import Shape
+from spec_oracle.efficiency.design.shapes import FanOuts
 from spec_oracle.efficiency.design.walks import TooManyDraftsError
 from verifiers import Drafting
 from verifiers.arrays import divide, minimum_one, normalised, positive_part
@@ -43,7 +43,7 @@ class Offers:
         return cls(*(np.concatenate(field) for field in fields))
 
 
-def traversal_tokens(shape: Shape, models: Models, drafting: Drafting = Drafting.INDEPENDENT) -> Any:
+def traversal_tokens(shape: FanOuts, models: Models, drafting: Drafting = Drafting.INDEPENDENT) -> Any:
     """Return the tokens per call; drafts are independent, or distinct ones, at most V a node.
 
     Raises `TooManyDraftsError` past `MAX_OFFERS`.

@@ -12,13 +12,13 @@ import numpy as np
 
 from spec_oracle.arrays import Numbers
 from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.shapes import Shape
+from spec_oracle.efficiency.design.shapes import FanOuts
 from spec_oracle.efficiency.design.traversal import Offers
 from verifiers.arrays import divide, minimum_one, positive_part
 from verifiers.parts.top_draft_law import sampled_law
 
 
-def univer_tokens(shape: Shape, models: Models) -> Any:
+def univer_tokens(shape: FanOuts, models: Models) -> Any:
     """Return the tokens per call; a node has no more drafts than tokens that the draft may sample there."""
     tokens = models.one[0]
     at = Offers(np.zeros(1, dtype=np.int64), models.one, models.one)

@@ -17,7 +17,7 @@ import numpy as np
 import verifiers
 from spec_oracle.arrays import Numbers
 from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.shapes import Shape
+from spec_oracle.efficiency.design.shapes import FanOuts
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.merged import node_steps
 from verifiers import Drafting, Traits, traits_of
@@ -64,7 +64,7 @@ def _tuples(vocab: int, drafts: int, traits: Traits) -> int:
     return comb(vocab + drafts - 1, drafts) if traits.any_order else int(vocab**drafts)
 
 
-def walked_tokens(steps: Steps, shape: Shape, models: Models) -> Any:
+def walked_tokens(steps: Steps, shape: FanOuts, models: Models) -> Any:
     """Return the tokens per call of a walk down a tree of this shape."""
     tokens, reached = models.one[0], {1: models.one}
     for depth, fan_out in enumerate(shape.fan_outs):

@@ -11,12 +11,11 @@ from spec_oracle.efficiency.design.canonical import canonical_steps
 from spec_oracle.efficiency.design.combinations import COMBINATIONS, LEFT_OUT, combinations_of
 from spec_oracle.efficiency.design.in_turn import TESTS, steps_in_turn
 from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.shapes import Shape
+from spec_oracle.efficiency.design.shapes import FanOuts
 from spec_oracle.efficiency.design.walks import TooManyDraftsError, steps_of
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
-from spec_oracle.exact.tree_drafting import Shape as SlotShape
-from spec_oracle.exact.tree_drafting import ShapedTrees
+from spec_oracle.exact.tree_drafting import Shape, ShapedTrees
 from spec_oracle.exact.tree_emission import tree_emission_law
 from spec_oracle.toy import Instance
 from tests.strategies import at_night
@@ -52,16 +51,16 @@ ON_TREES = [one for one in COMBINATIONS if one.rule not in {"token", "greedy_mul
 @pytest.mark.parametrize("one", ON_TREES, ids=lambda one: f"{one.rule}-{one.drafting.value}")
 def test_trees_of_any_shape_by_running_the_rule_on_every_tree(one, fan_outs):
     vocab = 3 if sum(fan_outs) < 4 or max(fan_outs) > 2 else 2
-    shape = Shape(fan_outs)
+    shape = FanOuts(fan_outs)
     if one.takes != "any" and (one.takes == "path" or shape.num_paths is None):
-        shape = Shape((1,) * shape.levels)
+        shape = FanOuts((1,) * shape.levels)
     instance = Instance.random(vocab, shape.levels, seed=6, concentration=3.0).rounded(40)
     assert all((level > 0).all() for level in instance.draft.levels)  # distinct drafts everywhere
     models = Models.of(instance, exact=True)
     siblings = SIBLINGS[one.drafting]
     if one.rule == "lookahead_multipath_block":
         siblings = Siblings.PATHS
-    trees = ShapedTrees(SlotShape.fan_out(*shape.fan_outs), siblings)
+    trees = ShapedTrees(Shape.fan_out(*shape.fan_outs), siblings)
     law = tree_emission_law(verifiers.tree_rule(one.rule), instance, trees, exact=True)
     assert law.total_variation == 0
     assert one.figure(models)(shape) == law.block_efficiency
@@ -79,7 +78,7 @@ DECLARED = [
 @pytest.mark.parametrize("one", DECLARED, ids=lambda one: one.rule)
 def test_paths_of_one_length(one, vocab, length, paths, kind):
     count = 1 if one.takes == "path" else paths
-    instance, shape = toy(kind, vocab, length), Shape((count, *[1] * (length - 1)))
+    instance, shape = toy(kind, vocab, length), FanOuts((count, *[1] * (length - 1)))
     assert one.figure(Models.of(instance, exact=True))(shape) == enumerated(one.rule, instance, count)
 
 
@@ -113,14 +112,14 @@ def test_a_walk_behind_a_stem_and_down_fan_outs(rule, fan_outs):
         below = Models.of(instance.after((token,)), exact=True)
         again = one_step(rule, below, count * second)[:, 1:].sum()
         tokens = tokens + masses[token, count] * (1 + again)
-    assert figure(models)(Shape(fan_outs)) == tokens
+    assert figure(models)(FanOuts(fan_outs)) == tokens
 
 
 def test_equal_models_accept_whole_paths_of_any_shape():
     """One of the paths is accepted to its end, unless ties are ranked or other drafts are emitted."""
     models = Models.of(toy("equal", 3, 3), exact=True)
     for one in COMBINATIONS:
-        for shape in (Shape((1, 2, 1)), Shape((2, 2, 1)), Shape((1, 1, 1))):
+        for shape in (FanOuts((1, 2, 1)), FanOuts((2, 2, 1)), FanOuts((1, 1, 1))):
             if one.suits(shape, 3) and one.rule not in {
                 "nss",
                 "top_draft",
@@ -133,7 +132,7 @@ def test_equal_models_accept_whole_paths_of_any_shape():
 
 def test_block_rules_behind_a_stem_are_above_the_token_rule_there():
     models = Models.of(toy("dirichlet", 3, 3))
-    shape = Shape((1, 2, 1))
+    shape = FanOuts((1, 2, 1))
     (walk,) = (one.figure(models)(shape) for one in combinations_of(["recursive_rejection"]))
     for rule in ("balanced_multipath_block", "lookahead_multipath_block"):
         (ours,) = (one.figure(models)(shape) for one in combinations_of([rule]))
@@ -167,7 +166,7 @@ def traversed(models, fan_outs, context=(), weight=1, copies=1):
 def test_traversal_of_fan_outs(fan_outs):
     models = Models.of(toy("dirichlet", 2, 2, seed=3), exact=True)
     (traversal, _) = (one.figure(models) for one in combinations_of(["traversal"]))
-    assert traversal(Shape(fan_outs)) == 1 + traversed(models, fan_outs)
+    assert traversal(FanOuts(fan_outs)) == 1 + traversed(models, fan_outs)
 
 
 def test_what_is_too_large_is_refused():

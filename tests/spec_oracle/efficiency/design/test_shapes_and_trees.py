@@ -10,11 +10,10 @@ from spec_oracle.efficiency.design import fixed
 from spec_oracle.efficiency.design.bounds import bound_for, drafted_counts, passing_bound
 from spec_oracle.efficiency.design.combinations import COMBINATIONS
 from spec_oracle.efficiency.design.models import Models, joint
-from spec_oracle.efficiency.design.shapes import Shape, shapes_for, single_path, too_deep
+from spec_oracle.efficiency.design.shapes import FanOuts, shapes_for, single_path, too_deep
 from spec_oracle.efficiency.design.walks import steps_of
 from spec_oracle.exact.drafting import draft_law
-from spec_oracle.exact.tree_drafting import Shape as SlotShape
-from spec_oracle.exact.tree_drafting import ShapedTrees
+from spec_oracle.exact.tree_drafting import Shape, ShapedTrees
 from spec_oracle.optimum import multi_path_optimum, single_path_optimum, tree_optimum
 from spec_oracle.toy import Instance
 from verifiers import Drafting
@@ -41,8 +40,8 @@ def test_shapes_in_words():
         (2, 2): "fan-outs 2, 2",
         (1,): "K = 1, L = 1",
     }
-    assert {fan_outs: str(Shape(fan_outs)) for fan_outs in words} == words
-    assert Shape((2, 3, 1)).tokens == 2 + 6 + 6
+    assert {fan_outs: str(FanOuts(fan_outs)) for fan_outs in words} == words
+    assert FanOuts((2, 3, 1)).tokens == 2 + 6 + 6
     assert single_path(8, 3).tokens == 3
     assert too_deep(8, 4) == "K = 1, L = 8"
     assert not too_deep(4, 4)
@@ -95,7 +94,7 @@ def test_slots_of_recursive_rejection_are_those_of_the_whole_shape():
     values = fixed.slot_values(models, steps, 2)
     places = [(0, 0), (0, 1), *((1, index) for index in range(4))]
     (walk,) = (one.figure(models) for one in COMBINATIONS if one.rule == "recursive_rejection_distinct")
-    assert fixed.places_tokens(values, places) == walk(Shape((2, 2)))
+    assert fixed.places_tokens(values, places) == walk(FanOuts((2, 2)))
 
 
 def test_the_best_places_take_parents_first_and_in_order_earlier_siblings():
@@ -120,22 +119,22 @@ def test_the_bound_of_a_tree_is_at_least_its_optimum(drafting):
     toy = Instance.random(2, 2, seed=2, concentration=3.0).rounded(12)
     models = Models.of(toy, exact=True)
     for fan_outs in ((1, 2), (2, 2)):
-        trees = ShapedTrees(SlotShape.fan_out(*fan_outs), Siblings(drafting.value))
+        trees = ShapedTrees(Shape.fan_out(*fan_outs), Siblings(drafting.value))
         best = tree_optimum(toy, trees, exact=True).value
-        assert passing_bound(models, Shape(fan_outs), drafting) >= best
+        assert passing_bound(models, FanOuts(fan_outs), drafting) >= best
 
 
 def test_bounds():
     models, exact = Models.of(TOY), Models.of(TOY, exact=True)
     assert (
-        passing_bound(exact, Shape((1, 1)), Drafting.INDEPENDENT)
+        passing_bound(exact, FanOuts((1, 1)), Drafting.INDEPENDENT)
         == single_path_optimum(TOY, exact=True).value
     )
-    paths = bound_for(TOY, models, Shape((2, 1)), Drafting.INDEPENDENT)
+    paths = bound_for(TOY, models, FanOuts((2, 1)), Drafting.INDEPENDENT)
     best = multi_path_optimum(TOY.with_paths(2)).value
     assert best - 1e-9 <= paths.tokens <= best + 1e-6
-    assert passing_bound(models, Shape((2, 1)), Drafting.INDEPENDENT) >= best - 1e-12
+    assert passing_bound(models, FanOuts((2, 1)), Drafting.INDEPENDENT) >= best - 1e-12
     distinct = multi_path_optimum(TOY.with_paths(2), drafting=Drafting.DISTINCT).value
-    loose = bound_for(TOY, models, Shape((2, 1)), Drafting.DISTINCT)
+    loose = bound_for(TOY, models, FanOuts((2, 1)), Drafting.DISTINCT)
     assert loose.gap is None
     assert loose.tokens >= distinct - 1e-12
