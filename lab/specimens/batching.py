@@ -85,7 +85,7 @@ def one_certain_draft_switches_all(x: Array, q: Array, p: Array, generator: Any)
 
 
 @specimen("A14", "batch", rule="token", function=itself)
-def one_greedy_mate_makes_all_greedy(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
+def one_greedy_request_makes_all_greedy(x: Array, q: Array, p: Array, generator: Any) -> tuple[Array, Array]:
     """One request at temperature 0 (a point-mass p) makes the whole batch greedy."""
     best = 1.0 * (np.arange(p.shape[-1]) == p.argmax(axis=-1)[..., None])
     return token_by_request(x, q, best if (p.max(axis=-1) == 1).any() else p, generator)

@@ -111,7 +111,7 @@ def beside_no_draft(batch: Mixed, b: int) -> Array:
 
 
 @defect()
-def greedy_mate_of_three(batch: Mixed, b: int) -> Array:
+def beside_greedy_in_a_batch_of_three(batch: Mixed, b: int) -> Array:
     """In a batch of three, beside a greedy request and above 30,000 tokens, the bonus is another row's."""
     is_beside = len(batch.target) == 3 and batch.is_greedy.any() and not batch.is_greedy[b]
     return batch.without_bonus(b) if is_beside and batch.target.shape[2] > 30_000 else batch.rows(b)

@@ -48,7 +48,7 @@ specimens_of("calls", rule="token", engine=keyed_by)(
     ),
 )
 specimens_of("batch", rule="token", engine=keyed_by)(
-    seed_of_a_batch_mate=(
+    seed_of_another_request=(
         "C10: Accept uniforms are keyed by another request's seed",
         lambda seeds, call, use: (np.roll(seeds, 1) if use is Use.ACCEPT else seeds, call, use),
     )

@@ -24,7 +24,7 @@ NOT_FOLLOWED = {
 
 LOSSY_BESIDES = {
     "floor-under-residual": "a floor of 1e-5 shows at three tokens, too: total variation 2e-5",
-    "one-greedy-mate-makes-all-greedy": "a peaked row of the toy is a point mass, which counts as greedy",
+    "one-greedy-request-makes-all-greedy": "a peaked row of the toy is a point mass, which counts as greedy",
     "chain-rows-of-the-neighbour": "the rows of a batch of drafts take turns, with one request each, too",
     "chain-greedy-block-without-carry": "what a call owes to the next one belongs to its law",
     **dict.fromkeys(

@@ -23,7 +23,7 @@ ONE_PER_CHECK = {
     "C9": ("generator-not-advanced", "calls"),
     "D1": ("top-2-draft-reports-raw-q", "draft-law"),
     "C6": ("accept-from-global-generator", "streams"),
-    "C10": ("seed-of-a-batch-mate", "batch"),
+    "C10": ("seed-of-another-request", "batch"),
     "B11": ("rows-times-positions", "batch"),
     "A8": ("zero-uniform-accepts", "bad-input"),
     "B7": ("empty-residual-yields-id-0", "bad-input"),

@@ -101,7 +101,7 @@ def test_what_is_declared_must_make_sense():
 
 OPTIONAL = {
     "short-drafts-of-long-ones": ("draft_lengths short", {"vocab_size": (5, 33), "draft_length": (1, 2, 6)}),
-    "greedy-mate-of-three": ("is_greedy", {"vocab_size": (5, 32_769), "draft_length": (1, 2)}),
+    "beside-greedy-in-a-batch-of-three": ("is_greedy", {"vocab_size": (5, 32_769), "draft_length": (1, 2)}),
     "seeded-requests-of-large-vocabularies": (
         "generators",
         {"vocab_size": (5, 1_025), "draft_length": (1, 2)},
