@@ -258,7 +258,7 @@ def _continued(branch: _Unfinished, source: Integers, weight: Numbers, answer: _
     if any(branch.represented):
         counts = np.bincount(source, minlength=len(branch.rows))
         if any(one and one.stand and n > 1 for one, n in zip(branch.represented, counts, strict=True)):
-            raise TooManyBranchesError("a sampled id of which few were run decides what is sampled next")
+            raise TooManyBranchesError("a sampled token id that stands for others, which were not run, decides what is sampled next")
         known = tuple(branch.represented[row] for row in source)
     return _Unfinished(branch.rows[source], weight, script, known)
 
