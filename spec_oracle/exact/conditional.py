@@ -150,7 +150,7 @@ def _outcomes(
         prefix = tuple(drafts.tokens[row, path[number], : tau[number]].tolist())
         following = OPEN if last is None else int(last[number])
         if stand is not None and stand.value != following:
-            raise TooManyBranchesError("the code changes a sampled token id that stands for others, which were not run")
+            raise TooManyBranchesError("the code changes a sampled token id that represents others, not run")
         opened = None if last is not None else Stand(OPEN, tokens, verdict.next_token.chances[number])
         stands = tuple(one for one in (stand, opened) if one is not None)
         yield row, Outcome(prefix, following, weight, stands, alike)

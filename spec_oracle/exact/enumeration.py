@@ -258,7 +258,9 @@ def _continued(branch: _Unfinished, source: Integers, weight: Numbers, answer: _
     if any(branch.represented):
         counts = np.bincount(source, minlength=len(branch.rows))
         if any(one and one.stand and n > 1 for one, n in zip(branch.represented, counts, strict=True)):
-            raise TooManyBranchesError("a sampled token id that stands for others, which were not run, decides what is sampled next")
+            raise TooManyBranchesError(
+                "a sampled token id that represents others decides what is sampled next"
+            )
         known = tuple(branch.represented[row] for row in source)
     return _Unfinished(branch.rows[source], weight, script, known)
 

@@ -104,4 +104,4 @@ def require_alike(runs: Iterable[tuple[float, Collection[Alike], Any, int]]) -> 
         keys = set(first).union(*others)
         for law in others:
             if any(abs(first.get(key, 0.0) - law.get(key, 0.0)) > _EQUAL for key in keys):
-                raise NotAlikeError("token ids that stand for others, which were not run, lead to different results")
+                raise NotAlikeError("token ids represented by one lead to different results")
