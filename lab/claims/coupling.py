@@ -1,5 +1,10 @@
-"""Claims about coupled drafts: Gumbel coupling (K = 1) and list coupling, and about noise that is reused."""
+"""Claims about coupled drafts: Gumbel coupling (K = 1) and list coupling, and about noise that is reused.
 
+List coupling is Algorithm 2 of arXiv 2506.05632 (GLS), and its Proposition 6 where all paths race. Both are
+written from the paper's text: the code of its authors was not available.
+"""
+
+from collections import defaultdict
 from fractions import Fraction
 
 from lab.claims.families import context_free, prefix_dependent
@@ -55,6 +60,55 @@ def lemma(instance: Instance) -> Figures:
     """Return the probability that some path matches, and the list matching lemma's bound on it."""
     bound = Fraction(list_matching_bound(*_rows(instance), instance.num_paths))
     return {"list coupling": matched(instance), "lemma": bound}
+
+
+def _exact_cases(instance: Instance) -> Figures:
+    """The same where the lemma is said to be an equality: in other cases it is put to 0 = 0."""
+    p, q = _rows(instance)
+    special = instance.num_paths == 1 or p == q or max(q) == 1
+    return {name: figure * special for name, figure in lemma(instance).items()}
+
+
+def _given_token(instance: Instance) -> Figures:
+    """Return P(some path drafts Y | Y) and its bound, for the emitted token with the smallest difference."""
+    (p, q), paths = _rows(instance), instance.num_paths
+    matching: dict[int, Fraction] = defaultdict(Fraction)
+    for (matches, token), mass in matches_law(p, q, paths, paths).items():
+        matching[token] += mass * bool(matches)
+    bounds = {
+        j: Fraction(paths)
+        / sum(max(q[i] / q[j], p[i] / p[j]) + (paths - 1) * p[i] / p[j] for i in range(len(p)))
+        for j in matching
+        if q[j]
+    }
+    if not bounds:
+        return {"list coupling": Fraction(0), "lemma": Fraction(0)}
+    token = min(bounds, key=lambda j: matching[j] / p[j] - bounds[j])
+    return {"list coupling": matching[token] / p[token], "lemma": bounds[token]}
+
+
+def _all_race(instance: Instance) -> Figures:
+    """One path is active, and all K race."""
+    law = matches_law(*_rows(instance), 1, instance.num_paths)
+    bound = Fraction(list_matching_bound(*_rows(instance), instance.num_paths)) / instance.num_paths
+    return {
+        "list coupling": Fraction(sum(mass for (matches, _), mass in law.items() if matches)),
+        "lemma": bound,
+    }
+
+
+def _given_drafts(instance: Instance) -> Figures:
+    """Return P(Y = x | all paths drafted x), x the likeliest draft, of this drafter and of p as drafter."""
+    (p, q), paths = _rows(instance), instance.num_paths
+    token = q.index(max(q))
+    if not p[token]:
+        return {"drafted from q": Fraction(0), "drafted from p": Fraction(0)}
+
+    def kept(draft: tuple[Fraction, ...]) -> Fraction:
+        law = coupled_law(p, [draft] * paths)
+        return Fraction(law.get(((token,) * paths, token), 0)) / draft[token] ** paths
+
+    return {"drafted from q": kept(q), "drafted from p": kept(p)}
 
 
 def _paths(instance: Instance) -> Figures:
@@ -146,6 +200,37 @@ QUESTIONS = (
         lemma,
         lambda figures: figures["list coupling"] == figures["lemma"],
         SEVERAL,
+    ),
+    Question(
+        "The lemma's bound is that probability for K = 1, for q with one token, and for p = q",
+        f"{LIST}, Remark 1",
+        _exact_cases,
+        lambda figures: figures["list coupling"] == figures["lemma"],
+        LISTS,
+    ),
+    Question(
+        "Given the emitted token j, some path drafts it with probability at least "
+        "K / Σ_i [max(q_i/q_j, p_i/p_j) + (K − 1) p_i/p_j]",
+        LIST,
+        _given_token,
+        lambda figures: figures["list coupling"] >= figures["lemma"],
+        LISTS,
+    ),
+    Question(
+        "Where all K paths race and one is active, it drafts the emitted token with at least 1/K of the "
+        "lemma's bound",
+        f"{LIST}, appendix B",
+        _all_race,
+        lambda figures: figures["list coupling"] >= figures["lemma"],
+        LISTS,
+    ),
+    Question(
+        "Given what was drafted, but not the uniforms, the distribution of the emitted token does not depend "
+        "on the drafter",
+        f"{LIST}: drafter invariance in words; its proof has the uniforms given, too",
+        _given_drafts,
+        lambda figures: figures["drafted from q"] == figures["drafted from p"],
+        LISTS,
     ),
     Question(
         "List coupling of K paths never emits fewer tokens than of K − 1 paths",

@@ -49,6 +49,27 @@ def test_the_list_matching_bound_is_not_met(decided):
     assert claim.figures["lemma"] == Fraction(2, 3)
 
 
+def test_given_the_drafts_alone_the_drafter_matters(decided):
+    claim = decided("but not the uniforms")
+    assert rows(claim) == [[Fraction(1, 2)] * 2, [1, 0]]
+    # q always drafts token 0, which says nothing of the noise. p drafts it where it wins the same race.
+    assert claim.figures == {"drafted from q": Fraction(1, 2), "drafted from p": 1}
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        ("that probability for K = 1", lambda target, draft, paths: 1),
+        ("Given the emitted token j", lambda target, draft, active, racing: {(0, 0): target[0]}),
+        ("at least 1/K of the lemma's bound", lambda target, draft, active, racing: {(0, 0): target[0]}),
+    ],
+)
+def test_claims_of_the_lemma_can_fail(decided, monkeypatch, words, wrong):
+    name = "list_matching_bound" if "K = 1" in words else "matches_law"
+    monkeypatch.setattr(f"lab.claims.coupling.{name}", wrong)
+    assert decided(words).verdict is Ruling.REFUTED
+
+
 def test_all_paths_racing_refuse_drafts_of_the_target_itself(decided):
     claim = decided("The same where all paths race")
     p, q = rows(claim)
