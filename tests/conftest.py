@@ -3,8 +3,9 @@
 import pytest
 
 TENTH = (
-    *("BATCH_MIXED_REQUESTS", "BATCH_REPEATS", "CALLS_REQUESTS", "CONFIRMING_SHARE", "DISJOINT_CALLS"),
-    *("ENGINE_CONFIRMING_SHARE", "SCALE_REQUESTS", "SCALE_TYPE_REQUESTS", "SHAPES_SHARE", "STREAMS_SEEDS"),
+    *("BATCH_MIXED_REQUESTS", "BATCH_REPEATS", "CALLS_REQUESTS", "CONFIRMING_PILOT", "CONFIRMING_SHARE"),
+    *("DISJOINT_CALLS", "ENGINE_CONFIRMING_SHARE", "SCALE_REQUESTS", "SCALE_TYPE_REQUESTS", "SHAPES_SHARE"),
+    *("SHAPES_MOST_REQUESTS", "STREAMS_SEEDS"),
 )
 """Numbers of samples, and shares of the budget, of which a tenth is taken."""
 
@@ -22,18 +23,26 @@ def inputs_as_found(request, monkeypatch):
 
 
 @pytest.fixture
-def less_effort(monkeypatch):
+def few_equal_requests(monkeypatch):
+    """Take few samples of equal requests, for dependence that shows only where requests differ."""
+    from spec_oracle.audit.sampler import disjoint
+    from spec_oracle.audit.sampler.dependence import Design
+
+    monkeypatch.setattr(disjoint, "CHAINS", (Design((1, 2), 60),))
+    monkeypatch.setattr(disjoint, "BATCHES", (Design((2,), 60),))
+
+
+@pytest.fixture
+def less_effort(monkeypatch, few_equal_requests):
     """Take a tenth of the samples, and hardly more shapes than have every value of every axis.
 
     For right code, which must pass at any number of them, and for defects that are found without samples.
     """
     from spec_oracle.audit import effort
     from spec_oracle.audit.sampler import disjoint
-    from spec_oracle.audit.sampler.dependence import Design
 
     for name in TENTH:
         value = getattr(effort, name)
         monkeypatch.setattr(effort, name, value // 10 if isinstance(value, int) else value / 10)
     monkeypatch.setattr(effort, "ENGINE_TV_WANTED", effort.ENGINE_TV)
-    monkeypatch.setattr(disjoint, "CHAINS", (Design((1, 2), 60),))
-    monkeypatch.setattr(disjoint, "BATCHES", (Design((2,), 60),))
+    monkeypatch.setattr(disjoint, "_RUNS", 1)

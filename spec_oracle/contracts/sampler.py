@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -199,10 +199,15 @@ def seed_all(seed: int) -> None:
     make_generator("torch" if "torch" in sys.modules else "numpy", seed)
 
 
+_random: Final = np.random.Generator.random
+
+
 class _Generator(np.random.Generator):
     """numpy's; also fills buffers that the function made while it was traced, which hold objects."""
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        if out is None:  # once or twice a token: nothing else may cost much
+            return _random(self, size, dtype)
         return _into(out, super().random, size, dtype)
 
     def standard_exponential(

@@ -7,9 +7,10 @@ their products are independent fair signs, so that the tests are exact.
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,30 +24,32 @@ from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.statistics.independence import fair_coin_p_values
 from verifiers import Drafts
 
-Coins: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""1 or -1, or 0 for none, [2, B], and the open positions [B]."""
+Coins: TypeAlias = NDArray[np.int64]
+"""Of N calls, [3, N, B]: two coins, 1 or -1, or 0 for none, and the open positions."""
 
 TAKEN: Final = 0.5
 """Probability of the drafted token at an open position."""
+
+_AT_ONCE: Final = 100_000
+"""Probabilities, and pairs of requests, that are made and compared at once: those of many small calls."""
 
 
 def open_requests(shape: Shape, num_paths: int, rng: np.random.Generator) -> tuple[Drafts, NDArray[np.int64]]:
     """Return requests, and the open position, 0..L, of each of them."""
     batch, length, vocab = shape.batch, shape.draft_length, shape.vocab_size
     tokens = rng.integers(vocab, size=(batch, length + 1))
+    requests = np.arange(batch)
     target = np.zeros((batch, length + 1, vocab))
-    np.put_along_axis(target, tokens[..., None], 1.0, axis=-1)
+    target[requests[:, None], np.arange(length + 1), tokens] = 1.0
     ends = rng.choice([0, length], batch)
     draft, where = (
         target[:, :-1].copy(),
         np.where(rng.random(batch) < 0.5, ends, rng.integers(length + 1, size=batch)),
     )
-    requests = np.arange(batch)
-    upper = np.arange(vocab) >= vocab // 2
-    drafted = tokens[requests, where]
-    for half in (upper, ~upper):
-        others = half & (np.arange(vocab) != drafted[:, None])
-        target[requests, where] += others * (1 - TAKEN) / 2 / others.sum(axis=1, keepdims=True)
+    drafted, half = tokens[requests, where], vocab // 2
+    upper, is_upper = np.arange(vocab) >= half, (drafted >= half)[:, None]
+    others = np.where(upper, vocab - half - is_upper, half - ~is_upper)
+    target[requests, where] = (1 - TAKEN) / 2 / others
     target[requests, where, drafted] = TAKEN
     several = (np.repeat(array[:, None], num_paths, axis=1) for array in (tokens[:, :-1], draft, target))
     return Drafts(*several), where
@@ -64,31 +67,17 @@ def coins_agree(  # noqa: PLR0917
 
     For pairs by how far apart they are, in calls (fewer than ``calls``), requests and open positions.
     """
-    code, rng = subject.code, context.stream("sampler/disjoint/samples", calls)
-    generator, draws = code.generator(context.seed), 0
+    rng, generator = context.stream("sampler/disjoint/samples", calls), subject.code.generator(context.seed)
     agreed = _Agreed(calls, max(shape.batch for shape in shapes), max(shape.draft_length for shape in shapes))
+    draws = 0
     for shape in shapes:
-        end, before = time.perf_counter() + seconds / len(shapes), None
-        most = min(effort.DISJOINT_CALLS, effort.DISJOINT_NUMBERS // shape.numbers)
-        for number in range(most):
-            if number > 1 and time.perf_counter() > end:
-                break
-            drafts, where = open_requests(shape, subject.num_paths, rng)
-            try:
-                emissions, requests = code(drafts, generator), np.arange(shape.batch)
-            except SubjectRaisedError:
-                break  # a size that it does not take; `shapes` says so
-            tokens = emissions.tokens[requests, where]
-            drafted = drafts.target_probs[requests, 0, where].argmax(axis=-1)
-            is_taken, is_upper = tokens == drafted, tokens >= shape.vocab_size // 2
-            coins = np.stack([2 * is_taken - 1, np.where(is_taken, 0, 2 * is_upper - 1)])
-            missing = emissions.lengths <= where  # there the target goes on
-            coins[0, missing], coins[1, missing] = rng.choice([-1, 1], int(missing.sum())), 0
-            draws += shape.batch
-            agreed.count((coins, where), (coins, where), 0)
-            if calls > 1 and before is not None:
-                agreed.count(before, (coins, where), 1)
-            before = coins, where
+        end, before = time.perf_counter() + seconds / len(shapes), np.empty((3, 0, shape.batch), np.int64)
+        for block in _blocks(subject, shape, generator, rng, end):
+            draws += block[0].size
+            agreed.count(block, block, 0)
+            if calls > 1:
+                before = np.concatenate([before[:, -1:], block], axis=1)
+                agreed.count(before[:, :-1], before[:, 1:], 1)
     keys = agreed.compared()
     if not len(keys):
         return inconclusive("nothing could be sampled", alpha=rate)
@@ -104,6 +93,48 @@ def coins_agree(  # noqa: PLR0917
     return failed(detail, alpha=rate, draws=draws, how=How.SAMPLED, scope=scope)
 
 
+def _blocks(
+    subject: SamplerSubject, shape: Shape, generator: Any, rng: np.random.Generator, end: float
+) -> Iterator[Coins]:
+    """Call with requests that have one open position each, up to a time; yield the coins of some calls."""
+    most, made = min(effort.DISJOINT_CALLS, effort.DISJOINT_NUMBERS // shape.numbers), 0
+    at_once, requests = max(_AT_ONCE // max(shape.numbers, shape.batch**2), 1), np.arange(shape.batch)
+    while made < most and (made < 2 or time.perf_counter() < end):
+        count = min(at_once, most - made, 2 if made < 2 else at_once)
+        drafts, where = open_requests(replace(shape, batch=count * shape.batch), subject.num_paths, rng)
+        found = []
+        for own in np.split(np.arange(len(where)), count):
+            if made > 1 and time.perf_counter() > end:
+                break
+            try:
+                emissions = subject.code(_some(drafts, own), generator)
+            except SubjectRaisedError:
+                most = made  # a size that it does not take; `shapes` says so
+                break
+            made += 1
+            found.append([emissions.tokens[requests, where[own]], emissions.lengths, where[own]])
+        if found:
+            yield _coins(shape, drafts, np.stack(found, axis=1), rng)
+
+
+def _some(drafts: Drafts, requests: NDArray[np.int64]) -> Drafts:
+    """Return those requests, which follow each other."""
+    rows = slice(requests[0], requests[-1] + 1)
+    return Drafts(drafts.tokens[rows], drafts.draft_probs[rows], drafts.target_probs[rows])
+
+
+def _coins(shape: Shape, drafts: Drafts, found: NDArray[np.int64], rng: np.random.Generator) -> Coins:
+    """Return the coins of calls from their tokens at the open positions, lengths and positions, [3, N, B]."""
+    tokens, lengths, where = found
+    rows = np.arange(tokens.size), 0, where.ravel()
+    drafted = drafts.target_probs[rows].argmax(axis=-1).reshape(tokens.shape)
+    is_taken, is_upper = tokens == drafted, tokens >= shape.vocab_size // 2
+    coins = np.stack([2 * is_taken - 1, np.where(is_taken, 0, 2 * is_upper - 1), where])
+    missing = lengths <= where  # there the target goes on
+    coins[0, missing], coins[1, missing] = rng.choice([-1, 1], int(missing.sum())), 0
+    return coins
+
+
 class _Agreed:
     """Sums and numbers of products of two coins that fell, [2, 2, calls, requests, positions].
 
@@ -117,20 +148,19 @@ class _Agreed:
         self._is_compared = np.zeros(size[2:], dtype=bool)
 
     def count(self, one: Coins, other: Coins, apart: int) -> None:
-        """Add the products of the coins, [2, B], of two calls, or of all pairs of one call."""
-        (coins, where), (others, elsewhere) = one, other
-        requests = np.arange(len(where))
-        is_pair = requests > requests[:, None] if not apart else np.ones((len(where),) * 2, dtype=bool)
-        rows, columns = np.nonzero(is_pair)
-        distances = columns - rows + self._batch, elsewhere[columns] - where[rows] + self._length
-        self._is_compared[apart][distances] = True
-        shape = self.sums.shape[3:]
-        labels = np.ravel_multi_index(distances, shape)
+        """Add the products of the coins of two calls each, or of all pairs of one call."""
+        batch, size = one.shape[2], self.sums.shape[3:]
+        is_pair = np.ones((batch, batch), dtype=bool)
+        rows, columns = np.nonzero(is_pair if apart else np.triu(is_pair, 1))
+        (*coins, where), (*others, elsewhere) = one[..., rows], other[..., columns]
+        distances = columns - rows + self._batch, elsewhere - where + self._length
+        labels = (distances[0] * size[1] + distances[1]).ravel()
+        self._is_compared[apart].flat[labels] = True
         for which in product(range(len(coins)), repeat=2):
-            products = coins[which[0], rows] * others[which[1], columns]
+            products = (coins[which[0]] * others[which[1]]).ravel()
             for counts, values in ((self.sums, products), (self.edges, products != 0)):
-                found = np.bincount(labels, values, minlength=math.prod(shape))
-                counts[*which, apart] += found.astype(np.int64).reshape(shape)
+                found = np.bincount(labels, values, minlength=math.prod(size))
+                counts[*which, apart] += found.astype(np.int64).reshape(size)
 
     def compared(self) -> NDArray[np.int64]:
         """Return the entries whose coins were compared, [N, 5], however they fell."""

@@ -214,10 +214,11 @@ class _Run:
         try:
             if any(replace(alone, seed=self.seed + number).doubt(math.inf) for number in range(_ALONE)):
                 return False
-            first, *others = (self._leaf(math.inf)[1].result for _ in range(2 + math.ceil(-math.log2(rate))))
+            results = (self._leaf(math.inf)[1].result for _ in range(2 + math.ceil(-math.log2(rate))))
+            first = next(results)
+            return all(_are_equal(first, other) for other in results)
         except (NotTracedError, SubjectRaisedError, ContractError):
             return False
-        return all(_are_equal(first, other) for other in others)
 
     def _leaf(self, seconds: float) -> tuple[list["_Batch"], Leaf[list[Any]]]:
         """Return the batches, and what the calls come to."""

@@ -29,8 +29,10 @@ def elementwise(numeric: Any, name: str = "") -> Callable[[Function], Function]:
 
     def enter(symbolic: Function) -> Function:
         def function(*values: Scalar, **options: Any) -> Scalar:
-            if any(isinstance(value, Symbol) for value in values):
-                return _computed(symbolic(*values, **options), numeric, values, options)
+            for value in values:  # of every comparison: a generator takes longer
+                if isinstance(value, Symbol):
+                    found = symbolic(*values, **options)
+                    return _computed(found, numeric, values, options) if type(found) is Noise else found
             with np.errstate(all="ignore"):
                 return numeric(*values, **options)
 
@@ -43,11 +45,11 @@ _EXACT: Final = (np.dtype(np.float64), np.dtype(np.int64))
 """Types of operands with which a float64 stays one."""
 
 
-def _computed(found: Scalar, numeric: Any, values: tuple[Scalar, ...], options: dict[str, Any]) -> Scalar:
-    """Return what was found; a noise made of another one knows by which operation it was computed."""
+def _computed(found: Noise, numeric: Any, values: tuple[Scalar, ...], options: dict[str, Any]) -> Noise:
+    """Return the noise that was found; made of another one it knows by which operation it was computed."""
     places = [place for place, value in enumerate(values) if isinstance(value, Symbol)]
     made_of = values[places[0]]
-    if not isinstance(found, Noise) or not isinstance(made_of, Noise) or found is made_of:
+    if not isinstance(made_of, Noise) or found is made_of:
         return found
     inner, place = made_of.computed, places[0]
     is_double = all(getattr(value, "dtype", np.float64) in _EXACT for value in values)
@@ -252,6 +254,8 @@ def compared_with_many(name: str, left: Any, right: Any) -> Any:
 
 
 def _is_less(left: Scalar, right: Scalar, *, or_equal: bool = False) -> bool:
+    if type(left) is Noise and type(right) is float:  # the test of every draft
+        return not math.isnan(right) and left.is_below(right, inclusive=or_equal)
     left, right = _comparable(left, right)
     if isinstance(left, Noise) and isinstance(right, Noise):
         return _noise_less(left, right, or_equal=or_equal)

@@ -59,7 +59,7 @@ class Decision(NamedTuple):
     def is_as(self, other: "Decision") -> bool:
         """Whether the same was decided, by the same law."""
         mine, theirs = ((d.outcome, d.alike, d.thread) for d in (self, other))
-        return mine == theirs and np.array_equal(self.law, other.law)
+        return mine == theirs and self.law.tobytes() == other.law.tobytes()
 
     def following(self) -> "Decision | None":
         """Return the decision with the next outcome that is tried, None after the last."""
@@ -70,6 +70,9 @@ class Decision(NamedTuple):
 def normalised(weights: Sequence[float] | Law) -> Law:
     """Return the law in proportion to the weights, without what is negligible."""
     law = np.asarray(weights, dtype=np.float64)
-    law = np.where(law >= NEGLIGIBLE * law.sum(), law, 0.0)
-    scaled: Law = law / law.sum()
+    total = np.add.reduce(law)
+    if np.minimum.reduce(law) < NEGLIGIBLE * total:
+        law = np.where(law >= NEGLIGIBLE * total, law, 0.0)
+        total = np.add.reduce(law)
+    scaled: Law = law / total
     return scaled

@@ -39,7 +39,8 @@ class RandomRun(Run):
         del in_full
         self.step()
         law = normalised(weights)
-        outcome = int(self.rng.choice(len(law), p=law))
+        sums = law.cumsum()  # as `Generator.choice` does, which takes three times as long
+        outcome = int((sums / sums[-1]).searchsorted(self.rng.random(), "right"))
         self.log_chance += math.log(law[outcome])
         return outcome if values is None else int(values[outcome])
 

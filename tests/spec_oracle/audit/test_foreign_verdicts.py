@@ -1,9 +1,10 @@
 """Foreign code through the audit: every defect of one call is lossy, every control lossless, all exactly."""
 
+from functools import cache
+
 import pytest
 
 from lab.specimens.registry import specimens
-from lab.specimens.specimen import Specimen
 from spec_oracle.audit import AuditOptions, Evidence, SubjectReport, SubjectVerdict, audit_subject
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -39,7 +40,9 @@ CATALOGUE = {
 }
 
 
-def audited(specimen: Specimen) -> SubjectReport:
+@cache
+def audited(name: str, paths: int) -> SubjectReport:
+    specimen = specimens(num_paths=paths)[name]
     instances = {name: panel(3, 2, specimen.num_paths, 0)[name] for name in ("flat", "peaked")}
     code = SamplerCode(specimen.function, specimen.array)
     subject = SamplerSubject("foreign", code, num_paths=specimen.num_paths)
@@ -50,16 +53,17 @@ def audited(specimen: Specimen) -> SubjectReport:
 @pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize("specimen", of_one_call(1) + of_one_call(2), ids=lambda specimen: specimen.name)
 def test_every_defect_is_lossy_and_every_control_lossless(specimen):
-    report = audited(specimen)
+    report = audited(specimen.name, specimen.num_paths)
     right = SubjectVerdict.INCONCLUSIVE if specimen.name == NO_BONUS else VERDICT[specimen.is_control]
     is_unlike = specimen.name.startswith("watched-")  # what ordinary calls do is only sampled
     assert report.verdict is right
     assert report.evidence is Evidence.EXACT or (is_unlike and report.evidence is Evidence.STATISTICAL)
 
 
+@pytest.mark.usefixtures("less_effort")
 @pytest.mark.parametrize(("name", "paths"), [("epsilon-in-ratio", 1), ("k-seq-of-low-rho", 2)])
 def test_a_defect_no_sample_would_show(name, paths):
-    report = audited(specimens(num_paths=paths)[name])
+    report = audited(name, paths)
     assert report.total_variation == pytest.approx(5e-4, rel=0.5)
 
 

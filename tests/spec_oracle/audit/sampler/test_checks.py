@@ -12,7 +12,7 @@ import pytest
 
 import verifiers
 from lab.specimens.registry import specimens
-from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
+from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effort
 from spec_oracle.audit.context import Context, run_guarded
 from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
 from spec_oracle.audit.panel import panel
@@ -31,6 +31,14 @@ TOKEN = as_sampler(verifiers.get("token"))
 FEW = {"vocabularies": (3, 33), "lengths": (1, 2), "batches": (1, 3)}
 """Declared sizes: `shapes` tries these alone."""
 SMALL = panel(3, 2, 1, 0)["flat"]
+
+
+@pytest.fixture(autouse=True)
+def joint_in_brief(monkeypatch):
+    """Take few samples that confirm what `joint` traced: test_joint.py is about them."""
+    for name in ("CONFIRMING_PILOT", "CONFIRMING_SHARE"):
+        value = getattr(effort, name)
+        monkeypatch.setattr(effort, name, value // 10 if isinstance(value, int) else value / 10)
 
 
 def audited(function, *checks, facts=NOTHING_DECLARED, num_paths=1, **options):
@@ -159,7 +167,8 @@ def test_a_slow_function_is_spared_what_its_budget_does_not_allow():
 @pytest.mark.usefixtures("less_effort")
 def test_several_paths_run_what_is_made_for_them():
     function = as_sampler(verifiers.get("recursive_rejection"))
-    report, checks = audited(function, num_paths=2, paths=(1, 2), draft_length=1, **FEW)
+    sizes = FEW | {"lengths": (1,)}
+    report, checks = audited(function, num_paths=2, paths=(1, 2), draft_length=1, **sizes)
     untried = {name for name, check in checks.items() if check.status in UNTRIED}
     assert untried == NOT_ASKED
     assert report.subjects[0].rule == "recursive_rejection"

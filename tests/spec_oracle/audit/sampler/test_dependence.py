@@ -183,6 +183,7 @@ def refusing(tokens, draft_probs, target_probs, generator):
     return TOKEN(tokens, draft_probs, target_probs, generator)
 
 
+@pytest.mark.usefixtures("less_effort")
 def test_sizes_that_are_refused_are_named(monkeypatch):
     monkeypatch.setattr(disjoint, "BATCHES", (BATCHES[1], BATCHES[-1]))
     result = CHECKS["batch"].outcome(SamplerSubject("mine", SamplerCode(refusing)), Context())
@@ -200,6 +201,7 @@ def frozen(tokens, draft_probs, target_probs, generator):
     return tuple(np.concatenate(parts) for parts in zip(*results, strict=True))
 
 
+@pytest.mark.usefixtures("less_effort")
 def test_emissions_that_are_all_alike_leave_their_design_open_and_open_positions_decide(monkeypatch):
     subject = SamplerSubject("mine", SamplerCode(frozen))
     of_33 = (BATCHES[0], Design((33,), 10))

@@ -39,6 +39,7 @@ FAULTY = [s for s in OURS if not s.is_control]
 RIGHT = {s.name: s for s in OURS if s.is_control}
 
 
+@pytest.mark.usefixtures("few_equal_requests")
 @pytest.mark.parametrize(
     "specimen", by_day(FAULTY, [s for s in FAULTY if s.name in BY_DAY]), ids=lambda s: s.name
 )
@@ -80,6 +81,7 @@ def first_token_where_large(tokens, draft_probs, target_probs, generator):
     return as_sampler(verifiers.get("token"))(tokens, draft_probs, target_probs, generator)
 
 
+@pytest.mark.usefixtures("few_equal_requests")
 @pytest.mark.parametrize(("by_shapes", "status"), [("passed", Status.FAILED), ("failed", Status.PASSED)])
 def test_a_wrong_distribution_is_not_called_shared_numbers_where_it_is_known(by_shapes, status, monkeypatch):
     monkeypatch.setattr(effort, "DISJOINT_CALLS", 300)  # it shows in a few

@@ -12,11 +12,12 @@ from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.tree.subject import names
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
-from tests.strategies import by_day
+from tests.strategies import at_night, by_day
 from verifiers.trees import ROOT, Siblings, TreeVerdict
 
 ONLY_JOINT = AuditOptions(checks=())
 SLOW = {"trees/eagle", "trees/global_resolution", "trees/k_seq", "trees/canonical"}
+IN_FULL = ("trees/block", "trees/nss", "trees/traversal", "trees/top_draft")
 
 
 def only(report):
@@ -28,9 +29,19 @@ def status_of(found, check):
     return next(one for one in found.checks if one.name == check)
 
 
-@pytest.mark.parametrize("name", by_day(names(), {*names()} - SLOW))
-def test_every_tree_rule_is_lossless(name):
-    report = audit(name)
+CASES = [(name, ONLY_JOINT if name not in IN_FULL else AuditOptions()) for name in names()]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *by_day(CASES, [case for case in CASES if case[0] not in SLOW]),
+        *at_night(*((name, AuditOptions()) for name in names() if name not in IN_FULL)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "joint" if value.checks == () else "all",
+)
+def test_every_tree_rule_is_lossless(name, options):
+    report = audit(name, options=options)
     found = only(report)
     assert (found.kind, found.verdict, found.evidence) == ("tree", SubjectVerdict.LOSSLESS, Evidence.EXACT)
     assert report.exit_code == 0
