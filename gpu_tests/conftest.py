@@ -1,7 +1,6 @@
 """Options of the GPU suite; tests marked `cuda` are left out, and counted, where there is no such device."""
 
 import pytest
-import torch
 
 
 def pytest_addoption(parser):
@@ -15,8 +14,11 @@ def pytest_addoption(parser):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Leave out, never skip, what needs a device that was not asked for or is not there."""
-    if config.getoption("--device").startswith("cuda") and torch.cuda.is_available():
-        return
+    if config.getoption("--device").startswith("cuda"):
+        import torch
+
+        if torch.cuda.is_available():
+            return
     left_out = [item for item in items if item.get_closest_marker("cuda")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
@@ -30,4 +32,6 @@ def device(request):
 
 @pytest.fixture
 def dtype(request):
+    import torch
+
     return getattr(torch, request.config.getoption("--dtype"))

@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from spec_oracle.errors import SpecOracleError, SubjectRaisedError
 from spec_oracle.places import raised_at, running_at
@@ -85,8 +85,7 @@ class _State:
 _state = _State()
 
 
-@dataclass(frozen=True)
-class _Settings:
+class _Settings(NamedTuple):
     """What code may set for a whole process."""
 
     errors: Any

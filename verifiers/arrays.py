@@ -7,6 +7,7 @@ And low-precision inputs (float16, bfloat16) are computed in float32.
 
 from collections.abc import Callable
 from dataclasses import fields
+from numbers import Integral, Rational
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import array_api_compat
@@ -58,7 +59,13 @@ def filled(values: Array, number: float) -> Array:
 
     Not ``values * 0 + number``: a NaN would survive that.
     """
-    return values * 0 + number if is_exact(values) else namespace(values).full_like(values, number)
+    if not is_exact(values):
+        return namespace(values).full_like(values, number)
+    # One rational stands everywhere, since each takes long to make; the first says what a rational is.
+    one = values.flat[0] * 0 + number if values.size else None
+    if not isinstance(one, Integral) and isinstance(one, Rational):
+        return np.full(values.shape, one, dtype=values.dtype)
+    return values * 0 + number
 
 
 def zeros(values: Array) -> Array:

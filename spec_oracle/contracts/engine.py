@@ -40,7 +40,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Protocol
 from unittest import mock
 
@@ -50,7 +50,7 @@ from numpy.typing import NDArray
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import short
 from spec_oracle.contracts.speculation import speculation_seen
-from spec_oracle.exact.completions import Ids, completion_law, equal_bins
+from spec_oracle.exact.completions import Ids, completion_law, equal_bins, masses_along
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.validation import is_whole
 
@@ -202,8 +202,19 @@ class EngineCode:
         self, prompt: Ids, completion: Ids, places: NDArray[np.float64], bins: int, *, by_rank: bool = True
     ) -> NDArray[np.int64] | None:
         """Return the bin of each token of a completion; see `spec_oracle.exact.completions.equal_bins`."""
-        rows = lambda before: self.row(prompt + before)  # noqa: E731
-        return equal_bins(rows, self.endings, completion, places, bins, by_rank=by_rank)
+        masses = self._masses(prompt, completion, len(places), by_rank)
+        return None if masses is None else equal_bins(*masses, places, bins)
+
+    @cached_property
+    def _masses(self) -> Callable[..., tuple[NDArray[np.float64], NDArray[np.float64]] | None]:
+        """What says where the tokens of a completion lie in their rows; short completions come often."""
+
+        @lru_cache(maxsize=4096)
+        def masses(prompt: Ids, completion: Ids, tokens: int, by_rank: bool) -> Any:  # noqa: FBT001
+            rows = lambda before: self.row(prompt + before)  # noqa: E731
+            return masses_along(rows, self.endings, completion, tokens, by_rank=by_rank)
+
+        return masses
 
     def trial(self, prompt: Ids, tokens: int) -> float:
         """Ask for a row, and generate up to so many tokens; return the seconds of the fastest generation.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
@@ -11,8 +11,7 @@ from unittest import mock
 class Speculation:
     """What is known of the drafts of some generations: without drafts a right completion says little.
 
-    ``counted`` if calls of the drafter are; ``reported`` if the engine reports what was accepted. ``missing``
-    says what never happened, "" where all did or nobody knows; ``notes`` say what is not known.
+    ``counted`` if calls of the drafter are; ``reported`` if the engine reports what was accepted.
     """
 
     counted: bool = False
@@ -21,23 +20,23 @@ class Speculation:
     accepted: bool = False
     rejected: bool = False
 
-    missing: str = field(default="", init=False)
-    notes: tuple[str, ...] = field(default=(), init=False)
-
-    def __post_init__(self) -> None:
-        missing, notes = "", tuple[str, ...]()
-        if not self.reported:
-            unknown = "not known whether it drafts: to show it, set `drafted` and `accepted`, or `drafter`"
-            drafts = "it drafts; to show that drafts are accepted and rejected, set `drafted` and `accepted`"
-            notes = (drafts if self.counted else unknown,)
+    @property
+    def missing(self) -> str:
+        """What never happened, "" where all did or nobody knows."""
         if (self.counted or self.reported) and not self.drafted:
-            missing = "never drafted"
-        elif self.reported and not self.accepted:
-            missing = "never accepted a draft"
-        elif self.reported and not self.rejected:
-            missing = "never rejected a draft"
-        object.__setattr__(self, "missing", missing)
-        object.__setattr__(self, "notes", notes)
+            return "never drafted"
+        if self.reported and not self.accepted:
+            return "never accepted a draft"
+        return "never rejected a draft" if self.reported and not self.rejected else ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not known."""
+        if self.reported:
+            return ()
+        unknown = "not known whether it drafts: to show it, set `drafted` and `accepted`, or `drafter`"
+        drafts = "it drafts; to show that drafts are accepted and rejected, set `drafted` and `accepted`"
+        return (drafts if self.counted else unknown,)
 
     def __or__(self, other: "Speculation") -> "Speculation":
         """Return what is known of both together."""

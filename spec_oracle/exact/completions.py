@@ -78,31 +78,38 @@ def completion_gap(law: Mapping[Any, float], expected: Mapping[Any, float]) -> G
     return Gap(worst, expected.get(worst, 0.0), law.get(worst, 0.0))
 
 
-def equal_bins(
-    row: Rows, endings: Sequence[Ids], completion: Ids, places: Floats, bins: int, *, by_rank: bool = True
-) -> Integers | None:
-    """Return the bin of each of T tokens of a completion, int [T]; None for an impossible completion.
+def masses_along(
+    row: Rows, endings: Sequence[Ids], completion: Ids, tokens: int, *, by_rank: bool = True
+) -> tuple[Floats, Floats] | None:
+    """Return the mass before each of T = ``tokens`` tokens of a completion, and its own, [T] each.
 
-    With the tokens in order of probability, or of their ids, u = (mass before the token) + (a uniform of
-    ``places`` [T]) * (its own mass) is uniform, given all that came before, so that the bins of a completion
-    are independent and uniform. By probability, what a defect moves between likely and unlikely tokens moves
-    mass between bins; by id, the same random numbers lead to the same bins.
+    The tokens of a row are in order of probability, or of their ids; behind the end of a completion the
+    masses are 0 and 1. None for an impossible completion.
     """
-    tokens = len(places)
     ended = [is_ended(completion[:length], endings) for length in range(1, len(completion) + 1)]
     if any(ended[:-1]) or (len(completion) < tokens and ended[-1:] != [True]):
         return None
-    places = places.copy()
+    before, own = np.zeros(tokens), np.ones(tokens)
     for position, token in enumerate(completion):
         chances = row(completion[:position])
         if chances[token] == 0:
             return None
-        before = chances[:token].sum()
+        first = np.arange(len(chances)) < token
         if by_rank:
-            equal = (chances == chances[token]) & (np.arange(len(chances)) < token)
-            before = chances[(chances > chances[token]) | equal].sum()
-        places[position] = before + places[position] * chances[token]
-    return np.minimum((places * bins).astype(np.int64), bins - 1)
+            first = (chances > chances[token]) | ((chances == chances[token]) & first)
+        before[position], own[position] = chances[first].sum(), chances[token]
+    return before, own
+
+
+def equal_bins(before: Floats, own: Floats, places: Floats, bins: int) -> Integers:
+    """Return the bin of each of T tokens of a completion, int [T]; its masses are those of `masses_along`.
+
+    u = (mass before the token) + (a uniform of ``places`` [T]) * (its own mass) is uniform, given all that
+    came before, so that the bins of a completion are independent and uniform. By probability, what a defect
+    moves between likely and unlikely tokens moves mass between bins; by id, the same random numbers lead to
+    the same bins.
+    """
+    return np.minimum(((before + places * own) * bins).astype(np.int64), bins - 1)
 
 
 @dataclass(frozen=True)

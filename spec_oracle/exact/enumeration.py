@@ -131,7 +131,7 @@ class _Answer:
         same = asked.shape[:2] == self.outcomes.shape
         if same:
             now = np.take_along_axis(asked, self.outcomes[:, :, None], axis=2)[:, :, 0]
-            same = np.allclose(now.astype(np.float64), self.chances, rtol=0, atol=MASS_TOLERANCE)
+            same = bool((abs(now.astype(np.float64) - self.chances) <= MASS_TOLERANCE).all())
         if not same:
             raise DecisionError(
                 f"decision {position}: its probabilities changed between two runs with the same inputs and "

@@ -87,11 +87,14 @@ def pooled_cells(probabilities: npt.ArrayLike, draws: int, min_expected: float =
     order = np.argsort(law, kind="stable")
     cell_of = np.full(law.size, -1, dtype=np.int64)
     masses = [0.0]
-    for outcome in order[law[order] > 0]:
+    order = order[law[order] > 0]
+    cells = []
+    for chance in law[order].tolist():
         if masses[-1] >= needed:
             masses.append(0.0)
-        masses[-1] += float(law[outcome])
-        cell_of[outcome] = len(masses) - 1
+        masses[-1] += chance
+        cells.append(len(masses) - 1)
+    cell_of[order] = cells
     if len(masses) > 1 and masses[-1] < needed:
         left_over = masses.pop()
         masses[-1] += left_over

@@ -23,6 +23,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,7 @@ from spec_oracle.arrays import Floats
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics.cells import Cells, pooled_cells, support_cells
 from spec_oracle.statistics.e_process import DEFECT_SIZES, concentrations
-from spec_oracle.statistics.validation import require_draws, require_law, require_rate
+from spec_oracle.statistics.validation import require_draws, require_law, require_numbers, require_rate
 from spec_oracle.validation import is_real
 
 DEFAULT_MISS = 1e-3
@@ -97,7 +98,7 @@ def smallest_detectable_tv_by_homogeneity(
         return math.inf
     # n m / (n + m) draws of one sample tell as much.
     freedom, together = num_cells - 1, first * second / (first + second)
-    return _Limit(together, freedom, float(scipy.stats.chi2.isf(alpha, freedom))).smallest_tv(miss)
+    return _Limit(together, freedom, float(scipy.special.chdtri(freedom, alpha))).smallest_tv(miss)
 
 
 def draws_needed_by_g(
@@ -109,15 +110,14 @@ def draws_needed_by_g(
     slack: npt.ArrayLike = 0.0,
 ) -> int:
     """Draws with which the G test finds every defect of total variation ``tv`` or more."""
-    return _draws_needed(lambda n: _limit_of_g(n, probabilities, alpha, slack).finds(tv, miss), tv)
+    return _draws_needed_by_g(tv, _kept(probabilities), alpha, miss, _kept(slack, "slack"))
 
 
 def draws_needed_by_joint_e_process(
     tv: float, laws: Sequence[npt.ArrayLike], *, alpha: float, miss: float = DEFAULT_MISS
 ) -> int:
     """Draws *per sample* by which an e-process has found a TV of ``tv`` or more in each of the samples."""
-    cells = [support_cells(law) for law in laws]
-    return _draws_needed(lambda n: _limit_of_joint([n] * len(cells), cells, alpha).finds(tv, miss), tv)
+    return _draws_needed_by_joint_e_process(tv, tuple(map(_kept, laws)), alpha, miss)
 
 
 def _attainable(tv: float) -> float:
@@ -178,7 +178,7 @@ def _limit_of_g(draws: int, probabilities: npt.ArrayLike, alpha: float, slack: n
     if freedom == 0:
         return _Limit(draws, 0, 0.0, hidden)
     threshold = float(
-        scipy.stats.ncx2.isf(alpha, freedom, allowed) if allowed else scipy.stats.chi2.isf(alpha, freedom)
+        scipy.stats.ncx2.isf(alpha, freedom, allowed) if allowed else scipy.special.chdtri(freedom, alpha)
     )
     return _Limit(draws, freedom, threshold, hidden)
 
@@ -207,7 +207,7 @@ def noncentral_tail(statistic: float, freedom: int, noncentrality: float) -> flo
     return float(
         scipy.stats.ncx2.sf(statistic, freedom, noncentrality)
         if noncentrality
-        else scipy.stats.chi2.sf(statistic, freedom)
+        else scipy.special.chdtrc(freedom, statistic)
     )
 
 
@@ -250,6 +250,34 @@ def _limit_of_log_e(draws: Sequence[int], cells: Sequence[Cells]) -> tuple[Float
             weights.append(0.5 * n / (n + a))
             prices.append(0.5 * (len(cell) - 1) * np.log1p(n / a))
     return np.min(weights, axis=0), np.sum(prices, axis=0)
+
+
+_Kept: TypeAlias = tuple[bytes, tuple[int, ...]]
+
+
+def _kept(numbers: npt.ArrayLike, name: str = "probabilities") -> _Kept:
+    """Return numbers as what a cache can compare."""
+    array = require_numbers(numbers, name)
+    return array.tobytes(), array.shape
+
+
+def _numbers(kept: _Kept) -> Floats:
+    return np.frombuffer(kept[0]).reshape(kept[1])
+
+
+# Cached: a search takes milliseconds, and each turn and check of an audit asks the same of the same laws.
+
+
+@lru_cache(maxsize=64)
+def _draws_needed_by_g(tv: float, law: _Kept, alpha: float, miss: float, slack: _Kept) -> int:
+    chances, allowed = _numbers(law), _numbers(slack)
+    return _draws_needed(lambda n: _limit_of_g(n, chances, alpha, allowed).finds(tv, miss), tv)
+
+
+@lru_cache(maxsize=64)
+def _draws_needed_by_joint_e_process(tv: float, laws: tuple[_Kept, ...], alpha: float, miss: float) -> int:
+    cells = [support_cells(_numbers(law)) for law in laws]
+    return _draws_needed(lambda n: _limit_of_joint([n] * len(cells), cells, alpha).finds(tv, miss), tv)
 
 
 def _draws_needed(finds: Callable[[int], bool], tv: float) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs import site_pages
+from tests.strategies import at_night
 from tests.test_layers import LAYERS, trees
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +70,8 @@ def test_the_glossary_is_alphabetical_and_short():
 
 
 @pytest.mark.parametrize(
-    "name", ["sample_and_match", "recursive_rejection_distinct", "greedy_multipath_carry"]
+    "name",
+    ["sample_and_match", "recursive_rejection_distinct", "greedy_block", *at_night("greedy_multipath_carry")],
 )
 def test_a_rule_has_a_page_with_its_law_and_two_pictures(name):
     page = site_pages.rule_page(name)

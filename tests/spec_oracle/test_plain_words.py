@@ -119,7 +119,8 @@ def printed(tree):
 SOURCES = sorted(Path(spec_oracle.__file__).parent.rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_errors_and_details(path):
-    for line, text in printed(ast.parse(path.read_text(encoding="utf-8"))):
-        require_plain(text, f"{path.name}:{line}: ")
+def test_errors_and_details():
+    assert len(SOURCES) > 200
+    for path in SOURCES:
+        for line, text in printed(ast.parse(path.read_text(encoding="utf-8"))):
+            require_plain(text, f"{path}:{line}: ")

@@ -3,6 +3,7 @@
 import pytest
 
 from spec_oracle.audit.table import CHECKS
+from tests.strategies import at_night
 
 pytest_plugins = ["pytester"]
 
@@ -59,7 +60,7 @@ def test_right_passes_wrong_fails_with_the_report_and_a_second_call_is_refused(p
     result.stdout.fnmatch_lines(["*expected one call of assert_lossless*"])
 
 
-@pytest.mark.parametrize("layout", [("-p", "no:xdist"), ("-n", "2")])
+@pytest.mark.parametrize("layout", [("-p", "no:xdist"), *at_night((("-n", "2"),))])
 def test_the_rate_is_shared_by_the_tests_that_use_it_on_any_layout_of_workers(project, layout):
     project.makepyfile(f"""
         import pytest
@@ -105,7 +106,7 @@ def configured(project):
     return project
 
 
-@pytest.mark.parametrize("layout", [("-p", "no:xdist"), ("-n", "1")])
+@pytest.mark.parametrize("layout", [("-p", "no:xdist"), ("-n", "2")])
 def test_an_item_a_check_and_subject_of_the_configuration(configured, layout):
     result = run(configured, *layout)
     result.assert_outcomes(passed=7, xfailed=1, failed=1, skipped=3)

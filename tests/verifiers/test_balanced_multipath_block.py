@@ -7,7 +7,7 @@ from hypothesis import given
 import verifiers
 from spec_oracle.exact import emission_law
 from spec_oracle.toy import Instance
-from tests.strategies import instances
+from tests.strategies import examples, instances
 from tests.verifiers import balanced_reference as reference
 from verifiers.rules.balanced_multipath_block import BalancedMultipathBlockVerifier
 from verifiers.rules.global_resolution import GLOBAL_RESOLUTION
@@ -16,11 +16,13 @@ several_steps = instances(vocab_sizes=(2, 4), draft_lengths=(1, 3), num_paths=(1
 
 
 @given(several_steps)
+@examples(40)
 def test_lossless(instance):
     assert emission_law(BalancedMultipathBlockVerifier(), instance, merged=False).total_variation <= 1e-12
 
 
 @given(instances(vocab_sizes=(2, 3), draft_lengths=(1, 2), num_paths=(1, 3), max_tuples=40))
+@examples(40)
 def test_exactly_lossless_in_rationals(instance):
     assert (
         emission_law(BalancedMultipathBlockVerifier(), instance, exact=True, merged=False).total_variation

@@ -36,7 +36,7 @@ def in_torch(drafts):
     )
 
 
-@pytest.mark.parametrize("step", [99, *at_night(1)])
+@pytest.mark.parametrize("step", [199, *at_night(1)])
 def test_requests_among_a_thousand_are_what_they_are_alone(served, step):
     drafts, uniforms = some_drafts(served, 1000)
     together = verdicts(served, drafts, uniforms)
@@ -64,7 +64,7 @@ def test_inputs_are_not_changed(served):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, *at_night(torch.float32)])
 def test_long_drafts_of_many_paths_stay_finite_in_low_precision(scalable, dtype):
-    batch, paths, length, vocab = 8, 8, 16, 50
+    batch, paths, length, vocab = 16, 8, 16, 50
     rng = np.random.default_rng(7)
     target = torch.from_numpy(rng.dirichlet(np.full(vocab, 0.1), size=(batch, 1, length + 1))).to(dtype)
     draft = torch.from_numpy(rng.dirichlet(np.full(vocab, 0.1), size=(batch, 1, length))).to(dtype)
@@ -72,12 +72,10 @@ def test_long_drafts_of_many_paths_stay_finite_in_low_precision(scalable, dtype)
     tokens = tokens.reshape(batch, length, paths).transpose(1, 2).contiguous()
     # Rows depend on the position only, so paths that share a prefix do share their rows.
     drafts = Drafts(tokens, draft.expand(-1, paths, -1, -1), target.expand(-1, paths, -1, -1))
-    for seed in range(2):
-        uniforms = torch.from_numpy(np.random.default_rng(seed).random((batch, 400)))
-        found = verdicts(scalable, drafts, uniforms)
-        assert (found[:, 0] >= 0).all()
-        assert (found[:, 0] <= length).all()
-        assert ((found[:, 2] >= 0) & (found[:, 2] < vocab)).all()
+    found = verdicts(scalable, drafts, torch.from_numpy(rng.random((batch, 400))))
+    assert (found[:, 0] >= 0).all()
+    assert (found[:, 0] <= length).all()
+    assert ((found[:, 2] >= 0) & (found[:, 2] < vocab)).all()
 
 
 BROKEN = [*product(["numpy", "torch"], ["draft_probs", "target_probs"], [np.nan, np.inf])]

@@ -5,7 +5,7 @@ from hypothesis import given
 
 from spec_oracle.exact import emission_law
 from spec_oracle.toy import Instance
-from tests.strategies import instances
+from tests.strategies import examples, instances
 from tests.verifiers import balanced_reference as reference
 from verifiers.rules.global_resolution import GLOBAL_RESOLUTION
 
@@ -21,11 +21,13 @@ def test_one_step_attains_the_optimum(instance):
 
 
 @given(several_steps)
+@examples(40)
 def test_lossless(instance):
     assert emission_law(GLOBAL_RESOLUTION, instance, merged=False).total_variation <= 1e-12
 
 
 @given(instances(vocab_sizes=(2, 3), draft_lengths=(1, 2), num_paths=(1, 3), max_tuples=40))
+@examples(40)
 def test_exactly_lossless_in_rationals(instance):
     assert emission_law(GLOBAL_RESOLUTION, instance, exact=True, merged=False).total_variation == 0
 

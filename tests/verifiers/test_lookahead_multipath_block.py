@@ -40,7 +40,7 @@ def test_lossless_with_any_number_of_ranks(instance, steps):
 @given(SMALL_TREES, STEPS)
 @example(EQUAL, 3)
 @example(TIED, 2)
-@examples(40)
+@examples(20)
 def test_exactly_lossless_in_rationals(instance, steps):
     law = emission_law(LookaheadMultipathBlockVerifier(steps), instance, exact=True, merged=False)
     assert law.total_variation == 0

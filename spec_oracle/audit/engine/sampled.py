@@ -167,12 +167,13 @@ class CompletionSample:
         fresh = self.rng.integers(2**31, size=count).tolist()
         seeds = fresh if self.seeded else [None] * count
         is_batch = self.case.code.has("start_many") and self.method == "generate"
+        numbers: list[int] = []
         for some in [seeds] if is_batch else ([seed] for seed in seeds):
             with speculation_seen(self.case.code.engine) as seen:
                 found = self._generated(some)
             self.speculation |= seen()
-            numbers = [self.outcomes.outcome(completion) for completion in found]
-            self.counts += np.bincount(numbers, minlength=len(self.counts))
+            numbers += [self.outcomes.outcome(completion) for completion in found]
+        self.counts += np.bincount(np.array(numbers, np.int64), minlength=len(self.counts))
         self.seconds += time.perf_counter() - started
 
     def _generated(self, seeds: Sequence[int | None]) -> list[Ids]:

@@ -11,6 +11,9 @@ NEGLIGIBLE: Final = 1e-14
 """Outcomes of smaller conditional probability are taken for rounding of float64 thresholds and left out; each
 one moves the law by at most this much."""
 
+_array: Final = np.array
+"""As it is when nothing is traced: what foreign code calls by this name looks for symbols."""
+
 
 class Decision(NamedTuple):
     """A decision that was taken.
@@ -35,7 +38,7 @@ class Decision(NamedTuple):
     @property
     def chance(self) -> float:
         """The probability of the outcomes for which the one that was taken stands."""
-        return float(self._represented().sum())
+        return float(self._represented().sum() if self._stands else self.law[self.outcome])
 
     @property
     def value(self) -> int:
@@ -69,6 +72,11 @@ class Decision(NamedTuple):
 
 def normalised(weights: Sequence[float] | Law) -> Law:
     """Return the law in proportion to the weights, without what is negligible."""
+    if len(weights) == 2 and (total := float(weights[0]) + float(weights[1])) > 0:
+        # Most decisions are comparisons, and two floats are divided long before numpy has begun.
+        kept = [mass if (mass := float(weight)) >= NEGLIGIBLE * total else 0.0 for weight in weights]
+        total = kept[0] + kept[1]
+        return _array([kept[0] / total, kept[1] / total])
     law = np.asarray(weights, dtype=np.float64)
     total = np.add.reduce(law)
     if np.minimum.reduce(law) < NEGLIGIBLE * total:

@@ -160,8 +160,10 @@ class Run:
         number = len(self.decisions)
         if number >= len(self.script) and self.has_returned and self.leave_open:
             return self._left_open(Stand(OPEN, np.arange(len(law)) if values is None else values, law))
-        taken = [decision.value for decision in self.decisions if decision.stand is not None]
-        tried, alike = chosen(law, None if in_full else self.looked_at, values=values, taken=taken)
+        looked_at = None if in_full else self.looked_at
+        stand_for = () if looked_at is None else self.decisions
+        taken = [decision.value for decision in stand_for if decision.stand is not None]
+        tried, alike = chosen(law, looked_at, values=values, taken=taken)
         decision = Decision(law, tried, alike, int(tried[0]), thread_number.get(), values, self.deciding)
         if number < len(self.script):
             decision = decision._replace(outcome=self.script[number].outcome)

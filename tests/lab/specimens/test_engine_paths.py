@@ -50,11 +50,11 @@ def test_a_defect_is_killed(name, check):
     ("name", "check"),
     by_day(
         [*itertools.product(CONTROLS, ("joint", "calls", "batch"))],
-        [*itertools.product(CONTROLS, ("joint", "calls")), *((name, "batch") for name in OF_BATCHES)],
+        [*((name, "calls") for name in CONTROLS), *((name, "batch") for name in OF_BATCHES)],
     ),
 )
 def test_a_right_engine_is_never_lossy(name, check):
-    """With few samples: whether they suffice is another question."""
+    """With few samples: whether they suffice is another question. By day `joint` judges those below."""
     assert outcome(name, check, 0.1).status is not Status.FAILED
 
 
@@ -79,5 +79,6 @@ def test_pairs_of_completions_of_too_many_outcomes_for_the_budget_are_sampled():
 @pytest.mark.parametrize("name", UNSEEN)
 def test_what_cannot_be_seen_is_sampled(name):
     found = outcome(name, "joint", 0.2)
+    assert found.status is not Status.FAILED
     assert found.how is not How.PROVEN
     assert any("sampled instead" in note for note in found.notes)

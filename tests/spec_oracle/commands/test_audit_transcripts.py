@@ -189,7 +189,7 @@ class Hotter(StandIn):
 )
 def test_another_model_is_told_from_wrong_verification(served, rows, told, tmp_path, capsys):
     """By recorded distributions, or by first tokens: nothing speculates on these."""
-    file = written(tmp_path / "some.jsonl", lines(100 if rows else 200, model=served, rows=rows, logprobs=[]))
+    file = written(tmp_path / "some.jsonl", lines(40 if rows else 200, model=served, rows=rows, logprobs=[]))
     with serving(StandIn(draft=False)) as url:
         assert main(["audit-transcripts", file, "--server", url]) == 1
     text = capsys.readouterr().out

@@ -37,7 +37,8 @@ class Loop:
 
 
 RULES = [name for name in verifiers.names() if name != "block_transport"]  # which needs a whole toy model
-DAILY = {"greedy_multipath_carry", "traversal"}
+DAILY = {"greedy_block", "traversal"}
+"""One that carries over what it owes, and one that walks a tree."""
 
 
 @pytest.mark.usefixtures("less_effort")

@@ -119,7 +119,7 @@ def copied(rng, shape, distance, coupling):
     return outcomes
 
 
-RUNS, ALPHA = 150, 1e-9
+RUNS, ALPHA = 60, 1e-9
 MOST_MISSES = stats.binom.isf(NEVER, RUNS, 1e-3)
 
 

@@ -21,7 +21,8 @@ from spec_oracle.adapters.engines.hugging_face import GENERATORS, Generate, engi
 from spec_oracle.audit.engine.laws import traced_completions
 from spec_oracle.audit.engine.logprobs import logprobs
 from spec_oracle.contracts.engine import EngineCode
-from spec_oracle.exact.completions import distance
+from spec_oracle.exact.completions import completion_gap, distance
+from tests.strategies import at_night
 
 LOSSY = {"other tokenizer, unsorted"}
 """See docs/findings/transformers-other-tokenizer.md."""
@@ -81,7 +82,7 @@ def test_sliding_and_convolutional_layers_are_lossless(generator, option):
     assert found < 1e-7
 
 
-@pytest.mark.parametrize("generator", ["assistant", "lookup"])
+@pytest.mark.parametrize("generator", ["assistant", *at_night("lookup")])
 def test_guidance_is_computed_with_rejected_drafts(generator):
     """See docs/findings/transformers-guidance.md."""
     found, *_ = beside_plain(Generate(generator, "guidance"), 3, 100, 1000)
@@ -118,6 +119,15 @@ def test_several_rejections_and_full_acceptances_in_a_row(vocab_size, tokens, mo
     assert found.runs <= most_runs
 
 
+def test_text_goes_on_behind_a_stop_sequence():
+    code = EngineCode(Generate("assistant", "stop sequence"))
+    (prompt,) = code.prompts
+    gap = completion_gap(traced_completions(code, prompt, 3, 1000).law, code.law(prompt, 3))
+    assert gap.sequence[:2] == (2, 1)
+    assert abs(gap.actual - gap.expected) > 0.01
+
+
+@pytest.mark.nightly
 @pytest.mark.usefixtures("less_effort")
 def test_text_behind_a_stop_sequence_is_found():
     found = report_on("assistant", "stop sequence", 3, ("calls",))

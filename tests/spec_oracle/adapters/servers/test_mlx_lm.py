@@ -14,9 +14,6 @@ from tempfile import TemporaryDirectory
 
 import httpx
 import pytest
-import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from spec_oracle.adapters.servers.client import Client
 from spec_oracle.adapters.servers.server import connect
@@ -33,6 +30,10 @@ TOKENS = ("<unk>", "</s>", *"abcdefghijklmnopqrstuv")
 
 def write_model(folder, *, noise=0.0):
     """Write a random Llama over letters; ``noise`` is how far its weights are from those without."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
     tokenizer = Tokenizer(models.WordLevel({token: i for i, token in enumerate(TOKENS)}, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
     tokenizer.decoder = decoders.Fuse()

@@ -144,13 +144,12 @@ def test_equal_numbers_keep_their_order():
 
 
 LOW = [torch.float16, torch.bfloat16]
-ALL_OF_FLOAT32 = np.arange(2**24) * 2.0**-24
 
 
 @functools.cache
 def all_rounded(dtype, *, wraps):
     """All uniforms of float32, rounded; what becomes 1 is 0 if drawn by torch. Values, and how often each."""
-    rounded = torch.from_numpy(ALL_OF_FLOAT32).float().to(dtype)
+    rounded = (torch.arange(2**24, dtype=torch.float32) * 2.0**-24).to(dtype)
     if wraps:
         rounded[rounded == 1] = 0
     counts = torch.from_numpy(np.bincount(rounded.view(torch.int16).numpy()))
