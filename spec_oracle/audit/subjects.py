@@ -12,7 +12,7 @@ import verifiers
 from spec_oracle.adapters import registry
 from spec_oracle.audit.bounds import declared_bound
 from spec_oracle.audit.engine.subject import EngineSubject
-from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts
+from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always
 from spec_oracle.audit.imports import imported, objects_of, require_module
 from spec_oracle.audit.results import DECLARED
 from spec_oracle.audit.sampler.subject import Generator, Noise, SamplerSubject
@@ -200,7 +200,7 @@ def of_engines(name: str, made: Mapping[str, Any], facts: Facts = NOTHING_DECLAR
     for rule in rules - {*verifiers.names()}:
         raise InvalidInputError(f"rule: {rule!r} of {name!r}; known ones are {', '.join(verifiers.names())}")
     if len(rules) == 1 and facts.rule_at is None:
-        facts = replace(facts, rule_at=partial(_always, rules.pop()))
+        facts = replace(facts, rule_at=partial(always, rules.pop()))
     with raising():
         each = {
             some: EngineCode(one) for label, engine in made.items() for some, one in _by_length(label, engine)
@@ -218,11 +218,6 @@ def _by_length(name: str, engine: Any) -> Iterator[tuple[str, Any]]:
             other = copy.deepcopy(engine)
             other.draft_length, other.prompts = length, (getattr(engine, "prompts", None) or [[0]])[:1]
             yield f"{name} with drafts of {length}".strip(), other
-
-
-def _always(rule: str, draft_length: int) -> str:
-    del draft_length
-    return rule
 
 
 def _takes_nothing(thing: Any) -> bool:
