@@ -73,13 +73,20 @@ def named_verifier(name: str) -> AnyVerifier:
 
     Raises `InvalidInputError` for a name that leads nowhere, or to something else.
     """
-    if ":" not in name:
-        return verifiers.get(name)
-    require_name(name)
-    found = of_object(name, imported(name))
+    found = named_rule(name)
     if not isinstance(found, VerifierSubject):
-        raise InvalidInputError(f"verifier: {name!r} has no verify(drafts, decisions)")
+        raise InvalidInputError(f"verifier: {name!r} is a rule for draft trees, not for paths")
     return found.verifier
+
+
+def named_rule(name: str) -> VerifierSubject | TreeSubject:
+    """Return the same for rules of draft trees too, as a subject."""
+    if ":" not in name and name not in trees.names():
+        verifiers.get(name)
+    found = resolve_subject(name)
+    if not isinstance(found, VerifierSubject | TreeSubject):
+        raise InvalidInputError(f"verifier: {name!r} has no verify(drafts, decisions)")
+    return found
 
 
 def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
