@@ -73,12 +73,9 @@ def _asked(options: Any) -> tuple[list[str], Any]:
         )
     tree = DraftTrees(FanOuts.named(options.tree), Siblings(options.siblings))
     if not options.verifier:
-        rules = verifiers.tree_rule_names()
-        return [
-            f"{PREFIX}{name}" for name in rules if tree.siblings in verifiers.tree_rule(name).accepts
-        ], tree
-    rules = [named_rule(name) for name in options.verifier]
-    on_trees = [rule for rule in rules if isinstance(rule, TreeSubject)]
+        every = {name: verifiers.tree_rule(name).accepts for name in verifiers.tree_rule_names()}
+        return [f"{PREFIX}{name}" for name, accepts in every.items() if tree.siblings in accepts], tree
+    on_trees = [rule for rule in map(named_rule, options.verifier) if isinstance(rule, TreeSubject)]
     if not on_trees:
         raise InvalidInputError("--tree: name a rule for draft trees, as in --verifier trees/eagle")
     for rule in on_trees:
