@@ -12,7 +12,7 @@ from spec_oracle.audit.tree.joint import law_on
 from spec_oracle.audit.tree.subject import TreeSubject
 from spec_oracle.exact import DecisionError, VerdictError
 
-INSTANCES = ("flat", "good-draft", "peaked", "reversed")
+INSTANCES = ("flat", "peaked", "reversed")
 
 
 def calls(subject: TreeSubject, context: Context) -> CheckResult:
