@@ -299,8 +299,8 @@ def residual_in_callers_memory(right: Walk, drafts: TreeDrafts, decisions: Decis
     return verdict
 
 
-class EveryTwentiethCall:
-    """Does something else in every twentieth call."""
+class EveryEighthCall:
+    """Does something else in every eighth call."""
 
     accepts = RIGHT.accepts
 
@@ -310,11 +310,11 @@ class EveryTwentiethCall:
     def verify_tree(self, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
         """Verify a batch of draft trees."""
         self._calls += 1
-        given = drafts if self._calls % 20 else self._part(drafts)
+        given = drafts if self._calls % 8 else self._part(drafts)
         return replace(RIGHT.verify_tree(given, decisions), drafts=drafts)
 
 
-@tree("C12", "calls", tree=EveryTwentiethCall)
-def ring_of_twenty_buffers(drafts: TreeDrafts) -> TreeDrafts:
-    """Every twentieth call finds target rows in the ring that are one request off."""
+@tree("C12", "calls", tree=EveryEighthCall)
+def ring_of_eight_buffers(drafts: TreeDrafts) -> TreeDrafts:
+    """Every eighth call finds target rows in the ring that are one request off."""
     return rows_of_the_request_before(drafts)
