@@ -80,7 +80,7 @@ _WALKS = {
 
 _TREE_RULES: dict[str, TreeRule] = {
     "block": BlockVerifier(),
-    **{name: TreeWalk(walk.rule, accepts) for name, (walk, accepts) in _WALKS.items()},
+    **{name: TreeWalk(walk.rule, accepts, traits=walk.traits) for name, (walk, accepts) in _WALKS.items()},
     "eagle": EAGLE,
     "traversal": TraversalVerifier(),
     "univer": UniVerVerifier(),

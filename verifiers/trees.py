@@ -55,7 +55,8 @@ class TreeDrafts:
     ``tokens`` int [B, N]; ``parents`` int [B, N]: the place of the parent, `ROOT`, or `EMPTY`.
     ``draft_probs`` and ``target_probs`` [B, N+1, V]: row 0 is that of the root, row 1 + i follows place i.
     Rows are probability mass and sum to one; those of empty places mean nothing, nor does q where nothing
-    was drafted. Raises `InvalidInputError` when the shapes disagree.
+    was drafted. A place is also empty if its token is none of 0..V-1, or its parent no earlier place.
+    Raises `InvalidInputError` when the shapes disagree, and for N = 0.
     """
 
     tokens: Array
@@ -66,6 +67,11 @@ class TreeDrafts:
     def __post_init__(self) -> None:
         if len(self.tokens.shape) != 2:
             raise InvalidInputError(f"tokens: expected shape [B, N], got {tuple(self.tokens.shape)}")
+        if not self.places:
+            raise InvalidInputError(
+                f"tokens: expected at least one place, got shape {tuple(self.tokens.shape)}; "
+                "where nothing was drafted give one with the parent EMPTY"
+            )
         if tuple(self.parents.shape) != tuple(self.tokens.shape):
             raise InvalidInputError(
                 f"parents: expected shape {tuple(self.tokens.shape)} to match tokens, "
@@ -96,6 +102,12 @@ class TreeDrafts:
     def vocab_size(self) -> int:
         """Number of tokens, V."""
         return int(self.target_probs.shape[2])
+
+    @property
+    def present(self) -> Array:
+        """Whether there is a token, bool [B, N]; below an empty place nothing counts."""
+        is_token = (self.tokens >= 0) & (self.tokens < self.vocab_size)
+        return is_token & (self.parents >= ROOT) & (self.parents < arange_like(self.parents, self.places))
 
 
 @dataclass(frozen=True)

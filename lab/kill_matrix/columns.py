@@ -29,6 +29,9 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import screen
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.tree.draftings import DEPTH, SampledTrees, draftings
+from spec_oracle.audit.tree.joint import law_on
+from spec_oracle.audit.tree.subject import TreeSubject, of_tree_rule
 from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.engine import as_list
@@ -39,7 +42,7 @@ from spec_oracle.exact.samplers import Known, traced_law
 from spec_oracle.statistics import pooled_cells
 from spec_oracle.statistics.validation import require_sample
 from spec_oracle.toy import Instance
-from verifiers import StatefulVerifier
+from verifiers import StatefulVerifier, numpy_decisions
 
 EXACT = "exact"
 """The exact tier: the law of one call, proved. All other columns are the sampling tier."""
@@ -100,6 +103,8 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
         if isinstance(specimen.verifier, StatefulVerifier):
             return found
         return {**found, YARDSTICK: partial(_first_token_of_function, verifier.code, bench)}
+    if specimen.tree is not None:
+        return _of_tree(of_tree_rule(specimen.name, specimen.tree), bench)
     assert specimen.function is not None
     code = SamplerCode(specimen.function, specimen.array)
     subject = SamplerSubject(specimen.name, code, facts)
@@ -108,6 +113,28 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
         "joint": partial(_screening, code, bench),
         YARDSTICK: partial(_first_token_of_function, code, bench),
     }
+
+
+def _of_tree(rule: TreeSubject, bench: Context) -> dict[str, Column]:
+    """Return what is run on a rule for draft trees: its exact tier is the first kind of trees alone."""
+
+    def law_of(instance: Instance) -> EmissionLaw:
+        shallow = replace(instance, draft_length=DEPTH)
+        return law_on(rule, bench, shallow, next(iter(draftings(rule.accepts, DEPTH))))
+
+    @cache
+    def joint() -> CheckResult:
+        return CHECKS["joint"].outcome(rule, bench)
+
+    def length() -> CheckResult:
+        return CHECKS["length"].outcome(rule, replace(bench, results={"joint": joint()}))
+
+    own: dict[str, Column] = {
+        "joint": joint,
+        "length": length,
+        YARDSTICK: partial(_first_token_of_tree, rule, bench),
+    }
+    return {**_of_one_call(rule, bench, law_of), **own}
 
 
 def _traced(code: SamplerCode, instance: Instance) -> EmissionLaw:
@@ -179,6 +206,20 @@ def _first_token_of_function(code: SamplerCode, bench: Context) -> CheckResult:
     return run_guarded(
         lambda: _tested(code(drafts, code.generator(bench.seed)).tokens[:, 0], _first_row(instance), bench)
     )
+
+
+def _first_token_of_tree(rule: TreeSubject, bench: Context) -> CheckResult:
+    """Test the first token by chi-square, as that of a function."""
+
+    def test() -> CheckResult:
+        instance = replace(instances_for(bench, 1)["flat"], draft_length=DEPTH)
+        rng = bench.stream("kill-matrix/first-token")
+        trees = SampledTrees(instance, next(iter(draftings(rule.accepts, DEPTH).values())))
+        drafts = trees.drafts(trees.sample(YARDSTICK_DRAWS, rng))
+        emitted = rule.rule.verify_tree(drafts, numpy_decisions(rng)).emitted
+        return _tested(emitted[:, 0], _first_row(instance), bench)
+
+    return run_guarded(test)
 
 
 def _first_token_of_engine(subject: EngineSubject, bench: Context) -> CheckResult:

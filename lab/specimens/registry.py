@@ -25,6 +25,7 @@ _FAMILIES = {
             "long_texts",
             "ragged",
             "mixed",
+            "trees",
         ),
     ),
     2: ("multipath", "foreign.paths", "foreign.shapes"),

@@ -17,7 +17,7 @@ FLOAT32_ROUNDING = 1e-6
 class Facts:
     """What a subject declares, or what is known of it beforehand.
 
-    ``rule_at(draft_length)`` names the built-in verifier whose accepted-length law it declares;
+    ``rule_at(draft_length)`` names the built-in rule whose accepted-length law it declares;
     ``declared_lossy`` is the reason of rules that relax the law on purpose, "" for others; ``bound`` is how
     far from the target's distribution they are at most, as they declare; ``tolerance`` is the total variation
     that its arithmetic explains; ``known`` names checks whose failure is on record, with the reason or the
@@ -39,6 +39,12 @@ class Facts:
     def excuse(self, check: str) -> str:
         """Return why it is no defect that a check finds a distribution wrong; "" for `joint` with a bound."""
         return "" if self.bound and check == "joint" else self.declared_lossy
+
+
+def always(rule: str, draft_length: int) -> str:
+    """Return the rule that is declared for drafts of any length."""
+    del draft_length
+    return rule
 
 
 NOTHING_DECLARED = Facts()

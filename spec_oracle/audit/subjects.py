@@ -12,7 +12,7 @@ import verifiers
 from spec_oracle.adapters import registry
 from spec_oracle.audit.bounds import declared_bound
 from spec_oracle.audit.engine.subject import EngineSubject
-from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts
+from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always
 from spec_oracle.audit.imports import imported, objects_of, require_module
 from spec_oracle.audit.results import DECLARED
 from spec_oracle.audit.sampler.subject import Generator, Noise, SamplerSubject
@@ -73,13 +73,20 @@ def named_verifier(name: str) -> AnyVerifier:
 
     Raises `InvalidInputError` for a name that leads nowhere, or to something else.
     """
-    if ":" not in name:
-        return verifiers.get(name)
-    require_name(name)
-    found = of_object(name, imported(name))
+    found = named_rule(name)
     if not isinstance(found, VerifierSubject):
-        raise InvalidInputError(f"verifier: {name!r} has no verify(drafts, decisions)")
+        raise InvalidInputError(f"verifier: {name!r} is a rule for draft trees, not for paths")
     return found.verifier
+
+
+def named_rule(name: str) -> VerifierSubject | TreeSubject:
+    """Return the same for rules of draft trees too, as a subject."""
+    if ":" not in name and name not in trees.names():
+        verifiers.get(name)
+    found = resolve_subject(name)
+    if not isinstance(found, VerifierSubject | TreeSubject):
+        raise InvalidInputError(f"verifier: {name!r} has no verify(drafts, decisions)")
+    return found
 
 
 def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
@@ -200,7 +207,7 @@ def of_engines(name: str, made: Mapping[str, Any], facts: Facts = NOTHING_DECLAR
     for rule in rules - {*verifiers.names()}:
         raise InvalidInputError(f"rule: {rule!r} of {name!r}; known ones are {', '.join(verifiers.names())}")
     if len(rules) == 1 and facts.rule_at is None:
-        facts = replace(facts, rule_at=partial(_always, rules.pop()))
+        facts = replace(facts, rule_at=partial(always, rules.pop()))
     with raising():
         each = {
             some: EngineCode(one) for label, engine in made.items() for some, one in _by_length(label, engine)
@@ -218,11 +225,6 @@ def _by_length(name: str, engine: Any) -> Iterator[tuple[str, Any]]:
             other = copy.deepcopy(engine)
             other.draft_length, other.prompts = length, (getattr(engine, "prompts", None) or [[0]])[:1]
             yield f"{name} with drafts of {length}".strip(), other
-
-
-def _always(rule: str, draft_length: int) -> str:
-    del draft_length
-    return rule
 
 
 def _takes_nothing(thing: Any) -> bool:

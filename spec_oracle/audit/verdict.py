@@ -144,7 +144,7 @@ def figures_of(subject: Any, found: Findings) -> tuple[InstanceFigures, ...]:
     best = block_transport_optimum if carries else multi_path_optimum
     drafting = getattr(subject, "drafting", Drafting.INDEPENDENT)
     optimum_of = found.optimum_of or partial(_optimum, best=best, drafting=drafting)
-    rule_at = subject.facts.rule_at
+    rule_at = None if subject.kind == "tree" else subject.facts.rule_at  # whose rules need draft trees
     return tuple(
         InstanceFigures(
             name,

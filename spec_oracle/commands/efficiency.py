@@ -21,18 +21,16 @@ from spec_oracle.commands.options import (
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 from verifiers import Drafting, drafting_of
+from verifiers.trees import Siblings
 
 
 def run(options: Any) -> int:
     """Write the figures of every verifier on every instance, or on a pair of language models."""
-    from spec_oracle.audit.subjects import named_verifier
     from spec_oracle.efficiency import efficiencies, sweeps
     from spec_oracle.report import efficiency
 
     require_files_or_prompts(options, "efficiency")
-    names = options.verifier or list(verifiers.names())
-    for name in names:
-        named_verifier(name)
+    names, tree = _asked(options)
     if options.prompts is not None:
         return _run_pair(options, names)
     if options.plot is not None:
@@ -47,9 +45,42 @@ def run(options: Any) -> int:
     for path in options.files:
         instance = Instance.load(path)
         progress(str(path))
-        results += efficiencies(str(path), instance, names, exact=options.exact, array=options.array)
+        how = {"exact": options.exact, "array": options.array, "tree": tree}
+        results += efficiencies(str(path), instance, names, **how)
     emit(options, efficiency.FORMATS[options.format](results))
     return OK
+
+
+def _asked(options: Any) -> tuple[list[str], Any]:
+    """Return the names of the rules, and the draft trees of those that need them."""
+    from spec_oracle.audit.subjects import named_rule
+    from spec_oracle.audit.tree.subject import PREFIX, TreeSubject
+    from spec_oracle.efficiency import DraftTrees
+    from spec_oracle.efficiency.design import FanOuts
+
+    if options.tree is None:
+        for name in options.verifier or ():
+            if isinstance(named_rule(name), TreeSubject):
+                raise InvalidInputError(
+                    f"--verifier: {name} is a rule for draft trees: say which trees, as in "
+                    "--tree 'K = 2, L = 2' or --tree 'fan-outs 2, 2'"
+                )
+        return options.verifier or list(verifiers.names()), None
+    if options.prompts is not None or options.plot is not None:
+        raise InvalidInputError(
+            "--tree: trees are measured on instance files, and not plotted; "
+            "`spec-oracle design` measures them after prompts"
+        )
+    tree = DraftTrees(FanOuts.named(options.tree), Siblings(options.siblings))
+    if not options.verifier:
+        every = {name: verifiers.tree_rule(name).accepts for name in verifiers.tree_rule_names()}
+        return [f"{PREFIX}{name}" for name, accepts in every.items() if tree.siblings in accepts], tree
+    on_trees = [rule for rule in map(named_rule, options.verifier) if isinstance(rule, TreeSubject)]
+    if not on_trees:
+        raise InvalidInputError("--tree: name a rule for draft trees, as in --verifier trees/eagle")
+    for rule in on_trees:
+        tree.require_accepted(rule)
+    return options.verifier, tree
 
 
 def _run_pair(options: Any, names: list[str]) -> int:
@@ -90,6 +121,9 @@ def run_optimum(options: Any) -> int:
 
 
 _NAME = "a built-in rule, or package.module:object of yours; default: all built-in ones"
+_TREE = "draft trees of rules such as trees/eagle, in the words of design: 'K = 2, L = 2', 'fan-outs 2, 2'"
+_SIBLINGS = "how the drafts after a node of these trees are drawn"
+_LAWS = tuple(law.value for law in Siblings if law is not Siblings.BEAM)
 _DRAFTING = "whose drafts it is for: a built-in rule, or package.module:object of yours; default: independent"
 _PLOT = "draw block efficiency: of one instance against K and L, or after every prompt"
 EFFICIENCY = Command(
@@ -100,6 +134,8 @@ EFFICIENCY = Command(
         "what is measured": [
             value("files", "FILE", "instance files", Path, nargs="*"),
             several("--verifier", "NAME", _NAME),
+            value("--tree", "SHAPE", _TREE),
+            value("--siblings", None, _SIBLINGS, default="independent", choices=_LAWS),
             *arithmetic(),
         ],
         "two language models, in place of instance files": [

@@ -2,8 +2,10 @@
 
 from spec_oracle.efficiency.figures import Efficiency, Optima, Sweep, Sweeps, efficiencies, sweeps
 from spec_oracle.efficiency.language_models import PairEfficiency, PromptEfficiency, Summary, pair_efficiency
+from spec_oracle.efficiency.trees import DraftTrees
 
 __all__ = [
+    "DraftTrees",
     "Efficiency",
     "Optima",
     "PairEfficiency",

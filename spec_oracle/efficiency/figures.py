@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
-from spec_oracle.audit.subjects import named_verifier
+from spec_oracle.audit.subjects import named_rule
+from spec_oracle.audit.tree.subject import TreeSubject
+from spec_oracle.efficiency.trees import DraftTrees
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum, single_path_optimum
@@ -32,7 +34,8 @@ class Efficiency:
     """One verifier on one instance; numbers are floats, or `Fraction` with ``exact``.
 
     ``block_efficiency`` in tokens per call; ``accepted_length`` P(tau = 0..L); ``optimum`` is the entry of
-    ``optima`` that bounds this verifier: with carry-over for those that carry a state.
+    ``optima`` that bounds this verifier: with carry-over for those that carry a state. For a rule for draft
+    trees it is that of any rule on such a ``tree``, and ``optima`` are None.
     """
 
     file: str
@@ -42,6 +45,7 @@ class Efficiency:
     accepted_length: tuple[Any, ...]
     optima: Optima
     optimum: Any
+    tree: DraftTrees | None = None
 
     @property
     def share(self) -> Any:
@@ -50,11 +54,17 @@ class Efficiency:
 
 
 def efficiencies(
-    file: str, instance: Instance, names: Sequence[str], *, exact: bool = False, array: str = "numpy"
+    file: str,
+    instance: Instance,
+    names: Sequence[str],
+    *,
+    exact: bool = False,
+    array: str = "numpy",
+    tree: DraftTrees | None = None,
 ) -> list[Efficiency]:
     """Return the exact figures of the named verifiers on one instance.
 
-    Names are those of built-in rules, or ``package.module:object``.
+    Names are those of built-in rules, or ``package.module:object``; rules for draft trees need a ``tree``.
 
     >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
     >>> for row in efficiencies("toy", toy, ["token", "block"], exact=True):
@@ -65,7 +75,11 @@ def efficiencies(
     optima = cache(partial(_optima, instance, exact=exact))
     results = []
     for name in names:
-        verifier = named_verifier(name)
+        rule = named_rule(name)
+        if isinstance(rule, TreeSubject):
+            results.append(_on_trees(file, instance, rule, tree, exact=exact, array=array))
+            continue
+        verifier = rule.verifier
         with raising():
             law = emission_law(verifier, instance, exact=exact, array=array)
         best = optima(drafting_of(verifier))
@@ -81,6 +95,20 @@ def efficiencies(
             )
         )
     return results
+
+
+def _on_trees(
+    file: str, instance: Instance, rule: TreeSubject, tree: DraftTrees | None, *, exact: bool, array: str
+) -> Efficiency:
+    """Return the figures of a rule on draft trees."""
+    if tree is None:
+        raise InvalidInputError(
+            f"tree: {rule.name} is a rule for draft trees: say which, as in --tree 'K = 2, L = 2'"
+        )
+    law = tree.law(rule, instance, exact=exact, array=array)
+    figures = law.block_efficiency, law.total_variation, law.accepted_length_pmf
+    best = tree.optimum(instance, exact=exact)
+    return Efficiency(file, rule.name, *figures, Optima(None, None, None), best, tree)
 
 
 def _optima(instance: Instance, drafting: Drafting, *, exact: bool) -> Optima:

@@ -47,15 +47,15 @@ def arithmetic(*, exact: bool = False, array: str = "numpy", dtype: str = "float
         return Arithmetic(prepare=to_internal, finish=to_fractions)
     if array == "torch":
         return _torch(dtype)
-    if dtype not in ("float64", "float32"):
-        raise InvalidInputError(f"dtype: numpy has float64 and float32, got {dtype!r}")
+    if dtype not in ("float64", "float32", "float16"):
+        raise InvalidInputError(f"dtype: numpy has float64, float32 and float16, got {dtype!r}")
     return Arithmetic(probabilities=lambda rows: rows.astype(dtype, copy=False), to_numpy=_widened)
 
 
 def _widened(values: Array) -> Numbers:
     """Chances are multiplied in float64 whatever the precision under test."""
     array = np.asarray(values)
-    return array.astype(np.float64) if array.dtype == np.float32 else array
+    return array.astype(np.float64) if array.dtype in (np.float32, np.float16) else array
 
 
 def _torch(dtype: str) -> Arithmetic:

@@ -8,9 +8,9 @@ whatever the vocabulary.
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from spec_oracle.exact.enumeration import (
 from spec_oracle.exact.errors import TooManyBranchesError
 from spec_oracle.exact.representatives import OPEN, Alike, Stand, require_alike
 from spec_oracle.toy import Context
-from verifiers import AnyVerifier, Drafts, Verdict
+from verifiers import AnyVerifier, Drafts
 
 MOST_NUMBERS = 1 << 21
 """About how many probabilities the verifier gets in one batch."""
@@ -58,6 +58,13 @@ class ConditionalLaw:
         prefixes = self.leaves.keys() | other.leaves.keys()
         gaps = (np.abs(self.leaves.get(s, 0.0) - other.leaves.get(s, 0.0)).sum() for s in prefixes)
         return float(sum(gaps)) / 2
+
+
+class Emitted(NamedTuple):
+    """What some requests emit: accepted tokens, and an array of those that follow, or an `OpenToken`."""
+
+    prefixes: Sequence[Context]
+    next_token: Any
 
 
 class Outcome(NamedTuple):
@@ -91,26 +98,45 @@ def conditional_laws(
     chosen = arithmetic(array=array, dtype=dtype)
     arrays = (drafts.tokens, drafts.draft_probs, drafts.target_probs)
 
-    def run(rows: Integers, decisions: ScriptedDecisions) -> Verdict:
+    def run(rows: Integers, decisions: ScriptedDecisions) -> Emitted:
         if time.process_time() > end:
             raise TooManyBranchesError("the time for this distribution is over")
         tokens, draft, target = (some[rows] for some in arrays)
         handed = Drafts(chosen.from_numpy(tokens), chosen.probabilities(draft), chosen.probabilities(target))
-        return call_verifier(verifier, handed, decisions, fresh_state(verifier, len(rows)))[0]
+        verdict = call_verifier(verifier, handed, decisions, fresh_state(verifier, len(rows)))[0]
+        tau = within("num_accepted", chosen.to_numpy(verdict.num_accepted), drafts.draft_length + 1)
+        path = within("path", chosen.to_numpy(verdict.path), drafts.num_paths)
+        accepted = zip(tokens[np.arange(len(rows)), path].tolist(), tau.tolist(), strict=True)
+        return Emitted([tuple(drafted[:length]) for drafted, length in accepted], verdict.next_token)
 
-    found: list[list[Outcome]] = [[] for _ in range(drafts.batch)]
     numbers = drafts.num_paths * (2 * drafts.draft_length + 1) * drafts.vocab_size
+    drafted = drafts.tokens.reshape(drafts.batch, -1)
+    return laws_after(run, drafted, drafts.vocab_size, MOST_NUMBERS // numbers, chosen)
+
+
+def laws_after(
+    run: Callable[[Integers, ScriptedDecisions], Emitted],
+    drafted: Integers,
+    vocab_size: int,
+    most_rows: int,
+    chosen: Arithmetic,
+) -> list[ConditionalLaw]:
+    """Return the law of the emission of every request, whose ``drafted`` tokens are int [B, n].
+
+    ``run(rows, decisions)`` verifies some of the requests, ``most_rows`` at a time. Errors as above.
+    """
+    found: list[list[Outcome]] = [[] for _ in drafted]
     for branches in enumerate_branches(
         run,
-        np.ones(drafts.batch),
-        max_rows=max(1, MOST_NUMBERS // numbers),
+        np.ones(len(drafted)),
+        max_rows=max(1, most_rows),
         arithmetic=chosen,
         leave_open=True,
-        looked_at=drafts.tokens.reshape(drafts.batch, -1),
+        looked_at=drafted,
     ):
-        for row, outcome in _outcomes(branches, drafts, chosen):
+        for row, outcome in _outcomes(branches, vocab_size, chosen):
             found[row].append(outcome)
-    return [law_of(drafts.vocab_size, outcomes) for outcomes in found]
+    return [law_of(vocab_size, outcomes) for outcomes in found]
 
 
 def law_of(vocab_size: int, outcomes: Sequence[Outcome]) -> ConditionalLaw:
@@ -134,23 +160,20 @@ def law_of(vocab_size: int, outcomes: Sequence[Outcome]) -> ConditionalLaw:
 
 
 def _outcomes(
-    branches: Branches[Verdict], drafts: Drafts, chosen: Arithmetic
+    branches: Branches[Emitted], vocab_size: int, chosen: Arithmetic
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield the request and the outcome of every finished branch."""
-    verdict = branches.result
-    tau = within("num_accepted", chosen.to_numpy(verdict.num_accepted), drafts.draft_length + 1)
-    path = within("path", chosen.to_numpy(verdict.path), drafts.num_paths)
-    is_open = isinstance(verdict.next_token, OpenToken)
-    last = None if is_open else within("next_token", chosen.to_numpy(verdict.next_token), drafts.vocab_size)
-    tokens = np.arange(drafts.vocab_size)
+    prefixes, next_token = branches.result
+    is_open = isinstance(next_token, OpenToken)
+    last = None if is_open else within("next_token", chosen.to_numpy(next_token), vocab_size)
+    tokens = np.arange(vocab_size)
     for number, (row, weight, known) in enumerate(
         zip(branches.rows.tolist(), branches.weight.tolist(), branches.represented, strict=True)
     ):
         stand, alike = known or Represented()
-        prefix = tuple(drafts.tokens[row, path[number], : tau[number]].tolist())
         following = OPEN if last is None else int(last[number])
         if stand is not None and stand.value != following:
             raise TooManyBranchesError("the code changes a sampled token id that represents others, not run")
-        opened = None if last is not None else Stand(OPEN, tokens, verdict.next_token.chances[number])
+        opened = None if last is not None else Stand(OPEN, tokens, next_token.chances[number])
         stands = tuple(one for one in (stand, opened) if one is not None)
-        yield row, Outcome(prefix, following, weight, stands, alike)
+        yield row, Outcome(prefixes[number], following, weight, stands, alike)

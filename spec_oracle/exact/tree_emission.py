@@ -1,5 +1,6 @@
 """The exact law of what one call of a tree verifier emits, over a law of draft trees."""
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -8,13 +9,14 @@ from spec_oracle.arrays import Integers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.exact.call import BATCH_BYTES, VerdictError, within
+from spec_oracle.exact.conditional import MOST_NUMBERS, ConditionalLaw, Emitted, laws_after
 from spec_oracle.exact.emission import EmissionLaw, masses_of
-from spec_oracle.exact.enumeration import ScriptedDecisions
+from spec_oracle.exact.enumeration import OpenToken, ScriptedDecisions
 from spec_oracle.exact.tree_drafting import TreeDrafting, TreeLaw, in_rationals
 from spec_oracle.toy import Instance
 from spec_oracle.toy.size import FLOAT_BYTES, RATIONAL_BYTES
 from spec_oracle.validation import require_instance_of
-from verifiers.trees import ROOT, TreeDrafts, TreeVerdict, TreeVerifier
+from verifiers.trees import ROOT, TreeDrafts, TreeVerdict, TreeVerifier, way_to
 
 
 class TreeTable:
@@ -40,17 +42,49 @@ class TreeTable:
         return TreeDrafts(tokens, parents, draft, target)
 
 
-def checked_tree_verdict(verdict: Any, drafts: TreeDrafts, chosen: Arithmetic) -> tuple[Integers, Integers]:
-    """Return the last accepted place and the next token, int [B]; raise `VerdictError` for no verdict."""
+def checked_tree_verdict(verdict: Any, drafts: TreeDrafts, chosen: Arithmetic) -> tuple[Integers, Any]:
+    """Return the last accepted place and the next token, int [B]; raise `VerdictError` for no verdict.
+
+    A token that is not taken yet is returned as it is.
+    """
     if not isinstance(verdict, TreeVerdict):
         must = "it must return a TreeVerdict (node [B], next_token [B], drafts)"
         raise VerdictError(f"verify_tree returned {type(verdict).__name__}; {must}")
-    node, token = (chosen.to_numpy(of) for of in (verdict.node, verdict.next_token))
-    for name, values in (("node", node), ("next_token", token)):
-        if values.shape != (drafts.batch,):
-            raise VerdictError(f"{name}: expected shape ({drafts.batch},), got {values.shape}")
+    node = _of_requests("node", verdict.node, drafts, chosen)
     within("node", node - ROOT, drafts.places + 1)
-    return node.astype(np.int64), within("next_token", token, drafts.vocab_size)
+    if isinstance(verdict.next_token, OpenToken):
+        return node, verdict.next_token
+    token = _of_requests("next_token", verdict.next_token, drafts, chosen)
+    return node, within("next_token", token, drafts.vocab_size)
+
+
+def _of_requests(name: str, values: Any, drafts: TreeDrafts, chosen: Arithmetic) -> Integers:
+    numbers = chosen.to_numpy(values)
+    if numbers.shape != (drafts.batch,):
+        raise VerdictError(f"{name}: expected shape ({drafts.batch},), got {numbers.shape}")
+    return numbers.astype(np.int64)
+
+
+def tree_conditional_laws(
+    verifier: TreeVerifier, drafts: TreeDrafts, *, array: str = "numpy", dtype: str = "float64"
+) -> list[ConditionalLaw]:
+    """Return the law of the emission after each of the numpy draft trees, run together as one batch.
+
+    As `spec_oracle.exact.conditional.conditional_laws`, whose errors it raises.
+    """
+    chosen = arithmetic(array=array, dtype=dtype)
+
+    def run(rows: Integers, decisions: ScriptedDecisions) -> Emitted:
+        tokens, parents, draft, target = (getattr(drafts, field.name)[rows] for field in fields(drafts))
+        places, models = map(chosen.from_numpy, (tokens, parents)), map(chosen.probabilities, (draft, target))
+        handed = TreeDrafts(*places, *models)
+        node, next_token = checked_tree_verdict(verifier.verify_tree(handed, decisions), handed, chosen)
+        ways, lengths = way_to(parents, node)
+        accepted = zip(np.take_along_axis(tokens, ways, axis=1).tolist(), lengths.tolist(), strict=True)
+        return Emitted([tuple(drafted[:length]) for drafted, length in accepted], next_token)
+
+    numbers = 2 * (drafts.places + 1) * drafts.vocab_size
+    return laws_after(run, drafts.tokens, drafts.vocab_size, MOST_NUMBERS // numbers, chosen)
 
 
 def tree_emission_law(

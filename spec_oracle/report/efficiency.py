@@ -26,11 +26,16 @@ def _tables(results: Sequence[Efficiency]) -> Iterator[Table]:
     """Yield a table a file."""
     for file in dict.fromkeys(result.file for result in results):
         mine = [result for result in results if result.file == file]
-        best = mine[0].optima
-        title = (
-            f"{file}: optimum {short(best.single_path, 6)} with one path, "
-            f"{short(best.multi_path, 6)} with all, {short(best.block_transport, 6)} with carry-over"
-        )
+        paths = next((result.optima for result in mine if result.tree is None), None)
+        trees = next((result for result in mine if result.tree is not None), None)
+        titles = []
+        if paths is not None:
+            titles += [f"{short(paths.single_path, 6)} with one path"]
+            titles += [f"{short(paths.multi_path, 6)} with all"]
+            titles += [f"{short(paths.block_transport, 6)} with carry-over"]
+        if trees is not None:
+            titles += [f"{short(trees.optimum, 6)} on draft trees ({trees.tree})"]
+        title = f"{file}: optimum {', '.join(titles)}"
         yield Table(HEAD, [cells(result) for result in mine], (1, 2, 4, 5, 6), title)
 
 
@@ -45,6 +50,8 @@ def _data(results: Sequence[Efficiency]) -> list[dict[str, Any]]:
             "single_path_optimum": plain(result.optima.single_path),
             "multi_path_optimum": plain(result.optima.multi_path),
             "block_transport_optimum": plain(result.optima.block_transport),
+            "tree": None if result.tree is None else str(result.tree),
+            "tree_optimum": None if result.tree is None else plain(result.optimum),
         }
         for result in results
     ]

@@ -134,6 +134,8 @@ def test_efficiency_is_exact_on_the_worked_example(capsys, example):
         "single_path_optimum": "20/9",
         "multi_path_optimum": "20/9",
         "block_transport_optimum": "7/3",
+        "tree": None,
+        "tree_optimum": None,
     }
     assert block["block_efficiency"] == "20/9"
 

@@ -10,7 +10,7 @@ from spec_oracle.exact.arithmetic import NUMPY
 from spec_oracle.exact.tree_drafting import LikeliestNodes, Shape, ShapedTrees, StochasticBeam
 from spec_oracle.exact.tree_emission import TreeTable
 from spec_oracle.toy import Instance
-from verifiers import Drafts, replayed_decisions, tree_rule
+from verifiers import Drafts, InvalidInputError, replayed_decisions, tree_rule
 from verifiers.arrays import map_fields
 from verifiers.trees import EMPTY, ROOT, Siblings, TreeDrafts, TreeVerdict, of_paths
 
@@ -87,3 +87,31 @@ def test_ragged_paths_are_a_tree():
     verdict = TreeVerdict(np.array([7]), np.array([0]), tree)
     assert verdict.emitted.tolist() == [[1, 0, 2, 0, *[-1] * 6]]
     assert TreeVerdict(np.array([ROOT]), np.array([2]), tree).emitted[0, :2].tolist() == [2, -1]
+
+
+@pytest.mark.parametrize("rule", NAMES)
+def test_a_place_without_a_token_of_the_vocabulary_or_without_a_parent_is_empty(rule):
+    """So that one broken request neither fails the batch nor emits what is no token."""
+    drafts, uniforms = batch(), np.random.default_rng(3).random((batch().batch, 512))
+    leaf = drafts.places - 1 - (drafts.parents[:, ::-1] != EMPTY).argmax(axis=1)
+    request = np.arange(drafts.batch)
+
+    def with_leaf(**values):
+        ((name, value),) = values.items()
+        array = getattr(drafts, name).copy()
+        array[request, leaf] = value
+        return replace(drafts, **{name: array})
+
+    empty = tree_rule(rule).verify_tree(with_leaf(parents=EMPTY), replayed_decisions(uniforms))
+    for broken in (
+        *(with_leaf(tokens=token) for token in (-1, drafts.vocab_size)),
+        *(with_leaf(parents=parent) for parent in (EMPTY - 1, drafts.places, leaf)),
+    ):
+        verdict = tree_rule(rule).verify_tree(broken, replayed_decisions(uniforms))
+        assert (verdict.emitted == empty.emitted).all()
+
+
+def test_a_tree_without_a_place_is_refused_with_what_to_do():
+    rows = np.full((2, 1, 3), 1 / 3)
+    with pytest.raises(InvalidInputError, match=r"^tokens: expected at least one place, .* parent EMPTY"):
+        TreeDrafts(np.zeros((2, 0), dtype=int), np.zeros((2, 0), dtype=int), rows, rows)

@@ -30,7 +30,7 @@ def independent_paths(drafts: TreeDrafts, places: Places, start: Array) -> Array
     equal = places.siblings & (drafts.tokens[:, :, None] == drafts.tokens[:, None, :])
     path, depth = filled(drafts.tokens, ENDED), filled(drafts.tokens, ENDED)
     for place in range(drafts.places):
-        above, rank = drafts.parents[:, place], places.rank[:, place]
+        above, rank = places.row[:, place] - 1, places.rank[:, place]
         drafts_above = equal[request, kept(above >= 0, above)]
         number = xp.cumulative_sum(xp.astype(drafts_above, xp.int64), axis=1)
         own = drafts_above & (number == rank[:, None] + 1)

@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 
 from verifiers.arrays import Array, arange_like, kept, namespace
-from verifiers.trees import EMPTY, TreeDrafts
+from verifiers.trees import TreeDrafts
 
 
 @dataclass(frozen=True)
 class Places:
     """The places of a draft tree, for B requests.
 
-    ``row`` int [B, N]: the row of each place's parent, 0 where it is empty; ``present`` bool [B, N];
+    ``row`` int [B, N]: the row of each place's parent, 0 where it is empty; ``present`` bool [B, N]: whether
+    there is a token, see `TreeDrafts`;
     ``earlier`` bool [B, N, N]: whether place j is a sibling drawn before place i; ``repeated`` bool [B, N]:
     whether one of these is the same token.
     """
@@ -43,10 +44,9 @@ class Places:
 def places_of(drafts: TreeDrafts) -> Places:
     """Return who is whose sibling."""
     xp = namespace(drafts.parents)
-    present = drafts.parents != EMPTY
-    number = arange_like(drafts.parents, drafts.places)
-    same = (drafts.parents[:, :, None] == drafts.parents[:, None, :]) & present[:, :, None]
-    earlier = same & (number[None, :] < number[:, None])
+    present, number = drafts.present, arange_like(drafts.parents, drafts.places)
+    same = drafts.parents[:, :, None] == drafts.parents[:, None, :]
+    earlier = same & present[:, :, None] & present[:, None, :] & (number[None, :] < number[:, None])
     equal = drafts.tokens[:, :, None] == drafts.tokens[:, None, :]
     repeated = xp.any(earlier & equal, axis=-1)
     return Places(kept(present, drafts.parents + 1), present, earlier, repeated)

@@ -16,10 +16,12 @@ from verifiers.arrays import (
     pick,
     zeros,
 )
-from verifiers.interface import DecisionSource
+from verifiers.interface import DecisionSource, Traits
 from verifiers.parts.tree_places import places_of
 from verifiers.parts.walk import ActiveDecisions, Node, OneStepRule, first_true
 from verifiers.trees import ROOT, Siblings, TreeDrafts, TreeVerdict
+
+_ANY = Traits()
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,14 @@ class TreeWalk:
     ``max_depth``: how many tokens are accepted at most, None: as many as there are places. The rule is run so
     often, so the depth of the deepest tree saves time. No number costs losslessness.
     ``max_children``: how many siblings are shown to the rule, None: all places. Take no less than a node has:
-    a rule that needs its last sibling would miss it.
+    a rule that needs its last sibling would miss it. ``traits`` are those of the rule on paths.
     """
 
     rule: OneStepRule
     accepts: frozenset[Siblings]
     max_depth: int | None = None
     max_children: int | None = None
+    traits: Traits = _ANY
 
     def verify_tree(self, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
         """Walk down from the root; a token of the target follows a leaf, or the node at ``max_depth``."""

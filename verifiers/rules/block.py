@@ -23,8 +23,9 @@ class BlockVerifier:
     def verify_tree(self, drafts: TreeDrafts, decisions: DecisionSource) -> TreeVerdict:
         """Verify the path of first children, which may end early; its first token has law q at every node."""
         xp = namespace(drafts.tokens)
-        leaf = filled(drafts.tokens[:, 0], ROOT)
+        leaf, present = filled(drafts.tokens[:, 0], ROOT), drafts.present
         for place in range(drafts.places):  # a parent comes before its children
-            leaf = xp.where(drafts.parents[:, place] == leaf, place, leaf)
+            follows = present[:, place] & (drafts.parents[:, place] == leaf)
+            leaf = xp.where(follows, place, leaf)
         inner = arange_like(leaf, drafts.places + 1)[None, :] != leaf[:, None] + 1
         return verify_way(drafts, leaf, kept(inner[:, :, None], working_rows(drafts.draft_probs)), decisions)

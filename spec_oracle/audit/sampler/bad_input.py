@@ -43,12 +43,12 @@ def _with_impossible_drafts(drafts: Drafts) -> Drafts:
     every_other = np.arange(drafts.batch) % 2 == 0
     for path in range(drafts.num_paths):
         beside_first = (tokens[:, path, :-1] == tokens[:, 0, :-1]).all(axis=1)
-        _strike(target[:, path, -2], np.where(every_other & beside_first, tokens[:, 0, -1], -1))
-        _strike(target[:, path, 0], np.zeros(drafts.batch, dtype=np.int64))
+        strike(target[:, path, -2], np.where(every_other & beside_first, tokens[:, 0, -1], -1))
+        strike(target[:, path, 0], np.zeros(drafts.batch, dtype=np.int64))
     return replace(drafts, target_probs=target)
 
 
-def _strike(rows: NDArray[np.float64], tokens: NDArray[np.int64]) -> None:
+def strike(rows: NDArray[np.float64], tokens: NDArray[np.int64]) -> None:
     """Take the tokens [B] out of rows [B, V], in place, except where nothing else is possible."""
     struck = np.where(np.arange(rows.shape[1]) == tokens[:, None], 0.0, rows)
     possible = struck.sum(axis=1) > 0

@@ -9,20 +9,20 @@ import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.panel import main_instances, panel
+from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Status, passed
 from spec_oracle.audit.sampler.inputs_kept import compared
 from spec_oracle.audit.tree.batch import UNIFORMS
-from spec_oracle.audit.tree.draftings import DEPTH, SampledTrees, draftings
+from spec_oracle.audit.tree.draftings import DEPTH, SampledTrees, one_of_each
 from spec_oracle.audit.tree.subject import TreeSubject, verdicts
 
 
 def inputs_kept(subject: TreeSubject, context: Context) -> CheckResult:
     """Compare the draft trees before and after; no error rate, one change proves it."""
-    rng, toys = context.stream("tree/inputs-kept"), panel(3, DEPTH, 1, context.seed)
+    rng, toy = context.stream("tree/inputs-kept"), panel(3, DEPTH, 1, context.seed)["flat"]
     result = passed("inputs unchanged")
-    for drafting in draftings(subject.accepts, DEPTH).values():
-        table = SampledTrees(toys[main_instances(toys)[0]], drafting, subject.array)
+    for drafting in one_of_each(subject.accepts, DEPTH).values():
+        table = SampledTrees(toy, drafting, subject.array)
         drafts = table.drafts(table.sample(effort.INPUTS_KEPT_REQUESTS, rng))
         handed = {field.name: getattr(drafts, field.name) for field in fields(drafts)}
         before = [np.array(array) for array in handed.values()]

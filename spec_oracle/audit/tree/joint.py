@@ -4,17 +4,20 @@ On every instance, for every kind of siblings that the rule accepts and every sh
 are run, and every outcome of the rule's decisions on each.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.laws import judge_laws
 from spec_oracle.audit.panel import panel
-from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.results import CheckResult, Findings, Status
 from spec_oracle.audit.tree.draftings import DEPTH, draftings
-from spec_oracle.audit.tree.subject import TreeSubject
+from spec_oracle.audit.tree.length import Laws, as_declared, identified
+from spec_oracle.audit.tree.subject import TreeSubject, names
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError
+from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.exact.tree_emission import tree_emission_law
 from spec_oracle.optimum import tree_optimum
 from spec_oracle.threads import raising
@@ -25,7 +28,8 @@ def joint(subject: TreeSubject, context: Context) -> CheckResult:
     """Run every outcome on every tree; figures are those of the first drafting, or of the first wrong one."""
     depth = min(context.draft_length, DEPTH)
     instances = context.instances or panel(context.vocab_size, depth, 1, context.seed)
-    facts = replace(subject.facts, tolerance=0.0) if context.exact else subject.facts
+    facts = replace(subject.facts, rule_at=None)  # the rules of `judge_laws` are for paths
+    facts = replace(facts, tolerance=0.0) if context.exact else facts
     laws: dict[str, EmissionLaw] = {}
     tried, failure, kinds = dict[str, tuple[str, Instance]](), "", dict[str, None]()
     try:
@@ -41,6 +45,9 @@ def joint(subject: TreeSubject, context: Context) -> CheckResult:
     findings = result.findings
     if findings is None or not laws:
         return result
+    if result.status is not Status.FAILED:
+        by_kind = {key: (tried[key][0], law) for key, law in laws.items()}
+        findings = _with_length(subject, instances, findings, by_kind)
     kind = tried[findings.worst][0] if findings.worst else next(iter(kinds))
     findings = replace(
         findings,
@@ -52,6 +59,25 @@ def joint(subject: TreeSubject, context: Context) -> CheckResult:
     scope = (f"one call: exact output distribution on {where} ({sizes}): {'; '.join(kinds)}",)
     notes = (f"tokens per call and optimum are those of one kind of draft trees: {kind}",)
     return replace(result, findings=findings, scope=scope, notes=notes)
+
+
+def _with_length(
+    subject: TreeSubject, instances: Mapping[str, Instance], findings: Findings, laws: Laws
+) -> Findings:
+    """Add what the output distributions say of the accepted length, of a rule that is not built in."""
+    if subject.name in names():
+        return findings
+    # Rows of these differ everywhere; where p = q, or all of a residual is one token, rules are alike.
+    chosen = [instances[name] for name in ("flat", "peaked") if name in instances] or [*instances.values()]
+    some = {key: of for key, of in laws.items() if any(of[1].instance.digest == one.digest for one in chosen)}
+    if declared := as_declared(subject, some):
+        return replace(findings, length=declared)
+    try:
+        with raising():
+            rule, length = identified(subject, chosen) or (None, None)
+    except (NotTracedError, DecisionError, VerdictError):  # not all of what comes after one tree can be run
+        return findings
+    return replace(findings, rule=rule, length=length)
 
 
 def law_on(

@@ -1,20 +1,22 @@
 """Rules for draft trees: objects with ``verify_tree`` that say which laws of siblings they accept."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 import verifiers
 from spec_oracle.arrays import Floats, Integers
-from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts
+from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always
 from spec_oracle.contracts import ContractError, raising
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.exact import VerdictError
 from spec_oracle.exact.arithmetic import arithmetic
 from spec_oracle.exact.tree_emission import checked_tree_verdict
 from verifiers import replayed_decisions
+from verifiers.arrays import map_fields
 from verifiers.trees import Siblings, TreeDrafts, TreeVerifier
 
 PREFIX: Final = "trees/"
@@ -40,9 +42,24 @@ class TreeSubject:
 
 
 def of_tree_rule(name: str, rule: Any, *, array: str = "numpy") -> TreeSubject:
-    """Return the subject for a tree rule; raises `InvalidInputError` for ``accepts`` that says nothing."""
+    """Return the subject for a tree rule; raises `InvalidInputError` for wrong ``accepts`` or ``rule``."""
     tolerance = ROUNDING if name in names() else FLOAT32_ROUNDING
-    return TreeSubject(name, rule, _accepted(name, rule), Facts(tolerance=tolerance), array)
+    accepts, declared = _accepted(name, rule), getattr(rule, "rule", None)
+    facts = Facts(tolerance=tolerance)
+    if isinstance(declared, str):  # that of a walk is a function
+        facts = replace(facts, rule_at=partial(always, _declared(name, accepts, declared)))
+    return TreeSubject(name, rule, accepts, facts, array)
+
+
+def _declared(name: str, accepts: frozenset[Siblings], declared: str) -> str:
+    """Return the full name of the declared rule, which must take some of the siblings."""
+    rule, known = declared.removeprefix(PREFIX), verifiers.tree_rule_names()
+    if rule not in known:
+        raise InvalidInputError(f"rule: {name!r} declares {unknown(rule, known, 'tree rule')}")
+    if not accepts & verifiers.tree_rule(rule).accepts:
+        laws = ", ".join(sorted(law.value for law in accepts))
+        raise InvalidInputError(f"rule: {name!r} declares {rule}, which does not accept its siblings: {laws}")
+    return PREFIX + rule
 
 
 def _accepted(name: str, rule: Any) -> frozenset[Siblings]:
@@ -57,6 +74,11 @@ def _accepted(name: str, rule: Any) -> frozenset[Siblings]:
     if wrong := [value for value in values if value not in known]:
         raise InvalidInputError(f"accepts: {name!r} has {unknown(str(wrong[0]), known, 'kind of siblings')}")
     return frozenset(map(Siblings, values))
+
+
+def in_library(subject: TreeSubject, drafts: TreeDrafts) -> TreeDrafts:
+    """Return numpy draft trees in the array library of a rule."""
+    return map_fields(arithmetic(array=subject.array).from_numpy, drafts)
 
 
 def verdicts(subject: TreeSubject, drafts: TreeDrafts, uniforms: Floats) -> Integers:

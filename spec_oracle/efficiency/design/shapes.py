@@ -1,10 +1,12 @@
 """Shapes of draft trees: how many drafts follow each node, depth by depth, and what fits a budget."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 
+from spec_oracle.errors import InvalidInputError
 from spec_oracle.validation import require_whole
 
 
@@ -17,6 +19,26 @@ class FanOuts:
     """
 
     fan_outs: tuple[int, ...]
+
+    @classmethod
+    def named(cls, name: str) -> "FanOuts":
+        """Return the shape of a name as `str` gives it; raises `InvalidInputError` for another text.
+
+        >>> FanOuts.named("delay 1, K = 3, L = 2").fan_outs, FanOuts.named("fan-outs 2, 2").fan_outs
+        ((1, 3, 1), (2, 2))
+        """
+        paths = re.fullmatch(r"(?:delay (\d+), )?K = (\d+), L = (\d+)", name)
+        fan_outs = re.fullmatch(r"fan-outs (\d+(?:, \d+)*)", name)
+        sizes = [int(one) for one in re.findall(r"\d+", name)]
+        if min(sizes, default=0) < 1 or not (paths or fan_outs):
+            raise InvalidInputError(
+                f"tree: expected a shape such as 'K = 4, L = 2', 'delay 1, K = 3, L = 1' or 'fan-outs 2, 2', "
+                f"got {name!r}"
+            )
+        if fan_outs:
+            return cls(tuple(sizes))
+        *delay, count, length = sizes
+        return cls((*[1] * sum(delay), count, *[1] * (length - 1)))
 
     @property
     def tokens(self) -> int:

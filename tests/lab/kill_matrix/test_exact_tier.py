@@ -34,6 +34,8 @@ LOSSY_BESIDES = {
     ),
     "shape-residual-floored": "what a floor of 0.001 adds shows at three tokens, too",
     "shape-row-after-a-near-draft": "some rows of the toy are near their drafts, too",
+    "tree-rows-of-the-request-before": "draft trees of a batch take turns, with one request each, too",
+    "tree-ring-of-eight-buffers": "the law of one call takes more than eight",
     "result-of-the-call-before-the-last": "returns results of other runs when one is run for every outcome",
 }
 """Specimens that are declared for another check, and lossy in one call nevertheless."""

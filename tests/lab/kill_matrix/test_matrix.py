@@ -59,12 +59,31 @@ def test_a_verifier_is_judged_as_one(name, monkeypatch):
     assert row.results["joint"].draws == 0
 
 
-def test_every_check_that_is_asked_of_verifiers_has_one_to_kill():
-    asked = {name for name, check in CHECKS.items() if callable(check.verifier)}
+@pytest.mark.parametrize("kind", ["verifier", "tree"])
+def test_every_check_that_is_asked_of_enumerated_rules_has_one_to_kill(kind):
+    asked = {name for name, check in CHECKS.items() if callable(check.answer(kind))}
     detected_by = {
-        check for found in specimens().values() if found.kind == "verifier" for check in found.detected_by
+        check for found in specimens().values() if found.kind == kind for check in found.detected_by
     }
     assert asked == detected_by
+
+
+TREES = [found for found in specimens().values() if found.kind == "tree"]
+
+
+@pytest.mark.parametrize(
+    ("name", "check"), [(found.name, check) for found in TREES for check in found.detected_by]
+)
+def test_a_defect_of_a_tree_rule_is_killed_by_its_check(name, check):
+    """Its other columns are run at night."""
+    assert columns_of(specimens()[name], DEFAULT_ALPHA, 0)[check]().status is Status.FAILED
+
+
+@pytest.mark.parametrize("name", [found.name for found in TREES if found.is_control])
+def test_a_right_tree_rule_stands(name):
+    (row,) = kill_matrix([specimens()[name]]).rows
+    assert row.detected_by == ()
+    assert all(row.results[check].status is not Status.INCONCLUSIVE for check in columns.ASKED)
 
 
 @pytest.mark.usefixtures("less_effort")

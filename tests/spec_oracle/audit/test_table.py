@@ -31,7 +31,7 @@ class Everything(Stepwise, Together):
 OF_CODE = {"joint", "shapes", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"}
 RUNS = {
     "verifier": OF_CODE - {"streams"},
-    "tree": {"joint", "shapes", "calls", "batch", "inputs-kept"},
+    "tree": OF_CODE - {"streams"},
     "sampler": OF_CODE,
     "engine": {"joint", "length", "calls", "long-texts", "logprobs", "draft-law", "streams", "batch"},
     "server": {

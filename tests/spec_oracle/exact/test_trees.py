@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 import verifiers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import VerdictError
+from spec_oracle.exact.arithmetic import NUMPY
 from spec_oracle.exact.drafting import draft_law
 from spec_oracle.exact.tree_drafting import LikeliestNodes, Shape, ShapedTrees, StochasticBeam
-from spec_oracle.exact.tree_emission import tree_emission_law
+from spec_oracle.exact.tree_emission import TreeTable, tree_conditional_laws, tree_emission_law
 from spec_oracle.optimum import check_certificate, multi_path_optimum, tree_optimum
 from spec_oracle.toy import Instance, ToyModel
 from tests.strategies import examples, instances
-from verifiers import Drafting, Drafts
+from verifiers import Drafting, Drafts, tree_rule
 from verifiers.trees import EMPTY, ROOT, Siblings, TreeVerdict, of_paths
 
 POSITIVE = Instance(
@@ -176,3 +177,18 @@ def test_what_is_no_tree_verifier_or_no_verdict_is_refused():
             tree_emission_law(Stops(node), TOY, drafting)
     with pytest.raises(InvalidInputError, match="shape: 3 tokens deep, the instance has draft_length 2"):
         tree_emission_law(Stops(ROOT), TOY, ShapedTrees(Shape.paths(1, 3)))
+
+
+@pytest.mark.parametrize("rule", ["traversal", "recursive_rejection_distinct", "eagle"])
+def test_what_is_emitted_after_each_tree_adds_up_to_the_law_of_a_call(rule):
+    """A walk looks at its tokens, a climb does not: with its last decision open, or represented by few."""
+    toy, drafting = Instance.random(12, 2, seed=3).floats, ShapedTrees(Shape((ROOT, ROOT)), Siblings.DISTINCT)
+    table = TreeTable(toy, drafting, NUMPY)
+    drafts = table.drafts(np.arange(len(table.law.probability)))
+    found = [np.zeros((toy.vocab_size,) * length) for length in (1, 2, 3)]
+    for mass, law in zip(table.law.probability, tree_conditional_laws(tree_rule(rule), drafts), strict=True):
+        for prefix, masses in law.leaves.items():
+            found[len(prefix)][prefix] += mass * masses
+    expected = tree_emission_law(tree_rule(rule), toy, drafting).masses
+    for mine, theirs in zip(found, expected, strict=True):
+        assert np.allclose(mine.reshape(-1), theirs, rtol=0, atol=1e-12)

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 import verifiers
-from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
+from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effort
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.reports import Evidence
-from spec_oracle.audit.tree.subject import names
+from spec_oracle.audit.tree.bad_input import bad_input
+from spec_oracle.audit.tree.scale import scale
+from spec_oracle.audit.tree.subject import names, of_tree_rule
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 from tests.strategies import at_night, by_day
@@ -114,10 +117,159 @@ class Forgets:
         return verifiers.tree_rule("nss").verify_tree(drafts, decisions)
 
 
-@pytest.mark.parametrize(("rule", "check"), [(OfNeighbours(), "batch"), (WritesInto(), "inputs-kept")])
-def test_a_defect_fails_its_check(rule, check):
+class NaNAccepts:
+    """A sibling whose q is NaN is accepted, possible or not."""
+
+    accepts = frozenset({"distinct"})
+
+    def verify_tree(self, drafts, decisions):
+        clean = replace(drafts, draft_probs=np.nan_to_num(drafts.draft_probs))
+        verdict = verifiers.tree_rule("naive").verify_tree(clean, decisions)
+        broken = np.isnan(drafts.draft_probs[:, 0]).any(axis=1) & (drafts.parents[:, 0] == ROOT)
+        return replace(verdict, node=np.where(broken, 0, verdict.node))
+
+
+class FallsBackToTokenZero:
+    """A sampled index that is the last one before a uniform of 1 comes out as 0."""
+
+    accepts = frozenset({"top"})
+
+    def verify_tree(self, drafts, decisions):
+        verdict = verifiers.tree_rule("nss").verify_tree(drafts, decisions)
+        is_highest = ~decisions.bernoulli(np.full(drafts.batch, 1 - 2.0**-53))
+        return replace(verdict, next_token=np.where(is_highest, 0, verdict.next_token))
+
+
+class ClimbsFromTheLeaves:
+    """Refuses every draft, and looks how deep a tree is by going up, without end in a circle."""
+
+    accepts = frozenset({"top"})
+
+    def verify_tree(self, drafts, decisions):
+        for request in range(drafts.batch):
+            place = 0
+            while place >= 0:
+                place = int(drafts.parents[request, min(place, drafts.places - 1)])
+        return verifiers.tree_rule("nss").verify_tree(drafts, decisions)
+
+
+class AcceptsAnyPlace:
+    """Accepts the first place of a tree where that has no parent."""
+
+    accepts = frozenset({"top"})
+
+    def verify_tree(self, drafts, decisions):
+        verdict = verifiers.tree_rule("nss").verify_tree(drafts, decisions)
+        return replace(verdict, node=np.where(drafts.parents[:, 0] >= drafts.places, 0, verdict.node))
+
+
+@pytest.mark.parametrize(
+    ("rule", "check", "says"),
+    [
+        (OfNeighbours(), "batch", "request"),
+        (WritesInto(), "inputs-kept", "draft_probs changed during the call"),
+        (NaNAccepts(), "bad-input", "NaN draft probabilities: request"),
+        (FallsBackToTokenZero(), "bad-input", "random numbers exactly 0 or just under 1: request"),
+        (ClimbsFromTheLeaves(), "bad-input", "place that is its own parent: still running after"),
+        (
+            AcceptsAnyPlace(),
+            "bad-input",
+            "parent that does not exist: request 0 accepted place 0, from which",
+        ),
+    ],
+)
+def test_a_defect_fails_its_check(rule, check, says, monkeypatch):
+    monkeypatch.setattr(effort, "BAD_INPUT_SECONDS", 0.5)
     found = only(audit(rule, options=AuditOptions(checks=(check,), shrink=False)))
     assert status_of(found, check).status is Status.FAILED
+    assert says in status_of(found, check).detail
+
+
+class InDoublePrecisionOnly:
+    """Computes in the type of the rows: 1e-5 is lost in float32 and more, and counts in float16."""
+
+    accepts = frozenset({"top"})
+
+    def verify_tree(self, drafts, decisions):
+        third = drafts.target_probs.dtype.type(1) / drafts.target_probs.dtype.type(3)
+        rows = drafts.target_probs * third * 3
+        return verifiers.tree_rule("nss").verify_tree(replace(drafts, target_probs=rows), decisions)
+
+
+class Floor:
+    """Adds to every probability what is rounding at three tokens."""
+
+    accepts = frozenset({"top"})
+
+    def verify_tree(self, drafts, decisions):
+        rows = drafts.target_probs + 1e-8
+        return verifiers.tree_rule("nss").verify_tree(replace(drafts, target_probs=rows), decisions)
+
+
+def test_low_precision_is_a_note_unless_the_type_counts():
+    rule = InDoublePrecisionOnly()
+    found = scale(of_tree_rule("mine", rule), Context())
+    assert found.status is Status.PASSED
+    assert found.notes[0].startswith("not for float16 rows: total variation")
+    counted = scale(of_tree_rule("mine", rule), Context(dtypes=("float64", "float16")))
+    assert counted.status is Status.FAILED
+
+
+def test_a_floor_that_shows_at_a_large_vocabulary_fails_scale():
+    found = scale(of_tree_rule("mine", Floor()), Context())
+    assert found.status is Status.FAILED
+    assert "of one call at V = 32,000" in found.detail
+
+
+@pytest.mark.parametrize("name", by_day(names(), {"trees/traversal", "trees/univer"}))
+def test_scale_and_bad_input_pass_in_torch(name):
+    pytest.importorskip("torch")
+    subject = of_tree_rule(name, verifiers.tree_rule(name.removeprefix("trees/")), array="torch")
+    found = scale(subject, Context())
+    assert found.notes == ()
+    if name != "trees/canonical":  # which is made for small vocabularies
+        assert "float64, float32, bfloat16, float16" in found.detail
+    assert bad_input(subject, Context()).status is Status.PASSED
+
+
+def length_of(rule):
+    found = only(audit(rule, options=AuditOptions(checks=("length",), shrink=False)))
+    return found, status_of(found, "length")
+
+
+@dataclass(frozen=True)
+class Says(Declared):
+    """The rule of that name, which declares ``rule``."""
+
+    rule: str
+
+
+def test_the_accepted_length_is_compared_with_the_declared_rule():
+    found, length = length_of(Says("traversal", frozenset({"distinct"}), "trees/traversal"))
+    assert (found.rule, found.rule_identified) == ("trees/traversal", False)
+    assert length.status is Status.PASSED
+    found, length = length_of(Says("recursive_rejection_distinct", frozenset({"distinct"}), "traversal"))
+    assert (found.verdict, length.status) == (SubjectVerdict.LOSSLESS, Status.FAILED)
+    assert "accepted length is not that of 'trees/traversal': total variation 0.0" in length.detail
+
+
+def test_a_rule_that_declares_none_is_identified_by_what_it_emits():
+    found, length = length_of(Declared("recursive_rejection_distinct", frozenset({"distinct"})))
+    assert (found.rule, found.rule_identified) == ("trees/recursive_rejection_distinct", True)
+    assert length.status is Status.PASSED
+    assert length.detail.endswith(f"rule {found.rule!r} after each of 128 draft trees")
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ("eagel", "declares unknown tree rule 'eagel'; did you mean 'eagle'"),
+        ("univer", "declares univer, which does not accept its siblings: distinct"),
+    ],
+)
+def test_a_wrong_declared_rule_is_one_sentence(rule, says):
+    with pytest.raises(InvalidInputError, match=f"^rule: .*{says}"):
+        audit(Says("naive", frozenset({"distinct"}), rule))
 
 
 def test_a_rule_that_changes_from_call_to_call_is_lossy():

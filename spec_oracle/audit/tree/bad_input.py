@@ -1,0 +1,179 @@
+"""The check `bad-input` of tree rules: what they emit after extreme uniforms, and for broken input.
+
+Valid trees, those without a token included, must give tokens that the target gives a positive probability,
+whatever the uniforms. Broken distributions, ids and trees may be refused with an exception, though not by a
+call without end; what is returned instead must still be a place whose way leads to the root, tokens of the
+vocabulary, and, for every healthy request, tokens that are possible. One failure is proof.
+"""
+
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.arrays import Floats, Integers
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.panel import panel
+from spec_oracle.audit.results import CheckResult, How, failed, passed
+from spec_oracle.audit.sampler.bad_input import EDGES, SPOILT, Judged, strike
+from spec_oracle.audit.tree.batch import UNIFORMS
+from spec_oracle.audit.tree.draftings import DEPTH, SampledTrees, label, one_of_each
+from spec_oracle.audit.tree.subject import TreeSubject, in_library, verdicts
+from spec_oracle.contracts import ContractError, SubjectRaisedError
+from spec_oracle.threads import CallEndedError, at_most
+from verifiers.trees import EMPTY, ROOT, Siblings, TreeDrafts
+
+Case: TypeAlias = tuple[str, TreeDrafts, Judged]
+"""What is broken, the draft trees, and the requests that must stay inside the target's support."""
+
+_LARGEST = 1 - 2.0**-53
+
+
+def bad_input(subject: TreeSubject, context: Context) -> CheckResult:
+    """Judge a tree rule on broken input and extreme uniforms, for every law of siblings that it accepts."""
+    rng, toy = context.stream("tree/bad-input"), panel(3, DEPTH, 1, context.seed)["zeros"]
+    wrong, calls = dict[str, str](), 0
+    for drafting in one_of_each(subject.accepts, DEPTH).values():
+        table = SampledTrees(toy, drafting)
+        healthy = _with_impossible_drafts(table.drafts(table.sample(effort.BAD_INPUT_LEAST_REQUESTS, rng)))
+        uniforms = rng.random((healthy.batch, UNIFORMS))
+        limit = _limit(subject, healthy, uniforms)
+        asked: list[tuple[Case, Floats, bool]] = [
+            *((case, uniforms, True) for case in _broken(healthy, drafting.siblings)),
+            *((case, uniforms, False) for case in _without_tokens(healthy)),
+        ]
+        everyone = np.ones(healthy.batch, dtype=bool)
+        for _ in range(effort.BAD_INPUT_EDGE_ROUNDS):
+            edges = rng.choice([0.0, 0.5, _LARGEST], size=uniforms.shape)
+            edges = np.where(edges == 0.5, rng.random(edges.shape), edges)
+            asked.append(((EDGES, healthy, everyone), edges, False))
+        for (name, drafts, judged), given, may_refuse in asked:
+            calls += 1
+            says = _complaint(subject, drafts, given, limit, judged, may_refuse=may_refuse)
+            if says:
+                wrong.setdefault(name, f"{says} ({label(drafting.siblings)})")
+    if wrong:
+        return failed("; ".join(f"{name}: {says}" for name, says in wrong.items()), how=How.REPLAYED)
+    detail = f"broken input is refused, or every emitted token has a positive probability, in {calls} calls"
+    return passed(detail, how=How.REPLAYED)
+
+
+def _with_impossible_drafts(drafts: TreeDrafts) -> TreeDrafts:
+    """Strike tokens out of target rows: a first child of every other request, token 0 of all rows.
+
+    So there are drafts with p(x) = 0 < q(x), and the id that code falls back to is impossible, too.
+    """
+    target, batch = drafts.target_probs.copy(), drafts.batch
+    strike(target[:, 0], np.where(np.arange(batch) % 2 == 0, drafts.tokens[:, 0], -1))
+    for row in range(drafts.places + 1):
+        strike(target[:, row], np.zeros(batch, dtype=np.int64))
+    return replace(drafts, target_probs=target)
+
+
+def _broken(healthy: TreeDrafts, law: Siblings) -> Iterator[Case]:
+    """Yield broken input: in each, every fourth request has a broken row of the root, or a broken place.
+
+    A q that is off must not harm other requests; one that is NaN tells nothing, and then the target alone
+    must decide.
+    """
+    sound, everyone = np.arange(healthy.batch) % 4 != 0, np.ones(healthy.batch, dtype=bool)
+    for kind, spoil in SPOILT.items():
+        for name, field in (("draft", "draft_probs"), ("target", "target_probs")):
+            spoilt = getattr(healthy, field).copy()
+            spoil(spoilt[::4, 0])
+            judged = everyone if (kind, name) == ("NaN", "draft") else sound
+            yield f"{kind} {name} probabilities", replace(healthy, **{field: spoilt}), judged
+    vocab, places = healthy.vocab_size, healthy.places
+    # Ids wrap to every token but 0 in code that takes them modulo V.
+    beyond = 1 + np.arange(len(sound[::4])) % (vocab - 1)
+    for name, token in (("drafted id beyond V", vocab + beyond), ("negative drafted id", beyond - vocab - 1)):
+        yield name, _with_first(healthy, tokens=token), sound
+    if law is Siblings.DISTINCT:
+        equal = healthy.tokens.copy()
+        equal[::4, 1] = np.where(healthy.parents[::4, 1] == ROOT, equal[::4, 0], equal[::4, 1])
+        yield "equal siblings where distinct ones are said", replace(healthy, tokens=equal), everyone
+    for name, parent in (
+        ("parent that does not exist", places),
+        ("parent after its child", places - 1),
+        ("place that is its own parent", 0),
+        ("negative number for a parent", EMPTY - 1),
+        ("child of an empty place", EMPTY),
+    ):
+        yield name, _with_first(healthy, parents=parent), sound
+
+
+def _with_first(healthy: TreeDrafts, **values: Any) -> TreeDrafts:
+    """Return the trees with another value of the first place in every fourth request."""
+    ((field, value),) = values.items()
+    array = getattr(healthy, field).copy()
+    array[::4, 0] = value
+    return replace(healthy, **{field: array})
+
+
+def _without_tokens(healthy: TreeDrafts) -> Iterator[Case]:
+    """Yield valid trees without a token: in every fourth request, and in all of them."""
+    everyone = np.ones(healthy.batch, dtype=bool)
+    for name, step in (("trees without a token beside others", 4), ("trees without a token", 1)):
+        parents = healthy.parents.copy()
+        parents[::step] = EMPTY
+        yield name, replace(healthy, parents=parents), everyone
+
+
+def _limit(subject: TreeSubject, healthy: TreeDrafts, uniforms: Floats) -> float:
+    """Return how many seconds a call may take, from what one on valid input takes."""
+    started = time.monotonic()
+    with suppress(ContractError, SubjectRaisedError):
+        verdicts(subject, in_library(subject, healthy), uniforms)
+    return effort.BAD_INPUT_SECONDS + effort.BAD_INPUT_SLOWER * (time.monotonic() - started)
+
+
+def _complaint(
+    subject: TreeSubject,
+    drafts: TreeDrafts,
+    uniforms: Floats,
+    limit: float,
+    judged: Judged,
+    *,
+    may_refuse: bool,
+) -> str:
+    """Return what is wrong with a call, "" if nothing is."""
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings(), at_most(limit):
+            warnings.simplefilter("ignore")
+            found = verdicts(subject, in_library(subject, drafts), uniforms)
+    except CallEndedError as error:
+        return str(error)
+    except SubjectRaisedError as error:
+        return "" if may_refuse else str(error)
+    except ContractError as error:
+        return str(error)
+    return _impossible(drafts, found, judged)
+
+
+def _impossible(drafts: TreeDrafts, found: Integers, judged: NDArray[np.bool_]) -> str:
+    """Name the first request that emits what is no emission, or a token to which its row gives no mass."""
+    rows = drafts.target_probs
+    laws = np.isfinite(rows).all(axis=-1) & (rows >= 0).all(axis=-1) & (abs(rows.sum(axis=-1) - 1) < 1e-9)
+    for request, (last, following) in enumerate(found.tolist()):
+        place, token, on_the_way = last, following, set[int]()
+        while True:
+            if not 0 <= token < drafts.vocab_size:
+                return f"request {request} emitted {token}, which is no token of the vocabulary"
+            if judged[request] and laws[request, place + 1] and not rows[request, place + 1, token]:
+                return (
+                    f"request {request} emitted token {token} after place {place}, "
+                    "although the target gives it probability 0"
+                )
+            if place == ROOT:
+                break
+            on_the_way.add(place)
+            token, place = drafts.tokens[request, place], int(drafts.parents[request, place])
+            if not ROOT <= place < drafts.places or place in on_the_way:
+                return f"request {request} accepted place {last}, from which no way leads to the root"
+    return ""
