@@ -27,7 +27,7 @@ _FAMILIES = {
             "mixed",
         ),
     ),
-    2: ("multipath", "foreign.paths", "foreign.shapes"),
+    2: ("multipath", "coupled", "foreign.paths", "foreign.shapes"),
 }
 """Modules whose import registers specimens, by the number of paths that these need."""
 

@@ -20,21 +20,22 @@ from spec_oracle.contracts import SamplerFunction
 from spec_oracle.contracts.engine import Engine
 from spec_oracle.errors import InvalidInputError
 from verifiers import AnyVerifier
+from verifiers.rules.list_coupling import CoupledRule
 
 Part = TypeVar("Part", bound=Callable[..., Any])
 
 EXACT: Final = "exact"
 """What detects a defect too small for draws: proof only."""
 
-KINDS: Final = ("verifier", "function", "engine")
+KINDS: Final = ("verifier", "coupled", "function", "engine")
 
 
 @dataclass(frozen=True)
 class Specimen:
-    """A known-faulty verifier, function or engine, or a control that only looks faulty.
+    """A known-faulty verifier, coupled rule, function or engine, or a control that only looks faulty.
 
-    Exactly one of ``verifier`` (enumerable), ``function`` (sampler contract) and ``engine``, which makes
-    engines by name, such as one for each toy model, is given.
+    Exactly one of ``verifier`` (enumerable), ``coupled`` (a rule for coupled drafts), ``function`` (sampler
+    contract) and ``engine``, which makes engines by name, such as one for each toy model, is given.
     ``catalogue_id`` is a number of the catalogue; without one a defect is a "mutant", lossless code a
     "control". ``detected_by`` are checks that must find the defect, or "exact"; none for a control. ``rule``
     is the declared rule, ``array`` what a function takes, ``dtypes`` the types of rows that count; with fewer
@@ -48,6 +49,7 @@ class Specimen:
     defect: str
     detected_by: tuple[str, ...] = ()
     verifier: AnyVerifier | None = None
+    coupled: CoupledRule | None = None
     function: SamplerFunction | None = None
     engine: Callable[[], Mapping[str, Engine]] | None = None
     array: str = "numpy"
