@@ -24,15 +24,16 @@ DRAFTERS = ("flat", "zeros", "point-mass")
 
 
 def invariance(subject: CoupledSubject, context: Context) -> CheckResult:
-    """Judge what the rule promises, with K paths and with one more; no error rate, one request proves it."""
+    """Judge what the rule promises, with K paths and, if K > 1, with one more; one request proves it."""
     if subject.invariance is Invariance.NONE:
         return not_asked("it promises none: invariance = 'none'")
     judge = _strong if subject.invariance is Invariance.STRONG else _weak
-    rng, count = context.stream("coupled/invariance"), effort.COUPLED_ROUND
-    for paths in (subject.num_paths, subject.num_paths + 1):
+    rng, count, draws = context.stream("coupled/invariance"), effort.COUPLED_ROUND, 0
+    for paths in dict.fromkeys((subject.num_paths, subject.num_paths + (subject.num_paths > 1))):
         toys = panel(VOCAB, DRAFTED, paths, context.seed)
         others = [toys[name].draft for name in DRAFTERS]
         for name in main_instances(toys):
+            draws += count
             uniforms = rng.random((count, paths, TOKENS + DRAFTED, VOCAB))
             if differs := judge(subject, toys[name], others, uniforms):
                 return failed(f"with K = {paths} paths, {differs}", how=How.REPLAYED, draws=count)
@@ -42,7 +43,7 @@ def invariance(subject: CoupledSubject, context: Context) -> CheckResult:
     }[subject.invariance]
     share = f"a dependence on {100 * smallest_share(count):.2g} % of all noise would show"
     detail = f"{subject.invariance.value} invariance: {what} ({share})"
-    return passed(detail, how=How.REPLAYED, draws=4 * count)
+    return passed(detail, how=How.REPLAYED, draws=draws)
 
 
 def _weak(subject: CoupledSubject, instance: Instance, others: list[ToyModel], uniforms: Floats) -> str:

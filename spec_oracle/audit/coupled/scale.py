@@ -78,10 +78,11 @@ def _sampled(subject: CoupledSubject, context: Context, vocab: int, rate: float)
     rows = zipf_row(rng, vocab), zipf_row(rng, vocab)
     cell_of = cells_by_ratio(*rows)
     law = np.bincount(cell_of, weights=rows[0], minlength=CELLS)
+    batch = max(1, effort.SCALE_REQUESTS * VOCABULARY // vocab)  # as many numbers whatever V is
 
     def rounds() -> Iterator[list[Integers]]:
-        for _ in range(effort.SCALE_ROUNDS):
-            found = subject.code(*_call(subject, effort.SCALE_REQUESTS, rows, rng))
+        for _ in range(effort.SCALE_ROUNDS * effort.SCALE_REQUESTS // batch):
+            found = subject.code(*_call(subject, batch, rows, rng))
             yield [cell_of[found.tokens[:, 0]]]
 
     return judge_rounds(f"first tokens at V = {vocab:,}", [law / law.sum()], rounds(), alpha=rate)

@@ -22,12 +22,17 @@ SIZES = (
     *((2, 1, 1, "float64"), (2, 4, 2, "float64"), (3, 2, 4, "float64"), (5, 2, 1, "float64")),
     *((16, 1, 2, "float64"), (3, 1, 1, "float32"), (4, 2, 3, "float32")),
 )
-"""V, L, K, and the number type of rows and uniforms."""
+"""V, L, K, and the number type of rows and uniforms; rules of one path have one everywhere."""
 
 
 def shapes(subject: CoupledSubject, context: Context) -> CheckResult:
     """Judge the rule at each size on the instances that show most, each size at its part of the rate."""
-    sizes = [size for size in SIZES if size[-1] == "float64" or size[-1] in context.dtypes]
+    most = 1 if subject.num_paths == 1 else max(paths for _, _, paths, _ in SIZES)
+    sizes = [
+        (vocab, length, min(paths, most), dtype)
+        for vocab, length, paths, dtype in SIZES
+        if dtype == "float64" or dtype in context.dtypes
+    ]
     parts = [_at(subject, context, split(context.rate, len(sizes)), *size) for size in sizes]
     if wrong := [one for one in parts if one.status is Status.FAILED]:
         return wrong[0]
