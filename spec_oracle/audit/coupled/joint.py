@@ -5,6 +5,9 @@ definition (`spec_oracle.audit.coupled.reference`). Where both emit the same in 
 differ on a share s of all noise at most, but for a chance of (1 - s)^n, and the total variation between them
 is at most s. The distribution of list coupling is computed exactly (`spec_oracle.exact.coupling`). Of a rule
 that emits something else completions are sampled.
+
+The optimum that is reported is that of independent paths: given its drafts, a coupled rule is one of the
+verifiers which that bounds.
 """
 
 from collections.abc import Mapping

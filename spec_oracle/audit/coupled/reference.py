@@ -1,8 +1,9 @@
 """Coupled rules by their definition, and whether code emits the same with the same uniforms.
 
 The reference shares no code with the rules under audit. Drafts are not its matter: they are given. Arithmetic
-of code under test may decide a race otherwise where two tokens are nearly level, so such races are told apart
-from others: two requests in a million have one, which a bound on the total variation can bear.
+of code under test may decide a race otherwise where two tokens are nearly level. Given the time t of the
+winner, the next token arrives at a rate of R at most, R paths racing, and t is 1 / R on average: within a
+relative distance d of it with probability d at most. So such races are rare, and they are counted.
 """
 
 from dataclasses import dataclass
