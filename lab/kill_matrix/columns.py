@@ -17,6 +17,7 @@ from scipy.stats import chisquare
 from lab.specimens.specimen import Specimen
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, run_guarded
+from spec_oracle.audit.coupled.subject import of_coupled_rule, requests
 from spec_oracle.audit.draws import Sampler, sampled_drafts
 from spec_oracle.audit.engine.laws import Asked, traced
 from spec_oracle.audit.engine.subject import EngineSubject
@@ -28,7 +29,7 @@ from spec_oracle.audit.sampler.claimed import require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import screen
 from spec_oracle.audit.subjects import of_engines
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.table import CHECKS, KINDS
 from spec_oracle.audit.tree.draftings import DEPTH, SampledTrees, draftings
 from spec_oracle.audit.tree.joint import law_on
 from spec_oracle.audit.tree.subject import TreeSubject, of_tree_rule
@@ -50,7 +51,11 @@ EXACT = "exact"
 YARDSTICK = "first-token"
 """The test that most projects have; it is shown for comparison and does not count."""
 
-ASKED = {name: check for name, check in CHECKS.items() if callable(check.sampler) or callable(check.engine)}
+ASKED = {
+    name: check
+    for name, check in CHECKS.items()
+    if any(callable(check.answer(kind)) for kind in KINDS if kind != "server")
+}
 """The checks that can be run on a specimen."""
 
 COLUMNS = (EXACT, *ASKED, YARDSTICK)
@@ -103,8 +108,8 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
         if isinstance(specimen.verifier, StatefulVerifier):
             return found
         return {**found, YARDSTICK: partial(_first_token_of_function, verifier.code, bench)}
-    if specimen.tree is not None:
-        return _of_tree(of_tree_rule(specimen.name, specimen.tree), bench)
+    if specimen.kind in _OF_OTHER_DRAFTS:
+        return _OF_OTHER_DRAFTS[specimen.kind](specimen, bench)
     assert specimen.function is not None
     code = SamplerCode(specimen.function, specimen.array)
     subject = SamplerSubject(specimen.name, code, facts)
@@ -115,8 +120,9 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
     }
 
 
-def _of_tree(rule: TreeSubject, bench: Context) -> dict[str, Column]:
+def _of_tree(specimen: Specimen, bench: Context) -> dict[str, Column]:
     """Return what is run on a rule for draft trees: its exact tier is the first kind of trees alone."""
+    rule = of_tree_rule(specimen.name, specimen.tree)
 
     def law_of(instance: Instance) -> EmissionLaw:
         shallow = replace(instance, draft_length=DEPTH)
@@ -135,6 +141,27 @@ def _of_tree(rule: TreeSubject, bench: Context) -> dict[str, Column]:
         YARDSTICK: partial(_first_token_of_tree, rule, bench),
     }
     return {**_of_one_call(rule, bench, law_of), **own}
+
+
+def _of_coupled_rule(specimen: Specimen, bench: Context) -> dict[str, Column]:
+    """Return the checks, which read what `joint` finds, and the first token of a coupled rule."""
+    subject = of_coupled_rule(specimen.name, specimen.coupled, num_paths=specimen.num_paths)
+    results: dict[str, CheckResult] = {}
+
+    def joint() -> CheckResult:
+        results["joint"] = CHECKS["joint"].outcome(subject, bench)
+        return results["joint"]
+
+    def first_token() -> CheckResult:
+        toy = instances_for(bench, subject.num_paths)["flat"]
+        call = requests(toy, YARDSTICK_DRAWS, bench.stream("kill-matrix/first-token"))
+        return _tested(subject.code(*call).tokens[:, 0], _first_row(toy), bench)
+
+    columns = _checks(subject, replace(bench, results=results))
+    return {**columns, "joint": joint, YARDSTICK: partial(run_guarded, first_token)}
+
+
+_OF_OTHER_DRAFTS = {"tree": _of_tree, "coupled": _of_coupled_rule}
 
 
 def _traced(code: SamplerCode, instance: Instance) -> EmissionLaw:

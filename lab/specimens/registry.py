@@ -28,7 +28,7 @@ _FAMILIES = {
             "trees",
         ),
     ),
-    2: ("multipath", "foreign.paths", "foreign.shapes"),
+    2: ("multipath", "coupled", "foreign.paths", "foreign.shapes"),
 }
 """Modules whose import registers specimens, by the number of paths that these need."""
 

@@ -2,9 +2,9 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from spec_oracle.statistics import draws_needed_by_joint_e_process
 from spec_oracle.toy import Instance
 from verifiers import Drafting, Drafts
 from verifiers.sampling import invert_cdf
+
+Requests: TypeAlias = Callable[[Instance, int, np.random.Generator], tuple[Drafts, Any]]
+"""Samples the drafts of so many requests, and returns them with the random numbers that belong to them."""
 
 
 def sampled_drafts(
@@ -48,9 +51,9 @@ def extended_cells(
     return index
 
 
-def completion(instance: Instance, cell: int) -> str:
-    """Return what a person reads for the completion of L+1 tokens with this index."""
-    shape = (instance.vocab_size,) * (instance.draft_length + 1)
+def completion(instance: Instance, cell: int, tokens: int = 0) -> str:
+    """Return what a person reads for the completion of L+1 tokens, or of so many, with this index."""
+    shape = (instance.vocab_size,) * (tokens or instance.draft_length + 1)
     return f"completion {','.join(map(str, map(int, np.unravel_index(cell, shape))))}"
 
 
@@ -58,13 +61,22 @@ class Sampler:
     """Calls code under test on fresh drafts; its samples share a generator, and a stream of drafts.
 
     The drafts have a stream of their own, by ``name``: one shared with the code would couple drafts to its
-    decisions, defect C1 of the catalogue in the harness.
+    decisions, defect C1 of the catalogue in the harness. Code whose random numbers belong to its drafts gets
+    both from ``drafted``.
     """
 
-    def __init__(self, code: SamplerCode, seed: int, name: str) -> None:
+    def __init__(self, code: Any, seed: int, name: str, drafted: Requests | None = None) -> None:
         self.code = code
         self.rng = stream(seed, name)
         self.generator = code.generator(seed)
+        self._drafted = drafted or self._drafts_alone
+
+    def _drafts_alone(self, toy: Instance, count: int, rng: np.random.Generator) -> tuple[Drafts, Any]:
+        return sampled_drafts(toy, count, rng), self.generator
+
+    def requests(self, instance: Instance, count: int) -> tuple[Drafts, Any]:
+        """Return the arguments of a call on so many requests."""
+        return self._drafted(instance, count, self.rng)
 
     def on(self, instance: Instance) -> "Sample":
         """Return the empty sample of an instance."""
@@ -107,12 +119,11 @@ class Sample:
 
     def draw(self, count: int) -> NDArray[np.int64]:
         """Verify so many requests in one call; return the counts of their completions alone."""
-        rng = self.sampler.rng
-        drafts = sampled_drafts(self.instance, count, rng)
+        call = self.sampler.requests(self.instance, count)
         started = time.perf_counter()
-        emissions = self.sampler.code(drafts, self.sampler.generator)
+        emissions = self.sampler.code(*call)
         self.seconds += time.perf_counter() - started
-        cells = extended_cells(self.instance, emissions.tokens, emissions.lengths, rng)
+        cells = extended_cells(self.instance, emissions.tokens, emissions.lengths, self.sampler.rng)
         counts = np.bincount(cells, minlength=len(self.law))
         self.counts += counts
         self.lengths += np.bincount(emissions.lengths - 1, minlength=len(self.lengths))

@@ -11,6 +11,8 @@ from typing import Any, Final, TypeAlias
 import verifiers
 from spec_oracle.adapters import registry
 from spec_oracle.audit.bounds import declared_bound
+from spec_oracle.audit.coupled import subject as coupled
+from spec_oracle.audit.coupled.subject import CoupledSubject
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always
 from spec_oracle.audit.imports import imported, objects_of, require_module
@@ -25,7 +27,9 @@ from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.errors import InvalidInputError, unknown
 from verifiers import AnyVerifier, traits_of
 
-Subject: TypeAlias = VerifierSubject | TreeSubject | SamplerSubject | EngineSubject | ServerSubject
+Subject: TypeAlias = (
+    VerifierSubject | TreeSubject | CoupledSubject | SamplerSubject | EngineSubject | ServerSubject
+)
 
 DEFAULT_PATHS = 2
 """Draft paths of verifiers that take several, unless told otherwise."""
@@ -38,9 +42,13 @@ def is_third_party(name: str) -> bool:
 
 def quickness(name: str) -> int:
     """Return what sorts slow subjects first, so that no process is left with one of them at the end."""
-    if name in (*verifiers.names(), *trees.names()):
+    if name in _rules():
         return 2
     return int(is_third_party(name) and registry.known(parted(name)[0]).is_quick)
+
+
+def _rules() -> tuple[str, ...]:
+    return (*verifiers.names(), *trees.names(), *coupled.names())
 
 
 def parted(name: str) -> tuple[str, str]:
@@ -57,7 +65,7 @@ def require_name(name: str) -> None:
     """Raise `InvalidInputError` for a name that cannot lead anywhere, without running code under test."""
     name, _ = parted(name)
     if ":" not in name:
-        names = (*verifiers.names(), *trees.names(), *registry.names())
+        names = (*_rules(), *registry.names())
         if name in names:
             return
         hint = f"name an object in it, {objects_of(Path(name))}" if name.endswith(".py") else _NAMES
@@ -93,7 +101,8 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
     """Return the subject called ``name``: a built-in rule, an engine, or ``package.module:object``.
 
     The object may be a verifier (an object with ``verify``), a rule for draft trees (one with ``verify_tree``
-    and no ``verify``), a sampler (one whose ``verify`` takes four arguments), an engine (one with
+    and no ``verify``), a rule for coupled drafts (one with ``verify(drafts, uniforms)`` and an attribute
+    ``invariance``), a sampler (one whose ``verify`` takes four arguments), an engine (one with
     ``next_token_probs`` and ``generate``), several engines by name, a class or a function without arguments
     that makes one of these, or a function of the sampler contract, which is given one path unless
     ``num_paths`` asks for more. "subject/engine" is one of several engines. Modules are looked for in the
@@ -114,6 +123,9 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
         return of_verifier(name, verifiers.get(name), array=array, num_paths=num_paths)
     if name in trees.names():
         return trees.of_tree_rule(name, verifiers.tree_rule(name.removeprefix(trees.PREFIX)), array=array)
+    if name in coupled.names():
+        rule = verifiers.coupled_rule(name.removeprefix(coupled.PREFIX))
+        return coupled.of_coupled_rule(name, rule, array=array, num_paths=num_paths or DEFAULT_PATHS)
     return of_third_party(registry.known(name))
 
 
@@ -168,9 +180,7 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
 
 def _of_instance(name: str, thing: Any, *, array: str, num_paths: int | None) -> Subject:
     if callable(verify := getattr(thing, "verify", None)):
-        if takes_four(verify) and not hasattr(thing, "initial_state"):
-            return of_function(name, verify, array=array, num_paths=num_paths)
-        return of_verifier(name, thing, array=array, num_paths=num_paths)
+        return _of_verify(name, thing, verify, array=array, num_paths=num_paths)
     if callable(getattr(thing, "verify_tree", None)):
         return trees.of_tree_rule(name, thing, array=array)
     if is_engine(thing):
@@ -182,6 +192,15 @@ def _of_instance(name: str, thing: Any, *, array: str, num_paths: int | None) ->
     if not callable(thing):
         raise InvalidInputError(f"subject: {name!r} is neither a verifier nor an engine nor callable")
     return of_function(name, thing, array=array, num_paths=num_paths)
+
+
+def _of_verify(name: str, thing: Any, verify: Any, *, array: str, num_paths: int | None) -> Subject:
+    """Return the subject for an object with a method ``verify``, by what this takes."""
+    if coupled.is_coupled(thing):
+        return coupled.of_coupled_rule(name, thing, array=array, num_paths=num_paths or DEFAULT_PATHS)
+    if takes_four(verify) and not hasattr(thing, "initial_state"):
+        return of_function(name, verify, array=array, num_paths=num_paths)
+    return of_verifier(name, thing, array=array, num_paths=num_paths)
 
 
 def is_engine(thing: Any) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from spec_oracle.arrays import Booleans, Floats, Integers
 from spec_oracle.errors import InvalidInputError
@@ -39,7 +40,12 @@ class DrafterInvariance:
 
     def smallest_share(self, power: float = 0.999) -> float:
         """Return the share of all noise on which a difference would have shown with probability ``power``."""
-        return float(1 - (1 - power) ** (1 / self.texts.shape[1]))
+        return smallest_share(self.texts.shape[1], power)
+
+
+def smallest_share(requests: int, power: float = 0.999) -> float:
+    """Return the share of all noise that ``requests`` would have met with probability ``power``."""
+    return float(1 - (1 - power) ** (1 / requests))
 
 
 def drafter_invariance(
@@ -62,7 +68,7 @@ def reads_draft_probs(
 
     ``uniforms`` [B, K, L+1, V], of one call. All False is weak drafter invariance on this noise.
     """
-    drafts = coupled_drafts(_rows_of(instance.draft), _rows_of(instance.target), uniforms)
+    drafts = toy_drafts(instance, uniforms)
     rows = [_rows_of(other)(drafts.tokens[:, :, :depth]) for depth in range(instance.draft_length)]
     exchanged = replace(drafts, draft_probs=np.stack(rows, axis=2))
     differs = _emitted(verifier, drafts, uniforms) != _emitted(verifier, exchanged, uniforms)
@@ -88,8 +94,8 @@ def coupled_text(verifier: CoupledVerifier, instance: Instance, uniforms: Floats
         here = np.flatnonzero(lengths == position)
         if not len(here):
             continue
-        before, noise = text[here, :position], uniforms[here, :, position : position + length + 1]
-        drafts = coupled_drafts(_rows_of(instance.draft, before), _rows_of(instance.target, before), noise)
+        noise = uniforms[here, :, position : position + length + 1]
+        drafts = toy_drafts(instance, noise, text[here, :position])
         emitted = _emitted(verifier, drafts, noise)
         # The padding is overwritten by the next call.
         text[here, position : position + length + 1] = emitted
@@ -97,11 +103,20 @@ def coupled_text(verifier: CoupledVerifier, instance: Instance, uniforms: Floats
     return text[:, :tokens]
 
 
+def toy_drafts(instance: Instance, uniforms: Floats, before: Integers | None = None) -> Drafts:
+    """Return the drafts that ``uniforms`` [B, K, L+1, V] lead to after the texts ``before`` [B, n], or none.
+
+    The rows have the number type of ``uniforms``.
+    """
+    draft, target = (_rows_of(one, before, uniforms.dtype) for one in (instance.draft, instance.target))
+    return coupled_drafts(draft, target, uniforms)
+
+
 def _emitted(verifier: CoupledVerifier, drafts: Drafts, uniforms: Floats) -> Integers:
     return checked_emissions(verifier.verify(drafts, uniforms), drafts, NUMPY)[1]
 
 
-def _rows_of(model: ToyModel, before: Integers | None = None) -> NextRows:
+def _rows_of(model: ToyModel, before: Integers | None = None, dtype: npt.DTypeLike = np.float64) -> NextRows:
     """Return what reads the rows of ``model`` after the texts ``before`` [B, n] and after paths [B, K, d]."""
 
     def rows(paths: Integers) -> Floats:
@@ -112,7 +127,7 @@ def _rows_of(model: ToyModel, before: Integers | None = None) -> NextRows:
         index = np.zeros((batch, number), dtype=np.int64)
         for token in np.moveaxis(context, 2, 0):
             index = index * model.vocab_size + token
-        found: Floats = model.floats.levels[context.shape[2]][index]
+        found: Floats = model.floats.levels[context.shape[2]][index].astype(dtype, copy=False)
         return found
 
     return rows

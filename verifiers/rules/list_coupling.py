@@ -18,6 +18,7 @@ tokens are in `spec_oracle.exact.coupling`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol, TypeAlias
 
 from verifiers.arrays import Array, all_true, as_float64, kept, namespace, row_at, zeros
@@ -34,6 +35,26 @@ class CoupledVerifier(Protocol):
 
     def verify(self, drafts: Drafts, uniforms: Array) -> Verdict:
         """Verify a batch of drafts; ``uniforms`` [B, K, L+1, V] in (0, 1), of paths, positions and tokens."""
+        ...
+
+
+class Invariance(Enum):
+    """What a coupled rule promises of its output, besides the target's distribution."""
+
+    NONE = "none"
+    WEAK = "weak"
+    """Given the drafts and the uniforms, the draft probabilities count for nothing."""
+
+    STRONG = "strong"
+    """The text is a function of the uniforms and the target, whoever drafts."""
+
+
+class CoupledRule(CoupledVerifier, Protocol):
+    """A coupled verifier that says what it promises."""
+
+    @property
+    def invariance(self) -> Invariance:
+        """What does not depend on the drafter."""
         ...
 
 
@@ -83,6 +104,11 @@ class ListCoupling:
     """
 
     all_race: bool = False
+
+    @property
+    def invariance(self) -> Invariance:
+        """Strong where all paths race, else weak."""
+        return Invariance.STRONG if self.all_race else Invariance.WEAK
 
     def verify(self, drafts: Drafts, uniforms: Array) -> Verdict:
         """Verify a batch of drafts that (1) sampled by the same ``uniforms`` [B, K, L+1, V].

@@ -33,7 +33,7 @@ Judged: TypeAlias = NDArray[np.bool_]
 Spoil: TypeAlias = Callable[[NDArray[np.float64]], None]
 
 
-def _with_impossible_drafts(drafts: Drafts) -> Drafts:
+def with_impossible_drafts(drafts: Drafts) -> Drafts:
     """Strike tokens out of target rows: the last draft of every other request, token 0 at every first row.
 
     So there are drafts with p(x) = 0 < q(x), and the id that code falls back to is impossible, too. Paths
@@ -105,11 +105,11 @@ def on_broken_input(subject: Any, context: Context, called: Any = None) -> Check
     code, seed, rng = called.code, context.seed, context.stream("sampler/bad-input")
     toy = panel(3, 3, subject.num_paths, seed)["zeros"]
     requests = int(np.clip(affordable(subject, context, effort.BAD_INPUT_SHARE) / CALLS, least, most))
-    healthy = _with_impossible_drafts(sampled_drafts(toy, requests, rng, subject.drafting))
+    healthy = with_impossible_drafts(sampled_drafts(toy, requests, rng, subject.drafting))
     limit = _limit(code, healthy, code.generator(seed))
     calls: list[tuple[str, dict[str, Any]]] = [
         (name, {"drafts": drafts, "seed": seed, "judged": judged, "may_refuse": True})
-        for name, drafts, judged in _cases(healthy)
+        for name, drafts, judged in broken_inputs(healthy)
     ]
     edges = {"drafts": healthy, "edges": True}
     calls += [(EDGES, {**edges, "seed": seed + number}) for number in range(effort.BAD_INPUT_EDGE_ROUNDS)]
@@ -126,7 +126,7 @@ def on_broken_input(subject: Any, context: Context, called: Any = None) -> Check
     return passed("broken input is refused, or every emitted token has a positive probability", **found)
 
 
-def _cases(healthy: Drafts) -> Iterator[tuple[str, Drafts, Judged]]:
+def broken_inputs(healthy: Drafts) -> Iterator[tuple[str, Drafts, Judged]]:
     """Yield broken inputs, and the requests that must stay inside the target's support all the same.
 
     In each, every fourth request has one broken row (or id). A q that is off must not harm other requests;

@@ -4,23 +4,35 @@ All instances are screened; those that detect most are sampled often enough for 
 defect of total variation `effort.SAMPLER_TV`.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import Sampler
+from spec_oracle.audit.draws import Requests, Sampler
 from spec_oracle.audit.laws import never_happened, scope_of
 from spec_oracle.audit.panel import instances_for, main_instances
 from spec_oracle.audit.results import CheckResult, Findings, How, Status
-from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import judge_samples
 from spec_oracle.statistics import total_variation_interval
 
 
-def sampled(subject: SamplerSubject, context: Context, rate: float) -> CheckResult:
-    """Sample the extended law of one call on every instance of the context, within its budget."""
+def sampled(
+    subject: Any,
+    context: Context,
+    rate: float,
+    *,
+    drafted: Requests | None = None,
+    names: Sequence[str] = (),
+) -> CheckResult:
+    """Sample the extended law of one call on every instance of the context, within its budget.
+
+    ``drafted`` as in `Sampler`; ``names`` are the instances of the G test, none for the main ones.
+    """
     instances = instances_for(context, subject.num_paths)
-    sampler = Sampler(subject.code, context.seed, "sampler/joint/samples")
+    sampler = Sampler(subject.code, context.seed, "sampler/joint/samples", drafted)
     first = next(iter(instances.values()))
-    batch = Sampler(subject.code, context.seed, "sampler/joint/pace").most_within(
+    batch = Sampler(subject.code, context.seed, "sampler/joint/pace", drafted).most_within(
         effort.SCREENING_SHARE * context.budget / len(instances),
         first,
         start=effort.SAMPLER_PILOT,
@@ -36,7 +48,7 @@ def sampled(subject: SamplerSubject, context: Context, rate: float) -> CheckResu
         batch=batch,
         turns=effort.SAMPLER_FOLLOW_UPS,
         most=10 * effort.SAMPLER_BATCH,
-        names=main_instances(instances),
+        names=names or main_instances(instances),
     )
     samples = {name: sample for name, sample in {**screened, **decision.fresh}.items() if sample.draws}
     draws = sum(sample.draws for sample in samples.values())

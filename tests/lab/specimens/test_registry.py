@@ -87,9 +87,12 @@ def test_the_first_token_shows_what_the_catalogue_says(found, said):
     [
         (
             {"function": None},
-            r"verifier, tree, function, engine: \[\] of specimen 'always-accept'; expected exactly one",
+            r"verifier, tree, coupled, function, engine: \[\] of specimen 'always-accept'; expected exactly",
         ),
-        ({"engine": ALWAYS_ACCEPT.function}, r"verifier, tree, function, engine: \['function', 'engine'\]"),
+        (
+            {"engine": ALWAYS_ACCEPT.function},
+            r"verifier, tree, coupled, function, engine: \['function', 'engine'\]",
+        ),
         ({"catalogue_id": "A99"}, "catalogue_id: 'A99' of specimen 'always-accept'; not in the catalogue"),
         (
             {"detected_by": ("joint", "jiont")},
