@@ -85,31 +85,17 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
     most_shapes = None if in_full else FEW_SHAPES
     bench = Context(alpha=alpha, seed=seed, most_shapes=most_shapes, dtypes=specimen.dtypes, shrink=False)
     if specimen.engine is not None:
-        engines = of_engines(specimen.name, specimen.engine(), facts)
-        columns: dict[str, Column] = {
-            **_checks(engines, bench),
-            YARDSTICK: partial(_first_token_of_engine, engines, bench),
-        }
-        if engines.cases(bench, "start_many"):
-            return columns
-        results: dict[str, CheckResult] = {}
-        longest = max(case.code.chosen_length + 1 for case in engines.cases(bench))
-        tokens = max(ENGINE_TOKENS, longest)
-        slow = replace(bench, tokens=tokens, budget=ENGINE_SECONDS, results=results)
-
-        def joint() -> CheckResult:
-            results["joint"] = CHECKS["joint"].outcome(engines, slow)
-            return results["joint"]
-
-        return {**columns, **_checks(engines, slow), "joint": joint}
+        return _of_engines(of_engines(specimen.name, specimen.engine(), facts), bench)
     if specimen.verifier is not None:
         verifier = VerifierSubject(specimen.name, specimen.verifier, facts)
         found = _of_one_call(verifier, bench, partial(emission_law, specimen.verifier, merged=False))
         if isinstance(specimen.verifier, StatefulVerifier):
             return found
         return {**found, YARDSTICK: partial(_first_token_of_function, verifier.code, bench)}
-    if specimen.kind in _OF_OTHER_DRAFTS:
-        return _OF_OTHER_DRAFTS[specimen.kind](specimen, bench)
+    if specimen.tree is not None:
+        return _of_tree(of_tree_rule(specimen.name, specimen.tree), bench)
+    if specimen.coupled is not None:
+        return _of_coupled_rule(specimen, bench)
     assert specimen.function is not None
     code = SamplerCode(specimen.function, specimen.array)
     subject = SamplerSubject(specimen.name, code, facts)
@@ -120,9 +106,8 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
     }
 
 
-def _of_tree(specimen: Specimen, bench: Context) -> dict[str, Column]:
+def _of_tree(rule: TreeSubject, bench: Context) -> dict[str, Column]:
     """Return what is run on a rule for draft trees: its exact tier is the first kind of trees alone."""
-    rule = of_tree_rule(specimen.name, specimen.tree)
 
     def law_of(instance: Instance) -> EmissionLaw:
         shallow = replace(instance, draft_length=DEPTH)
@@ -143,25 +128,29 @@ def _of_tree(specimen: Specimen, bench: Context) -> dict[str, Column]:
     return {**_of_one_call(rule, bench, law_of), **own}
 
 
-def _of_coupled_rule(specimen: Specimen, bench: Context) -> dict[str, Column]:
-    """Return the checks, which read what `joint` finds, and the first token of a coupled rule."""
-    subject = of_coupled_rule(specimen.name, specimen.coupled, num_paths=specimen.num_paths)
-    results: dict[str, CheckResult] = {}
+def _of_engines(engines: EngineSubject, bench: Context) -> dict[str, Column]:
+    """Return the checks of engines, whose texts are short where requests are decoded one by one."""
+    columns: dict[str, Column] = {
+        **_checks(engines, bench),
+        YARDSTICK: partial(_first_token_of_engine, engines, bench),
+    }
+    if engines.cases(bench, "start_many"):
+        return columns
+    longest = max(case.code.chosen_length + 1 for case in engines.cases(bench))
+    tokens = max(ENGINE_TOKENS, longest)
+    return {**columns, **_after_joint(engines, replace(bench, tokens=tokens, budget=ENGINE_SECONDS))}
 
-    def joint() -> CheckResult:
-        results["joint"] = CHECKS["joint"].outcome(subject, bench)
-        return results["joint"]
+
+def _of_coupled_rule(specimen: Specimen, bench: Context) -> dict[str, Column]:
+    """Return the checks and the first token of a coupled rule."""
+    subject = of_coupled_rule(specimen.name, specimen.coupled, num_paths=specimen.num_paths)
 
     def first_token() -> CheckResult:
         toy = instances_for(bench, subject.num_paths)["flat"]
         call = requests(toy, YARDSTICK_DRAWS, bench.stream("kill-matrix/first-token"))
         return _tested(subject.code(*call).tokens[:, 0], _first_row(toy), bench)
 
-    columns = _checks(subject, replace(bench, results=results))
-    return {**columns, "joint": joint, YARDSTICK: partial(run_guarded, first_token)}
-
-
-_OF_OTHER_DRAFTS = {"tree": _of_tree, "coupled": _of_coupled_rule}
+    return {**_after_joint(subject, bench), YARDSTICK: partial(run_guarded, first_token)}
 
 
 def _traced(code: SamplerCode, instance: Instance) -> EmissionLaw:
@@ -195,6 +184,17 @@ def _of_one_call(
 
 def _checks(subject: Any, bench: Context) -> dict[str, Column]:
     return {name: partial(check.outcome, subject, bench) for name, check in ASKED.items()}
+
+
+def _after_joint(subject: Any, bench: Context) -> dict[str, Column]:
+    """Return the checks, which read what `joint` has found if it was run before them."""
+    results: dict[str, CheckResult] = {}
+
+    def joint() -> CheckResult:
+        results["joint"] = CHECKS["joint"].outcome(subject, bench)
+        return results["joint"]
+
+    return {**_checks(subject, replace(bench, results=results)), "joint": joint}
 
 
 def _exact(law_of: Callable[[Instance], EmissionLaw], seed: int) -> CheckResult:

@@ -1,10 +1,10 @@
 """The check `joint` of coupled rules: the output distribution of one call.
 
 The rule is called on sampled uniforms and on the drafts that they lead to, beside list coupling by its
-definition (`spec_oracle.audit.coupled.reference`). Where both emit the same in each of n requests, they
-differ on a share s of all noise at most, but for a chance of (1 - s)^n, and the total variation between them
-is at most s. The distribution of list coupling is computed exactly (`spec_oracle.exact.coupling`). Of a rule
-that emits something else completions are sampled.
+definition (`spec_oracle.audit.coupled.reference`). If they differed on a share s of all noise, n requests
+would all agree with probability (1 - s)^n; and the total variation between them is at most s. The
+distribution of list coupling is computed exactly (`spec_oracle.exact.coupling`). Of a rule that emits
+something else completions are sampled.
 
 The optimum that is reported is that of independent paths: given its drafts, a coupled rule is one of the
 verifiers which that bounds.
