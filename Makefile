@@ -55,6 +55,7 @@ studies: engines lm  ## write the pages of the studies again: hours
 	$(BIN)/python -m lab.studies.multipath --output docs/study-multipath.md --plots docs/
 	$(BIN)/python -m lab.studies.local_rules --output docs/local-rules.md
 	$(BIN)/python -m lab.studies.weak_drafts --output docs/weak-drafts.md
+	$(BIN)/python -m lab.studies.acceptance --output docs/acceptance-runs.md
 	$(BIN)/python -m lab.studies.providers --output docs/providers.md
 	$(BIN)/python -m lab.studies.engines --budget 60 --output docs/engines-results.md
 	$(BIN)/python -m lab.studies.transformers_generate --output docs/transformers-generate.md

@@ -39,8 +39,8 @@ before a stop token or a limit cuts the completion), "p" and "q" (the probabilit
 draft model give each drafted token; q is 1 for drafts that were not sampled). Optional: "prompt" (a label),
 and for rules that depend on more than p and q either "surplus", "largest" and "entropy" or whole or top-k
 rows "target" and "draft": docs/acceptance.md. `spec_oracle.adapters.recorder` writes such logs for
-transformers. Exit codes: 0 the counts are as expected, 1 they are not, 2 too few calls, 3 a mistake in the
-log or the options. The false-alarm rate holds however often a growing log is looked at.
+transformers and vLLM. Exit codes: 0 the counts are as expected, 1 they are not, 2 too few calls, 3 a mistake
+in the log or the options. The false-alarm rate holds however often a growing log is looked at.
 """
 _AT_LEAST = "share of the expected tokens that is enough, such as 0.95; default: the counts must agree"
 _DETECT = "a pass without --at-least needs enough calls to detect acceptance lower by this share"

@@ -1,7 +1,10 @@
-"""The recorder of transformers: its logs hold what was verified, and show what its rule accepts."""
+"""The recorders: their logs hold what an engine verified, and show what its rule accepts."""
 
+import json
+import sys
 from functools import wraps
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -13,7 +16,12 @@ torch = pytest.importorskip("torch")
 utils = pytest.importorskip("transformers.generation.utils")
 
 from spec_oracle.adapters.engines.hugging_face_models import small_model  # noqa: E402
-from spec_oracle.adapters.recorder import VERIFICATION, Recorder, recorded_calls  # noqa: E402
+from spec_oracle.adapters.recorder import (  # noqa: E402
+    VERIFICATION,
+    Recorder,
+    recorded_calls,
+    recorded_vllm_calls,
+)
 from spec_oracle.contracts.acceptance_log import read_calls  # noqa: E402
 from spec_oracle.decoding import decode  # noqa: E402
 from spec_oracle.efficiency.acceptance import acceptance  # noqa: E402
@@ -92,6 +100,128 @@ def test_greedy_decoding_is_not_recorded(pair, tmp_path):
 
     with pytest.raises(InvalidInputError, match="needs an assistant_model and do_sample=True"):
         decode()
+
+
+LENGTHS = [3, 0, 2, 1]
+GREEDY = [False, False, True, False]
+
+
+def standing_for_vllm(factor=1.0, generator=None):
+    """Put a function of its signature into the place of vLLM's, which accepts ``factor`` times as often."""
+
+    def rejection_sample(  # noqa: PLR0917  # the order of vLLM
+        draft_token_ids,
+        num_draft_tokens,
+        max_spec_len,
+        cu_num_draft_tokens,
+        draft_probs,
+        target_logits,
+        bonus_token_ids,
+        sampling_metadata,
+        **_,
+    ):
+        output = torch.full((len(num_draft_tokens), max_spec_len + 1), -1)
+        for row, length, end, temperature in zip(
+            output,
+            num_draft_tokens,
+            cu_num_draft_tokens.tolist(),
+            sampling_metadata.temperature.tolist(),
+            strict=True,
+        ):
+            for at, place in enumerate(range(end - length, end)):
+                token = int(draft_token_ids[place])
+                q = 1.0 if draft_probs is None else draft_probs[place, token]
+                chance = factor * min(1.0, float(target_logits[place].softmax(-1)[token] / q))
+                if temperature == 0:
+                    chance = float(target_logits[place].argmax() == token)
+                if token < 0 or torch.rand((), generator=generator) >= chance:
+                    row[at] = 0
+                    break
+                row[at] = token
+            else:
+                row[length] = 1
+        target_logits.zero_()  # vLLM may overwrite them
+        return output
+
+    module = ModuleType("vllm.v1.sample.rejection_sampler")
+    module.rejection_sample = rejection_sample
+    names = ("vllm", "vllm.v1", "vllm.v1.sample")
+    return mock.patch.dict(
+        sys.modules, {**{name: ModuleType(name) for name in names}, module.__name__: module}
+    )
+
+
+def step(logits, draft_probs, tokens, *, greedy=GREEDY, lengths=LENGTHS):
+    """Verify drafts of four requests, as vLLM's sampler does."""
+    from vllm.v1.sample import rejection_sampler
+
+    temperature = torch.tensor([0.0 if one else 1.0 for one in greedy])
+    return rejection_sampler.rejection_sample(
+        torch.tensor(tokens),
+        lengths,
+        max(lengths),
+        torch.tensor(lengths).cumsum(0),
+        draft_probs,
+        logits.clone(),
+        torch.zeros(len(lengths), 1),
+        sampling_metadata=SimpleNamespace(all_greedy=all(greedy), temperature=temperature),
+    )
+
+
+def test_every_request_of_a_step_of_vllm_is_a_call_with_its_own_rows(tmp_path):
+    generator, tokens = torch.Generator().manual_seed(0), [4, 0, 2, 1, 3, 2]
+    logits = torch.randn(6, 5, generator=generator)
+    logits[3, 1] = 9.0  # the first draft of the greedy request is its likeliest token, the second is not
+    logits[4, 3] = -9.0
+    draft = torch.randn(6, 5, generator=generator).softmax(-1)
+    with standing_for_vllm(generator=generator), recorded_vllm_calls(tmp_path / "log") as recorder:
+        recorder.prompt = "a"
+        emitted = step(logits, draft, tokens)
+        step(logits, None, [4, 0, -1, 1, 3, 2])
+    first, greedy, last, *without = map(json.loads, (tmp_path / "log").read_text().splitlines())
+    assert [first["drafted"], greedy["drafted"], last["drafted"]] == [[4, 0, 2], [1, 3], [2]]
+    assert [one["accepted"] for one in (first, greedy, last)] == [
+        int((emitted[request] >= 0).sum()) - 1 for request in (0, 2, 3)
+    ]
+    target = logits.double().softmax(-1)
+    np.testing.assert_allclose(first["p"], [target[0, 4], target[1, 0], target[2, 2]])
+    np.testing.assert_allclose(first["q"], [draft[0, 4], draft[1, 0], draft[2, 2]])
+    np.testing.assert_allclose(last["largest"], [target[5].max()])
+    assert (greedy["p"], greedy["q"], greedy["entropy"], greedy["accepted"]) == ([1, 0], [1, 1], [0, 0], 1)
+    assert [one["q"] for one in without] == [[1, 1], [1, 1], [1]]  # a padded draft cannot be accepted
+    assert [one["drafted"] for one in without] == [[4, 0], [1, 3], [2]]
+    assert {one["prompt"] for one in (first, greedy, last, *without)} == {"a"}
+
+
+@pytest.mark.parametrize("reads_draft", [True, False])
+@pytest.mark.parametrize("factor", [1.0, 0.95])
+def test_counts_of_vllm_agree_and_5_percent_too_few_do_not(factor, reads_draft, tmp_path):
+    generator = torch.Generator().manual_seed(1)
+    with standing_for_vllm(factor, generator), recorded_vllm_calls(tmp_path / "log"):
+        for _ in range(300):
+            logits = torch.randn(6, 5, generator=generator) * (1 if reads_draft else 4)
+            draft = (logits + 0.3 * torch.randn(6, 5, generator=generator)).softmax(-1)
+            tokens = (draft if reads_draft else logits.softmax(-1)).multinomial(1, generator=generator)[:, 0]
+            step(logits, draft if reads_draft else None, tokens.tolist(), greedy=[False] * 4)
+    found = acceptance(read_calls((tmp_path / "log").read_text().splitlines()))
+    assert (found.calls, found.drafted) == (900, 1800)
+    assert found.disagrees == (factor < 1)
+    assert abs(found.factor[0] - factor) < 0.02
+
+
+def test_vllm_that_verifies_nothing_here_or_has_another_function_is_refused(tmp_path):
+    def record(change=lambda _: None):
+        with standing_for_vllm():
+            change(sys.modules["vllm.v1.sample.rejection_sampler"])
+            with recorded_vllm_calls(tmp_path / "none"):
+                pass
+
+    with pytest.raises(InvalidInputError, match="VLLM_ENABLE_V1_MULTIPROCESSING=0"):
+        record()
+    with pytest.raises(
+        InvalidInputError, match=r"this version of vllm does not have rejection_sample\(draft"
+    ):
+        record(lambda module: setattr(module, "rejection_sample", lambda draft_token_ids: draft_token_ids))
 
 
 class Recorded:

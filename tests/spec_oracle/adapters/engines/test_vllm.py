@@ -1,6 +1,8 @@
 """vLLM for CPUs as a whole: what stands in for its operators while it is traced, and its verdicts."""
 
+import json
 from itertools import chain
+from unittest import mock
 
 import pytest
 
@@ -122,3 +124,62 @@ def test_rows_along_a_completion_are_those_of_its_contexts(option):
     completion = engine.generate_plain(prompt, 40, 1)
     rows = [engine.next_token_probs([*prompt, *completion[:end]]) for end in range(len(completion))]
     torch.testing.assert_close(engine.rows_along(prompt, completion), rows, atol=1e-6, rtol=0)
+
+
+def recorded(path, drafter, option="sampling", count=2):
+    """Return the acceptance of 8 requests at a time, and the engine that served them."""
+    from spec_oracle.adapters.engines.vllm import Generate
+    from spec_oracle.adapters.recorder import recorded_vllm_calls
+    from spec_oracle.contracts.acceptance_log import read_calls
+    from spec_oracle.efficiency.acceptance import acceptance
+
+    engine = Generate(drafter, option, draft_length=3, repaired=True)
+    engine.generate(engine.prompts[0], 2)  # its warm-up verifies drafts of its own
+    drafted = accepted = 0
+    with recorded_vllm_calls(path):
+        for batch in range(count):
+            engine.generate_batch([engine.prompts[0]] * 8, 100, [batch * 8 + place for place in range(8)])
+            drafted, accepted = drafted + engine.drafted, accepted + engine.accepted
+    found = acceptance(read_calls(path.read_text().splitlines()))
+    assert (found.drafted, found.accepted) == (drafted, accepted)  # as vLLM itself counts them
+    return found
+
+
+@pytest.mark.parametrize(
+    ("drafter", "option"),
+    [
+        ("n-gram", "sampling"),
+        ("draft model, greedy", "top-k and top-p"),
+        ("draft model, sampled", "top-k and top-p"),
+    ],
+)
+def test_recorded_counts_agree_with_the_token_rule(drafter, option, tmp_path):
+    found = recorded(tmp_path / "log", drafter, option, count=2)
+    assert "token" in found.fitting
+    assert found.calls > 300
+    is_sampled = drafter == "draft model, sampled"
+    certain = {q for line in (tmp_path / "log").read_text().splitlines() for q in json.loads(line)["q"]} == {
+        1
+    }
+    assert certain != is_sampled
+
+
+def test_a_greedy_request_accepts_what_its_record_says(tmp_path):
+    found = recorded(tmp_path / "log", "draft model, greedy", "greedy", count=1)
+    assert found.rules[0].expected == found.reported > 0
+
+
+def test_a_sampler_that_accepts_5_percent_less_is_named(tmp_path):
+    import torch
+    from vllm.v1.sample import rejection_sampler
+
+    uniforms = rejection_sampler.generate_uniform_probs
+
+    def larger(*arguments):
+        found = uniforms(*arguments)
+        return found.where(found < 0.95, torch.inf) / 0.95
+
+    with mock.patch.object(rejection_sampler, "generate_uniform_probs", larger):
+        found = recorded(tmp_path / "log", "draft model, sampled", count=4)
+    assert found.disagrees
+    assert abs(found.factor[0] - 0.95) < 0.03
