@@ -172,10 +172,10 @@ def small_checks(monkeypatch):
         monkeypatch.setattr(module, "panel", lambda *_: PANEL)
 
 
-JUDGED = frozenset({"joint", "shapes", "length", "calls", "draft-law", "streams", "batch", "scale"})
+OF_LAWS = frozenset({"joint", "shapes", "length", "calls", "draft-law", "streams", "batch", "scale"})
 
 
-def null_audit(seed, alpha, subject=TOKEN, checks=JUDGED):
+def null_audit(seed, alpha, subject=TOKEN, checks=OF_LAWS):
     """Every check that has an error rate, or some, each at its share of alpha; return those that failed."""
     found = Context(alpha=alpha, seed=seed, budget=1e6)
     engine = of_engines("engine", {"": ToyEngine(INSTANCE.floats)})
