@@ -116,7 +116,7 @@ DISJOINT_SECONDS: Final = 1.0
 DISJOINT_SHARE: Final = 0.05
 # Sizes that are sampled since numbers may be shared there; calls of each, and probabilities in all of them.
 DISJOINT_SAMPLED: Final = 4
-DISJOINT_CALLS: Final = 1_500
+DISJOINT_CALLS: Final = 3_000
 DISJOINT_NUMBERS: Final = 60_000_000
 # Half the calls of code that cannot be traced, at V 2,049 and L 9, and share of the budget for these calls.
 UNTRACED_TURNS: Final = 41

@@ -86,7 +86,10 @@ LAWS = [
     (lambda: emission_law(Odd(), TOY), "drafting: unknown 'sideways'; known ones are independent"),
     (lambda: emission_law(BLOCK, TOY.to_json()), "instance: expected Instance, got {'vocab_size'"),
     (lambda: emission_law(BLOCK, TOY, array="jax"), "array: expected 'numpy' or 'torch', got 'jax'"),
-    (lambda: emission_law(BLOCK, TOY, dtype="int8"), "dtype: numpy has float64 and float32, got 'int8'"),
+    (
+        lambda: emission_law(BLOCK, TOY, dtype="int8"),
+        "dtype: numpy has float64, float32 and float16, got 'int8'",
+    ),
     (lambda: emission_law(BLOCK, Instance(HUGE, HUGE, 6)), "vocab_size 40, draft_length 6: the rows"),
     (lambda: emission_law(verifiers.get("nss"), Instance(HUGE, HUGE, 2, 9)), "draft tuples or more, at most"),
     (lambda: decoded_law(BLOCK, TOY, 0), "num_tokens: expected at least 1, got 0"),

@@ -112,7 +112,7 @@ def tokens_by_ratio(subject: Any, context: Context, rate: float) -> CheckResult:
     """Judge the first token of one draft on Zipf-like rows, by groups of tokens."""
     code, paths = subject.code, (subject.num_paths, subject.drafting)
     rng, generator = context.stream("sampler/scale/ratios"), code.generator(context.seed)
-    target, draft = (zipf_row(rng) for _ in range(2))
+    target, draft = (zipf_row(rng, VOCABULARY) for _ in range(2))
     cell_of = cells_by_ratio(target, draft)
 
     law = _normalised(np.bincount(cell_of, weights=target, minlength=CELLS))
@@ -139,7 +139,7 @@ def equal_tokens(subject: Any, context: Context, rate: float, *, dtype: str) -> 
     """
     code, paths = replace(subject.code, dtype=dtype), (subject.num_paths, subject.drafting)
     rng = context.stream(f"sampler/scale/{code.dtype}/equal tokens")
-    generator, draft = code.generator(context.seed), zipf_row(rng)
+    generator, draft = code.generator(context.seed), zipf_row(rng, VOCABULARY)
     rows, draws = (np.full(VOCABULARY, 1 / VOCABULARY), draft), 0
     for rounds in (effort.SCALE_ROUNDS, effort.SCALE_MORE_ROUNDS):
         sampled = np.concatenate([_first_tokens(code, paths, rows, generator, rng) for _ in range(rounds)])
@@ -173,7 +173,7 @@ def _first_tokens(
     return code(Drafts(tokens[:, :, None], rows_q, rows_p), generator).tokens[:, 0]
 
 
-def zipf_row(rng: np.random.Generator, vocab: int = VOCABULARY) -> NDArray[np.float64]:
+def zipf_row(rng: np.random.Generator, vocab: int) -> NDArray[np.float64]:
     """Return a row [V] of probabilities like 1, 1/2, 1/3, ... in any order."""
     return _normalised(1.0 / (1.0 + rng.permutation(vocab)))
 
