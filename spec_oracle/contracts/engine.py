@@ -40,7 +40,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 from unittest import mock
 
@@ -113,6 +113,10 @@ class Report(NamedTuple):
     reason: str | None
 
 
+_MOST_MASSES = 4096
+"""Completions whose masses are kept."""
+
+
 @dataclass(frozen=True, eq=False)
 class EngineCode:
     """An engine as the checks call it: what it returns is checked, what it raises is a result.
@@ -126,6 +130,9 @@ class EngineCode:
     unused: Any = field(init=False, repr=False)
     _rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
     _raw_rows: dict[Ids, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
+    _masses: dict[tuple[Any, ...], tuple[NDArray[np.float64], NDArray[np.float64]] | None] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unused", copy_of(self.engine))
@@ -202,19 +209,20 @@ class EngineCode:
         self, prompt: Ids, completion: Ids, places: NDArray[np.float64], bins: int, *, by_rank: bool = True
     ) -> NDArray[np.int64] | None:
         """Return the bin of each token of a completion; see `spec_oracle.exact.completions.equal_bins`."""
-        masses = self._masses(prompt, completion, len(places), by_rank)
+        masses = self._masses_of(prompt, completion, len(places), by_rank=by_rank)
         return None if masses is None else equal_bins(*masses, places, bins)
 
-    @cached_property
-    def _masses(self) -> Callable[..., tuple[NDArray[np.float64], NDArray[np.float64]] | None]:
-        """What says where the tokens of a completion lie in their rows; short completions come often."""
-
-        @lru_cache(maxsize=4096)
-        def masses(prompt: Ids, completion: Ids, tokens: int, by_rank: bool) -> Any:  # noqa: FBT001
+    def _masses_of(
+        self, prompt: Ids, completion: Ids, tokens: int, *, by_rank: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Return where the tokens of a completion lie in their rows; short completions come often."""
+        key = prompt, completion, tokens, by_rank
+        if key not in self._masses:
+            if len(self._masses) >= _MOST_MASSES:
+                self._masses.clear()
             rows = lambda before: self.row(prompt + before)  # noqa: E731
-            return masses_along(rows, self.endings, completion, tokens, by_rank=by_rank)
-
-        return masses
+            self._masses[key] = masses_along(rows, self.endings, completion, tokens, by_rank=by_rank)
+        return self._masses[key]
 
     def trial(self, prompt: Ids, tokens: int) -> float:
         """Ask for a row, and generate up to so many tokens; return the seconds of the fastest generation.

@@ -1,5 +1,7 @@
 """The correct toy engine keeps the engine contract: alone and in batches, after prompts, at any length."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -27,6 +29,13 @@ def test_a_seeded_request_of_a_batch_is_what_it_is_alone(engine):
         if seed is not None:
             assert engine.generate([0, 2], 5, seed) == list(completion)
     assert 0 < engine.accepted < engine.drafted
+
+
+def test_an_engine_whose_completions_were_placed_can_be_sent_to_another_process(engine):
+    code, places = EngineCode(engine), np.full(3, 0.5)
+    found = code.bins((0,), (1, 2, 0), places, 4)
+    sent = pickle.loads(pickle.dumps(code))
+    assert np.array_equal(sent.bins((0,), (1, 2, 0), places, 4), found)
 
 
 def test_the_first_token_of_a_prompt_is_the_start_of_the_text(engine):
