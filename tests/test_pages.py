@@ -25,12 +25,11 @@ from sybil import Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 import verifiers
-from lab.benchmarks.loopback import serving
 from spec_oracle.cli import command_parser, main
 from spec_oracle.gate.configuration import read_configuration
 from spec_oracle.sweeps import Plan
 from spec_oracle.toy import Instance
-from tests.spec_oracle.adapters.servers.stand_in import StandIn
+from tests.spec_oracle.adapters.servers.stand_in import StandIn, answering
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -104,7 +103,7 @@ def run(words, expected, *, is_run):
         return
     with ExitStack() as stack:
         if words[1] == "audit-server":
-            arguments[1] = stack.enter_context(serving(StandIn()))
+            arguments[1] = stack.enter_context(answering(StandIn()))
         printed = stack.enter_context(redirect_stdout(StringIO()))
         code = main(arguments)
     if expected:

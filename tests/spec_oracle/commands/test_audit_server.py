@@ -7,16 +7,20 @@ import pytest
 
 from lab.benchmarks.loopback import serving
 from spec_oracle.cli import main
-from tests.spec_oracle.adapters.servers.stand_in import StandIn
+from tests.spec_oracle.adapters.servers.stand_in import StandIn, answering
 
 LEFT_OUT = ("shapes", "streams", "batch", "long-texts")
 QUICK = ["--prompt", "bc", "--detect", "0.5", *(word for name in LEFT_OUT for word in ("--skip", name))]
 
 
-@pytest.mark.parametrize(("defect", "code", "verdict"), [("", 0, "lossless"), ("always-accept", 1, "lossy")])
-def test_one_command_gives_a_verdict(defect, code, verdict, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("served", "defect", "code", "verdict"),
+    [(answering, "", 0, "lossless"), (serving, "always-accept", 1, "lossy")],
+    ids=["right", "always-accept over HTTP"],
+)
+def test_one_command_gives_a_verdict(served, defect, code, verdict, capsys, monkeypatch):
     monkeypatch.setenv("A_KEY", "s3cr3t")
-    with serving(StandIn(defect)) as url:
+    with served(StandIn(defect)) as url:
         assert main(["audit-server", url, *QUICK, "--api-key-env", "A_KEY", "--format", "json"]) == code
     shown = capsys.readouterr()
     report = json.loads(shown.out)

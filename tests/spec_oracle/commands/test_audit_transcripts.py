@@ -10,7 +10,7 @@ import pytest
 from lab.benchmarks.loopback import serving
 from spec_oracle.cli import main
 from spec_oracle.commands import audit_transcripts
-from tests.spec_oracle.adapters.servers.stand_in import StandIn
+from tests.spec_oracle.adapters.servers.stand_in import StandIn, answering
 
 BODY = {"temperature": 1.0, "top_k": 0}
 
@@ -74,7 +74,7 @@ def test_wrong_log_probabilities_are_told(tmp_path, capsys):
 
 def test_what_an_audit_records_is_judged_again(tmp_path, capsys):
     file = str(tmp_path / "some.jsonl")
-    with serving(StandIn()) as url:
+    with answering(StandIn()) as url:
         skipped = ("plain-law", "joint", "shapes", "length", "logprobs", "streams", "batch")
         skip = [word for name in skipped for word in ("--skip", name)]
         # For less than is asked of the file: judged again, completions have other uniforms.
@@ -190,7 +190,7 @@ class Hotter(StandIn):
 def test_another_model_is_told_from_wrong_verification(served, rows, told, tmp_path, capsys):
     """By recorded distributions, or by first tokens: nothing speculates on these."""
     file = written(tmp_path / "some.jsonl", lines(40 if rows else 200, model=served, rows=rows, logprobs=[]))
-    with serving(StandIn(draft=False)) as url:
+    with answering(StandIn(draft=False)) as url:
         assert main(["audit-transcripts", file, "--server", url]) == 1
     text = capsys.readouterr().out
     assert f"{file}: lossy" in text

@@ -1,7 +1,7 @@
 """A stand-in server: a small model, a drafter, the token rule, two APIs, and at most one planted defect.
 
 `StandIn.respond` is the whole of it. `serving` of `lab.benchmarks.loopback` puts it behind a loopback port,
-`InProcess` in the place of a client, without sockets.
+`InProcess` in the place of a client, without sockets, `answering` does so for the client of a command.
 """
 
 import json
@@ -11,10 +11,12 @@ import re
 import time
 from bisect import bisect
 from collections import Counter
+from contextlib import contextmanager
 from itertools import accumulate
+from unittest import mock
 
 from lab.benchmarks.loopback import DropError
-from spec_oracle.adapters.servers.client import Answer, Limits
+from spec_oracle.adapters.servers.client import Answer, Client, Limits
 from spec_oracle.audit.server.fields import left_of_schema
 from spec_oracle.contracts.server import RefusedError, ServerError
 
@@ -422,3 +424,11 @@ class InProcess:
         if status != 200:
             raise RefusedError(f"HTTP {status}")
         return Answer(json.dumps(data) if request.body is None else data)
+
+
+@contextmanager
+def answering(stand_in):
+    """Yield an address that commands can ask; the answers come from this process."""
+    here = InProcess(stand_in)
+    with mock.patch.object(Client, "answers", lambda _, requests: here.answers(requests)):
+        yield here.url
