@@ -5,6 +5,7 @@ model, its prompt, or how it samples.
 """
 
 import math
+from functools import partial
 
 import pytest
 
@@ -16,6 +17,7 @@ from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts.server import Sampling
 from spec_oracle.report import AUDIT_FORMATS
 from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
+from tests.strategies import at_night
 
 NAMED = "the served model is not the reference's: requests for one token, on which nothing speculates, "
 """How the verdict goes on."""
@@ -46,19 +48,22 @@ def audited(server, reference, *, detect=0.1, skip=(), top_k=0):
     return report, {check.name: check for check in report.subjects[0].checks}
 
 
-@pytest.mark.parametrize("shape", ["llama.cpp", "openai"])
+HOTTER = "as the reference's at 1.6 times the temperature"
+
+
 @pytest.mark.parametrize(
-    ("served", "words"),
+    ("served", "size", "words", "shape"),
     [
-        (Quantised(size=0.5), ""),
-        (Hotter(size=0.6), "as the reference's at 1.6 times the temperature"),
-        (StandIn(serves="draft"), ""),
+        (Quantised, 0.5, "", "llama.cpp"),
+        (Hotter, 0.6, HOTTER, "openai"),
+        *at_night((Quantised, 0.5, "", "openai"), (Hotter, 0.6, HOTTER, "llama.cpp")),
+        (partial(StandIn, serves="draft"), 0.0, "", "llama.cpp"),
+        *at_night((partial(StandIn, serves="draft"), 0.0, "", "openai")),
     ],
-    ids=["quantised", "hotter", "another model"],
 )
-def test_another_model_is_named_and_verification_is_not_blamed(served, words, shape):
+def test_another_model_is_named_and_verification_is_not_blamed(served, size, words, shape):
     """Completions follow the served model's own distributions."""
-    served.shape = shape
+    served = served(size=size, shape=shape)
     report, checks = audited(served, StandIn(draft=False, shape=shape))
     assert checks["joint"].status is Status.PASSED, checks["joint"].detail
     assert checks["long-texts"].status is Status.PASSED, checks["long-texts"].detail
