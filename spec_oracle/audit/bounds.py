@@ -58,11 +58,9 @@ class Bound:
         return f"{MEASURES[self.measure].format(figure)} on instance {instance!r}, {self.most:.3g} declared"
 
 
-def declared_bound(thing: Any) -> Bound | None:
+def declared_bound(thing: Any) -> Bound:
     """Return the bound that an object declares in its attribute ``declared_bound``; errors as `Bound`."""
-    declared = getattr(thing, "declared_bound", None)
-    if declared is None:
-        return None
+    declared = thing.declared_bound
     if not isinstance(declared, tuple) or len(declared) != 2:
         raise InvalidInputError(f"declared_bound: expected (measure, number), got {declared!r}")
     measure, most = declared

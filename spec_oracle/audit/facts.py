@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from spec_oracle.adapters.registry import Known
 from spec_oracle.audit.bounds import Bound
 
 ROUNDING = 1e-12
@@ -48,3 +49,16 @@ def always(rule: str, draft_length: int) -> str:
 
 
 NOTHING_DECLARED = Facts()
+
+
+def facts_of(known: Known) -> Facts:
+    """Return what is known of a subject of a third party."""
+    return Facts(
+        rule_at=known.rule_at if known.rule else None,
+        declared_lossy=known.declared_lossy,
+        tolerance=ROUNDING if known.is_float64 else FLOAT32_ROUNDING,
+        known=known.expected,
+        version=known.version,
+        notes=tuple(filter(None, (known.declared_lossy, known.notes))),
+        only=known.only,
+    )

@@ -1,10 +1,16 @@
 """From a name, or an object, to the subject that it is."""
 
+import ast
 import copy
+import importlib
+import importlib.util
 import inspect
+import pkgutil
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -14,8 +20,7 @@ from spec_oracle.audit.bounds import declared_bound
 from spec_oracle.audit.coupled import subject as coupled
 from spec_oracle.audit.coupled.subject import CoupledSubject
 from spec_oracle.audit.engine.subject import EngineSubject
-from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always
-from spec_oracle.audit.imports import imported, objects_of, require_module
+from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always, facts_of
 from spec_oracle.audit.results import DECLARED
 from spec_oracle.audit.sampler.subject import Generator, Noise, SamplerSubject
 from spec_oracle.audit.server.subject import ServerSubject
@@ -25,7 +30,7 @@ from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import SamplerCode, raising, takes_four, takes_uniforms
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.errors import InvalidInputError, unknown
-from verifiers import AnyVerifier, traits_of
+from verifiers import traits_of
 
 Subject: TypeAlias = (
     VerifierSubject | TreeSubject | CoupledSubject | SamplerSubject | EngineSubject | ServerSubject
@@ -37,11 +42,13 @@ DEFAULT_PATHS = 2
 
 def is_third_party(name: str) -> bool:
     """Whether a name is that of an engine or sampler of other people."""
-    return parted(name)[0] in registry.names()
+    return ":" not in name and parted(name)[0] in registry.names()
 
 
 def quickness(name: str) -> int:
     """Return what sorts slow subjects first, so that no process is left with one of them at the end."""
+    if ":" in name:
+        return 0
     if name in _rules():
         return 2
     return int(is_third_party(name) and registry.known(parted(name)[0]).is_quick)
@@ -68,33 +75,11 @@ def require_name(name: str) -> None:
         names = (*_rules(), *registry.names())
         if name in names:
             return
-        hint = f"name an object in it, {objects_of(Path(name))}" if name.endswith(".py") else _NAMES
+        hint = "--list, or package.module:object"
+        if name.endswith(".py"):
+            hint = f"name an object in it, {objects_of(Path(name))}"
         raise InvalidInputError(f"subject: {unknown(name, names)} ({hint})")
     require_module(name)
-
-
-_NAMES: Final = "--list, or package.module:object"
-
-
-def named_verifier(name: str) -> AnyVerifier:
-    """Return the built-in verifier of that name, or the one that ``package.module:object`` is or makes.
-
-    Raises `InvalidInputError` for a name that leads nowhere, or to something else.
-    """
-    found = named_rule(name)
-    if not isinstance(found, VerifierSubject):
-        raise InvalidInputError(f"verifier: {name!r} is a rule for draft trees, not for paths")
-    return found.verifier
-
-
-def named_rule(name: str) -> VerifierSubject | TreeSubject:
-    """Return the same for rules of draft trees too, as a subject."""
-    if ":" not in name and name not in trees.names():
-        verifiers.get(name)
-    found = resolve_subject(name)
-    if not isinstance(found, VerifierSubject | TreeSubject):
-        raise InvalidInputError(f"verifier: {name!r} has no verify(drafts, decisions)")
-    return found
 
 
 def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = None) -> Subject:
@@ -109,6 +94,8 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
     working directory too. Raises `InvalidInputError` for a name that leads nowhere, `EngineError` for an
     engine that is not available here, `SubjectRaisedError` where loading it raises.
     """
+    if name in verifiers.names():
+        return of_verifier(name, verifiers.get(name), array=array, num_paths=num_paths)
     require_name(name)
     subject, engine = parted(name)
     if engine:
@@ -119,8 +106,6 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
         return replace(found, name=name, engines={"": found.engines[engine]})
     if ":" in name:
         return of_object(name, imported(name), array=array, num_paths=num_paths)
-    if name in verifiers.names():
-        return of_verifier(name, verifiers.get(name), array=array, num_paths=num_paths)
     if name in trees.names():
         return trees.of_tree_rule(name, verifiers.tree_rule(name.removeprefix(trees.PREFIX)), array=array)
     if name in coupled.names():
@@ -133,15 +118,7 @@ def of_third_party(known: registry.Known) -> Subject:
     """Return the subject of a third party; raises `EngineError` when it is not available here."""
     with raising():
         loaded = known.load()
-    facts = Facts(
-        rule_at=known.rule_at if known.rule else None,
-        declared_lossy=known.declared_lossy,
-        tolerance=ROUNDING if known.is_float64 else FLOAT32_ROUNDING,
-        known=known.expected,
-        version=known.version,
-        notes=tuple(filter(None, (known.declared_lossy, known.notes))),
-        only=known.only,
-    )
+    facts = facts_of(known)
     if isinstance(loaded, Mapping):
         return of_engines(known.name, loaded, facts)
     if hasattr(loaded, "with_seeds"):
@@ -168,12 +145,13 @@ def of_object(name: str, thing: Any, *, array: str = "numpy", num_paths: int | N
         with raising():
             thing = thing()
     found = _of_instance(name, thing, array=array, num_paths=num_paths)
-    if (bound := declared_bound(thing)) is None:
+    if getattr(thing, "declared_bound", None) is None:
         return found
     if not isinstance(found, VerifierSubject | SamplerSubject):
         raise InvalidInputError(
             f"declared_bound: bounds are for verifiers of paths and for samplers, {name!r} is none"
         )
+    bound = declared_bound(thing)
     note = f"{DECLARED}: {bound}"
     return replace(found, facts=replace(found.facts, declared_lossy=note, bound=bound, notes=(note,)))
 
@@ -252,3 +230,71 @@ def _takes_nothing(thing: Any) -> bool:
         return inspect.isroutine(thing) and not inspect.signature(thing).parameters
     except (TypeError, ValueError):
         return False
+
+
+def require_module(name: str) -> None:
+    """Raise `InvalidInputError` where a name begins with no package that can be imported; none is run."""
+    top, here = name.partition(":")[0].partition(".")[0], str(Path.cwd())
+    # Processes that are started get the search path of this one: it must not lead to a user's modules before
+    # ours are loaded.
+    if not top or (PathFinder.find_spec(top, [here]) or importlib.util.find_spec(top)) is None:
+        modules = (module.name for module in pkgutil.iter_modules([here]))
+        raise InvalidInputError(f"subject: cannot import {top!r}: {unknown(top, modules, 'module')}")
+
+
+def objects_of(file: Path) -> str:
+    """Return how the functions and classes of a file are named as subjects, without running it."""
+    module = ".".join(file.with_suffix("").parts)
+    try:
+        found = ast.parse(file.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        found = []
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    names = [one.name for one in found if isinstance(one, kinds) and not one.name.startswith("_")]
+    return " or ".join(f"{module}:{one}" for one in names[:3] or ["object"])
+
+
+OUR_MODULES: Final = ("spec_oracle", "verifiers", "numpy", "scipy", "torch", "hypothesis", "pebble")
+"""Modules that an audit may import itself: files of a user must not hide them."""
+
+
+def _look_in_working_directory() -> None:
+    """Let modules be imported from the working directory, before those that are installed.
+
+    Raises `InvalidInputError` where it has a module that would hide, or be hidden by, one that we need.
+    """
+    here = Path.cwd()
+    for name in OUR_MODULES:
+        if namesake := _namesake(here, name):
+            raise InvalidInputError(
+                f"subject: {namesake.relative_to(here)} in this folder has the name of the package {name!r}, "
+                "which spec-oracle needs: rename it"
+            )
+    if str(here) not in sys.path:
+        sys.path.insert(0, str(here))
+
+
+def _namesake(folder: Path, name: str) -> Path | None:
+    """Return the module or package of a folder that has the name of another one, None if there is none."""
+    for file in (folder / f"{name}.py", folder / name / "__init__.py"):
+        if file.is_file():
+            loaded = sys.modules.get(name)
+            where = [path for path in sys.path if path not in ("", str(folder))]
+            spec = loaded.__spec__ if loaded else PathFinder.find_spec(name, where)
+            if spec is not None and spec.origin is not None and not file.samefile(spec.origin):
+                return file
+    return None
+
+
+def imported(name: str) -> Any:
+    """Return what ``package.module:object`` names; raises `InvalidInputError`, `SubjectRaisedError`."""
+    module_name, _, attribute = name.partition(":")
+    _look_in_working_directory()
+    with raising():
+        thing: Any = importlib.import_module(module_name)
+    for part in attribute.split("."):
+        if not hasattr(thing, part):
+            public = [each for each in dir(thing) if not each.startswith("_")]
+            raise InvalidInputError(f"subject: {module_name!r} has no {attribute!r}: {unknown(part, public)}")
+        thing = getattr(thing, part)
+    return thing

@@ -53,7 +53,7 @@ def run(options: Any) -> int:
 
 def _asked(options: Any) -> tuple[list[str], Any]:
     """Return the names of the rules, and the draft trees of those that need them."""
-    from spec_oracle.audit.subjects import named_rule
+    from spec_oracle.audit.rules import named_rule
     from spec_oracle.audit.tree.subject import PREFIX, TreeSubject
     from spec_oracle.efficiency import DraftTrees
     from spec_oracle.efficiency.design import FanOuts
@@ -107,7 +107,7 @@ def _run_pair(options: Any, names: list[str]) -> int:
 
 def run_optimum(options: Any) -> int:
     """Write the optima of every instance, their certificates checked."""
-    from spec_oracle.audit.subjects import named_verifier
+    from spec_oracle.audit.rules import named_verifier
     from spec_oracle.optimum import checked_optima
     from spec_oracle.report import optimum
 

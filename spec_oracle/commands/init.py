@@ -16,8 +16,7 @@ from spec_oracle.errors import InvalidInputError
 
 def run(options: Any) -> int:
     """Write the files, and say what was guessed, what is not known, and what to run next."""
-    from spec_oracle.audit.imports import imported
-    from spec_oracle.audit.subjects import is_engine, require_name
+    from spec_oracle.audit.subjects import imported, is_engine, require_name
 
     name = options.subject
     if ":" not in name:

@@ -20,28 +20,21 @@ class Speculation:
     accepted: bool = False
     rejected: bool = False
 
-    @property
-    def missing(self) -> str:
-        """What never happened, "" where all did or nobody knows."""
-        if (self.counted or self.reported) and not self.drafted:
-            return "never drafted"
-        if self.reported and not self.accepted:
-            return "never accepted a draft"
-        return "never rejected a draft" if self.reported and not self.rejected else ""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is not known."""
-        if self.reported:
-            return ()
-        unknown = "not known whether it drafts: to show it, set `drafted` and `accepted`, or `drafter`"
-        drafts = "it drafts; to show that drafts are accepted and rejected, set `drafted` and `accepted`"
-        return (drafts if self.counted else unknown,)
-
     def __or__(self, other: "Speculation") -> "Speculation":
         """Return what is known of both together."""
         names = ("counted", "reported", "drafted", "accepted", "rejected")
         return Speculation(**{name: getattr(self, name) or getattr(other, name) for name in names})
+
+    def told(self) -> tuple[str, tuple[str, ...]]:
+        """Say what never happened, "" where all did or nobody knows; and, in notes, what is not known."""
+        unknown = "not known whether it drafts: to show it, set `drafted` and `accepted`, or `drafter`"
+        drafts = "it drafts; to show that drafts are accepted and rejected, set `drafted` and `accepted`"
+        notes = () if self.reported else (drafts if self.counted else unknown,)
+        if (self.counted or self.reported) and not self.drafted:
+            return "never drafted", notes
+        if self.reported and not self.accepted:
+            return "never accepted a draft", notes
+        return "never rejected a draft" if self.reported and not self.rejected else "", notes
 
 
 @contextmanager

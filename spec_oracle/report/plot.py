@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from spec_oracle.audit.subjects import named_verifier
+from spec_oracle.audit.rules import named_verifier
 from spec_oracle.efficiency import Sweep, Sweeps
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from verifiers import Drafting, StatefulVerifier, drafting_of

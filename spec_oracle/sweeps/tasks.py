@@ -7,7 +7,7 @@ from typing import Any
 
 from spec_oracle.audit import AuditOptions
 from spec_oracle.audit import audit as audit_of
-from spec_oracle.audit.subjects import named_verifier
+from spec_oracle.audit.rules import named_verifier
 from spec_oracle.efficiency.design import prompt_designs
 from spec_oracle.efficiency.language_models import prompt_efficiencies
 from spec_oracle.exact import emission_law

@@ -80,7 +80,8 @@ class Server:
         """Yield the completions, in order; raises `ServerError`, after those that came before."""
         answers = self.client.answers([self.api.request(ask, self.sampling) for ask in asks])
         for ask, answer in zip(asks, answers, strict=True):
-            yield self._read(ask, answer.data, is_doubtful=answer.is_doubtful)
+            found = read(self.api, answer.data)
+            yield self._known(ask, replace(found, is_doubtful=True) if answer.is_doubtful else found)
 
     def together(self, asks: Sequence[Ask]) -> list[Completion]:
         """Return the completions, of prompts of token ids; raises `ServerError`.
@@ -92,18 +93,18 @@ class Server:
         if isinstance(self.api, LlamaCpp) and self.takes_lists and alike and len(asks) > 1:
             try:
                 (answer,) = self.client.ask([self.api.together(asks, self.sampling)])
-                return [self._read(*one) for one in zip(asks, answer.data, strict=True)]
+                return [
+                    self._known(ask, read(self.api, data))
+                    for ask, data in zip(asks, answer.data, strict=True)
+                ]
             except OutOfTimeError:
                 raise
             except (ServerError, TypeError, ValueError):
                 self.refused_lists = True
         return self.complete(asks)
 
-    def _read(self, ask: Ask, data: Any, *, is_doubtful: bool = False) -> Completion:
-        """Return what an answer says; know the token that ended it."""
-        found = read(self.api, data)
-        if is_doubtful:
-            found = replace(found, is_doubtful=True)
+    def _known(self, ask: Ask, found: Completion) -> Completion:
+        """Return a completion with its tokens; know the token that ended it."""
         if self.by_letters:
             found = replace(found, tokens=tuple(found.text))
         elif (

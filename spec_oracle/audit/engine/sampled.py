@@ -58,9 +58,10 @@ def sampled_first_tokens(cases: Sequence[Case], context: Context) -> CheckResult
         return min(context.tokens or most, most)
 
     result, seen = _sampled(_halves(cases), tokens, context)
-    if result.status is Status.PASSED and seen.missing:
-        result = replace(result, status=Status.INCONCLUSIVE, detail=seen.missing)
-    return replace(result, notes=seen.notes)
+    never, notes = seen.told()
+    if result.status is Status.PASSED and never:
+        result = replace(result, status=Status.INCONCLUSIVE, detail=never)
+    return replace(result, notes=notes)
 
 
 def sampled_longer(cases: Sequence[Case], context: Context) -> CheckResult:

@@ -24,7 +24,7 @@ def traced_first_tokens(cases: Sequence[Case], facts: Facts, context: Context, s
     tracer = Tracer(context.budget, effort.ENGINE_TRACING * seconds)
     found, seen, most = list[Compared](), Speculation(), context.tokens or effort.ENGINE_LEAST_TOKENS
     for tokens in range(1, most + 1):
-        if tokens > effort.ENGINE_FIRST_TOKENS and not seen.missing:
+        if tokens > effort.ENGINE_FIRST_TOKENS and not seen.told()[0]:
             break
         found += [tracer.compared(case, tokens) for case in cases]
         for compared in found:
@@ -44,9 +44,10 @@ def traced_first_tokens(cases: Sequence[Case], facts: Facts, context: Context, s
     except NoEvidenceError as error:
         found, why_not = found[:unseeded], f"requests with seeds: {error}"
     result = judged_and_confirmed(found, facts, context, tracer)
-    if result.status is Status.PASSED and seen.missing:
-        result = replace(result, status=Status.INCONCLUSIVE, detail=seen.missing)
-    result = replace(result, notes=(*result.notes, *seen.notes))
+    never, notes = seen.told()
+    if result.status is Status.PASSED and never:
+        result = replace(result, status=Status.INCONCLUSIVE, detail=never)
+    result = replace(result, notes=(*result.notes, *notes))
     return _with_sampled_seeds(result, why_not, takers, context) if why_not else result
 
 

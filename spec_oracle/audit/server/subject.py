@@ -98,11 +98,16 @@ class Completions:
     before: Drafts = field(default=Drafts(), init=False)
     odd_counts: str = field(default="", init=False)
 
-    def sample(self, count: int) -> list[Prefix]:
-        """Sample some more, and return these; those that came before an error stay in ``found``."""
+    def sample(self, count: int, *, pilot: int = 0) -> list[Prefix]:
+        """Sample some more, and return these; those that came before an error stay in ``found``.
+
+        Progress is told of a ``pilot`` of so many.
+        """
         prompts = self.server.prompts
         numbers = self._rng.integers(len(prompts), size=count)
         seeds = self._rng.integers(2**31, size=count)
+        if pilot:
+            self.server.tell("pilot", len(self.found), pilot)
         if not self.found:
             self.before = self.server.drafts()
         asks = [
@@ -123,9 +128,9 @@ class Completions:
         start, before = time.monotonic(), len(self.found)
         done, past = 0, 0.0
         while not done or (done < effort.SERVER_PILOT and past < seconds):
-            self.sample(min(self.server.client.limits.concurrency, effort.SERVER_PILOT - done))
+            some = min(self.server.client.limits.concurrency, effort.SERVER_PILOT - done)
+            self.sample(some, pilot=effort.SERVER_PILOT)
             done, past = len(self.found) - before, time.monotonic() - start
-            self.server.tell("pilot", done, effort.SERVER_PILOT)
         return done / max(past, 1e-9)
 
     @cached_property

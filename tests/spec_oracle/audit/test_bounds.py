@@ -9,6 +9,7 @@ import verifiers
 from lab.claims.published import Cactus, Typical
 from spec_oracle.audit import AuditOptions, Status, audit
 from spec_oracle.audit.bounds import Bound, declared_bound, largest_divergence
+from spec_oracle.audit.subjects import of_object
 from spec_oracle.contracts import as_sampler
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
@@ -81,7 +82,7 @@ def test_a_declaration_is_checked(declared):
 
 
 def test_without_a_declaration_there_is_no_bound():
-    assert declared_bound(Typical()) is None
+    assert of_object("mine", Typical()).facts.bound is None
     assert declared_bound(Cactus()) == Bound("kl", 0.05)
 
 

@@ -14,12 +14,13 @@ QUICK = ["--prompt", "bc", "--detect", "0.5", *(word for name in LEFT_OUT for wo
 
 
 @pytest.mark.parametrize(
-    ("served", "defect", "code", "verdict"),
-    [(answering, "", 0, "lossless"), (serving, "always-accept", 1, "lossy")],
+    ("served", "defect", "verdict"),
+    [(answering, "", "lossless"), (serving, "always-accept", "lossy")],
     ids=["right", "always-accept over HTTP"],
 )
-def test_one_command_gives_a_verdict(served, defect, code, verdict, capsys, monkeypatch):
+def test_one_command_gives_a_verdict(served, defect, verdict, capsys, monkeypatch):
     monkeypatch.setenv("A_KEY", "s3cr3t")
+    code = int(verdict == "lossy")
     with served(StandIn(defect)) as url:
         assert main(["audit-server", url, *QUICK, "--api-key-env", "A_KEY", "--format", "json"]) == code
     shown = capsys.readouterr()

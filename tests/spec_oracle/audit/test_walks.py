@@ -1,0 +1,85 @@
+"""Who reads what happens to one subject changes files seldom: the way through the code is short.
+
+A stay is a run of functions, each on its first call, in one file; a return is a stay in a file left before.
+Mathematics and contracts' errors are one room that a reader trusts.
+"""
+
+import random
+import sys
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+import spec_oracle
+import verifiers
+from spec_oracle.adapters.servers.server import connect
+from spec_oracle.audit import AuditOptions, audit
+from spec_oracle.audit.server.subject import Plan, ServerSubject
+from spec_oracle.contracts import as_sampler
+from spec_oracle.contracts.server import Sampling
+from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
+from tests.spec_oracle.audit.engine.engines import TARGET, Right
+
+ROOT = Path(spec_oracle.__file__).parent
+TRUSTED = {
+    *("errors", "exact", "language_models", "optimum", "plain", "statistics", "threads", "toy"),
+    *("arrays", "decoding", "own_verifiers", "validation", "version"),
+}
+"""Top-level modules and packages of `spec_oracle`."""
+
+
+def files_on_the_way(function):
+    """Return the files of the functions that are called, each on its first call, runs of one file as one."""
+    seen, files = set(), []
+
+    def note(frame, event, _):
+        code = frame.f_code
+        if event != "call" or code in seen or code.co_name.startswith("<"):
+            return
+        seen.add(code)
+        file = Path(code.co_filename)
+        if file.is_relative_to(ROOT) and file.relative_to(ROOT).parts[0].removesuffix(".py") not in TRUSTED:
+            files.append(str(file.relative_to(ROOT)))
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return [file for file, _ in groupby(files)]
+
+
+class Least:
+    """An engine with no more than an audit needs, which draws its tokens from the target."""
+
+    prompts = ((0,),)
+    next_token_probs = Right.next_token_probs
+
+    def generate(self, prompt, max_new_tokens):
+        text = []
+        while len(text) < max_new_tokens:
+            text += random.choices(range(len(TARGET(prompt))), TARGET((*prompt, *text)))
+        return text
+
+
+def server():
+    return ServerSubject("here", connect(InProcess(StandIn()), Sampling(), prompts=["bc"]), Plan(detect=0.4))
+
+
+@pytest.mark.parametrize(
+    ("made", "stays", "returns"),
+    [
+        (lambda: "token", 20, 5),
+        (lambda: as_sampler(verifiers.get("token")), 20, 5),
+        (Least, 25, 6),
+        (server, 30, 8),
+    ],
+    ids=["verifier", "sampler", "engine", "server"],
+)
+@pytest.mark.usefixtures("less_effort")
+def test_the_way_of_joint_is_short(made, stays, returns):
+    options, subject = AuditOptions(vocab_size=2, draft_length=1, checks=("joint",), budget=20.0), made()
+    files = files_on_the_way(lambda: audit(subject, options=options))
+    left = [file for number, file in enumerate(files) if file in files[:number]]
+    assert (len(files) <= stays, len(left) <= returns) == (True, True), files
