@@ -40,7 +40,7 @@ def one_call(
     edges: bool = False,
     may_refuse: bool = False,
     form: Mapping[str, str] = {},  # never written
-    limit: float = effort.BAD_INPUT_SECONDS,
+    limit: float | None = None,
 ) -> CheckResult:
     """Judge one call; with ``edges`` its random numbers are exactly 0 or just under 1, as often as not.
 
@@ -48,6 +48,7 @@ def one_call(
     """
     del context, rate
     code = replace(subject.code, **form)
+    limit = effort.BAD_INPUT_SECONDS if limit is None else limit
     if edges:
         with edge_draws(code.array, seed) as drawn:
             wrong = complaint(
