@@ -69,6 +69,7 @@ def test_figures_are_those_of_the_exact_distribution():
         assert figures.accepted_length == tuple(map(float, law.accepted_length_pmf))
 
 
+@pytest.mark.usefixtures("less_effort")
 def test_one_path_is_gumbel_coupling_whichever_paths_race():
     found = only(audit("coupled/strong_list", options=replace(ONLY_JOINT, num_paths=1)))
     assert (found.verdict, found.rule) == (SubjectVerdict.LOSSLESS, "coupled/list")
