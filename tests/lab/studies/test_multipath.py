@@ -40,6 +40,7 @@ def study(rows):
     return multipath.study(TINY, rows)
 
 
+@pytest.mark.nightly
 def test_two_processes_measure_what_one_does(rows, tmp_path):
     with rows_for(tmp_path / "study.md", multipath.plan(TINY), jobs=2) as found:
         assert found == rows
