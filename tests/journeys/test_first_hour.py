@@ -137,7 +137,7 @@ def test_a_rule_of_ones_own_is_compared_and_plotted(typed):
 def test_a_gate_has_a_baseline_and_fails_for_a_slower_rule(typed):
     Path("my_rules.py").write_text(RULES, "utf-8")
     Path("spec-oracle.toml").write_text(
-        'subjects = ["my_rules:verify"]\nbaseline = "baseline.json"\ndraft-length = 2\nbudget = 8\n', "utf-8"
+        'subjects = ["my_rules:verify"]\nbaseline = "baseline.json"\ndraft-length = 1\nbudget = 8\n', "utf-8"
     )
     gate = ("audit", "--check", "inputs-kept")
     status, _, told = typed(*gate)

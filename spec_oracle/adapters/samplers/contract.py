@@ -68,7 +68,7 @@ def fresh_seed(generator: Generator) -> int:
     """
     state = generator.get_state()
     torch.rand(1, generator=generator)
-    return int.from_bytes(blake2b(bytes(state.tolist()), digest_size=7).digest())
+    return int.from_bytes(blake2b(state.numpy().tobytes(), digest_size=7).digest())
 
 
 @contextmanager

@@ -37,8 +37,8 @@ class Loop:
 
 
 RULES = [name for name in verifiers.names() if name != "block_transport"]  # which needs a whole toy model
-DAILY = {"greedy_block", "traversal"}
-"""One that carries over what it owes, and one that walks a tree."""
+DAILY = {"greedy_block"}
+"""It walks several paths, and carries over what it owes."""
 
 
 @pytest.mark.usefixtures("less_effort")

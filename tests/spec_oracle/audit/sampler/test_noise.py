@@ -65,7 +65,7 @@ def test_right_code_that_uses_its_noise_otherwise_is_judged_by_samples():
         def with_noise(self, tokens, draft, target, uniforms, times):
             return super().with_noise(tokens, draft, target, 1 - uniforms, times)
 
-    check = joint_of(Otherwise(), 20.0)
+    check = joint_of(Otherwise(), 8.0)
     assert check.status is Status.PASSED
     assert check.how is How.SAMPLED
     assert "rows differ from the rule's under the same random numbers" in check.notes[0]

@@ -48,22 +48,16 @@ FIRST_TOKEN_BLIND = [
 ]
 
 
+@pytest.mark.nightly  # by day audits prove them: tests/spec_oracle/audit/test_foreign_verdicts.py
 @pytest.mark.parametrize("name", CONTROLS)
-@pytest.mark.parametrize(
-    ("seed", "vocab_size", "draft_length"),
-    [
-        (1, 4, 2),
-        pytest.param(0, 3, 1, marks=pytest.mark.nightly),
-        # By day the exact tier of the kill matrix proves them at this size.
-        pytest.param(2, 3, 3, marks=pytest.mark.nightly),
-    ],
-)
+@pytest.mark.parametrize(("seed", "vocab_size", "draft_length"), [(1, 4, 2), (0, 3, 1), (2, 3, 3)])
 def test_controls_are_lossless(name, seed, vocab_size, draft_length):
     # A buffer that an ordinary call has left, of another test, cannot hold what is traced.
     function = made(buffer_for_each_size) if name == "buffer-for-each-size" else specimens()[name].function
     assert distance(function, seed, vocab_size, draft_length) < 1e-12
 
 
+@pytest.mark.nightly  # by day audits do, too
 @pytest.mark.parametrize("name", DEFECTS)
 def test_defects_are_lossy(name):
     assert distance(specimens()[name].function, 1, 3, 2) > 1e-4
