@@ -1,7 +1,7 @@
-"""Who reads what happens to one subject changes files seldom: the way through the code is short.
+"""The code that `joint` runs on one subject lies in few files, and a reader seldom goes back to one.
 
-A stay is a run of functions, each on its first call, in one file; a return is a stay in a file left before.
-Mathematics and contracts' errors are one room that a reader trusts.
+A stay is a run of functions in one file, in the order of their first calls; a return is a stay in a file that
+was left before. What a reader trusts is not counted: mathematics and errors.
 """
 
 import random
@@ -30,7 +30,7 @@ TRUSTED = {
 
 
 def files_on_the_way(function):
-    """Return the files of the functions that are called, each on its first call, runs of one file as one."""
+    """Return the files of the stays, in order."""
     seen, files = set(), []
 
     def note(frame, event, _):
