@@ -86,7 +86,9 @@ class _Round:
     def offered(self, drafting: Drafting) -> tuple[dict[int, Offers], "_Round | None"]:
         """Return the next children by how often they were drawn, and the round after their refusal."""
         if (self.draft > 0).sum() * self.draft.shape[1] > MAX_OFFERS:
-            raise TooManyDraftsError(f"traversal: more than {MAX_OFFERS:,} offers at one depth")
+            raise TooManyDraftsError(
+                f"traversal: more than {MAX_OFFERS:,} possible children at one depth, too many to compute"
+            )
         row, token = np.nonzero(np.asarray(self.draft > 0, dtype=bool))
         every, weight = np.arange(len(row)), self.weight[row]
         target, draft, mass = self.target[row], self.draft[row], self.mass[row]
