@@ -79,17 +79,17 @@ def pair():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_right_counts_agree_and_20_percent_too_few_do_not(pair, tmp_path):
+def test_right_counts_agree_and_10_percent_too_few_do_not(pair, tmp_path):
     torch.manual_seed(0)
     prompts = [[0, 1], [5, 2, 3], [7]]
-    calls = record(tmp_path / "right.jsonl", *pair, prompts, 150)
+    calls = record(tmp_path / "right.jsonl", *pair, prompts, 400)
     found = acceptance(calls)
     assert (found.disagrees, found.prompts) == (False, 3)
     assert found.accepted > 100
-    with strict(0.8):
-        wrong = acceptance(record(tmp_path / "strict.jsonl", *pair, prompts, 150))
+    with strict(0.9):
+        wrong = acceptance(record(tmp_path / "strict.jsonl", *pair, prompts, 400))
     assert wrong.disagrees
-    assert abs(wrong.factor[0] - 0.8) < 0.2  # four standard errors
+    assert abs(wrong.factor[0] - 0.9) < 0.05
 
 
 @pytest.mark.filterwarnings("ignore")

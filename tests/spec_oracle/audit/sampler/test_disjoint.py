@@ -30,7 +30,7 @@ BY_DAY = (
 """One a form of sharing; "handed-pool-of-4096" is found in test_dependence.py."""
 
 NEEDS_ALL = "own-offset-by-four-a-request"
-"""Found by chance alone in a tenth of the samples."""
+"""A tenth of the samples would find it only by chance."""
 
 SMALL = (Shape(5, 4, batch=3), Shape(4, 9, batch=4), Shape(33, 2, batch=8))
 
