@@ -13,6 +13,7 @@ from verifiers.errors import InvalidInputError, SpecOracleError, unknown  # noqa
 
 __all__ = [
     "ContractError",
+    "EngineError",
     "ImpossibleOutputError",
     "InvalidInputError",
     "SpecOracleError",
@@ -45,3 +46,7 @@ class ImpossibleOutputError(ContractError):
 
 class SubjectRaisedError(SpecOracleError):
     """The code under test raised an exception on valid input."""
+
+
+class EngineError(SpecOracleError):
+    """A third-party sampler or engine cannot be used; the message is the reason, in one line."""

@@ -21,13 +21,22 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, entry_points
 from importlib.metadata import version as installed_version
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Protocol
 
-from spec_oracle.adapters.errors import EngineError
-from spec_oracle.adapters.samplers.wheels import Wheel
-from spec_oracle.errors import InvalidInputError, unknown
+from spec_oracle.errors import EngineError, InvalidInputError, unknown
 
 GROUP = "spec_oracle.subjects"
+
+
+class Pinned(Protocol):
+    """Code of a pinned version of a package that is fetched, not installed."""
+
+    @property
+    def package(self) -> str: ...  # noqa: D102
+    @property
+    def version(self) -> str: ...  # noqa: D102
+    @property
+    def is_fetched(self) -> bool: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,7 @@ class Known:
     options: Mapping[str, Any] | None = None
     requires: tuple[str, ...] = ()
     install: str = ""
-    wheel: Wheel | None = None
+    wheel: Pinned | None = None
     rule: str = ""
     block_from: int = 1
     declared_lossy: str = ""

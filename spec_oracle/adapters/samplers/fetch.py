@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from spec_oracle.adapters.errors import EngineError
 from spec_oracle.adapters.samplers.wheels import WHEELS, Wheel, cache_folder
 from spec_oracle.adapters.subjects import SAMPLERS
+from spec_oracle.errors import EngineError
 
 # The wheels are pinned by hash, so every machine asks for the same ones, whatever its own platform.
 _PLATFORMS = ("manylinux_2_34", "manylinux_2_28", "manylinux_2_24", "manylinux1")

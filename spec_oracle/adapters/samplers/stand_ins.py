@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Self
 
-from spec_oracle.adapters.errors import EngineError
+from spec_oracle.errors import EngineError
 
 Names = Mapping[str, Any]
 NOTHING: Mapping[str, Names] = MappingProxyType({})

@@ -2,12 +2,12 @@
 
 import torch
 
-from spec_oracle.adapters.errors import EngineError
 from spec_oracle.adapters.samplers import contract
 from spec_oracle.adapters.samplers.contract import Emission, Generator, Tensor, Verify
 from spec_oracle.adapters.samplers.flat import flat
 from spec_oracle.adapters.samplers.stand_ins import load_alone
 from spec_oracle.adapters.samplers.wheels import wheel
+from spec_oracle.errors import EngineError
 
 
 def load(*, reads_draft: bool) -> Verify:

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from spec_oracle.adapters.errors import EngineError
+from spec_oracle.errors import EngineError
 
 _SWITCH = "TRITON_INTERPRET"
 

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from spec_oracle.adapters.errors import EngineError
+from spec_oracle.errors import EngineError
 
 FOLDER_VARIABLE = "SPEC_ORACLE_ENGINES"
 

@@ -7,12 +7,11 @@ import pytest
 
 import verifiers
 from spec_oracle.adapters import registry
-from spec_oracle.adapters.errors import EngineError
 from spec_oracle.adapters.registry import known, names
 from spec_oracle.adapters.samplers.wheels import FOLDER_VARIABLE
 from spec_oracle.audit import AuditOptions, Status, audit
 from spec_oracle.audit.listing import listed
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import EngineError, InvalidInputError
 
 DECODER = """
 import verifiers

@@ -6,12 +6,12 @@ import sys
 import pytest
 
 from spec_oracle.adapters import registry
-from spec_oracle.adapters.errors import EngineError
 from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.listing import listed
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects import of_engines, resolve_subject
+from spec_oracle.errors import EngineError
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

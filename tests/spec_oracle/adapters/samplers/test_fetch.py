@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from spec_oracle.adapters.errors import EngineError
 from spec_oracle.adapters.samplers.fetch import fetch, main, selected, sha256_of
 from spec_oracle.adapters.samplers.wheels import FOLDER_VARIABLE, WHEELS, Wheel, wheel
+from spec_oracle.errors import EngineError
 
 
 @pytest.fixture(autouse=True)

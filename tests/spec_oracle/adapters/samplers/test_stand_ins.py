@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spec_oracle.adapters.errors import EngineError
 from spec_oracle.adapters.samplers.stand_ins import load_alone
+from spec_oracle.errors import EngineError
 
 MAIN = """
 from __future__ import annotations
