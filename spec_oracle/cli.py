@@ -15,20 +15,20 @@ from spec_oracle.version import tool_version
 FAILED = 3
 
 COMMANDS = {
-    "init": "init:INIT",
-    "audit": "audit:AUDIT",
-    "audit-server": "audit_server:AUDIT_SERVER",
-    "audit-transcripts": "audit_transcripts:AUDIT_TRANSCRIPTS",
-    "explain": "explain:EXPLAIN",
-    "diff": "difference:DIFF",
-    "acceptance": "acceptance:ACCEPTANCE",
-    "efficiency": "efficiency:EFFICIENCY",
-    "optimum": "efficiency:OPTIMUM",
-    "design": "design:DESIGN",
-    "instance": "instances:INSTANCE",
-    "sweep": "sweep:SWEEP",
+    "init": "spec_oracle.commands.init:INIT",
+    "audit": "spec_oracle.commands.audit:AUDIT",
+    "audit-server": "spec_oracle.commands.audit_server:AUDIT_SERVER",
+    "audit-transcripts": "spec_oracle.commands.audit_transcripts:AUDIT_TRANSCRIPTS",
+    "explain": "spec_oracle.commands.explain:EXPLAIN",
+    "diff": "spec_oracle.commands.difference:DIFF",
+    "acceptance": "spec_oracle.commands.acceptance:ACCEPTANCE",
+    "efficiency": "spec_oracle.commands.efficiency:EFFICIENCY",
+    "optimum": "spec_oracle.commands.efficiency:OPTIMUM",
+    "design": "spec_oracle.commands.design:DESIGN",
+    "instance": "spec_oracle.commands.instances:INSTANCE",
+    "sweep": "spec_oracle.commands.sweep:SWEEP",
 }
-"""Where a command is, by its name: a module of `spec_oracle.commands`, and a `Command` in it."""
+"""Where a command is, by its name: a module, and a `Command` in it."""
 
 EXAMPLES = """\
 examples:
@@ -112,7 +112,7 @@ def command_parser(called: str = "") -> ArgumentParser:
     commands = parser.add_subparsers(required=True, title="commands", metavar="COMMAND", parser_class=Parser)
     for name in [called] if called in COMMANDS else COMMANDS:
         module, _, command = COMMANDS[name].partition(":")
-        getattr(import_module(f"spec_oracle.commands.{module}"), command).add_to(commands, name)
+        getattr(import_module(module), command).add_to(commands, name)
     return parser
 
 
