@@ -21,7 +21,7 @@ COMMANDS = {
     "audit-transcripts": "spec_oracle.commands.audit_transcripts:AUDIT_TRANSCRIPTS",
     "explain": "spec_oracle.commands.explain:EXPLAIN",
     "diff": "spec_oracle.commands.difference:DIFF",
-    "acceptance": "spec_oracle.commands.acceptance:ACCEPTANCE",
+    "acceptance": "spec_oracle.acceptance.command:ACCEPTANCE",
     "efficiency": "spec_oracle.commands.efficiency:EFFICIENCY",
     "optimum": "spec_oracle.commands.efficiency:OPTIMUM",
     "design": "spec_oracle.commands.design:DESIGN",

@@ -23,14 +23,14 @@ import numpy as np
 import scipy
 
 import verifiers
-from spec_oracle.adapters.recorder import Recorder
+from spec_oracle.acceptance import RULES, RuleFigures, acceptance
+from spec_oracle.acceptance.figures import mean_interval
+from spec_oracle.acceptance.log import Calls, read_calls
+from spec_oracle.acceptance.recorder import Recorder
+from spec_oracle.acceptance.rules import TYPICAL_SHARE, TYPICAL_THRESHOLD, accepted_lengths
 from spec_oracle.arrays import Floats
 from spec_oracle.commands.language_models import prompts_of
-from spec_oracle.contracts.acceptance_log import Calls, read_calls
 from spec_oracle.decoding import decode
-from spec_oracle.efficiency.acceptance import RULES, RuleFigures, acceptance
-from spec_oracle.efficiency.acceptance.figures import mean_interval
-from spec_oracle.efficiency.acceptance.rules import TYPICAL_SHARE, TYPICAL_THRESHOLD, accepted_lengths
 from spec_oracle.language_models import LanguageModel, load_language_model
 from spec_oracle.report.table import markdown_table, percent
 from spec_oracle.statistics import DEFAULT_MISS

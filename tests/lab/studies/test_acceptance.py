@@ -6,8 +6,8 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from lab.studies.acceptance import RULES, at_same_contexts, compared, joint, rule, table
+from spec_oracle.acceptance import acceptance
 from spec_oracle.adapters.engines.hugging_face_models import small_model
-from spec_oracle.efficiency.acceptance import acceptance
 from spec_oracle.language_models import LanguageModel
 from verifiers import Verdict
 

@@ -128,10 +128,10 @@ def test_rows_along_a_completion_are_those_of_its_contexts(option):
 
 def recorded(path, drafter, option="sampling", count=2):
     """Return the acceptance of 8 requests at a time, and the engine that served them."""
+    from spec_oracle.acceptance import acceptance
+    from spec_oracle.acceptance.log import read_calls
+    from spec_oracle.acceptance.recorder import recorded_vllm_calls
     from spec_oracle.adapters.engines.vllm import Generate
-    from spec_oracle.adapters.recorder import recorded_vllm_calls
-    from spec_oracle.contracts.acceptance_log import read_calls
-    from spec_oracle.efficiency.acceptance import acceptance
 
     engine = Generate(drafter, option, draft_length=3, repaired=True)
     engine.generate(engine.prompts[0], 2)  # its warm-up verifies drafts of its own

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spec_oracle.cli import main
-from tests.spec_oracle.efficiency.logs import lines
+from tests.spec_oracle.acceptance.logs import lines
 from tests.spec_oracle.test_plain_words import require_plain
 
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from spec_oracle.efficiency.acceptance import RULES, Acceptance, RuleFigures
-from spec_oracle.efficiency.acceptance.evidence import CONFIDENCE
+from spec_oracle.acceptance import RULES, Acceptance, RuleFigures
+from spec_oracle.acceptance.evidence import CONFIDENCE
 from spec_oracle.report.audit_json import header
 from spec_oracle.report.table import Table, formats, percent, plain, plural, short
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import scipy
 
+from spec_oracle.acceptance.evidence import CONFIDENCE, Chances, Evidence, share_bounds
+from spec_oracle.acceptance.log import Calls
+from spec_oracle.acceptance.rules import RULES, accepted_lengths
 from spec_oracle.arrays import Floats
-from spec_oracle.contracts.acceptance_log import Calls
-from spec_oracle.efficiency.acceptance.evidence import CONFIDENCE, Chances, Evidence, share_bounds
-from spec_oracle.efficiency.acceptance.rules import RULES, accepted_lengths
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import DEFAULT_ALPHA
 from spec_oracle.statistics.intervals import holm

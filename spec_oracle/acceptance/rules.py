@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from spec_oracle.acceptance.log import Calls, block_weights
 from spec_oracle.arrays import Floats, Numbers
-from spec_oracle.contracts.acceptance_log import Calls, block_weights
 
 TYPICAL_THRESHOLD, TYPICAL_SHARE = 0.09, 0.3
 """Of typical acceptance: Medusa's posterior threshold and posterior alpha (arXiv 2401.10774, section 3.1)."""

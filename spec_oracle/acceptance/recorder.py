@@ -32,8 +32,8 @@ from unittest import mock
 
 import numpy as np
 
+from spec_oracle.acceptance.log import Row, digest
 from spec_oracle.arrays import Floats
-from spec_oracle.contracts.acceptance_log import Row, digest
 from spec_oracle.errors import InvalidInputError
 
 VERIFICATION = "_speculative_sampling"

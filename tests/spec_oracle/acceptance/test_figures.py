@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 import verifiers
-from spec_oracle.contracts.acceptance_log import Calls, block_weights, digest, read_calls
-from spec_oracle.efficiency.acceptance import RULES, acceptance
-from spec_oracle.efficiency.acceptance.evidence import Chances, Evidence, share_bounds, total_pmf
-from spec_oracle.efficiency.acceptance.figures import mean_interval
-from spec_oracle.efficiency.acceptance.rules import TYPICAL_SHARE, TYPICAL_THRESHOLD, accepted_lengths
+from spec_oracle.acceptance import RULES, acceptance
+from spec_oracle.acceptance.evidence import Chances, Evidence, share_bounds, total_pmf
+from spec_oracle.acceptance.figures import mean_interval
+from spec_oracle.acceptance.log import Calls, block_weights, digest, read_calls
+from spec_oracle.acceptance.rules import TYPICAL_SHARE, TYPICAL_THRESHOLD, accepted_lengths
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.toy import Instance
-from tests.spec_oracle.efficiency.logs import VOCAB, fields, lines, rows_and_drafts, with_counts
+from tests.spec_oracle.acceptance.logs import VOCAB, fields, lines, rows_and_drafts, with_counts
 from verifiers import Verdict
 from verifiers.parts.residual import first_failure
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from spec_oracle.contracts.acceptance_log import digest, read_calls
-from spec_oracle.efficiency.acceptance.rules import RULES
+from spec_oracle.acceptance.log import digest, read_calls
+from spec_oracle.acceptance.rules import RULES
 
 VOCAB, LENGTH = 20, 4
 
