@@ -49,6 +49,16 @@ class KeyedSampler(Protocol):
         """Verify one step of requests with given seeds [B] and completions of ``positions`` [B] tokens."""
         ...
 
+    def accept_uniforms(self, seeds: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
+        """Return the accept uniform of each (seed, position); integers that broadcast."""
+        ...
+
+    def race_uniforms(
+        self, seeds: NDArray[Any], positions: NDArray[Any], tokens: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Return the uniform in (0, 1) of each (seed, position, token), behind a race's exponential times."""
+        ...
+
 
 class RacedSampler(Protocol):
     """A sampler that accepts by uniforms, samples the next token by a race, and can be given both."""

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from spec_oracle.adapters.samplers.contract import Emission, Generator, Tensor, from_lengths, logits_of
+from spec_oracle.adapters.samplers.keyed_noise import murmur_uniform, philox_uniform
 from spec_oracle.adapters.samplers.stand_ins import load_alone
 from spec_oracle.adapters.samplers.triton_interpreter import interpreted, require_interpreter
 from spec_oracle.adapters.samplers.wheels import wheel
@@ -32,6 +33,8 @@ class Keyed:
     kernels: Any
     block: bool
     reads_draft: bool
+    accept_uniforms = staticmethod(philox_uniform)
+    race_uniforms = staticmethod(murmur_uniform)
 
     def __call__(
         self, tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.adapters.samplers.keyed_noise import murmur_uniform, philox_uniform
 from spec_oracle.audit import effort
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.contracts import Emissions, SamplerCode, checked_emissions, contract_arguments
@@ -67,16 +66,17 @@ def by_noise(
 
 
 def by_keys(engine: KeyedSampler) -> Keyed:
-    """Return the rule of an engine: Philox's uniforms at the drafts' positions, then a race at the stop's."""
+    """Return the rule of an engine: its uniforms at the drafts' positions, then a race at the stop's."""
     rule = "block" if engine.block else "token"
 
     def verify(drafts: Drafts, seeds: NDArray[np.int64], positions: NDArray[np.int64]) -> Emissions:
         places = positions[:, None] + np.arange(drafts.draft_length)
-        uniforms = philox_uniform(seeds[:, None], places).astype(np.float64)
+        uniforms = engine.accept_uniforms(seeds[:, None], places).astype(np.float64)
         vocab = np.arange(drafts.vocab_size)
 
         def times_at(tau: NDArray[np.int64]) -> NDArray[np.float64]:
-            return -np.log1p(-murmur_uniform(seeds[:, None], (positions + tau)[:, None], vocab))
+            uniforms = engine.race_uniforms(seeds[:, None], (positions + tau)[:, None], vocab)
+            return -np.log1p(-uniforms.astype(np.float64))
 
         return by_noise(rule, drafts, uniforms, times_at, reads_draft=engine.reads_draft)
 

@@ -28,6 +28,8 @@ class Engine:
     step: int = 0
     block: bool = False
     reads_draft: bool = True
+    accept_uniforms = staticmethod(philox_uniform)
+    race_uniforms = staticmethod(murmur_uniform)
 
     def __call__(self, tokens, draft, target, generator):
         seeds = torch.randint(2**62, (len(tokens),), generator=generator)
@@ -51,6 +53,8 @@ class Racing:
 
     block: bool = False
     reads_draft: bool = True
+    accept_uniforms = staticmethod(philox_uniform)
+    race_uniforms = staticmethod(murmur_uniform)
 
     def with_seeds(self, tokens, draft, target, seeds, positions):
         arrays = (t.numpy()[:, None] for t in (tokens, draft, target))
