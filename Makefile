@@ -73,7 +73,7 @@ test-nightly: install  ## run the slow statistical tests too, with more examples
 engines: install  ## fetch the pinned third-party samplers into .engines, install what runs them
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[engines]'
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-deps mlx-vlm vllm-mlx
-	$(BIN)/python -m spec_oracle.adapters.samplers.fetch
+	$(BIN)/python -m spec_oracle.third_party.samplers.fetch
 
 test-engines: engines  ## run the tests of third-party samplers
 	$(BIN)/pytest --numprocesses auto --dist worksteal -m engines
@@ -95,7 +95,7 @@ $(VLLM)/.installed: constraints-vllm.txt
 	touch $@
 
 test-vllm: vllm  ## run the tests of vLLM as a whole
-	$(VLLM)/bin/python -m pytest -m vllm tests/spec_oracle/adapters/engines/test_vllm.py tests/lab/test_findings.py
+	$(VLLM)/bin/python -m pytest -m vllm tests/spec_oracle/third_party/engines/test_vllm.py tests/lab/test_findings.py
 
 lint: install  ## check style and types
 	$(BIN)/ruff check .

@@ -39,7 +39,7 @@ class Coins:
 
 def kernel_and_rule(block, size, device):
     """Return what the sglang chain kernel and the built-in rule emit for the same rows and uniforms."""
-    from spec_oracle.adapters.samplers.sglang import load_chain
+    from spec_oracle.third_party.samplers.sglang import load_chain
 
     vocab, batch, length = size
     drafts = on_device(drawn_drafts(vocab, batch, length, 1), device, torch.float32)

@@ -22,11 +22,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from spec_oracle.adapters.engines import vllm
-from spec_oracle.adapters.engines.hugging_face import Generate
-from spec_oracle.adapters.samplers.wheels import WHEELS, Wheel, wheel
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.report.table import markdown_table
+from spec_oracle.third_party.engines import vllm
+from spec_oracle.third_party.engines.hugging_face import Generate
+from spec_oracle.third_party.samplers.wheels import WHEELS, Wheel, wheel
 
 FOLDER = Path(__file__).parents[1] / "docs" / "findings"
 

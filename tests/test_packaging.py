@@ -12,7 +12,7 @@ from spec_oracle.own_verifiers import ForeignVerifiersError
 
 ROOT = Path(__file__).parents[1]
 LIGHT = (
-    "adapters.registry",
+    "audit.registry",
     "audit",
     "cli",
     "contracts.server",

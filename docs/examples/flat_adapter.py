@@ -2,8 +2,8 @@
 
 from flat_engine import rejection_sample
 
-from spec_oracle.adapters.samplers.contract import drawing_from, logits_of
-from spec_oracle.adapters.samplers.flat import flat
+from spec_oracle.contracts.adapting import drawing_from, logits_of
+from spec_oracle.contracts.flat import flat
 
 
 def verify(draft_tokens, draft_probs, target_probs, generator, *, draft_lengths=None, is_greedy=None):

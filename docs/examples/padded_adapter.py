@@ -2,7 +2,7 @@
 
 from padded_engine import verify_drafts
 
-from spec_oracle.adapters.samplers.contract import drawing_from, from_lengths, logits_of
+from spec_oracle.contracts.adapting import drawing_from, from_lengths, logits_of
 
 
 def verify(draft_tokens, draft_probs, target_probs, generator):

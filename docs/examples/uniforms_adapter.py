@@ -3,7 +3,7 @@
 import torch
 from uniforms_engine import chain_speculative_sampling
 
-from spec_oracle.adapters.samplers.contract import from_accepted
+from spec_oracle.contracts.adapting import from_accepted
 
 
 def verify(draft_tokens, draft_probs, target_probs, uniforms):

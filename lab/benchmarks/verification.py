@@ -84,7 +84,7 @@ def other(name, given):
         draft, target = draft.log(), target.log()
         each = [(tokens[b : b + 1], draft[b : b + 1], LENGTH, target[b : b + 1]) for b in range(given.batch)]
         return lambda: [_speculative_sampling(*one) for one in each]
-    from spec_oracle.adapters.registry import known
+    from spec_oracle.audit.registry import known
 
     return partial(known(name).load(), tokens, draft, target)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, TypeAlias
 
-from spec_oracle.adapters.engines.hugging_face_models import VOCAB, small_model
 from spec_oracle.contracts.engine import Step
+from spec_oracle.third_party.engines.hugging_face_models import VOCAB, small_model
 
 Tensor: TypeAlias = Any
 Row: TypeAlias = Any

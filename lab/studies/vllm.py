@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from lab.studies.after_patterns import judged_after_patterns
 from lab.studies.parameters import Tried
-from spec_oracle.adapters.engines.vllm import DRAFTERS, OPTIONS, Generate
 from spec_oracle.commands.options import add, jobs
 from spec_oracle.report.progress import showing_progress
 from spec_oracle.report.table import markdown_table
 from spec_oracle.sweeps import Plan, rows_for
+from spec_oracle.third_party.engines.vllm import DRAFTERS, OPTIONS, Generate
 
 TOKENS = 3
 MOST_SECONDS = 40.0

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spec_oracle.adapters.registry import Known
 from spec_oracle.audit.bounds import Bound
+from spec_oracle.audit.registry import Known
 
 ROUNDING = 1e-12
 """Largest total variation that float64 rounding may cause in an audit; rationals cause none."""

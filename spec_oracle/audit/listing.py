@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import verifiers
-from spec_oracle.adapters import registry
+from spec_oracle.audit import registry
 from spec_oracle.audit.coupled import subject as coupled
 from spec_oracle.audit.tree import subject as trees
 from verifiers import Drafting, drafting_of, traits_of

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import verifiers
-from spec_oracle.adapters import registry
+from spec_oracle.audit import registry
 from spec_oracle.audit.bounds import declared_bound
 from spec_oracle.audit.coupled import subject as coupled
 from spec_oracle.audit.coupled.subject import CoupledSubject

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.adapters.signatures import Argument, Guess, guess
 from spec_oracle.commands.options import OK, Command, flag, value
+from spec_oracle.commands.signatures import Argument, Guess, guess
 from spec_oracle.errors import InvalidInputError
 
 
@@ -174,9 +174,9 @@ _HELPERS = [
 def _helpers(text: str) -> Iterator[str]:
     """Yield the imports of our functions that an adapter calls."""
     if used := [name for name in _HELPERS if re.search(rf"(?<!\.)\b{name}\(", text)]:
-        yield f"from spec_oracle.adapters.samplers.contract import {', '.join(used)}"
+        yield f"from spec_oracle.contracts.adapting import {', '.join(used)}"
     if "flat(" in text:
-        yield "from spec_oracle.adapters.samplers.flat import flat"
+        yield "from spec_oracle.contracts.flat import flat"
 
 
 def _batch(is_flat: bool, options: list[str]) -> Iterator[str]:  # noqa: FBT001

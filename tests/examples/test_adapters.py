@@ -7,9 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from spec_oracle.adapters.samplers.contract import drawing_from, logits_of  # noqa: E402  # after torch
-from spec_oracle.adapters.samplers.flat import flat  # noqa: E402
 from spec_oracle.audit import AuditOptions, audit  # noqa: E402
+from spec_oracle.contracts.adapting import drawing_from, logits_of  # noqa: E402  # after torch
+from spec_oracle.contracts.flat import flat  # noqa: E402
 
 ENGINE = Path(__file__).parents[2] / "docs/examples/flat_engine.py"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spec_oracle.adapters.signatures import guess
 from spec_oracle.cli import main
+from spec_oracle.commands.signatures import guess
 from spec_oracle.contracts.sampler import SamplerCode
 from spec_oracle.gate.configuration import find_configuration
 from verifiers import Drafts

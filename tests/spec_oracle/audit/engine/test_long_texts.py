@@ -101,7 +101,7 @@ def test_tokens_of_probability_0_are_told_apart_from_rounding():
 
 def test_transformers_rows_along_a_completion_are_those_after_each_prefix():
     pytest.importorskip("transformers")
-    from spec_oracle.adapters.engines.hugging_face import Generate
+    from spec_oracle.third_party.engines.hugging_face import Generate
 
     engine = Generate("assistant", "repetition penalty")
     along = engine.rows_along((0, 1), (2, 0, 1))

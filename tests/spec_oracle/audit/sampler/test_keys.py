@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from spec_oracle.adapters.samplers.keyed_noise import murmur_uniform, philox_uniform
 from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import panel
@@ -13,6 +12,7 @@ from spec_oracle.audit.sampler.beside import PairedRows, pair_by_keys
 from spec_oracle.audit.sampler.reference import by_keys, decided
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.table import CHECKS
+from spec_oracle.third_party.samplers.keyed_noise import murmur_uniform, philox_uniform
 from verifiers import Drafts
 
 torch = pytest.importorskip("torch")

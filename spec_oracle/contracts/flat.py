@@ -1,0 +1,91 @@
+"""Requests laid end to end, with cumulative lengths: how vLLM V1's sampler and its relatives are called.
+
+batch = flat(draft_tokens, draft_probs, target_probs, draft_lengths)
+with drawing_from(generator):
+output = my_sampler(batch.tokens, batch.ends, batch.target_probs, batch.sample_bonus())
+return batch.from_padded(output)
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from spec_oracle.contracts import adapting as contract
+from spec_oracle.contracts.adapting import PADDING, Emission, Generator, Tensor
+
+
+@dataclass(frozen=True)
+class FlatBatch:
+    """B requests with N drafted tokens in all, one request after the other.
+
+    ``tokens`` int64 [N]; ``draft_probs`` and ``target_probs`` [N, V], the distributions at the drafted
+    tokens; ``bonus_probs`` [B, V], the target after each whole draft; ``all_target_probs`` [N + B, V], the
+    target rows of each request and its bonus row; ``lengths`` int64 [B]; ``is_greedy`` bool [B]; ``width`` is
+    L + 1. Rows have the dtype that the adapter got.
+    """
+
+    tokens: Tensor
+    draft_probs: Tensor
+    target_probs: Tensor
+    bonus_probs: Tensor
+    all_target_probs: Tensor
+    lengths: Tensor
+    is_greedy: Tensor
+    width: int
+
+    @property
+    def ends(self) -> Tensor:
+        """Cumulative lengths int32 [B]: where each request ends, as vLLM's ``cu_num_draft_tokens``."""
+        return self.lengths.cumsum(0).to(torch.int32)
+
+    @property
+    def offsets(self) -> Tensor:
+        """Cumulative lengths int32 [B + 1] that begin with 0, as the ``cu_seqlens`` of attention kernels."""
+        return torch.nn.functional.pad(self.ends, (1, 0))
+
+    @property
+    def max_length(self) -> int:
+        """The longest draft, in tokens."""
+        return int(self.lengths.max())
+
+    def sample_bonus(self) -> Tensor:
+        """Sample the bonus tokens int64 [B, 1], for samplers that take these from their caller."""
+        return contract.sample_bonus(self.bonus_probs, self.is_greedy if self.is_greedy.any() else None)
+
+    def generators(self, generator: Generator) -> dict[int, Generator]:
+        """Return a generator for each request, seeded anew in each call from ``generator``."""
+        seeds = [contract.fresh_seed(generator) for _ in self.lengths]
+        return {request: torch.Generator().manual_seed(seed) for request, seed in enumerate(seeds)}
+
+    def from_padded(self, output: Tensor) -> Emission:
+        """Return ``output`` [B, up to L+1], negative after the last emitted token, as the contract asks."""
+        missing = self.width - output.shape[1]
+        return contract.from_padded(torch.nn.functional.pad(output, (0, missing), value=PADDING))
+
+
+def flat(
+    draft_tokens: Tensor,
+    draft_probs: Tensor,
+    target_probs: Tensor,
+    draft_lengths: Tensor | None = None,
+    is_greedy: Tensor | None = None,
+) -> FlatBatch:
+    """Lay a batch of the sampler contract end to end: [B, L], [B, L, V], [B, L+1, V].
+
+    Request b has the first ``draft_lengths[b]`` of its drafted tokens, all L by default; no request is greedy
+    by default.
+    """
+    batch, length = draft_tokens.shape
+    lengths = torch.full((batch,), length) if draft_lengths is None else draft_lengths
+    position = torch.arange(length + 1)
+    is_drafted, is_read = position[:-1] < lengths[:, None], position <= lengths[:, None]
+    return FlatBatch(
+        draft_tokens[is_drafted],
+        draft_probs[is_drafted],
+        target_probs[:, :-1][is_drafted],
+        target_probs[torch.arange(batch), lengths],
+        target_probs[is_read],
+        lengths,
+        torch.zeros(batch, dtype=torch.bool) if is_greedy is None else is_greedy,
+        length + 1,
+    )

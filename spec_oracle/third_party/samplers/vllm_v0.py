@@ -1,0 +1,66 @@
+"""vLLM, first generation: `RejectionSampler` and `TypicalAcceptanceSampler`, batched plain torch."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import torch
+
+from spec_oracle.contracts import adapting as contract
+from spec_oracle.contracts.adapting import Emission, Generator, Tensor, Verify
+from spec_oracle.third_party.samplers.stand_ins import Names, load_alone
+from spec_oracle.third_party.samplers.wheels import wheel
+
+_LAYERS = "vllm.model_executor.layers"
+_GIVEN: dict[str, Names] = {
+    "vllm.logger": {"init_logger": logging.getLogger},
+    "vllm.platforms": {"current_platform": SimpleNamespace(simple_compile_backend="eager")},
+}
+
+
+@contextmanager
+def _uncompiled() -> Iterator[None]:
+    """Make `torch.compile` return functions as they are: the same answers, and no C++ compiler needed."""
+    compiling = torch.compile
+    torch.compile = lambda **_options: lambda function: function
+    try:
+        yield
+    finally:
+        torch.compile = compiling
+
+
+def _layer(version: str, name: str) -> ModuleType:
+    with _uncompiled():
+        return load_alone(f"{_LAYERS}.{name}", wheel("vllm", version).fetched_folder(), _GIVEN)
+
+
+def _verify_with(sampler: Callable[..., Any]) -> Verify:
+    """Probabilities [B, L+1, V] and [B, L, V], bonus int64 [B, 1]; returns int64 [B, L+1] padded with -1."""
+    sampler.init_tensors("cpu", "cpu")  # type: ignore[attr-defined]
+
+    def verify(tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None) -> Emission:
+        with contract.drawing_from(generator):
+            return contract.from_padded(
+                sampler(
+                    target_with_bonus_probs=target,
+                    bonus_token_ids=contract.sample_bonus(target[:, -1]),
+                    draft_probs=draft,
+                    draft_token_ids=tokens,
+                )
+            )
+
+    return verify
+
+
+def load_rejection(version: str) -> Verify:
+    """Return the token rule: uniforms from `torch.rand`, corrections by an exponential race."""
+    layer = _layer(version, "rejection_sampler")
+    return _verify_with(layer.RejectionSampler(strict_mode=False, use_flashinfer=False))
+
+
+def load_typical(version: str) -> Verify:
+    """Return typical acceptance with the engine's default thresholds (`--typical-acceptance-sampler-*`)."""
+    layer = _layer(version, "typical_acceptance_sampler")
+    return _verify_with(layer.TypicalAcceptanceSampler(posterior_threshold=0.09, posterior_alpha=0.3))

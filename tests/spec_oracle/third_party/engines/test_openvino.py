@@ -1,0 +1,25 @@
+"""OpenVINO GenAI as installed: lookups are lossless, sampled drafts of a model are not."""
+
+import pytest
+
+from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit, effort
+from spec_oracle.third_party.engines.openvino import VOCAB, logits_after, small_weights
+
+
+def test_its_model_reads_contexts_as_long_as_long_texts_are():
+    prompt, completion = (0, 1), (2,) * effort.ENGINE_LONG_TOKENS
+    assert logits_after(small_weights(1), prompt + completion).shape == (VOCAB,)
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize(
+    ("name", "verdict", "status"),
+    [
+        ("openvino-lookup", SubjectVerdict.LOSSLESS, Status.PASSED),
+        ("openvino-draft-model", SubjectVerdict.LOSSY, Status.FAILED),
+    ],
+)
+def test_its_texts_are_judged_by_draws(name, verdict, status):
+    (found,) = audit(name, options=AuditOptions(tokens=3, budget=40.0, checks=["calls"])).subjects
+    assert (found.verdict, found.evidence) == (verdict, Evidence.STATISTICAL)
+    assert next(check.status for check in found.checks if check.name == "calls") is status
