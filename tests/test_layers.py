@@ -31,7 +31,6 @@ LAYERS = (
     {
         "spec_oracle.contracts",
         "spec_oracle.adapters",
-        "spec_oracle.decoding",
     },
     {"spec_oracle.exact.samplers"},
     {"spec_oracle.audit", "spec_oracle.efficiency"},

@@ -84,7 +84,7 @@ def _asked(options: Any) -> tuple[list[str], Any]:
 
 
 def _run_pair(options: Any, names: list[str]) -> int:
-    from spec_oracle.efficiency import pair_efficiency
+    from spec_oracle.efficiency.language_models import pair_efficiency
     from spec_oracle.report import language_models as report
     from spec_oracle.report.language_model_plot import save_pair_plot
     from spec_oracle.report.progress import showing_progress

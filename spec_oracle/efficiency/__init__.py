@@ -1,19 +1,14 @@
 """Exact block efficiency of verifiers, beside what any verifier could reach."""
 
 from spec_oracle.efficiency.figures import Efficiency, Optima, Sweep, Sweeps, efficiencies, sweeps
-from spec_oracle.efficiency.language_models import PairEfficiency, PromptEfficiency, Summary, pair_efficiency
 from spec_oracle.efficiency.trees import DraftTrees
 
 __all__ = [
     "DraftTrees",
     "Efficiency",
     "Optima",
-    "PairEfficiency",
-    "PromptEfficiency",
-    "Summary",
     "Sweep",
     "Sweeps",
     "efficiencies",
-    "pair_efficiency",
     "sweeps",
 ]
