@@ -11,8 +11,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import verifiers
-from spec_oracle.decoding import decode
 from spec_oracle.language_models import LanguageModel, Truncation, load_language_model
+from spec_oracle.language_models.decoding import decode
 from spec_oracle.language_models.loading import first_layers
 
 SIZES = {"cpu": (1009, 64, 256, 4, 4, 2), "cuda": (128_256, 2048, 8192, 16, 32, 8)}

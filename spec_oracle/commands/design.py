@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.commands.language_models import pair_of, pair_options, prompts_of, require_files_or_prompts
 from spec_oracle.commands.options import (
     OK,
     Command,
@@ -19,6 +18,7 @@ from spec_oracle.commands.options import (
     several,
     value,
 )
+from spec_oracle.language_models.command import pair_of, pair_options, prompts_of, require_files_or_prompts
 from spec_oracle.toy import Instance
 
 

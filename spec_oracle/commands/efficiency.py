@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import verifiers
-from spec_oracle.commands.language_models import PAIR, pair_of, prompts_of, require_files_or_prompts
 from spec_oracle.commands.options import (
     OK,
     Command,
@@ -19,6 +18,7 @@ from spec_oracle.commands.options import (
     value,
 )
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.language_models.command import PAIR, pair_of, prompts_of, require_files_or_prompts
 from spec_oracle.toy import Instance
 from verifiers import Drafting, drafting_of
 from verifiers.trees import Siblings
@@ -84,9 +84,9 @@ def _asked(options: Any) -> tuple[list[str], Any]:
 
 
 def _run_pair(options: Any, names: list[str]) -> int:
-    from spec_oracle.efficiency.language_models import pair_efficiency
-    from spec_oracle.report import language_models as report
-    from spec_oracle.report.language_model_plot import save_pair_plot
+    from spec_oracle.language_models import report
+    from spec_oracle.language_models.efficiency import pair_efficiency
+    from spec_oracle.language_models.plot import save_pair_plot
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.sweeps import Plan, rows_for
 

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from spec_oracle.commands.language_models import PAIR, pair_of
 from spec_oracle.commands.options import OK, Command, emit, positive, report_options, sizes, value
+from spec_oracle.language_models.command import PAIR, pair_of
 from spec_oracle.toy import KINDS, Instance
 
 

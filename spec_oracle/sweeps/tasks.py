@@ -9,8 +9,8 @@ from spec_oracle.audit import AuditOptions
 from spec_oracle.audit import audit as audit_of
 from spec_oracle.audit.rules import named_verifier
 from spec_oracle.efficiency.design import prompt_designs
-from spec_oracle.efficiency.language_models import prompt_efficiencies
 from spec_oracle.exact import emission_law
+from spec_oracle.language_models.efficiency import prompt_efficiencies
 from spec_oracle.optimum import multi_path_optimum
 from spec_oracle.toy import Instance
 from verifiers import drafting_of

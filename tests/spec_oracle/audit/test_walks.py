@@ -24,7 +24,7 @@ from tests.spec_oracle.audit.engine.engines import TARGET, Right
 ROOT = Path(spec_oracle.__file__).parent
 TRUSTED = {
     *("errors", "exact", "language_models", "optimum", "plain", "statistics", "threads", "toy"),
-    *("decoding", "own_verifiers", "validation", "version"),
+    *("own_verifiers", "validation", "version"),
 }
 """Top-level modules and packages of `spec_oracle`."""
 

@@ -6,7 +6,7 @@ import pytest
 
 from spec_oracle.cli import main
 from spec_oracle.toy import Instance
-from tests.spec_oracle.commands.test_prompts import model
+from tests.spec_oracle.language_models.test_command import model
 from tests.spec_oracle.test_plain_words import require_plain
 
 __all__ = ["model"]

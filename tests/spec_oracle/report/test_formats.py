@@ -20,11 +20,12 @@ from spec_oracle.audit.reports import SCHEMA_VERSION
 from spec_oracle.audit.results import UNTRIED
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.cli import main
-from spec_oracle.efficiency.language_models import PairEfficiency, prompt_efficiencies
 from spec_oracle.gate.baseline import update_baseline
 from spec_oracle.gate.difference import difference
 from spec_oracle.gate.tokens import Effect
-from spec_oracle.report import AUDIT_FORMATS, language_models
+from spec_oracle.language_models import report as language_models
+from spec_oracle.language_models.efficiency import PairEfficiency, prompt_efficiencies
+from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.report import difference as difference_report
 from spec_oracle.report.audit_text import audit_to_text, check_lines
 from spec_oracle.toy import Instance

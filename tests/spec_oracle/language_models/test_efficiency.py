@@ -6,12 +6,12 @@ from dataclasses import asdict
 import pytest
 
 import verifiers
-from spec_oracle.efficiency import language_models as figures
 from spec_oracle.errors import InvalidInputError, SpecOracleError
 from spec_oracle.exact import emission_law
+from spec_oracle.language_models import efficiency as figures
+from spec_oracle.language_models import report
+from spec_oracle.language_models.plot import save_pair_plot
 from spec_oracle.optimum import ProvenBound
-from spec_oracle.report import language_models as report
-from spec_oracle.report.language_model_plot import save_pair_plot
 from spec_oracle.toy import Instance
 
 INSTANCES = [(f"prompt {seed}", Instance.random(3, 2, num_paths=2, seed=seed)) for seed in (1, 2)]

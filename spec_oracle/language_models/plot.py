@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.efficiency.language_models import PairEfficiency, Summary
+from spec_oracle.language_models.efficiency import PairEfficiency, Summary
 from spec_oracle.report.plot import COLOURS, INK, MUTED, grid, new_figure, save_figure
 
 

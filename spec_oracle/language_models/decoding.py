@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from spec_oracle.arrays import Floats, Integers
-from spec_oracle.decoding.conditional import accepted_given_drafts, without_unused_tokens
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.call import call_verifier, fresh_state
 from spec_oracle.exact.drafting import next_draft_law
 from spec_oracle.language_models import CachedModel, LanguageModel, Truncation
+from spec_oracle.language_models.accepted_given_drafts import accepted_given_drafts, without_unused_tokens
 from verifiers import (
     AnyVerifier,
     Drafts,

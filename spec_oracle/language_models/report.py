@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from spec_oracle.efficiency.language_models import PairEfficiency
+from spec_oracle.language_models.efficiency import PairEfficiency
 from spec_oracle.report.table import Table, formats, percent, plain, short
 
 HEAD = ("verifier", "tokens/call", "least", "most", "optimum", "headroom", "largest TV")
