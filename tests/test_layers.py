@@ -47,6 +47,7 @@ LAYERS = (
         "spec_oracle.language_models.report",
         "spec_oracle.language_models.plot",
     },
+    {"spec_oracle.commands.options"},
     {"spec_oracle.language_models.command"},
     {"spec_oracle.commands", "spec_oracle.acceptance.command", "spec_oracle.pytest_plugin"},
     {"spec_oracle.cli"},
