@@ -56,7 +56,7 @@ def _asked(options: Any) -> tuple[list[str], Any]:
     from spec_oracle.audit.rules import named_rule
     from spec_oracle.audit.tree.subject import PREFIX, TreeSubject
     from spec_oracle.efficiency import DraftTrees
-    from spec_oracle.efficiency.design import FanOuts
+    from spec_oracle.efficiency.trees import FanOuts
 
     if options.tree is None:
         for name in options.verifier or ():

@@ -1,10 +1,12 @@
 """Block efficiency of rules for draft trees, whose drafts have a shape and a law of siblings."""
 
+import re
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 from spec_oracle.audit.tree.subject import TreeSubject
-from spec_oracle.efficiency.design.shapes import FanOuts
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.tree_drafting import Shape, ShapedTrees
@@ -13,6 +15,70 @@ from spec_oracle.optimum import tree_optimum
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
 from verifiers.trees import Siblings
+
+
+@dataclass(frozen=True)
+class FanOuts:
+    """A tree in which every node of depth d - 1 is followed by ``fan_outs[d - 1]`` drafts, d = 1..L.
+
+    Of equal siblings the first has the children of all of them, so K independent paths of L tokens are the
+    shape (K, 1, .., 1), and branches that start after d tokens have d leading ones (arXiv 2602.16994).
+    """
+
+    fan_outs: tuple[int, ...]
+
+    @classmethod
+    def named(cls, name: str) -> "FanOuts":
+        """Return the shape of a name as `str` gives it; raises `InvalidInputError` for another text.
+
+        >>> FanOuts.named("delay 1, K = 3, L = 2").fan_outs, FanOuts.named("fan-outs 2, 2").fan_outs
+        ((1, 3, 1), (2, 2))
+        """
+        paths = re.fullmatch(r"(?:delay (\d+), )?K = (\d+), L = (\d+)", name)
+        fan_outs = re.fullmatch(r"fan-outs (\d+(?:, \d+)*)", name)
+        sizes = [int(one) for one in re.findall(r"\d+", name)]
+        if min(sizes, default=0) < 1 or not (paths or fan_outs):
+            raise InvalidInputError(
+                f"tree: expected a shape such as 'K = 4, L = 2', 'delay 1, K = 3, L = 1' or 'fan-outs 2, 2', "
+                f"got {name!r}"
+            )
+        if fan_outs:
+            return cls(tuple(sizes))
+        *delay, count, length = sizes
+        return cls((*[1] * sum(delay), count, *[1] * (length - 1)))
+
+    @property
+    def tokens(self) -> int:
+        """Drafted tokens."""
+        return sum(accumulate(self.fan_outs, mul))
+
+    @property
+    def levels(self) -> int:
+        """Tokens of the longest path, which is the number of calls of the draft."""
+        return len(self.fan_outs)
+
+    @property
+    def delay(self) -> int:
+        """Tokens before the tree branches; all of them for a single path."""
+        return next((depth for depth, fan_out in enumerate(self.fan_outs) if fan_out > 1), self.levels)
+
+    @property
+    def num_paths(self) -> int | None:
+        """K, where the tree branches once, 1 for a single path; None where it branches again."""
+        branched = [fan_out for fan_out in self.fan_outs if fan_out > 1]
+        return None if len(branched) > 1 else (*branched, 1)[0]
+
+    def __str__(self) -> str:
+        """Return the shape in the field's words, for a table."""
+        if self.num_paths is None:
+            return f"fan-outs {', '.join(map(str, self.fan_outs))}"
+        stem = f"delay {self.delay}, " if 0 < self.delay < self.levels else ""
+        return f"{stem}K = {self.num_paths}, L = {self.levels - self.delay * bool(stem)}"
+
+    def within(self, other: "FanOuts") -> bool:
+        """Say whether ``other`` has every node of this shape."""
+        pairs = zip(self.fan_outs, other.fan_outs, strict=False)
+        return self.levels <= other.levels and all(mine <= theirs for mine, theirs in pairs)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from spec_oracle.efficiency.design.combinations import combinations_of
 from spec_oracle.efficiency.design.figures import DRAFTING, ORACLE, prompt_designs
-from spec_oracle.efficiency.design.shapes import FanOuts
 from spec_oracle.efficiency.design.summary import Costs, Design, Row, design
 from verifiers import Drafting
 
@@ -13,7 +12,6 @@ __all__ = [
     "ORACLE",
     "Costs",
     "Design",
-    "FanOuts",
     "Row",
     "combinations_of",
     "design",

@@ -10,7 +10,7 @@ import numpy as np
 
 from spec_oracle.arrays import Numbers
 from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.shapes import FanOuts
+from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.drafting import draft_law
 from spec_oracle.optimum import proven_bound

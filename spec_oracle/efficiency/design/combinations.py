@@ -17,9 +17,9 @@ from spec_oracle.efficiency.design.selected_path import (
     highest_rows,
     lookahead_rows,
 )
-from spec_oracle.efficiency.design.shapes import FanOuts
 from spec_oracle.efficiency.design.univer import univer_tokens
 from spec_oracle.efficiency.design.walks import Steps, steps_of, walked_tokens
+from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import InvalidInputError
 from verifiers import Drafting
 

@@ -9,8 +9,9 @@ from spec_oracle.efficiency.design import fixed
 from spec_oracle.efficiency.design.bounds import bound_for
 from spec_oracle.efficiency.design.combinations import Combination, combinations_of
 from spec_oracle.efficiency.design.models import Models, joint
-from spec_oracle.efficiency.design.shapes import FanOuts, shapes_for, single_path
+from spec_oracle.efficiency.design.shapes import shapes_for, single_path
 from spec_oracle.efficiency.design.walks import TooManyDraftsError, steps_of
+from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.toy import Instance
 from verifiers import Drafting

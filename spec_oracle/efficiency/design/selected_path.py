@@ -15,8 +15,8 @@ import numpy as np
 
 from spec_oracle.arrays import Numbers
 from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.shapes import FanOuts
 from spec_oracle.efficiency.design.walks import Steps
+from spec_oracle.efficiency.trees import FanOuts
 from verifiers.arrays import divide, minimum_one
 from verifiers.parts.path_order import child_alpha, highest_path_row, ranks
 from verifiers.parts.rank_division import divide_further, divide_root

@@ -17,7 +17,7 @@ import numpy as np
 import verifiers
 from spec_oracle.arrays import Numbers
 from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.shapes import FanOuts
+from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.merged import node_steps
 from verifiers import Drafting, Traits, traits_of

@@ -7,9 +7,9 @@ import pytest
 import verifiers
 from spec_oracle.cli import main
 from spec_oracle.efficiency import DraftTrees, efficiencies
-from spec_oracle.efficiency.design import FanOuts
 from spec_oracle.efficiency.design.combinations import COMBINATIONS
 from spec_oracle.efficiency.design.models import Models
+from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 from tests.spec_oracle.test_plain_words import require_plain

@@ -11,8 +11,8 @@ from spec_oracle.efficiency.design.canonical import canonical_steps
 from spec_oracle.efficiency.design.combinations import COMBINATIONS, LEFT_OUT, combinations_of
 from spec_oracle.efficiency.design.in_turn import TESTS, steps_in_turn
 from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.shapes import FanOuts
 from spec_oracle.efficiency.design.walks import TooManyDraftsError, steps_of
+from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
 from spec_oracle.exact.tree_drafting import Shape, ShapedTrees

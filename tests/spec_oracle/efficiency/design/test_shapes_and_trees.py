@@ -10,8 +10,9 @@ from spec_oracle.efficiency.design import fixed
 from spec_oracle.efficiency.design.bounds import bound_for, drafted_counts, passing_bound
 from spec_oracle.efficiency.design.combinations import COMBINATIONS
 from spec_oracle.efficiency.design.models import Models, joint
-from spec_oracle.efficiency.design.shapes import FanOuts, shapes_for, single_path, too_deep
+from spec_oracle.efficiency.design.shapes import shapes_for, single_path, too_deep
 from spec_oracle.efficiency.design.walks import steps_of
+from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.exact.drafting import draft_law
 from spec_oracle.exact.tree_drafting import Shape, ShapedTrees
 from spec_oracle.optimum import multi_path_optimum, single_path_optimum, tree_optimum
