@@ -24,7 +24,6 @@ COMMANDS = {
     "acceptance": "spec_oracle.acceptance.command:ACCEPTANCE",
     "efficiency": "spec_oracle.commands.efficiency:EFFICIENCY",
     "optimum": "spec_oracle.commands.efficiency:OPTIMUM",
-    "design": "spec_oracle.commands.design:DESIGN",
     "instance": "spec_oracle.commands.instances:INSTANCE",
     "sweep": "spec_oracle.commands.sweep:SWEEP",
 }

@@ -53,7 +53,7 @@ LAYERS = (
     {"spec_oracle.cli"},
     {"spec_oracle.__main__"},
     {"lab"},
-    {"lab.specimens", "lab.claims", "lab.benchmarks"},
+    {"lab.specimens", "lab.claims", "lab.benchmarks", "lab.design"},
     {"lab.kill_matrix", "lab.studies"},
     {"lab.specimens.__main__"},
 )

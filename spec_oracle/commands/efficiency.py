@@ -69,7 +69,7 @@ def _asked(options: Any) -> tuple[list[str], Any]:
     if options.prompts is not None or options.plot is not None:
         raise InvalidInputError(
             "--tree: trees are measured on instance files, and not plotted; "
-            "`spec-oracle design` measures them after prompts"
+            "`python -m lab.design` measures them after prompts"
         )
     tree = DraftTrees(FanOuts.named(options.tree), Siblings(options.siblings))
     if not options.verifier:

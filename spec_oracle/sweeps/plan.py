@@ -16,7 +16,7 @@ from typing import Any
 from spec_oracle.errors import InvalidInputError
 
 _KEYS = {"task", "axes", "fixed"}
-TASKS = {"audit", "design", "efficiency", "prompt"}
+TASKS = {"audit", "efficiency", "prompt"}
 """Names of the functions of `spec_oracle.sweeps.tasks`."""
 
 

@@ -1,6 +1,5 @@
 """What a sweep can compute in a cell, by name. Each takes its arguments and the cell's seed by name."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 from spec_oracle.audit import AuditOptions
 from spec_oracle.audit import audit as audit_of
 from spec_oracle.audit.rules import named_verifier
-from spec_oracle.efficiency.design import prompt_designs
 from spec_oracle.exact import emission_law
 from spec_oracle.language_models.efficiency import prompt_efficiencies
 from spec_oracle.optimum import multi_path_optimum
@@ -53,23 +51,6 @@ def prompt(
     del seed
     figures = prompt_efficiencies(prompt, cut_instance(prompt, **pair), names, optimum=optimum)
     return {"figures": [asdict(row) for row in figures]}
-
-
-def design(
-    *, seed: int, prompt: str, budgets: Sequence[int], rules: list[str] | None, **pair: Any
-) -> dict[str, Any]:
-    """Return the figures of draft trees and rules on the tree of two language models after one prompt.
-
-    ``budgets`` are numbers of drafted tokens, ``rules`` names, all with None; ``pair`` as for `prompt`. With
-    the ``seconds`` of processor time that it took.
-    """
-    from spec_oracle.language_models.cuts import cut_instance
-
-    del seed
-    started = time.process_time()
-    instance = cut_instance(prompt, **pair, after_paths=False)
-    found = prompt_designs(prompt, instance, budgets, rules)
-    return {**found, "seconds": time.process_time() - started}
 
 
 def audit(*, seed: int, subject: str, **options: Any) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def selected(names: Sequence[str]) -> list[Wheel]:
     """
     meaning = {wheel: {wheel.package, wheel.requirement} for wheel in WHEELS}
     for subject in SAMPLERS:
-        if subject.wheel is not None:
+        if isinstance(subject.wheel, Wheel):
             meaning[subject.wheel].add(subject.name)
     known = set().union(*meaning.values())
     for name in names:

@@ -5,10 +5,10 @@ import json
 import pytest
 
 import verifiers
+from lab.design.combinations import COMBINATIONS
+from lab.design.models import Models
 from spec_oracle.cli import main
 from spec_oracle.efficiency import DraftTrees, efficiencies
-from spec_oracle.efficiency.design.combinations import COMBINATIONS
-from spec_oracle.efficiency.design.models import Models
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance

@@ -5,20 +5,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from spec_oracle.efficiency.design import traversal
-from spec_oracle.efficiency.design.balanced import balanced_steps
-from spec_oracle.efficiency.design.canonical import canonical_steps
-from spec_oracle.efficiency.design.in_turn import TESTS, steps_in_turn
-from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.selected_path import (
-    balanced_tokens,
-    block_tokens,
-    draft_rows,
-    highest_rows,
-    lookahead_rows,
-)
-from spec_oracle.efficiency.design.univer import univer_tokens
-from spec_oracle.efficiency.design.walks import Steps, steps_of, walked_tokens
+from lab.design import traversal
+from lab.design.balanced import balanced_steps
+from lab.design.canonical import canonical_steps
+from lab.design.in_turn import TESTS, steps_in_turn
+from lab.design.models import Models
+from lab.design.selected_path import balanced_tokens, block_tokens, draft_rows, highest_rows, lookahead_rows
+from lab.design.univer import univer_tokens
+from lab.design.walks import Steps, steps_of, walked_tokens
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import InvalidInputError
 from verifiers import Drafting

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from lab.design.models import Models
+from lab.design.traversal import Offers
 from spec_oracle.arrays import Numbers
-from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.traversal import Offers
 from spec_oracle.efficiency.trees import FanOuts
 from verifiers.arrays import divide, minimum_one, positive_part
 from verifiers.parts.top_draft_law import sampled_law

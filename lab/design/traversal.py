@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from lab.design.models import Models
+from lab.design.walks import TooManyDraftsError
 from spec_oracle.arrays import Integers, Numbers
-from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.walks import TooManyDraftsError
 from spec_oracle.efficiency.trees import FanOuts
 from verifiers import Drafting
 from verifiers.arrays import divide, minimum_one, normalised, positive_part

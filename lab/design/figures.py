@@ -1,16 +1,17 @@
 """Tokens per call of every combination on every shape after one prompt."""
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from typing import Any
 
-from spec_oracle.efficiency.design import fixed
-from spec_oracle.efficiency.design.bounds import bound_for
-from spec_oracle.efficiency.design.combinations import Combination, combinations_of
-from spec_oracle.efficiency.design.models import Models, joint
-from spec_oracle.efficiency.design.shapes import shapes_for, single_path
-from spec_oracle.efficiency.design.walks import TooManyDraftsError, steps_of
+from lab.design import fixed
+from lab.design.bounds import bound_for
+from lab.design.combinations import Combination, combinations_of
+from lab.design.models import Models, joint
+from lab.design.shapes import shapes_for, single_path
+from lab.design.walks import TooManyDraftsError, steps_of
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.toy import Instance
@@ -114,3 +115,20 @@ def _chosen(prompt: str, models: Models, budgets: Sequence[int]) -> Iterator[Fig
             tokens = float(fixed.places_tokens(values, nodes))
             sizes = len(nodes), fixed.levels_of(nodes)
             yield Figure(prompt, budget, "nss", drafting, f"{budget} nodes", tokens, tokens, 0.0, *sizes)
+
+
+def measure_prompt(
+    *, seed: int, prompt: str, budgets: Sequence[int], rules: list[str] | None, **pair: Any
+) -> dict[str, Any]:
+    """Return the figures of draft trees and rules on the tree of two language models after one prompt.
+
+    ``budgets`` are numbers of drafted tokens, ``rules`` names, all with None; ``pair`` as for `prompt`. With
+    the ``seconds`` of processor time that it took.
+    """
+    from spec_oracle.language_models.cuts import cut_instance
+
+    del seed
+    started = time.process_time()
+    instance = cut_instance(prompt, **pair, after_paths=False)
+    found = prompt_designs(prompt, instance, budgets, rules)
+    return {**found, "seconds": time.process_time() - started}

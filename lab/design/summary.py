@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from spec_oracle.efficiency.design import fixed
-from spec_oracle.efficiency.design.combinations import LEFT_OUT
-from spec_oracle.efficiency.design.figures import Figure
-from spec_oracle.efficiency.design.shapes import too_deep
+from lab.design import fixed
+from lab.design.combinations import LEFT_OUT
+from lab.design.figures import Figure
+from lab.design.shapes import too_deep
 from spec_oracle.errors import InvalidInputError
 
 RANKS, SLOTS = "fixed ranks", "without replacement, fixed slots"

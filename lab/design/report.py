@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from spec_oracle.efficiency.design import INDEPENDENT, ORACLE, Costs, Design, Row
+from lab.design import INDEPENDENT, ORACLE, Costs, Design, Row
 from spec_oracle.report.table import Table, formats, percent, plain, plural, short
 
 HEAD = ("rule", "drafts", "tree", "tokens/call", "least", "most", "optimum", "headroom", "ours")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from lab.design.models import Models
 from spec_oracle.arrays import Numbers
-from spec_oracle.efficiency.design.models import Models
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.drafting import draft_law

@@ -1,8 +1,8 @@
 """Which tree and which rule: exact tokens per call of published and own combinations at a budget."""
 
-from spec_oracle.efficiency.design.combinations import combinations_of
-from spec_oracle.efficiency.design.figures import DRAFTING, ORACLE, prompt_designs
-from spec_oracle.efficiency.design.summary import Costs, Design, Row, design
+from lab.design.combinations import combinations_of
+from lab.design.figures import DRAFTING, ORACLE, prompt_designs
+from lab.design.summary import Costs, Design, Row, design
 from verifiers import Drafting
 
 INDEPENDENT = DRAFTING[Drafting.INDEPENDENT]

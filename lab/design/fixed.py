@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from lab.design.models import Models, joint
+from lab.design.walks import Steps
 from spec_oracle.arrays import Numbers
-from spec_oracle.efficiency.design.models import Models, joint
-from spec_oracle.efficiency.design.walks import Steps
 
 Place = tuple[int, int]
 """A node, or a path of ranks or slots, of depth d + 1: (d, its index in lexicographic order)."""

@@ -20,9 +20,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from lab.design.models import Models
+from lab.design.walks import Steps
 from spec_oracle.arrays import Numbers
-from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.walks import Steps
 from verifiers.arrays import divide, minimum_one, normalised
 from verifiers.parts.balanced_selection import balanced_plan
 from verifiers.parts.residual import residual

@@ -10,9 +10,9 @@ from math import comb
 
 import numpy as np
 
+from lab.design.models import Models
+from lab.design.walks import Steps, TooManyDraftsError
 from spec_oracle.arrays import Integers, Numbers
-from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.walks import Steps, TooManyDraftsError
 from verifiers.arrays import divide, minimum_one, normalised
 from verifiers.parts.multisets import multisets
 from verifiers.parts.residual import residual

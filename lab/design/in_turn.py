@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from lab.design.models import Models
+from lab.design.walks import Steps
 from spec_oracle.arrays import Numbers
-from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.walks import Steps
 from verifiers.arrays import divide, minimum_one, normalised, positive_part
 from verifiers.parts.residual import residual
 from verifiers.rules.k_seq import smallest_rho

@@ -6,12 +6,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from spec_oracle.efficiency.design import fixed
-from spec_oracle.efficiency.design.bounds import bound_for, drafted_counts, passing_bound
-from spec_oracle.efficiency.design.combinations import COMBINATIONS
-from spec_oracle.efficiency.design.models import Models, joint
-from spec_oracle.efficiency.design.shapes import shapes_for, single_path, too_deep
-from spec_oracle.efficiency.design.walks import steps_of
+from lab.design import fixed
+from lab.design.bounds import bound_for, drafted_counts, passing_bound
+from lab.design.combinations import COMBINATIONS
+from lab.design.models import Models, joint
+from lab.design.shapes import shapes_for, single_path, too_deep
+from lab.design.walks import steps_of
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.exact.drafting import draft_law
 from spec_oracle.exact.tree_drafting import Shape, ShapedTrees

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from spec_oracle.efficiency.design import ORACLE, Costs, Design
+from lab.design import ORACLE, Costs, Design
 from spec_oracle.report.plot import (
     COLOURS,
     GRID,

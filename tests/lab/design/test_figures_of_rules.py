@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import verifiers
-from spec_oracle.efficiency.design.balanced import balanced_steps
-from spec_oracle.efficiency.design.canonical import canonical_steps
-from spec_oracle.efficiency.design.combinations import COMBINATIONS, LEFT_OUT, combinations_of
-from spec_oracle.efficiency.design.in_turn import TESTS, steps_in_turn
-from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.walks import TooManyDraftsError, steps_of
+from lab.design.balanced import balanced_steps
+from lab.design.canonical import canonical_steps
+from lab.design.combinations import COMBINATIONS, LEFT_OUT, combinations_of
+from lab.design.in_turn import TESTS, steps_in_turn
+from lab.design.models import Models
+from lab.design.walks import TooManyDraftsError, steps_of
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law

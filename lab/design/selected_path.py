@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from lab.design.models import Models
+from lab.design.walks import Steps
 from spec_oracle.arrays import Numbers
-from spec_oracle.efficiency.design.models import Models
-from spec_oracle.efficiency.design.walks import Steps
 from spec_oracle.efficiency.trees import FanOuts
 from verifiers.arrays import divide, minimum_one
 from verifiers.parts.path_order import child_alpha, highest_path_row, ranks

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from spec_oracle.efficiency.design import Costs, design, prompt_designs
-from spec_oracle.efficiency.design import figures as module
-from spec_oracle.efficiency.design.bounds import Bound
+from lab.design import Costs, design, prompt_designs
+from lab.design import figures as module
+from lab.design.bounds import Bound
+from lab.design.plot import save_design_plot
+from lab.design.report import FORMATS, conclusions
 from spec_oracle.errors import InvalidInputError, SpecOracleError
-from spec_oracle.report.design import FORMATS, conclusions
-from spec_oracle.report.design_plot import save_design_plot
 from spec_oracle.toy import Instance
 
 

@@ -1,10 +1,10 @@
-"""The command `design` on toy files, and on a pair of tiny language models."""
+"""`python -m lab.design` on toy files, and on a pair of tiny language models."""
 
 import json
 
 import pytest
 
-from spec_oracle.cli import main
+from lab.design.__main__ import main
 from spec_oracle.toy import Instance
 from tests.spec_oracle.language_models.test_command import model
 from tests.spec_oracle.test_plain_words import require_plain
@@ -23,24 +23,24 @@ def toys(tmp_path):
 def test_a_page_with_a_table_a_budget_a_winner_and_a_plot(toys, tmp_path, capsys):
     plot, page = tmp_path / "plot.svg", tmp_path / "page.md"
     words = ["--format", "markdown", "--output", str(page), "--plot", str(plot)]
-    assert main(["design", *toys, "--budget", "4", "2", *words]) == 0
+    assert main([*toys, "--budget", "4", "2", *words]) == 0
     text = page.read_text()
     require_plain(text)
     assert text.index("Best with 2 drafted tokens: ") < text.index("Best with 4 drafted tokens: ")
     assert text.count("| rule | drafts | tree |") == 2
     assert "lookahead_multipath_block | independent" in text
     assert plot.exists()
-    assert text.startswith("# Which draft tree, which rule\n\nMade by `spec-oracle design ")
+    assert text.startswith("# Which draft tree, which rule\n\nMade by `python -m lab.design ")
     assert "](plot.svg)" in text
     assert "toy1.json" in capsys.readouterr().err
 
 
 def test_costs_are_shown_and_rank(toys, capsys):
-    assert main(["design", *toys, "--budget", "4", "--draft-cost", "0.5"]) == 0
+    assert main([*toys, "--budget", "4", "--draft-cost", "0.5"]) == 0
     text = capsys.readouterr().out
     require_plain(text)
     assert "throughput" in text
-    assert main(["design", *toys, "--budget", "4", "--draft-cost", "0.5", "--format", "json"]) == 0
+    assert main([*toys, "--budget", "4", "--draft-cost", "0.5", "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     found = [row["throughput"] for row in rows]
     assert found == sorted(found, reverse=True)
@@ -55,14 +55,14 @@ def test_costs_are_shown_and_rank(toys, capsys):
     ],
 )
 def test_errors_are_one_line(toys, capsys, arguments, message):
-    assert main(["design", *(toys[0] if one == "TOY" else one for one in arguments)]) == 3
+    assert main([*(toys[0] if one == "TOY" else one for one in arguments)]) == 3
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("wrong", [["--budget", "0"], ["--budget", "4", "--draft-cost", "-1"], []])
 def test_usage_errors(toys, wrong):
     with pytest.raises(SystemExit, match="3"):
-        main(["design", toys[0], *wrong])
+        main([toys[0], *wrong])
 
 
 def test_two_language_models(model, tmp_path):
@@ -70,7 +70,7 @@ def test_two_language_models(model, tmp_path):
     prompts.write_text("a b\nc\n")
     pair = ["--target", model, "--draft", f"{model}:layers=1", "--top-k", "3", "--depth", "2", "--jobs", "1"]
     words = ["--budget", "3", "--format", "json", "--output", str(output)]
-    assert main(["design", "--prompts", str(prompts), *pair, *words]) == 0
+    assert main(["--prompts", str(prompts), *pair, *words]) == 0
     rows = json.loads(output.read_text())
     assert {row["budget"] for row in rows} == {3}
     assert all(row["least"] <= row["block_efficiency"] <= row["most"] for row in rows)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import verifiers
+from lab.design.models import Models
 from spec_oracle.arrays import Numbers
-from spec_oracle.efficiency.design.models import Models
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.merged import node_steps

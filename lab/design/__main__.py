@@ -1,14 +1,18 @@
-"""``spec-oracle design``: which tree and which rule emit most for a budget of drafted tokens."""
+"""Which tree and which rule emit most for a budget of drafted tokens: ``python -m lab.design``."""
 
 import argparse
 import os
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from spec_oracle.cli import run_command
 from spec_oracle.commands.options import (
     OK,
-    Command,
+    Parser,
+    add,
     emit,
     file_to_write,
     jobs,
@@ -24,7 +28,7 @@ from spec_oracle.toy import Instance
 
 def run(options: Any) -> int:
     """Write the best combinations of a tree and a rule on instances, or on a pair of language models."""
-    from spec_oracle.efficiency.design import combinations_of, prompt_designs
+    from lab.design import combinations_of, prompt_designs
 
     require_files_or_prompts(options, "design")
     combinations_of(options.verifier)
@@ -53,16 +57,19 @@ def _run_pair(options: Any, budgets: list[int]) -> int:
         f"temperature {options.temperature:g}"
     )
     same = {"budgets": budgets, "rules": options.verifier, **pair_of(options)}
-    plan = Plan("design", {"prompt": prompts, **{name: [value] for name, value in same.items()}})
+    plan = Plan(
+        "lab.design.figures:measure_prompt",
+        {"prompt": prompts, **{name: [value] for name, value in same.items()}},
+    )
     with showing_progress() as tell, rows_for(options.output, plan, options.jobs, tell) as cells:
         _report(options, title, cells, options.depth)
     return OK
 
 
 def _report(options: Any, title: str, cells: list[dict[str, Any]], depth: int) -> None:
-    from spec_oracle.efficiency.design import Costs, design
-    from spec_oracle.report.design import FORMATS, page
-    from spec_oracle.report.design_plot import save_design_plot
+    from lab.design import Costs, design
+    from lab.design.plot import save_design_plot
+    from lab.design.report import FORMATS, page
 
     costs = Costs(options.draft_cost, options.target_cost, options.verify_cost)
     result = design(title, cells, depth, costs)
@@ -100,30 +107,43 @@ Costs are in units of one target call on one token. A call with a tree of N draf
 drafting included, takes 1 + N * target-cost + D * draft-cost + verify-cost, and combinations are ranked by
 tokens in the time of one target call. Without costs they are ranked by tokens per call."""
 
-DESIGN = Command(
-    run,
-    "Which draft tree and which rule emit most tokens for a budget of drafted tokens.",
-    "spec-oracle design toy.json --budget 4 8 --draft-cost 0.1",
-    _MORE,
-    options={
-        "what is measured": [
-            value("files", "FILE", "instance files", Path, nargs="*"),
-            value("--budget", "N", "drafted tokens of a tree", positive, nargs="+", required=True),
-            several("--verifier", "NAME", "a built-in rule; default: all that can be compared"),
-        ],
-        "two language models, in place of instance files": [
-            value("--prompts", "FILE", "measure after these prompts, one a line", Path),
-            *pair_options(depth=4, num_paths=None),
-            jobs("prompts"),
-        ],
-        "costs, in units of one target call on one token": [
-            value("--draft-cost", "C", "of a call of the draft: one for each level of the tree", _cost, 0.0),
-            value("--target-cost", "C", "of each drafted token in the target call", _cost, 0.0),
-            value("--verify-cost", "C", "of verification, for each call", _cost, 0.0),
-        ],
-        "the report": [
-            *report_options("text", "json", "markdown", "csv", "latex"),
-            value("--plot", "FILE", "draw tokens per call against the budget", file_to_write),
-        ],
-    },
-)
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what the arguments ask for and write the page; return the exit code."""
+    asks = "Which draft tree and which rule emit most tokens for a budget of drafted tokens."
+    parser = Parser(
+        prog="python -m lab.design",
+        description=f"{asks}\n\n{_MORE}",
+        epilog="example:\n  python -m lab.design toy.json --budget 4 8 --draft-cost 0.1",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    for title, options in _OPTIONS.items():
+        add(parser.add_argument_group(title), *options)
+    parser.set_defaults(run=run)
+    return run_command(lambda _: parser, arguments)
+
+
+_OPTIONS = {
+    "what is measured": [
+        value("files", "FILE", "instance files", Path, nargs="*"),
+        value("--budget", "N", "drafted tokens of a tree", positive, nargs="+", required=True),
+        several("--verifier", "NAME", "a built-in rule; default: all that can be compared"),
+    ],
+    "two language models, in place of instance files": [
+        value("--prompts", "FILE", "measure after these prompts, one a line", Path),
+        *pair_options(depth=4, num_paths=None),
+        jobs("prompts"),
+    ],
+    "costs, in units of one target call on one token": [
+        value("--draft-cost", "C", "of a call of the draft: one for each level of the tree", _cost, 0.0),
+        value("--target-cost", "C", "of each drafted token in the target call", _cost, 0.0),
+        value("--verify-cost", "C", "of verification, for each call", _cost, 0.0),
+    ],
+    "the report": [
+        *report_options("text", "json", "markdown", "csv", "latex"),
+        value("--plot", "FILE", "draw tokens per call against the budget", file_to_write),
+    ],
+}
+
+if __name__ == "__main__":
+    sys.exit(main())
