@@ -31,7 +31,7 @@ from verifiers.interface import (
     drafting_of,
     traits_of,
 )
-from verifiers.registry import coupled_rule, coupled_rule_names, get, names, tree_rule, tree_rule_names
+from verifiers.registry import get, names, tree_rule, tree_rule_names
 from verifiers.sampling import SamplingDecisions, numpy_decisions, replayed_decisions, torch_decisions
 
 __distribution__ = "spec-oracle"  # another package on PyPI is called verifiers, too
@@ -50,8 +50,6 @@ __all__ = [
     "Traits",
     "Verdict",
     "Verifier",
-    "coupled_rule",
-    "coupled_rule_names",
     "drafting_of",
     "get",
     "names",

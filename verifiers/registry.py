@@ -13,7 +13,6 @@ from verifiers.rules.greedy_block import GreedyBlockVerifier
 from verifiers.rules.greedy_multipath_block import GreedyMultipathBlockVerifier
 from verifiers.rules.greedy_multipath_carry import GreedyMultipathCarryVerifier
 from verifiers.rules.k_seq import K_SEQ
-from verifiers.rules.list_coupling import LIST_COUPLING, STRONG_LIST_COUPLING, CoupledRule
 from verifiers.rules.lookahead_multipath_block import LookaheadMultipathBlockVerifier
 from verifiers.rules.naive import NAIVE
 from verifiers.rules.nss import NSS
@@ -105,23 +104,3 @@ def tree_rule(name: str) -> TreeRule:
         return _TREE_RULES[name]
     except KeyError:
         raise InvalidInputError(f"name: {unknown(name, _TREE_RULES, 'tree rule')}") from None
-
-
-_COUPLED_RULES: dict[str, CoupledRule] = {"list": LIST_COUPLING, "strong_list": STRONG_LIST_COUPLING}
-
-
-def coupled_rule_names() -> tuple[str, ...]:
-    """Return the names of all rules for coupled drafts.
-
-    >>> coupled_rule_names()
-    ('list', 'strong_list')
-    """
-    return tuple(_COUPLED_RULES)
-
-
-def coupled_rule(name: str) -> CoupledRule:
-    """Return the rule for coupled drafts called ``name``; raises `InvalidInputError` for an unknown one."""
-    try:
-        return _COUPLED_RULES[name]
-    except KeyError:
-        raise InvalidInputError(f"name: {unknown(name, _COUPLED_RULES, 'coupled rule')}") from None

@@ -10,12 +10,7 @@ from fractions import Fraction
 from lab.claims.families import context_free, prefix_dependent
 from lab.claims.laws import acceptance
 from lab.claims.question import Figures, Question, Scope
-from spec_oracle.exact.coupling import (
-    coupled_emission_law,
-    coupled_law,
-    list_matching_bound,
-    matches_law,
-)
+from lab.coupling.coupling import coupled_emission_law, coupled_law, list_matching_bound, matches_law
 from spec_oracle.toy import Instance
 
 GUMBEL = "arXiv 2408.07978"

@@ -17,7 +17,6 @@ from scipy.stats import chisquare
 from lab.specimens.specimen import Specimen
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, run_guarded
-from spec_oracle.audit.coupled.subject import of_coupled_rule, requests
 from spec_oracle.audit.draws import Sampler, sampled_drafts
 from spec_oracle.audit.engine.laws import Asked, traced
 from spec_oracle.audit.engine.subject import EngineSubject
@@ -94,8 +93,6 @@ def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Colu
         return {**found, YARDSTICK: partial(_first_token_of_function, verifier.code, bench)}
     if specimen.tree is not None:
         return _of_tree(of_tree_rule(specimen.name, specimen.tree), bench)
-    if specimen.coupled is not None:
-        return _of_coupled_rule(specimen, bench)
     assert specimen.function is not None
     code = SamplerCode(specimen.function, specimen.array)
     subject = SamplerSubject(specimen.name, code, facts)
@@ -139,18 +136,6 @@ def _of_engines(engines: EngineSubject, bench: Context) -> dict[str, Column]:
     longest = max(case.code.chosen_length + 1 for case in engines.cases(bench))
     tokens = max(ENGINE_TOKENS, longest)
     return {**columns, **_after_joint(engines, replace(bench, tokens=tokens, budget=ENGINE_SECONDS))}
-
-
-def _of_coupled_rule(specimen: Specimen, bench: Context) -> dict[str, Column]:
-    """Return the checks and the first token of a coupled rule."""
-    subject = of_coupled_rule(specimen.name, specimen.coupled, num_paths=specimen.num_paths)
-
-    def first_token() -> CheckResult:
-        toy = instances_for(bench, subject.num_paths)["flat"]
-        call = requests(toy, YARDSTICK_DRAWS, bench.stream("kill-matrix/first-token"))
-        return _tested(subject.code(*call).tokens[:, 0], _first_row(toy), bench)
-
-    return {**_after_joint(subject, bench), YARDSTICK: partial(run_guarded, first_token)}
 
 
 def _traced(code: SamplerCode, instance: Instance) -> EmissionLaw:

@@ -8,7 +8,7 @@ from typing import Any
 from lab.kill_matrix.matrix import kill_matrix
 from lab.kill_matrix.report import FORMATS
 from lab.specimens import catalogue_page
-from lab.specimens.registry import in_the_matrix
+from lab.specimens.registry import specimens
 from spec_oracle.cli import run_command
 from spec_oracle.commands.options import OK, Parser, add, emit, jobs, rate, report_options
 from spec_oracle.errors import InvalidInputError, unknown
@@ -43,7 +43,7 @@ def _specimens(options: Any) -> int:
             raise InvalidInputError(f"specimen: {options.names[0]!r}; --catalogue takes no names")
         emit(options, catalogue_page.to_markdown(options.command_line))
         return OK
-    known = in_the_matrix()
+    known = specimens()
     for name in options.names:
         if name not in known:
             raise InvalidInputError(f"specimen: {unknown(name, known)}")

@@ -28,7 +28,7 @@ _FAMILIES = {
             "trees",
         ),
     ),
-    2: ("multipath", "coupled", "foreign.paths", "foreign.shapes"),
+    2: ("multipath", "foreign.paths", "foreign.shapes"),
 }
 """Modules whose import registers specimens, by the number of paths that these need."""
 
@@ -43,9 +43,3 @@ def specimens(*, num_paths: int = 1) -> Mapping[str, Specimen]:
         if family not in _NEEDS or find_spec(_NEEDS[family]) is not None:
             import_module(f"lab.specimens.{family}")
     return MappingProxyType({name: s for name, s in REGISTERED.items() if s.num_paths == num_paths})
-
-
-def in_the_matrix() -> Mapping[str, Specimen]:
-    """Return those that the kill matrix can run: one path a request, or rules for coupled drafts."""
-    coupled = {s.name: s for s in specimens(num_paths=2).values() if s.kind == "coupled"}
-    return MappingProxyType({**specimens(), **coupled})

@@ -20,7 +20,6 @@ from spec_oracle.contracts import SamplerFunction
 from spec_oracle.contracts.engine import Engine
 from spec_oracle.errors import InvalidInputError
 from verifiers import AnyVerifier
-from verifiers.rules.list_coupling import CoupledRule
 from verifiers.trees import TreeVerifier
 
 Part = TypeVar("Part", bound=Callable[..., Any])
@@ -28,15 +27,14 @@ Part = TypeVar("Part", bound=Callable[..., Any])
 EXACT: Final = "exact"
 """What detects a defect too small for draws: proof only."""
 
-KINDS: Final = ("verifier", "tree", "coupled", "function", "engine")
+KINDS: Final = ("verifier", "tree", "function", "engine")
 
 
 @dataclass(frozen=True)
 class Specimen:
-    """A known-faulty verifier, tree or coupled rule, function or engine, or a control that looks faulty.
+    """A known-faulty verifier, tree rule, function or engine, or a control that looks faulty.
 
-    Exactly one of ``verifier`` (enumerable), ``tree`` (the same for draft trees), ``coupled`` (a rule for
-    coupled drafts), ``function`` (sampler
+    Exactly one of ``verifier`` (enumerable), ``tree`` (the same for draft trees), ``function`` (sampler
     contract) and ``engine``, which makes engines by name, such as one for each toy model, is given.
     ``catalogue_id`` is a number of the catalogue; without one a defect is a "mutant", lossless code a
     "control". ``detected_by`` are checks that must find the defect, or "exact"; none for a control. ``rule``
@@ -52,7 +50,6 @@ class Specimen:
     detected_by: tuple[str, ...] = ()
     verifier: AnyVerifier | None = None
     tree: TreeVerifier | None = None
-    coupled: CoupledRule | None = None
     function: SamplerFunction | None = None
     engine: Callable[[], Mapping[str, Engine]] | None = None
     array: str = "numpy"

@@ -97,13 +97,6 @@ STREAMS_REPEATED: Final = 64  # Requests that are repeated with the same seed.
 # Half the calls at each batch size: primes, so that no usual period hides in their halves.
 BATCH_TURNS: Final = {2: 601, 16: 151, 33: 79, 128: 37, 130: 37, 1030: 19}
 TREE_BATCHES: Final = (2, 33, 130)  # Requests of batches of draft trees.
-COUPLED_REQUESTS: Final = 20_000  # Requests of each instance that are verified beside list coupling.
-COUPLED_FIRST: Final = 500  # Requests before these, which show most rules that are not list coupling.
-COUPLED_ROUND: Final = 4_000  # Requests of a round of samples, at one size, or of one pair of drafters.
-COUPLED_ROUNDS: Final = 6  # Rounds of samples of a coupled rule.
-COUPLED_BATCHES: Final = (2, 33, 130)  # Requests of batches of coupled drafts.
-COUPLED_FULL_CALLS: Final = 2  # Calls at a full vocabulary in each number type.
-COUPLED_FULL_REQUESTS: Final = 4  # Requests of each of these calls.
 BATCH_REPEATS: Final = 600  # Calls of one request alone, and of it among others.
 # Requests of batches that mix draft lengths, or greedy and sampled requests.
 BATCH_MIXED_REQUESTS: Final = 3_000

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from spec_oracle.audit.coupled.subject import requests
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, Status, breach
@@ -42,7 +41,6 @@ _IS_CALLED: Final = {
     "generator), with an axis K after B if there are several paths",
     "verifier": "it is called as verify(drafts, decisions)",
     "tree": "it is called as verify_tree(drafts, decisions)",
-    "coupled": "it is called as verify(drafts, uniforms [B, K, L+1, V])",
 }
 _TENSORS: Final = re.compile(r"[Tt]ensor|'numpy\.\w+' object has no attribute")
 """What errors say of arrays that should have been tensors."""
@@ -100,7 +98,7 @@ def fault_of(subject: Any, seed: int) -> str:
     Raises `CallEndedError` where the call does not end.
     """
     ways = {"engine": _of_engine, "sampler": _of_sampler, "verifier": _of_sampler}
-    ways |= {"tree": _of_tree, "coupled": _of_coupled}
+    ways |= {"tree": _of_tree}
     if subject.kind not in ways:
         return ""
     try:
@@ -146,13 +144,6 @@ def _of_tree(subject: Any, seed: int) -> None:
     table = SampledTrees(toy, next(iter(draftings(subject.accepts, DEPTH).values())), subject.array)
     for batch in _BATCHES:
         verdicts(subject, table.drafts(table.sample(batch, rng)), rng.random((batch, UNIFORMS)))
-
-
-def _of_coupled(subject: Any, seed: int) -> None:
-    """Verify one batch and one request."""
-    toy, rng = panel(_VOCAB, 3, subject.num_paths, seed)["flat"], stream(seed, "first-call")
-    for batch in _BATCHES:
-        subject.code(*requests(toy, batch, rng))
 
 
 def _of_engine(subject: Any, seed: int) -> None:

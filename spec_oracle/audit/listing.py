@@ -1,4 +1,4 @@
-"""What can be audited by name here: rules for paths, trees and coupled drafts, samplers and engines."""
+"""What can be audited by name here: rules for paths and trees, samplers and engines."""
 
 import sys
 from collections.abc import Iterator
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import verifiers
 from spec_oracle.audit import registry
-from spec_oracle.audit.coupled import subject as coupled
 from spec_oracle.audit.tree import subject as trees
 from verifiers import Drafting, drafting_of, traits_of
 from verifiers.trees import Siblings
@@ -19,7 +18,7 @@ def subject_names() -> tuple[str, ...]:
         for name in registry.names()
         if (some := registry.known(name)).rule and not some.wheel and not some.why_unavailable
     ]
-    return (*verifiers.names(), *trees.names(), *coupled.names(), *installed)
+    return (*verifiers.names(), *trees.names(), *installed)
 
 
 def engine_availability() -> tuple[list[str], list[str]]:
@@ -61,9 +60,6 @@ def listed() -> Iterator[Listed]:
         accepts = verifiers.tree_rule(name).accepts
         laws = "any" if accepts == {*Siblings} else ", ".join(law.value for law in Siblings if law in accepts)
         yield Listed("tree rules", f"{trees.PREFIX}{name}", laws, _about(name))
-    for name in verifiers.coupled_rule_names():
-        promised = f"{verifiers.coupled_rule(name).invariance.value} invariance"
-        yield Listed("coupled rules", f"{coupled.PREFIX}{name}", promised, _about("list_coupling"))
     missing = []
     for name in registry.names():
         known = registry.known(name)

@@ -17,8 +17,6 @@ from typing import Any, Final, TypeAlias
 import verifiers
 from spec_oracle.audit import registry
 from spec_oracle.audit.bounds import declared_bound
-from spec_oracle.audit.coupled import subject as coupled
-from spec_oracle.audit.coupled.subject import CoupledSubject
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always, facts_of
 from spec_oracle.audit.results import DECLARED
@@ -32,9 +30,7 @@ from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.errors import InvalidInputError, unknown
 from verifiers import traits_of
 
-Subject: TypeAlias = (
-    VerifierSubject | TreeSubject | CoupledSubject | SamplerSubject | EngineSubject | ServerSubject
-)
+Subject: TypeAlias = VerifierSubject | TreeSubject | SamplerSubject | EngineSubject | ServerSubject
 
 DEFAULT_PATHS = 2
 """Draft paths of verifiers that take several, unless told otherwise."""
@@ -55,7 +51,7 @@ def quickness(name: str) -> int:
 
 
 def _rules() -> tuple[str, ...]:
-    return (*verifiers.names(), *trees.names(), *coupled.names())
+    return (*verifiers.names(), *trees.names())
 
 
 def parted(name: str) -> tuple[str, str]:
@@ -86,8 +82,7 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
     """Return the subject called ``name``: a built-in rule, an engine, or ``package.module:object``.
 
     The object may be a verifier (an object with ``verify``), a rule for draft trees (one with ``verify_tree``
-    and no ``verify``), a rule for coupled drafts (one with ``verify(drafts, uniforms)`` and an attribute
-    ``invariance``), a sampler (one whose ``verify`` takes four arguments), an engine (one with
+    and no ``verify``), a sampler (one whose ``verify`` takes four arguments), an engine (one with
     ``next_token_probs`` and ``generate``), several engines by name, a class or a function without arguments
     that makes one of these, or a function of the sampler contract, which is given one path unless
     ``num_paths`` asks for more. "subject/engine" is one of several engines. Modules are looked for in the
@@ -108,9 +103,6 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
         return of_object(name, imported(name), array=array, num_paths=num_paths)
     if name in trees.names():
         return trees.of_tree_rule(name, verifiers.tree_rule(name.removeprefix(trees.PREFIX)), array=array)
-    if name in coupled.names():
-        rule = verifiers.coupled_rule(name.removeprefix(coupled.PREFIX))
-        return coupled.of_coupled_rule(name, rule, array=array, num_paths=num_paths or DEFAULT_PATHS)
     return of_third_party(registry.known(name))
 
 
@@ -174,8 +166,6 @@ def _of_instance(name: str, thing: Any, *, array: str, num_paths: int | None) ->
 
 def _of_verify(name: str, thing: Any, verify: Any, *, array: str, num_paths: int | None) -> Subject:
     """Return the subject for an object with a method ``verify``, by what this takes."""
-    if coupled.is_coupled(thing):
-        return coupled.of_coupled_rule(name, thing, array=array, num_paths=num_paths or DEFAULT_PATHS)
     if takes_four(verify) and not hasattr(thing, "initial_state"):
         return of_function(name, verify, array=array, num_paths=num_paths)
     return of_verifier(name, thing, array=array, num_paths=num_paths)

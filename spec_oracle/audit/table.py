@@ -14,7 +14,6 @@ from typing import Any, Final, TypeAlias
 
 from spec_oracle.audit.again import asked_again, breached
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.coupled import checks as coupled
 from spec_oracle.audit.engine import checks as engine
 from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, TooSlowError, inconclusive
 from spec_oracle.audit.sampler import checks as sampler
@@ -25,7 +24,7 @@ from spec_oracle.contracts import ContractError, SubjectRaisedError
 
 Answer: TypeAlias = Callable[[Any, Context], CheckResult]
 
-KINDS: Final = ("verifier", "tree", "coupled", "sampler", "engine", "server")
+KINDS: Final = ("verifier", "tree", "sampler", "engine", "server")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +40,6 @@ class Check:
     against_law: bool = False
     verifier: Answer | str
     tree: Answer | str
-    coupled: Answer | str
     sampler: Answer | str
     engine: Answer | str
     server: Answer | str
@@ -95,7 +93,6 @@ PERCENT: Final = Fraction(1, 100)
 TAKES_ROWS = "it is given the target's next-token distributions"
 REPORTS_NOTHING = "it returns tokens, and no log-probabilities of them"
 TAKES_DECISIONS = "it has no random stream: every decision comes from the source that it is given"
-DRAFTS_APART = "its random numbers are independent of those that drafted"
 HAS_NO_ROWS = "it takes no next-token distributions"
 
 CHECKS: Final = MappingProxyType(
@@ -108,7 +105,6 @@ CHECKS: Final = MappingProxyType(
                 share=5 * PERCENT,
                 verifier=TAKES_ROWS,
                 tree=TAKES_ROWS,
-                coupled=TAKES_ROWS,
                 sampler=TAKES_ROWS,
                 engine="its target-only decoding is judged by joint",
                 server=server.plain_law,
@@ -120,7 +116,6 @@ CHECKS: Final = MappingProxyType(
                 against_law=True,
                 verifier=verifier.joint,
                 tree=tree.joint,
-                coupled=coupled.joint,
                 sampler=sampler.joint,
                 engine=engine.joint,
                 server=server.joint,
@@ -132,7 +127,6 @@ CHECKS: Final = MappingProxyType(
                 against_law=True,
                 verifier=TAKES_ROWS,
                 tree=TAKES_ROWS,
-                coupled=TAKES_ROWS,
                 sampler=TAKES_ROWS,
                 engine="its target-only decoding is its own",
                 server=server.model,
@@ -144,7 +138,6 @@ CHECKS: Final = MappingProxyType(
                 against_law=True,
                 verifier=unless_lossy(verifier.shapes),
                 tree=unless_lossy(tree.shapes),
-                coupled=unless_lossy(coupled.shapes),
                 sampler=unless_lossy(sampler.shapes),
                 engine=HAS_NO_ROWS,
                 server=unless_lossy(server.shapes),
@@ -155,7 +148,6 @@ CHECKS: Final = MappingProxyType(
                 share=10 * PERCENT,
                 verifier=unless_lossy(verifier.length),
                 tree=unless_lossy(tree.length),
-                coupled=unless_lossy(coupled.length),
                 sampler=unless_lossy(sampler.length),
                 engine=engine.length,
                 server=server.length,
@@ -167,7 +159,6 @@ CHECKS: Final = MappingProxyType(
                 against_law=True,
                 verifier=verifier.calls,
                 tree=unless_lossy(tree.calls),
-                coupled=unless_lossy(coupled.calls),
                 sampler=unless_lossy(sampler.calls),
                 engine=engine.calls,
                 server="long-texts judges longer completions",
@@ -179,7 +170,6 @@ CHECKS: Final = MappingProxyType(
                 against_law=True,
                 verifier="calls judges its text exactly",
                 tree="calls finds that it keeps nothing between calls",
-                coupled="calls judges its text, and streams finds that it keeps nothing between calls",
                 sampler="calls judges hundreds of calls",
                 engine=unless_lossy(engine.long_texts),
                 server=unless_lossy(server.long_texts),
@@ -190,7 +180,6 @@ CHECKS: Final = MappingProxyType(
                 share=0 * PERCENT,
                 verifier=REPORTS_NOTHING,
                 tree=REPORTS_NOTHING,
-                coupled=REPORTS_NOTHING,
                 sampler=REPORTS_NOTHING,
                 engine=engine.logprobs,
                 server=server.logprobs,
@@ -201,7 +190,6 @@ CHECKS: Final = MappingProxyType(
                 share=10 * PERCENT,
                 verifier="the audit drafts, not the code",
                 tree="the audit drafts, not the code",
-                coupled="the audit drafts, not the code",
                 sampler="the audit drafts, not the code",
                 engine=engine.draft_law,
                 server="drafts and their distributions stay inside the server",
@@ -212,7 +200,6 @@ CHECKS: Final = MappingProxyType(
                 share=10 * PERCENT,
                 verifier=TAKES_DECISIONS,
                 tree=TAKES_DECISIONS,
-                coupled=coupled.streams,
                 sampler=unless_lossy(sampler.streams),
                 engine=unless_lossy(engine.streams),
                 server=unless_lossy(server.streams),
@@ -224,21 +211,9 @@ CHECKS: Final = MappingProxyType(
                 against_law=True,
                 verifier=verifier.batch,
                 tree=tree.batch,
-                coupled=coupled.batch,
                 sampler=unless_lossy(sampler.batch),
                 engine=engine.batch,
                 server=unless_lossy(server.batch),
-            ),
-            Check(
-                name="invariance",
-                question="does its text depend on the drafter no more than it promises?",
-                share=0 * PERCENT,
-                verifier=DRAFTS_APART,
-                tree=DRAFTS_APART,
-                coupled=coupled.invariance,
-                sampler=DRAFTS_APART,
-                engine="its contract has no drafter that could be exchanged",
-                server="the drafter stays inside the server",
             ),
             Check(
                 name="bad-input",
@@ -246,7 +221,6 @@ CHECKS: Final = MappingProxyType(
                 share=1 * PERCENT,
                 verifier=verifier.bad_input,
                 tree=tree.bad_input,
-                coupled=coupled.bad_input,
                 sampler=sampler.bad_input,
                 engine=HAS_NO_ROWS,
                 server=HAS_NO_ROWS,
@@ -257,7 +231,6 @@ CHECKS: Final = MappingProxyType(
                 share=1 * PERCENT,
                 verifier=verifier.inputs_kept,
                 tree=tree.inputs_kept,
-                coupled=coupled.inputs_kept,
                 sampler=sampler.inputs_kept,
                 engine=HAS_NO_ROWS,
                 server=HAS_NO_ROWS,
@@ -269,7 +242,6 @@ CHECKS: Final = MappingProxyType(
                 against_law=True,
                 verifier=unless_lossy(verifier.scale),
                 tree=unless_lossy(tree.scale),
-                coupled=unless_lossy(coupled.scale),
                 sampler=unless_lossy(sampler.scale),
                 engine=HAS_NO_ROWS,
                 server=HAS_NO_ROWS,

@@ -35,13 +35,9 @@ FOUND = {
 _EXAMPLES = {
     "verifier": "spec-oracle audit block",
     "tree": "spec-oracle audit trees/eagle",
-    "coupled": "spec-oracle audit coupled/list",
     "sampler": "spec-oracle audit my_module:verify",
     "engine": "spec-oracle audit my_module:Engine",
 }
-
-
-_PLURALS = {"coupled": "coupled rules"}
 
 
 def list_of_checks() -> str:
@@ -88,7 +84,7 @@ def _answers(check: Check) -> str:
     for kind in KINDS:
         answer = check.answer(kind)
         text = f"Not asked: {answer}." if isinstance(answer, str) else _docstring(answer.__module__)
-        answers.setdefault(text, []).append(_PLURALS.get(kind, f"{kind}s"))
+        answers.setdefault(text, []).append(f"{kind}s")
     return "\n\n".join(f"### {' and '.join(kinds).capitalize()}\n\n{text}" for text, kinds in answers.items())
 
 

@@ -32,7 +32,6 @@ OF_CODE = {"joint", "shapes", "length", "calls", "streams", "batch", "bad-input"
 RUNS = {
     "verifier": OF_CODE - {"streams"},
     "tree": OF_CODE - {"streams"},
-    "coupled": OF_CODE | {"invariance"},
     "sampler": OF_CODE,
     "engine": {"joint", "length", "calls", "long-texts", "logprobs", "draft-law", "streams", "batch"},
     "server": {
@@ -44,7 +43,6 @@ RUNS = {
 SUBJECTS = {
     "verifier": VerifierSubject("mine", verifiers.get("token")),
     "tree": of_object("mine", verifiers.tree_rule("univer")),
-    "coupled": of_object("mine", verifiers.coupled_rule("list")),
     "sampler": SamplerSubject("mine", SamplerCode(as_sampler(verifiers.get("token")))),
     "engine": of_object("mine", Everything),
     "server": ServerSubject(

@@ -55,14 +55,14 @@ def statuses(checks):
     return {status: {name for name, check in checks.items() if check.status is status} for status in Status}
 
 
-NOT_ASKED = {"plain-law", "model", "long-texts", "draft-law", "logprobs", "invariance"}
+NOT_ASKED = {"plain-law", "model", "long-texts", "draft-law", "logprobs"}
 """Of samplers."""
 
 
 def test_shares_hand_out_the_whole_rate_and_no_more():
     assert sum(check.share for check in CHECKS.values()) == 1
     without = {name for name, check in CHECKS.items() if check.share <= 0}
-    assert without == {"logprobs", "model", "invariance"}  # They compare numbers: chance plays no part.
+    assert without == {"logprobs", "model"}  # They compare numbers: chance plays no part.
     assert {type(check.share) for check in CHECKS.values()} == {Fraction}
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from spec_oracle.exact.coupling import coupled_emission_law
+from lab.coupling.coupling import coupled_emission_law
+from lab.coupling.list_coupling import LIST_COUPLING, STRONG_LIST_COUPLING, coupled_drafts, race
 from spec_oracle.statistics.goodness_of_fit import goodness_of_fit_by_g
 from spec_oracle.toy import Instance
 from verifiers import InvalidInputError
-from verifiers.rules.list_coupling import LIST_COUPLING, STRONG_LIST_COUPLING, coupled_drafts, race
 
 RULES = (LIST_COUPLING, STRONG_LIST_COUPLING)
 RATE = 1e-9

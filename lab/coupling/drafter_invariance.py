@@ -1,6 +1,6 @@
 """Drafter invariance: with the same noise, another drafter leads to the same text.
 
-A rule that reads the uniforms of its drafts (`verifiers.rules.list_coupling`) may promise more than the
+A rule that reads the uniforms of its drafts (`lab.coupling.list_coupling`) may promise more than the
 target's distribution. *Strong* invariance: the text is a function of the uniforms and the target. *Weak*
 invariance: given the drafts and the uniforms, the probabilities q count for nothing. Both are settled by
 running the rule twice on the same noise. One request that differs is a proof; n requests that agree would
@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from lab.coupling.list_coupling import CoupledVerifier, NextRows, coupled_drafts
 from spec_oracle.arrays import Booleans, Floats, Integers
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact.arithmetic import NUMPY
 from spec_oracle.exact.call import checked_emissions
 from spec_oracle.toy import Instance, ToyModel
 from verifiers import Drafts
-from verifiers.rules.list_coupling import CoupledVerifier, NextRows, coupled_drafts
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Exact distributions of coupled drafts: who wins races that read the same exponential noise.
 
 Path k has independent standard exponentials E^k_i. It drafts X_k = argmin_i E^k_i / q_i, and of the R paths
-that race the emitted token is Y = argmin_i min_k E^k_i / p_i (`verifiers.rules.list_coupling`).
+that race the emitted token is Y = argmin_i min_k E^k_i / p_i (`lab.coupling.list_coupling`).
 
 **Derivation.** Let path w hold the noise that wins for token j, at the time t = E^w_j / p_j. All other E^k_i
 exceed t p_i, and by memorylessness what they exceed it by is exponential again and independent. The times
@@ -164,7 +164,7 @@ def coupled_emission_law(instance: Instance, *, all_race: bool = False, exact: b
     """Return the distribution of what one call of list coupling emits, in rationals or in float64.
 
     Only the number of active paths matters at a node: the noise of the next position is fresh. ``all_race``
-    as in `verifiers.rules.list_coupling.ListCoupling`.
+    as in `lab.coupling.list_coupling.ListCoupling`.
 
     >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=1, num_paths=2)
     >>> law = coupled_emission_law(toy)

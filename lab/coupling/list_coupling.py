@@ -13,7 +13,7 @@ The smallest of several exponentials is exponential, so (2) has the distribution
 long as that is settled by other positions: the rule is lossless, and needs neither a residual nor q. With one
 path it is Gumbel coupling (Daliri, Musco & Suresh, arXiv 2408.07978), with several, of which the active ones
 race, list coupling (Rowan, Phan & Khisti, arXiv 2506.05632). The exact distributions of drafts and emitted
-tokens are in `spec_oracle.exact.coupling`.
+tokens are in `lab.coupling.coupling`.
 """
 
 from collections.abc import Callable

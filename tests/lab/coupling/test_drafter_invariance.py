@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lab.coupling.drafter_invariance import coupled_text, drafter_invariance, reads_draft_probs
+from lab.coupling.list_coupling import LIST_COUPLING, STRONG_LIST_COUPLING
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import VerdictError
-from spec_oracle.exact.drafter_invariance import coupled_text, drafter_invariance, reads_draft_probs
 from spec_oracle.statistics.goodness_of_fit import goodness_of_fit_by_g
 from spec_oracle.toy import Instance, ToyModel
 from verifiers import Verdict, get, replayed_decisions
-from verifiers.rules.list_coupling import LIST_COUPLING, STRONG_LIST_COUPLING
 
 DRAFTERS = [ToyModel.random(4, 1, seed=seed) for seed in (7, 8)]
 

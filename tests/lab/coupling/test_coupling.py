@@ -13,17 +13,12 @@ from scipy.stats import qmc
 import verifiers
 from lab.claims.coupling import lemma
 from lab.claims.families import context_free, prefix_dependent
+from lab.coupling.coupling import coupled_emission_law, coupled_law, list_matching_bound, matches_law
+from lab.coupling.list_coupling import race
 from spec_oracle.exact import emission_law
-from spec_oracle.exact.coupling import (
-    coupled_emission_law,
-    coupled_law,
-    list_matching_bound,
-    matches_law,
-)
 from spec_oracle.optimum import multi_path_optimum
 from spec_oracle.toy import Instance
 from tests.strategies import examples, instances, rows
-from verifiers.rules.list_coupling import race
 
 TREES = instances(vocab_sizes=(2, 3), draft_lengths=(1, 2), num_paths=(1, 3), max_tuples=729)
 
@@ -209,7 +204,7 @@ def test_mean_gap_of_the_list_matching_bound():
 
 
 def test_mean_shortfall_from_the_optimum():
-    """The figures of docs/verifiers/list_coupling.md, in percent."""
+    """The figures of docs/coupled-drafts.md, in percent."""
     found = []
     for instance in prefix_dependent([(2, 3, 2)], count=20).instances():
         laws = [coupled_emission_law(instance, all_race=all_race) for all_race in (False, True)]

@@ -1,1 +1,0 @@
-"""Checks of rules for coupled drafts: they read the uniforms by which their drafts were sampled."""
