@@ -32,7 +32,6 @@ LAYERS = (
         "spec_oracle.contracts",
         "spec_oracle.adapters",
     },
-    {"spec_oracle.exact.samplers"},
     {
         "spec_oracle.audit",
         "spec_oracle.efficiency",

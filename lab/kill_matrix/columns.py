@@ -26,6 +26,7 @@ from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
 from spec_oracle.audit.rounds import judge_process
 from spec_oracle.audit.sampler.claimed import require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.tracer import Known, traced_law
 from spec_oracle.audit.sampling import screen
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.table import CHECKS, KINDS
@@ -38,7 +39,6 @@ from spec_oracle.contracts.engine import as_list
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.interception import NotTracedError
-from spec_oracle.exact.samplers import Known, traced_law
 from spec_oracle.statistics import pooled_cells
 from spec_oracle.statistics.validation import require_sample
 from spec_oracle.toy import Instance

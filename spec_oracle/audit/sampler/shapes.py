@@ -20,6 +20,7 @@ from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError, in
 from spec_oracle.audit.sampler.large import large
 from spec_oracle.audit.sampler.pace import pace, too_slow
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.audit.sampler.watched import Watched
 from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Shape
 from spec_oracle.audit.shapes.covered import Covered
@@ -34,7 +35,6 @@ from spec_oracle.errors import ImpossibleOutputError
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.exact.interception import EnumeratedGenerator
-from spec_oracle.exact.samplers import law_after
 from verifiers import Drafts
 
 Place: TypeAlias = tuple[Shape, DraftTree]

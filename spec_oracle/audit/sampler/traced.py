@@ -12,12 +12,12 @@ from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult, NoEvidenceError
 from spec_oracle.audit.sampler.claimed import confirmed_claim, require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.tracer import Known, law_after, laws_after, traced_law
 from spec_oracle.audit.sampler.watched import require_alike
 from spec_oracle.audit.streams import stream
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.interception import NotTracedError
-from spec_oracle.exact.samplers import Known, law_after, laws_after, traced_law
 
 
 def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResult:

@@ -21,11 +21,11 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import How
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.audit.sampler.watched import LINES, Step, recording
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.errors import NotTracedError
-from spec_oracle.exact.samplers import law_after
 from spec_oracle.places import short_path
 
 _SHOWN: Final = 4

@@ -33,7 +33,7 @@ from spec_oracle.toy import Instance
 from verifiers import Drafts
 
 LawAfter: TypeAlias = Callable[..., ConditionalLaw]
-"""Traces code after drafts: `spec_oracle.exact.samplers.law_after`."""
+"""Traces code after drafts: `spec_oracle.audit.sampler.tracer.law_after`."""
 
 Step: TypeAlias = tuple[str, int, int, int]
 """A file, a line, and the instructions of it that ran one after the other; or `LINES` and the next line."""

@@ -5,8 +5,8 @@ import pytest
 from lab.specimens.registry import specimens
 from spec_oracle.audit.facts import FLOAT32_ROUNDING
 from spec_oracle.audit.panel import panel
+from spec_oracle.audit.sampler.tracer import traced_law
 from spec_oracle.contracts import SamplerCode
-from spec_oracle.exact.samplers import traced_law
 
 GRIDS = [s for s in specimens().values() if s.name.startswith(("accept-by", "accept-in-half", "correct-by"))]
 

@@ -15,9 +15,9 @@ from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.audit.sampler.sampled import sampled
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.tracer import traced_law
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.exact import EmissionLaw, emission_law
-from spec_oracle.exact.samplers import traced_law
 from spec_oracle.statistics import goodness_of_fit_by_g
 from spec_oracle.toy import Instance
 

@@ -7,9 +7,9 @@ from scipy import stats
 
 from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
+from spec_oracle.audit.sampler import tracer as samplers
+from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.contracts import SamplerCode
-from spec_oracle.exact import samplers
-from spec_oracle.exact.samplers import law_after
 from verifiers import Drafts
 
 VOCAB = 40

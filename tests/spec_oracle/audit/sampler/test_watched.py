@@ -11,13 +11,13 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import How, NoEvidenceError, Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.audit.sampler.watched import Watched, require_alike
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.covered import UnlikeError
 from spec_oracle.audit.shapes.trees import tree_of
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode
-from spec_oracle.exact.samplers import law_after
 from tests.strategies import at_night
 from verifiers import Drafting
 

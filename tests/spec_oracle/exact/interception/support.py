@@ -6,9 +6,9 @@ from collections import defaultdict
 
 import numpy as np
 
+from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact.interception import enumerate_calls
-from spec_oracle.exact.samplers import law_after
 from verifiers import Drafts
 
 

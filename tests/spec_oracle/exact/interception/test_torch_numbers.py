@@ -11,9 +11,9 @@ import threading
 import numpy as np
 import pytest
 
+from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact.interception import CannotTraceError, enumerate_calls
-from spec_oracle.exact.samplers import law_after
 from tests.spec_oracle.exact.interception.support import call_law
 from verifiers import Drafts
 

@@ -16,9 +16,9 @@ import verifiers  # noqa: E402  # after the check for torch
 from spec_oracle.audit.draws import sampled_drafts  # noqa: E402
 from spec_oracle.audit.registry import known, names  # noqa: E402
 from spec_oracle.audit.sampler.beside import PairedRows, pair_by_keys, pair_by_noise  # noqa: E402
+from spec_oracle.audit.sampler.tracer import traced_law  # noqa: E402
 from spec_oracle.contracts import SamplerCode  # noqa: E402
 from spec_oracle.exact import EmissionLaw, emission_law  # noqa: E402
-from spec_oracle.exact.samplers import traced_law  # noqa: E402
 from spec_oracle.statistics import goodness_of_fit_by_g  # noqa: E402
 from spec_oracle.toy import Instance  # noqa: E402
 from verifiers.parts.block_path import block_weights, stop_chances  # noqa: E402
