@@ -24,16 +24,16 @@ from spec_oracle.audit.facts import ROUNDING, Facts
 from spec_oracle.audit.panel import instances_for, panel
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
 from spec_oracle.audit.rounds import judge_process
+from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, draftings
+from spec_oracle.audit.rule.subject import VerifierSubject
+from spec_oracle.audit.rule.tree_joint import law_on
+from spec_oracle.audit.rule.tree_subject import TreeSubject, of_tree_rule
 from spec_oracle.audit.sampler.claimed import require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known, traced_law
 from spec_oracle.audit.sampling import screen
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.table import CHECKS, KINDS
-from spec_oracle.audit.tree.draftings import DEPTH, SampledTrees, draftings
-from spec_oracle.audit.tree.joint import law_on
-from spec_oracle.audit.tree.subject import TreeSubject, of_tree_rule
-from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.engine import as_list
 from spec_oracle.errors import SpecOracleError

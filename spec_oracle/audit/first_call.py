@@ -14,10 +14,10 @@ from typing import Any, Final
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, Status, breach
+from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, draftings
+from spec_oracle.audit.rule.tree_batch import UNIFORMS
+from spec_oracle.audit.rule.tree_subject import verdicts
 from spec_oracle.audit.streams import stream
-from spec_oracle.audit.tree.batch import UNIFORMS
-from spec_oracle.audit.tree.draftings import DEPTH, SampledTrees, draftings
-from spec_oracle.audit.tree.subject import verdicts
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.contracts.engine import EngineCode, NoLawError, copy_of
 from spec_oracle.contracts.sampler import seed_all

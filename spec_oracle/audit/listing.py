@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import verifiers
 from spec_oracle.audit import registry
-from spec_oracle.audit.tree import subject as trees
+from spec_oracle.audit.rule import tree_subject as trees
 from verifiers import Drafting, drafting_of, traits_of
 from verifiers.trees import Siblings
 

@@ -1,10 +1,10 @@
 """Rules that verify drafts, by name: what is measured, and needs no audit."""
 
 import verifiers
+from spec_oracle.audit.rule import tree_subject as trees
+from spec_oracle.audit.rule.subject import VerifierSubject
+from spec_oracle.audit.rule.tree_subject import TreeSubject
 from spec_oracle.audit.subjects import resolve_subject
-from spec_oracle.audit.tree import subject as trees
-from spec_oracle.audit.tree.subject import TreeSubject
-from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.errors import InvalidInputError
 from verifiers import AnyVerifier
 

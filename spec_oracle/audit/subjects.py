@@ -20,11 +20,11 @@ from spec_oracle.audit.bounds import declared_bound
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always, facts_of
 from spec_oracle.audit.results import DECLARED
+from spec_oracle.audit.rule import tree_subject as trees
+from spec_oracle.audit.rule.subject import VerifierSubject
+from spec_oracle.audit.rule.tree_subject import TreeSubject
 from spec_oracle.audit.sampler.subject import Generator, Noise, SamplerSubject
 from spec_oracle.audit.server.subject import ServerSubject
-from spec_oracle.audit.tree import subject as trees
-from spec_oracle.audit.tree.subject import TreeSubject
-from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import SamplerCode, raising, takes_four, takes_uniforms
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.errors import InvalidInputError, unknown

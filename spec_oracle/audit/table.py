@@ -16,10 +16,10 @@ from spec_oracle.audit.again import asked_again, breached
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine import checks as engine
 from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, TooSlowError, inconclusive
+from spec_oracle.audit.rule import checks as verifier
+from spec_oracle.audit.rule import tree_checks as tree
 from spec_oracle.audit.sampler import checks as sampler
 from spec_oracle.audit.server import checks as server
-from spec_oracle.audit.tree import checks as tree
-from spec_oracle.audit.verifier import checks as verifier
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 
 Answer: TypeAlias = Callable[[Any, Context], CheckResult]

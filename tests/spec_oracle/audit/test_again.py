@@ -13,11 +13,11 @@ from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport
 from spec_oracle.audit.results import UNTRIED, Status
+from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.run import audit_subject
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.verdict import report_on
-from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.cli import main
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import InvalidInputError

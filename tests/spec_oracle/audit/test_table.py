@@ -8,11 +8,11 @@ import verifiers
 from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
+from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.audit.subjects import Subject, of_object
 from spec_oracle.audit.table import CHECKS, KINDS
-from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.contracts.server import Sampling
 from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn

@@ -9,7 +9,7 @@ import pytest
 import verifiers
 from spec_oracle.audit import AuditOptions, AuditReport, Evidence, Status, SubjectVerdict, audit
 from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.verifier.subject import VerifierSubject
+from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.gate.baseline import CHECK, read_baseline, update_baseline, with_baseline

@@ -7,7 +7,7 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, CheckResult, Status, SubjectVerdict, audit
 from spec_oracle.audit.results import Cover
-from spec_oracle.audit.verifier.subject import VerifierSubject
+from spec_oracle.audit.rule.subject import VerifierSubject
 from verifiers import Verdict
 
 QUICK = AuditOptions(vocab_size=3, draft_length=2, checks=("inputs-kept", "draft-law"))

@@ -16,9 +16,9 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.facts import FLOAT32_ROUNDING
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed
+from spec_oracle.audit.rule.draftings import DEPTH, one_of_each
+from spec_oracle.audit.rule.tree_subject import TreeSubject, in_library, verdicts
 from spec_oracle.audit.sampler.scale import DTYPES
-from spec_oracle.audit.tree.draftings import DEPTH, one_of_each
-from spec_oracle.audit.tree.subject import TreeSubject, in_library, verdicts
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.exact import DecisionError, VerdictError
 from spec_oracle.exact.errors import NotTracedError

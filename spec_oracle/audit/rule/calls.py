@@ -10,7 +10,7 @@ from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import instances_for, panel
 from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, failed, passed
-from spec_oracle.audit.verifier.subject import VerifierSubject
+from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.exact import DecisionError, VerdictError, decoded_law
 from spec_oracle.toy import Instance
 

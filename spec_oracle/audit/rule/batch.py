@@ -12,8 +12,8 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
+from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.sampler.batch import chosen_requests
-from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.exact.call import call_verifier, fresh_state
 from verifiers import AnyVerifier, Drafts, replayed_decisions
 

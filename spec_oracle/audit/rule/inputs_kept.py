@@ -12,9 +12,9 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult, not_asked
+from spec_oracle.audit.rule.batch import UNIFORMS, verdicts
+from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.sampler.inputs_kept import compared
-from spec_oracle.audit.verifier.batch import UNIFORMS, verdicts
-from spec_oracle.audit.verifier.subject import VerifierSubject
 from verifiers import Drafts
 
 

@@ -21,10 +21,10 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
+from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, label, one_of_each
+from spec_oracle.audit.rule.tree_batch import UNIFORMS
+from spec_oracle.audit.rule.tree_subject import TreeSubject, in_library, verdicts
 from spec_oracle.audit.sampler.bad_input import EDGES, SPOILT, Judged, strike
-from spec_oracle.audit.tree.batch import UNIFORMS
-from spec_oracle.audit.tree.draftings import DEPTH, SampledTrees, label, one_of_each
-from spec_oracle.audit.tree.subject import TreeSubject, in_library, verdicts
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.threads import CallEndedError, at_most
 from verifiers.trees import EMPTY, ROOT, Siblings, TreeDrafts

@@ -14,12 +14,12 @@ import numpy as np
 from spec_oracle.audit.again import part, with_inputs
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked
+from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.shapes.axes import AXES, Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import design
 from spec_oracle.audit.shapes.extent import Extent
 from spec_oracle.audit.shapes.judged import Laws, one_shape
-from spec_oracle.audit.verifier.subject import VerifierSubject
 from spec_oracle.contracts import raising
 from spec_oracle.exact import DecisionError, VerdictError
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws

@@ -11,10 +11,10 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Status, passed
+from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, one_of_each
+from spec_oracle.audit.rule.tree_batch import UNIFORMS
+from spec_oracle.audit.rule.tree_subject import TreeSubject, verdicts
 from spec_oracle.audit.sampler.inputs_kept import compared
-from spec_oracle.audit.tree.batch import UNIFORMS
-from spec_oracle.audit.tree.draftings import DEPTH, SampledTrees, one_of_each
-from spec_oracle.audit.tree.subject import TreeSubject, verdicts
 
 
 def inputs_kept(subject: TreeSubject, context: Context) -> CheckResult:

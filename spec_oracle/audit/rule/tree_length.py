@@ -13,8 +13,8 @@ import numpy as np
 import verifiers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
-from spec_oracle.audit.tree.draftings import DEPTH, draftings, one_of_each
-from spec_oracle.audit.tree.subject import PREFIX, TreeSubject, names
+from spec_oracle.audit.rule.draftings import DEPTH, draftings, one_of_each
+from spec_oracle.audit.rule.tree_subject import PREFIX, TreeSubject, names
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.arithmetic import NUMPY
 from spec_oracle.exact.tree_emission import TreeTable, tree_conditional_laws, tree_emission_law

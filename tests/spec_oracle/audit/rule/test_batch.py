@@ -7,8 +7,8 @@ import pytest
 import verifiers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
+from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.table import CHECKS
-from spec_oracle.audit.verifier.subject import VerifierSubject
 
 
 class FromPlaceOn:

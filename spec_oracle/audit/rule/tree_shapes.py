@@ -8,8 +8,8 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.facts import FLOAT32_ROUNDING
 from spec_oracle.audit.panel import main_instances, panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
-from spec_oracle.audit.tree.draftings import DEPTH, later_sizes, one_of_each
-from spec_oracle.audit.tree.subject import TreeSubject
+from spec_oracle.audit.rule.draftings import DEPTH, later_sizes, one_of_each
+from spec_oracle.audit.rule.tree_subject import TreeSubject
 from spec_oracle.exact import DecisionError, VerdictError
 from spec_oracle.exact.tree_emission import tree_emission_law
 from spec_oracle.threads import raising

@@ -9,7 +9,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.laws import judge_laws
 from spec_oracle.audit.panel import instances_for
 from spec_oracle.audit.results import CheckResult
-from spec_oracle.audit.verifier.subject import VerifierSubject
+from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError, emission_law
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance

@@ -12,9 +12,9 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.laws import judge_laws
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, Findings, Status
-from spec_oracle.audit.tree.draftings import DEPTH, draftings
-from spec_oracle.audit.tree.length import Laws, as_declared, identified
-from spec_oracle.audit.tree.subject import TreeSubject, names
+from spec_oracle.audit.rule.draftings import DEPTH, draftings
+from spec_oracle.audit.rule.tree_length import Laws, as_declared, identified
+from spec_oracle.audit.rule.tree_subject import TreeSubject, names
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError
 from spec_oracle.exact.errors import NotTracedError

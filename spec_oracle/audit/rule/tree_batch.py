@@ -10,8 +10,8 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import main_instances, panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
-from spec_oracle.audit.tree.draftings import DEPTH, SampledTrees, one_of_each
-from spec_oracle.audit.tree.subject import TreeSubject, verdicts
+from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, one_of_each
+from spec_oracle.audit.rule.tree_subject import TreeSubject, verdicts
 
 UNIFORMS = 1024
 """More than any request takes."""

@@ -3,10 +3,10 @@
 import verifiers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, not_asked
+from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.sampler import length as accepted
 from spec_oracle.audit.sampler import scale as large
 from spec_oracle.audit.sampler.bad_input import on_broken_input
-from spec_oracle.audit.verifier.subject import VerifierSubject
 from verifiers import traits_of
 
 

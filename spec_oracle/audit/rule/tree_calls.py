@@ -7,9 +7,9 @@ lossless, and keeps nothing for the next one, the text of several calls is.
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.panel import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
-from spec_oracle.audit.tree.draftings import DEPTH, draftings
-from spec_oracle.audit.tree.joint import law_on
-from spec_oracle.audit.tree.subject import TreeSubject
+from spec_oracle.audit.rule.draftings import DEPTH, draftings
+from spec_oracle.audit.rule.tree_joint import law_on
+from spec_oracle.audit.rule.tree_subject import TreeSubject
 from spec_oracle.exact import DecisionError, VerdictError
 
 INSTANCES = ("flat", "peaked", "reversed")

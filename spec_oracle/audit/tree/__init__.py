@@ -1,1 +1,0 @@
-"""Checks of rules for draft trees: all their decisions are enumerated, on all trees they accept."""
