@@ -20,7 +20,7 @@ def inputs_as_found(request, monkeypatch):
     Tests of how that is done keep it, and so do commands, which audit in processes of their own.
     """
     if request.path.name not in OF_SMALLER_INPUTS:
-        monkeypatch.setattr("spec_oracle.audit.again.SHRINK_SECONDS", 0.0)
+        monkeypatch.setattr("spec_oracle.audit.failing_inputs.SHRINK_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -17,18 +17,18 @@ from scipy.stats import chisquare
 from lab.specimens.specimen import Specimen
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, run_guarded
+from spec_oracle.audit.declared import ROUNDING, Facts
 from spec_oracle.audit.draws import Sampler, sampled_drafts
-from spec_oracle.audit.engine.laws import Asked, traced
+from spec_oracle.audit.engine.exact_comparison import Asked, traced
 from spec_oracle.audit.engine.subject import EngineSubject
-from spec_oracle.audit.facts import ROUNDING, Facts
-from spec_oracle.audit.panel import instances_for, panel
+from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
 from spec_oracle.audit.rounds import judge_process
 from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, draftings
 from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.rule.tree_joint import law_on
 from spec_oracle.audit.rule.tree_subject import TreeSubject, of_tree_rule
-from spec_oracle.audit.sampler.claimed import require_decisions
+from spec_oracle.audit.sampler.confirm import require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known, traced_law
 from spec_oracle.audit.sampling import screen

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lab.specimens.contexts import after_tokens, child, first_of_depth, rows_by_context
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.instances import panel
 from spec_oracle.contracts.engine import Step
 from spec_oracle.toy import Instance
 

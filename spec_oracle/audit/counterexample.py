@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from spec_oracle.audit.again import Again
+from spec_oracle.audit.failing_inputs import Again
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Counterexample, TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings, Law, WrongCompletion

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from spec_oracle.audit.draws import sampled_drafts
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, breach
 from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, draftings
 from spec_oracle.audit.rule.tree_batch import UNIFORMS

@@ -24,7 +24,7 @@ from typing import Any
 from pebble import ProcessExpired
 from pebble.concurrent import process
 
-from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
+from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.first_call import place_of
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport, SubjectReport

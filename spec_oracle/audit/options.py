@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from spec_oracle.audit.again import Again
 from spec_oracle.audit.context import COUNTED, Context
+from spec_oracle.audit.failing_inputs import Again
 from spec_oracle.audit.shapes.axes import IDS, LAYOUTS, TYPES
 from spec_oracle.audit.shapes.extent import NAMES
 from spec_oracle.audit.table import CHECKS

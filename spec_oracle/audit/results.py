@@ -143,8 +143,8 @@ class CheckResult:
     on record, empty for others. ``scope`` and ``notes`` are lines for the reader; ``coverage`` by axis and
     value is that of `shapes`; ``proviso`` completes the verdict. ``breaks_contract`` if
     what failed is no output at all, so that it has no distribution. ``shown`` is a completion that shows the
-    defect of an engine or a server; ``again``, of type `spec_oracle.audit.again.Again`, are inputs on which
-    a check fails, and how to run it on them.
+    defect of an engine or a server; ``again``, of type `spec_oracle.audit.failing_inputs.Again`, are inputs
+    on which a check fails, and how to run it on them.
     ``seconds`` is what the check took. ``findings`` stay in the process of the audit.
     """
 

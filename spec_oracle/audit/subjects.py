@@ -17,8 +17,8 @@ from typing import Any, Final, TypeAlias
 import verifiers
 from spec_oracle.audit import registry
 from spec_oracle.audit.bounds import declared_bound
+from spec_oracle.audit.declared import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always, facts_of
 from spec_oracle.audit.engine.subject import EngineSubject
-from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always, facts_of
 from spec_oracle.audit.results import DECLARED
 from spec_oracle.audit.rule import tree_subject as trees
 from spec_oracle.audit.rule.subject import VerifierSubject

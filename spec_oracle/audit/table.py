@@ -12,9 +12,9 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from spec_oracle.audit.again import asked_again, breached
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine import checks as engine
+from spec_oracle.audit.failing_inputs import asked_again, breached
 from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, TooSlowError, inconclusive
 from spec_oracle.audit.rule import checks as verifier
 from spec_oracle.audit.rule import tree_checks as tree

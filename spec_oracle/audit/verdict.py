@@ -7,7 +7,7 @@ from typing import Any
 
 import verifiers
 from spec_oracle.audit.counterexample import counterexample, with_file
-from spec_oracle.audit.facts import Facts
+from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.first_call import place_of
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Evidence, InstanceFigures, SubjectReport, SubjectVerdict

@@ -105,7 +105,7 @@ def _as_fields(options: Any) -> Any:
 def _saved_inputs(path: Path) -> Any:
     """Return the saved inputs of a failed check, None for an instance file."""
     from spec_oracle.audit import AuditOptions  # noqa: F401  # with it come the parts of all checks
-    from spec_oracle.audit.again import Again
+    from spec_oracle.audit.failing_inputs import Again
 
     return Again.load(path)
 

@@ -11,11 +11,11 @@ from lab.specimens.registry import specimens
 from lab.specimens.toy_engine import ToyEngine
 from lab.studies.null_audits import audited
 from spec_oracle.audit import SubjectVerdict, effort
-from spec_oracle.audit import panel as panels
+from spec_oracle.audit import instances as panels
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
-from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.sampler import (
     bad_input,
     batch,
@@ -24,9 +24,11 @@ from spec_oracle.audit.sampler import (
     inputs_kept,
     large,
     length,
-    pace,
     scale,
     streams,
+)
+from spec_oracle.audit.sampler import (
+    throughput as pace,
 )
 from spec_oracle.audit.sampler.dependence import Design
 from spec_oracle.audit.sampler.subject import SamplerSubject

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure, first_that_works
+from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.engine.calls import equal_batches
-from spec_oracle.audit.engine.claimed import confirmed_claim
+from spec_oracle.audit.engine.confirm import confirmed_claim
+from spec_oracle.audit.engine.exact_comparison import Asked, Compared, traced
 from spec_oracle.audit.engine.judged import judged, worst_of
 from spec_oracle.audit.engine.larger_batches import generated_together, larger_batches
-from spec_oracle.audit.engine.laws import Asked, Compared, traced
 from spec_oracle.audit.engine.long_texts import long_batches
 from spec_oracle.audit.engine.sampled import outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
 from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.dependence import BATCHES, independent

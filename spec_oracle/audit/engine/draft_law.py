@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context, first_that_works
+from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.engine.steps import SeenStep, drafts_off, sampled_steps
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
 from spec_oracle.audit.rounds import judge_process
 from spec_oracle.contracts.engine import ROW_TOLERANCE

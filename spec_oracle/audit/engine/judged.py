@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.claimed import confirmed_claim
-from spec_oracle.audit.engine.laws import Compared, Tracer
+from spec_oracle.audit.declared import ROUNDING, Facts
+from spec_oracle.audit.engine.confirm import confirmed_claim
+from spec_oracle.audit.engine.exact_comparison import Compared, Tracer
 from spec_oracle.audit.engine.sampled import confirmed
 from spec_oracle.audit.engine.wording import counted, scope_of, shown
-from spec_oracle.audit.facts import ROUNDING, Facts
 from spec_oracle.audit.results import CheckResult, Findings, How, Status, WrongCompletion
 from spec_oracle.audit.streams import stream
 from spec_oracle.exact.completions import completion_gap

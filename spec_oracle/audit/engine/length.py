@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 import verifiers
 from spec_oracle.audit.context import Context, first_that_works
+from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.engine import steps
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
 from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.exact import EmissionLaw, emission_law

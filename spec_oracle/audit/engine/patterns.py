@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.claims import borne_out
+from spec_oracle.audit.confirm import borne_out
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.claimed import PlainSample
-from spec_oracle.audit.engine.laws import Asked
+from spec_oracle.audit.engine.confirm import PlainSample
+from spec_oracle.audit.engine.exact_comparison import Asked
 from spec_oracle.audit.engine.next_call import Call, Calls, History, Pattern, Seen, told
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.engine.wording import shown

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.laws import Asked, traced
+from spec_oracle.audit.engine.exact_comparison import Asked, traced
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.contracts import ContractError, raising
 from spec_oracle.contracts.engine import EngineCode, Session

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
+from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.exact.completions import Ids
 from verifiers import Drafting

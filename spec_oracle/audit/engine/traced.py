@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.declared import Facts
+from spec_oracle.audit.engine.exact_comparison import Compared, Tracer
 from spec_oracle.audit.engine.judged import judged_and_confirmed
-from spec_oracle.audit.engine.laws import Compared, Tracer
 from spec_oracle.audit.engine.sampled import sampled_with_seeds
 from spec_oracle.audit.engine.subject import Case
-from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import CheckResult, NoEvidenceError, Status
 from spec_oracle.contracts.speculation import Speculation
 

@@ -6,9 +6,9 @@ The distribution over several calls is enumerated, a state that is carried over 
 from functools import partial
 from typing import Any
 
-from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.panel import instances_for, panel
+from spec_oracle.audit.failing_inputs import part
+from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, failed, passed
 from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.exact import DecisionError, VerdictError, decoded_law

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
-from spec_oracle.audit.panel import instances_for
+from spec_oracle.audit.failing_inputs import part
+from spec_oracle.audit.instances import instances_for
 from spec_oracle.audit.results import CheckResult, not_asked
 from spec_oracle.audit.rule.batch import UNIFORMS, verdicts
 from spec_oracle.audit.rule.subject import VerifierSubject

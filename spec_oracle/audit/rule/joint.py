@@ -6,8 +6,8 @@ A verifier takes each decision from a source; the source runs every outcome with
 from dataclasses import replace
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.laws import judge_laws
-from spec_oracle.audit.panel import instances_for
+from spec_oracle.audit.exact_comparison import judge_laws
+from spec_oracle.audit.instances import instances_for
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.exact import DecisionError, EmissionLaw, VerdictError, emission_law

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from spec_oracle.audit.again import part, with_inputs
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked
 from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.shapes.axes import AXES, Shape

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
+from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.contracts import SamplerCode, as_sampler
 from verifiers import AnyVerifier, Drafting, ModelBound, StatefulVerifier, drafting_of
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, label, one_of_each
 from spec_oracle.audit.rule.tree_batch import UNIFORMS

@@ -8,7 +8,7 @@ import numpy as np
 from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.panel import main_instances, panel
+from spec_oracle.audit.instances import main_instances, panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, one_of_each
 from spec_oracle.audit.rule.tree_subject import TreeSubject, verdicts

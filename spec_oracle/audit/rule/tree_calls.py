@@ -5,7 +5,7 @@ lossless, and keeps nothing for the next one, the text of several calls is.
 """
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.rule.draftings import DEPTH, draftings
 from spec_oracle.audit.rule.tree_joint import law_on

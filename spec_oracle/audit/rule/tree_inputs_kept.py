@@ -9,7 +9,7 @@ import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, Status, passed
 from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, one_of_each
 from spec_oracle.audit.rule.tree_batch import UNIFORMS

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.laws import judge_laws
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.exact_comparison import judge_laws
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, Findings, Status
 from spec_oracle.audit.rule.draftings import DEPTH, draftings
 from spec_oracle.audit.rule.tree_length import Laws, as_declared, identified

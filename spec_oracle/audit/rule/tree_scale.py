@@ -13,8 +13,8 @@ import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.facts import FLOAT32_ROUNDING
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.declared import FLOAT32_ROUNDING
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed
 from spec_oracle.audit.rule.draftings import DEPTH, one_of_each
 from spec_oracle.audit.rule.tree_subject import TreeSubject, in_library, verdicts

@@ -5,8 +5,8 @@ end early, other fan-outs, and in float32.
 """
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.facts import FLOAT32_ROUNDING
-from spec_oracle.audit.panel import main_instances, panel
+from spec_oracle.audit.declared import FLOAT32_ROUNDING
+from spec_oracle.audit.instances import main_instances, panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.rule.draftings import DEPTH, later_sizes, one_of_each
 from spec_oracle.audit.rule.tree_subject import TreeSubject

@@ -9,7 +9,7 @@ import numpy as np
 
 import verifiers
 from spec_oracle.arrays import Floats, Integers
-from spec_oracle.audit.facts import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always
+from spec_oracle.audit.declared import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always
 from spec_oracle.contracts import ContractError, raising
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.exact import VerdictError

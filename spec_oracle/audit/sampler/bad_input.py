@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.again import with_inputs
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.failing_inputs import with_inputs
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
+from spec_oracle.audit.sampler.branch_tracing import recording
 from spec_oracle.audit.sampler.one_call import one_call
-from spec_oracle.audit.sampler.pace import affordable, require_affordable
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampler.unrun import note_on
-from spec_oracle.audit.sampler.watched import recording
+from spec_oracle.audit.sampler.throughput import affordable, require_affordable
+from spec_oracle.audit.sampler.unexecuted_lines import note_on
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from verifiers import Drafts
 

@@ -14,17 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import completion, extended_cells, sampled_drafts
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.failing_inputs import part
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.rounds import judge_rounds
-from spec_oracle.audit.sampler.beside import beside_rule
 from spec_oracle.audit.sampler.disjoint import independent_calls
 from spec_oracle.audit.sampler.one_call import require_possible
-from spec_oracle.audit.sampler.pace import affordable, require_affordable
+from spec_oracle.audit.sampler.paired_with_rule import beside_rule
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.throughput import affordable, require_affordable
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.contracts.sampler import parameters_of
 from spec_oracle.statistics import homogeneity_p_value

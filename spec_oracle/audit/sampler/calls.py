@@ -15,19 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import sampled_drafts
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.failing_inputs import part
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, passed
 from spec_oracle.audit.rounds import judge_rounds
-from spec_oracle.audit.sampler.beside import beside_rule, called_by_keys, rows_needed
 from spec_oracle.audit.sampler.dependence import CHAINS
 from spec_oracle.audit.sampler.disjoint import independent_calls
-from spec_oracle.audit.sampler.pace import affordable, require_affordable
+from spec_oracle.audit.sampler.paired_with_rule import beside_rule, called_by_keys, rows_needed
 from spec_oracle.audit.sampler.reference import Keyed, by_keys
 from spec_oracle.audit.sampler.streams import PairToy
 from spec_oracle.audit.sampler.subject import Keys, SamplerSubject
+from spec_oracle.audit.sampler.throughput import affordable, require_affordable
 from spec_oracle.contracts.sampler import KeyedSampler
 from spec_oracle.statistics import DEFAULT_MISS
 from verifiers import Drafts

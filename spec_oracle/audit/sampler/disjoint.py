@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.results import CheckResult, How, Status, failed
 from spec_oracle.audit.sampler.coins import coins_agree, open_requests
 from spec_oracle.audit.sampler.dependence import (
@@ -36,8 +36,8 @@ from spec_oracle.audit.sampler.dependence import (
     fitted,
     independent,
 )
-from spec_oracle.audit.sampler.pace import pace
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.throughput import pace
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.contracts import ContractError, SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import Handed, checked_emissions, contract_arguments, parameters_of

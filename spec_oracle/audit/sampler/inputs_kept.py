@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.failing_inputs import part
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, passed
-from spec_oracle.audit.sampler.pace import require_affordable
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.throughput import require_affordable
 from spec_oracle.contracts import contract_arguments, raising
 from verifiers import Drafts
 

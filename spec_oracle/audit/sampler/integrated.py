@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.draws import sampled_drafts
-from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.laws import declared_length, never_happened, scope_of
-from spec_oracle.audit.panel import instances_for
+from spec_oracle.audit.exact_comparison import declared_length, never_happened, scope_of
+from spec_oracle.audit.instances import instances_for
 from spec_oracle.audit.results import CheckResult, Findings, How, NoEvidenceError, Status
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact import EmissionLaw

@@ -8,8 +8,13 @@ from functools import partial
 
 from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.results import CheckResult
-from spec_oracle.audit.sampler.beside import by_same_noise, by_same_uniforms, compared, pair_by_keys
 from spec_oracle.audit.sampler.integrated import integrated
+from spec_oracle.audit.sampler.paired_with_rule import (
+    by_same_noise,
+    by_same_uniforms,
+    compared,
+    pair_by_keys,
+)
 from spec_oracle.audit.sampler.sampled import sampled
 from spec_oracle.audit.sampler.subject import Keys, Noise, SamplerSubject, Uniforms
 from spec_oracle.audit.sampler.traced import traced

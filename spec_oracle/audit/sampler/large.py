@@ -26,8 +26,8 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
 from spec_oracle.audit.sampler.batch import options_of
 from spec_oracle.audit.sampler.one_call import Options, require_possible
-from spec_oracle.audit.sampler.pace import affordable
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.throughput import affordable
 from spec_oracle.audit.sampling import judge_samples
 from spec_oracle.audit.shapes.axes import OPTIONS, Shape
 from spec_oracle.audit.streams import stream

@@ -14,10 +14,10 @@ import verifiers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sampler
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, not_asked
 from spec_oracle.audit.rounds import judge_rounds
-from spec_oracle.audit.sampler.pace import require_affordable
+from spec_oracle.audit.sampler.throughput import require_affordable
 from spec_oracle.exact import emission_law
 
 INSTANCES = ("flat", "good-draft", "reversed")

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.contracts import (
     ContractError,

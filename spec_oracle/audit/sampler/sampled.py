@@ -10,8 +10,8 @@ from typing import Any
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Requests, Sampler
-from spec_oracle.audit.laws import never_happened, scope_of
-from spec_oracle.audit.panel import instances_for, main_instances
+from spec_oracle.audit.exact_comparison import never_happened, scope_of
+from spec_oracle.audit.instances import instances_for, main_instances
 from spec_oracle.audit.results import CheckResult, Findings, How, Status
 from spec_oracle.audit.sampling import judge_samples
 from spec_oracle.statistics import total_variation_interval

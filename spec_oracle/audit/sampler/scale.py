@@ -16,13 +16,13 @@ import scipy
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.again import part
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import completion, extended_cells, sampled_drafts
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.failing_inputs import part
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
 from spec_oracle.audit.rounds import judge_rounds
-from spec_oracle.audit.sampler.pace import require_affordable
+from spec_oracle.audit.sampler.throughput import require_affordable
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact.drafting import next_draft_law
 from spec_oracle.statistics import split

@@ -14,14 +14,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.again import part, with_inputs
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.failing_inputs import part, with_inputs
 from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError, inconclusive
+from spec_oracle.audit.sampler.branch_tracing import Watched
 from spec_oracle.audit.sampler.large import large
-from spec_oracle.audit.sampler.pace import pace, too_slow
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.throughput import pace, too_slow
 from spec_oracle.audit.sampler.tracer import law_after
-from spec_oracle.audit.sampler.watched import Watched
 from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import design

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
+from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.contracts import SamplerCode, SamplerFunction, drawing_uniforms
 from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler
 from verifiers import Drafting

@@ -7,13 +7,13 @@ from functools import partial
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import confirmed_by_samples
-from spec_oracle.audit.laws import judge_laws
-from spec_oracle.audit.panel import instances_for
+from spec_oracle.audit.exact_comparison import judge_laws
+from spec_oracle.audit.instances import instances_for
 from spec_oracle.audit.results import CheckResult, NoEvidenceError
-from spec_oracle.audit.sampler.claimed import confirmed_claim, require_decisions
+from spec_oracle.audit.sampler.branch_tracing import require_alike
+from spec_oracle.audit.sampler.confirm import confirmed_claim, require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known, law_after, laws_after, traced_law
-from spec_oracle.audit.sampler.watched import require_alike
 from spec_oracle.audit.streams import stream
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw

@@ -13,7 +13,7 @@ import numpy as np
 from spec_oracle.adapters.servers.server import Server
 from spec_oracle.audit import effort, streams
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
+from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.results import UNTRIED, Status
 from spec_oracle.audit.server.apart import Apart
 from spec_oracle.audit.server.distributions import Distributions

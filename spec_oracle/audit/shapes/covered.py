@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, Cover, How, Status, failed, inconclusive, passed
 from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Shape
 from spec_oracle.audit.shapes.design import Design

@@ -3,8 +3,8 @@
 import pytest
 
 from lab.specimens.registry import specimens
-from spec_oracle.audit.facts import FLOAT32_ROUNDING
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.declared import FLOAT32_ROUNDING
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.sampler.tracer import traced_law
 from spec_oracle.contracts import SamplerCode
 

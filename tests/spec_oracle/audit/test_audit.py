@@ -9,7 +9,7 @@ import pytest
 import verifiers
 from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.reports import AuditReport, Evidence, SubjectReport
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.contracts import as_sampler

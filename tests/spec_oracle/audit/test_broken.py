@@ -7,7 +7,7 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.facts import NOTHING_DECLARED
+from spec_oracle.audit.declared import NOTHING_DECLARED
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.table import CHECKS

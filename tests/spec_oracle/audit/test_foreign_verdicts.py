@@ -6,7 +6,7 @@ import pytest
 
 from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Evidence, SubjectReport, SubjectVerdict, audit_subject
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.contracts import SamplerCode
 

@@ -8,7 +8,7 @@ import pytest
 
 import verifiers
 from spec_oracle.audit import AuditOptions, AuditReport, Evidence, Status, SubjectVerdict, audit
-from spec_oracle.audit.facts import Facts
+from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError

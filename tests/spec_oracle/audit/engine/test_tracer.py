@@ -6,8 +6,8 @@ import pytest
 
 from lab.specimens.call_patterns import SteppingEngine
 from spec_oracle.audit import effort
-from spec_oracle.audit.claims import require_repeated
-from spec_oracle.audit.engine.laws import Tracer
+from spec_oracle.audit.confirm import require_repeated
+from spec_oracle.audit.engine.exact_comparison import Tracer
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.contracts.engine import EngineCode

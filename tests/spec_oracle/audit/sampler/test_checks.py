@@ -14,8 +14,8 @@ import verifiers
 from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effort
 from spec_oracle.audit.context import Context, run_guarded
-from spec_oracle.audit.facts import NOTHING_DECLARED, Facts
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.results import UNTRIED
 from spec_oracle.audit.sampler.batch import mixed_batches

@@ -10,7 +10,7 @@ from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sampler, confirmed_by_samples, extended_cells, sampled_drafts
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.audit.sampler.sampled import sampled

@@ -7,8 +7,8 @@ import pytest
 
 from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.panel import panel
-from spec_oracle.audit.sampler.beside import PairedRows, pair_by_keys
+from spec_oracle.audit.instances import panel
+from spec_oracle.audit.sampler.paired_with_rule import PairedRows, pair_by_keys
 from spec_oracle.audit.sampler.reference import by_keys, decided
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.table import CHECKS

@@ -9,12 +9,12 @@ import verifiers
 from lab.specimens.foreign.uniforms import token_by_uniforms
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.declared import Facts
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError
 from spec_oracle.audit.sampler import integrated as integration
-from spec_oracle.audit.sampler.beside import PairedRows, by_same_uniforms, pair_by_uniforms
 from spec_oracle.audit.sampler.integrated import integrated, integrated_law
+from spec_oracle.audit.sampler.paired_with_rule import PairedRows, by_same_uniforms, pair_by_uniforms
 from spec_oracle.audit.sampler.reference import RULES, decided, difference_at_breakpoints
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.table import CHECKS

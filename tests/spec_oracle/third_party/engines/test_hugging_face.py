@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from lab.studies.beside_plain import beside_plain
-from spec_oracle.audit.engine.laws import traced_completions
+from spec_oracle.audit.engine.exact_comparison import traced_completions
 from spec_oracle.audit.engine.logprobs import logprobs
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.exact.completions import completion_gap, distance

@@ -5,7 +5,7 @@ from typing import Any
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sampler
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import TooSlowError
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 

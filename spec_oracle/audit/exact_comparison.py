@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import verifiers
-from spec_oracle.audit.facts import ROUNDING, Facts
+from spec_oracle.audit.declared import ROUNDING, Facts
 from spec_oracle.audit.results import CheckResult, Findings, How, Status, failed, passed
 from spec_oracle.exact import EmissionLaw, emission_law
 from spec_oracle.exact.call import draft_table

@@ -18,10 +18,10 @@ import scipy
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
-from spec_oracle.audit.facts import Facts
-from spec_oracle.audit.laws import never_happened, scope_of
-from spec_oracle.audit.panel import instances_for, main_instances
+from spec_oracle.audit.exact_comparison import never_happened, scope_of
+from spec_oracle.audit.instances import instances_for, main_instances
 from spec_oracle.audit.results import (
     CheckResult,
     Findings,
@@ -32,7 +32,6 @@ from spec_oracle.audit.results import (
     inconclusive,
     passed,
 )
-from spec_oracle.audit.sampler.pace import affordable
 from spec_oracle.audit.sampler.reference import (
     DISTANCE,
     RULES,
@@ -42,6 +41,7 @@ from spec_oracle.audit.sampler.reference import (
     by_uniforms,
     difference_at_breakpoints,
 )
+from spec_oracle.audit.sampler.throughput import affordable
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler
 from spec_oracle.statistics import DEFAULT_MISS, split

@@ -6,7 +6,7 @@ import pytest
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, Status
-from spec_oracle.audit.sampler import unrun
+from spec_oracle.audit.sampler import unexecuted_lines as unrun
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts import SamplerCode

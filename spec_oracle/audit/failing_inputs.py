@@ -20,7 +20,7 @@ import numpy as np
 from spec_oracle.audit.context import Context, run_guarded
 from spec_oracle.audit.results import CheckResult, How, Status, breach, inconclusive
 from spec_oracle.audit.shapes.axes import Shape
-from spec_oracle.audit.smaller import arrays_of, smaller
+from spec_oracle.audit.shrink import arrays_of, smaller
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from spec_oracle.errors import InvalidInputError, SpecOracleError, unknown
 from spec_oracle.toy import Instance

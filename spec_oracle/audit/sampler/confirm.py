@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.claims import borne_out, require_repeated, told
+from spec_oracle.audit.confirm import borne_out, require_repeated, told
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sampler
 from spec_oracle.audit.results import NoEvidenceError

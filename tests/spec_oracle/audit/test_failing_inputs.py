@@ -7,9 +7,9 @@ import shlex
 import pytest
 
 from lab.specimens.registry import specimens
-from spec_oracle.audit.again import Again
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.facts import Facts
+from spec_oracle.audit.declared import Facts
+from spec_oracle.audit.failing_inputs import Again
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport
 from spec_oracle.audit.results import UNTRIED, Status

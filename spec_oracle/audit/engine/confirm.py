@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.claims import borne_out, require_repeated, told
+from spec_oracle.audit.confirm import borne_out, require_repeated, told
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.laws import Asked, Compared, TracedLaw, traced
+from spec_oracle.audit.engine.exact_comparison import Asked, Compared, TracedLaw, traced
 from spec_oracle.exact.completions import distance
 
 _SAME = 1e-9

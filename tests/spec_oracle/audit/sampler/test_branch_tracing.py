@@ -8,11 +8,11 @@ import pytest
 from lab.specimens.foreign.rows import by_accept
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import How, NoEvidenceError, Status
+from spec_oracle.audit.sampler.branch_tracing import Watched, require_alike
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import law_after
-from spec_oracle.audit.sampler.watched import Watched, require_alike
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.covered import UnlikeError
 from spec_oracle.audit.shapes.trees import tree_of

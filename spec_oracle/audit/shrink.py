@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.shapes.axes import TYPES, Shape
 from spec_oracle.toy import Instance
 from verifiers import Drafts

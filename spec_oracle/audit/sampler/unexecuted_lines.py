@@ -18,11 +18,11 @@ import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.panel import panel
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import How
+from spec_oracle.audit.sampler.branch_tracing import LINES, Step, recording
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import law_after
-from spec_oracle.audit.sampler.watched import LINES, Step, recording
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.errors import NotTracedError
