@@ -27,7 +27,8 @@ from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit import AuditOptions, AuditReport, audit
 from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.audit.server.weights import Weights, of_weights
-from spec_oracle.contracts.server import Ask, Sampling
+from spec_oracle.contracts.completion import Sampling
+from spec_oracle.contracts.server import Ask
 from spec_oracle.language_models import load_language_model
 from spec_oracle.language_models.loading import smollm2_file
 from spec_oracle.report import AUDIT_FORMATS

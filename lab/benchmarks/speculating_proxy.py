@@ -20,7 +20,8 @@ from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit import AuditOptions, audit
 from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.audit.server.weights import Weights
-from spec_oracle.contracts.server import Sampling, ServerError
+from spec_oracle.contracts.completion import Sampling
+from spec_oracle.contracts.server import ServerError
 from spec_oracle.report import formatted
 
 RIGHT, ACCEPTS_ALL, CORRECTS_FROM_P = RULES = "right", "accepts-all", "corrects-from-p"

@@ -34,7 +34,7 @@ def run(options: Any) -> int:
     from spec_oracle.audit.server.subject import Plan, ServerSubject
     from spec_oracle.audit.server.transcripts import line_of
     from spec_oracle.audit.server.weights import Weights
-    from spec_oracle.contracts.server import Sampling
+    from spec_oracle.contracts.completion import Sampling
     from spec_oracle.report import formatted
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.report.terminal import show

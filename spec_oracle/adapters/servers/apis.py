@@ -13,7 +13,8 @@ from itertools import zip_longest
 from typing import Any, TypeAlias
 
 from spec_oracle.adapters.servers.client import Request
-from spec_oracle.contracts.server import Ask, Completion, Drafts, Reported, Sampling, ServerError
+from spec_oracle.contracts.completion import Completion, Reported, Sampling
+from spec_oracle.contracts.server import Ask, Drafts, ServerError
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from typing import Any, Final, TypeAlias
 
 from spec_oracle.adapters.servers.apis import OpenAI, as_id
 from spec_oracle.adapters.servers.client import Request
-from spec_oracle.contracts.server import Ask, Sampling, ServerError, Token
+from spec_oracle.contracts.completion import Sampling, Token
+from spec_oracle.contracts.server import Ask, ServerError
 
 Listed: TypeAlias = dict[Token, float] | None
 """Log-probabilities listed at one token, None where there are none."""

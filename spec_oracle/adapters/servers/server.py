@@ -11,17 +11,8 @@ from typing import Any, Final, TypeAlias
 from spec_oracle.adapters.servers.apis import Api, LlamaCpp, OpenAI, drafts_counted, read
 from spec_oracle.adapters.servers.client import Client, Request
 from spec_oracle.adapters.servers.scoring import Listed, Scoring, Text
-from spec_oracle.contracts.server import (
-    Ask,
-    Completion,
-    Drafts,
-    OutOfTimeError,
-    Prompt,
-    RefusedError,
-    Sampling,
-    ServerError,
-    Token,
-)
+from spec_oracle.contracts.completion import Completion, Prompt, Sampling, Token
+from spec_oracle.contracts.server import Ask, Drafts, OutOfTimeError, RefusedError, ServerError
 from spec_oracle.errors import InvalidInputError
 
 APIS: Final = ("openai", "llama.cpp")

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.logprobs import NEGLIGIBLE, Compared
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
-from spec_oracle.audit.server.logprobs import NEGLIGIBLE, Compared
+from spec_oracle.contracts.completion import Completion, Reported, Sampling, Token
 from spec_oracle.contracts.engine import Report
 from spec_oracle.contracts.sampler import seed_all
-from spec_oracle.contracts.server import Completion, Reported, Sampling, Token
 from spec_oracle.exact.completions import Ids, is_ended
 
 AFTER, BEFORE = "after temperature and filters", "before temperature and filters"

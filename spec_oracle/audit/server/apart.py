@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any, Self
 
-from spec_oracle.audit.server.distributions import Logs
+from spec_oracle.audit.logprobs import Logs
 from spec_oracle.audit.server.weights import Rows, of_weights
 from spec_oracle.contracts.server import OutOfTimeError
 from spec_oracle.errors import InvalidInputError

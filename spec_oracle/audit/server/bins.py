@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.contracts import ImpossibleOutputError
-from spec_oracle.contracts.server import OutOfTimeError, Prefix, ServerError, Token
+from spec_oracle.contracts.completion import Prefix, Token
+from spec_oracle.contracts.server import OutOfTimeError, ServerError
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import draws_needed_by_g
 

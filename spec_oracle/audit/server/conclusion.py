@@ -17,7 +17,8 @@ from spec_oracle.audit.sampling import Decision
 from spec_oracle.audit.server.bins import Tree
 from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.audit.server.subject import UNCONFIRMED, ServerSubject, is_unconfirmed
-from spec_oracle.contracts.server import Ask, Drafts, Token
+from spec_oracle.contracts.completion import Token
+from spec_oracle.contracts.server import Ask, Drafts
 from spec_oracle.statistics import (
     clopper_pearson,
     offending_cells,

@@ -6,128 +6,30 @@ temperature and filters; others list them before. Each is a *reading*; which one
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
-from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spec_oracle.adapters.servers.scoring import Scoring
 from spec_oracle.adapters.servers.server import Server
 from spec_oracle.audit import effort
+from spec_oracle.audit.logprobs import READINGS, SEEN_MASS, Distribution, Logs
 from spec_oracle.audit.server.ratios import DEVIATIONS
 from spec_oracle.contracts import ContractError
-from spec_oracle.contracts.server import Ask, Completion, Prefix, Sampling, Token
-
-WHOLE = 1e-3
-"""How far from 1 a list may sum that claims to hold all tokens that can be sampled."""
+from spec_oracle.contracts.completion import Completion, Prefix, Token
+from spec_oracle.contracts.server import Ask
 
 FLOAT32_LOG = 1e-5
 """Rounding of a log-probability computed in float32 from logits of ordinary size, nats."""
-
-SEEN_MASS = 1e-3
-"""Tokens of less probability do not count for how much distributions vary: no test sees them."""
 
 _DIGITS = 6
 CHUNK = 256
 SHOWN = 32
 """Log-probabilities from whose digits it is read how they are rounded."""
-
-Logs: TypeAlias = Mapping[Token, float]
-"""Log-probabilities by token."""
-
-
-@dataclass(frozen=True)
-class Distribution:
-    """Of the next token: ``probabilities`` [n] of ``tokens``, and ``other``, the mass of all else.
-
-    Every probability is right up to a factor of exp(+-``slack``), ``other`` up to ``other_error``.
-    """
-
-    tokens: tuple[Token, ...]
-    probabilities: NDArray[np.float64]
-    other: float
-    slack: float
-
-    @property
-    def other_error(self) -> float:
-        """What errors of listed tokens leave open of the rest, mass; nothing where filters rule it out."""
-        return math.expm1(self.slack) * (1 - self.other) if self.other else 0.0
-
-    def index(self, token: Token) -> int:
-        """Return the place of a token, -1 for one that is not listed."""
-        return self.tokens.index(token) if token in self.tokens else -1
-
-
-Reading: TypeAlias = Callable[[Logs, Sampling, int, float], Distribution | None]
-"""(log-probabilities, sampling, how many were asked for, their error in nats); None if they are too few."""
-
-
-def as_sampled(logs: Logs, _: Sampling, listed: int, error: float) -> Distribution | None:
-    """Take probabilities as they are. A list shorter than was asked for holds all that can be sampled."""
-    tokens, masses = _sorted(logs)
-    total = float(masses.sum())
-    if len(tokens) < listed:
-        is_whole = abs(total - 1) < WHOLE + math.expm1(error)
-        return Distribution(tokens, masses / total, 0.0, 2 * error) if is_whole else None
-    return Distribution(tokens, masses / max(total, 1.0), max(0.0, 1 - total), error)
-
-
-def unfiltered(
-    logs: Logs, sampling: Sampling, listed: int, error: float, *, filters: bool = True
-) -> Distribution | None:
-    """Apply temperature, then top-k and top-p: the order of most engines.
-
-    None where the list is too short: a temperature needs all tokens that pass the filters. Tokens that tie at
-    a filter's edge, within the error, leave the distribution unknown too.
-    """
-    tokens, masses = _sorted(logs)
-    top_k, top_p = (sampling.top_k, sampling.top_p) if filters else (0, 1.0)
-    is_whole = len(tokens) < listed
-    if top_k and not (is_whole and top_k >= len(tokens)):
-        if top_k >= len(tokens) or masses[top_k - 1] <= masses[top_k] * math.exp(2 * error):
-            return None
-        tokens, masses, is_whole = tokens[:top_k], masses[:top_k], True
-    if sampling.temperature != 1 and not is_whole:
-        return None
-    law = masses ** (1 / sampling.temperature)
-    if is_whole:
-        law /= law.sum()
-    if top_p < 1:
-        kept = _nucleus(law, top_p, 2 * error)
-        if kept is None:
-            return None
-        tokens, law, is_whole = tokens[:kept], law[:kept] / law[:kept].sum(), True
-    if not is_whole:
-        return Distribution(tokens, law, max(0.0, 1 - float(law.sum())), error)
-    return Distribution(tokens, law, 0.0, 2 * error / min(sampling.temperature, 1.0))
-
-
-def _sorted(logs: Logs) -> tuple[tuple[Token, ...], NDArray[np.float64]]:
-    """Return tokens and probabilities, the most probable first."""
-    tokens = tuple(sorted(logs, key=lambda token: -logs[token]))
-    return tokens, np.exp([logs[token] for token in tokens])
-
-
-def _nucleus(law: NDArray[np.float64], top_p: float, error: float) -> int | None:
-    """Return how many tokens it takes to reach ``top_p``; None if they do not, or an edge decides."""
-    reached = np.cumsum(law)
-    kept = int(np.searchsorted(reached, top_p)) + 1
-    is_known = kept <= len(law) and not np.any(abs(reached[:kept] - top_p) < error)
-    return kept if is_known else None
-
-
-READINGS: Final[Mapping[str, Reading]] = MappingProxyType(
-    {
-        "after sampling filters": as_sampled,
-        "before sampling filters": unfiltered,
-        "before sampling filters, which the server ignores": partial(unfiltered, filters=False),
-    }
-)
 
 
 def largest_difference(first: Logs, second: Logs) -> float:

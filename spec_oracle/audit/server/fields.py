@@ -14,8 +14,10 @@ from typing import Any, Final, TypeAlias
 
 from spec_oracle.adapters.servers.apis import OpenAI
 from spec_oracle.adapters.servers.server import Server
-from spec_oracle.audit.server.distributions import Distributions, Logs
-from spec_oracle.contracts.server import Prefix, RefusedError
+from spec_oracle.audit.logprobs import Logs
+from spec_oracle.audit.server.distributions import Distributions
+from spec_oracle.contracts.completion import Prefix
+from spec_oracle.contracts.server import RefusedError
 
 Fields: TypeAlias = Mapping[str, Any]
 Axes: TypeAlias = Mapping[str, Sequence[tuple[str, Fields]]]

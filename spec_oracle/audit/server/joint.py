@@ -33,7 +33,8 @@ from spec_oracle.audit.server.subject import (
     is_unchecked,
     is_unconfirmed,
 )
-from spec_oracle.contracts.server import OutOfTimeError, Prefix
+from spec_oracle.contracts.completion import Prefix
+from spec_oracle.contracts.server import OutOfTimeError
 from spec_oracle.statistics import (
     draws_needed_by_g,
     goodness_of_fit_by_g,

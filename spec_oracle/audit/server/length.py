@@ -14,7 +14,8 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, run_guarded
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
 from spec_oracle.audit.server.subject import ServerSubject
-from spec_oracle.contracts.server import Ask, Completion, RefusedError
+from spec_oracle.contracts.completion import Completion
+from spec_oracle.contracts.server import Ask, RefusedError
 
 STOP = 2
 """Characters before a stop string may stand."""

@@ -20,16 +20,18 @@ from spec_oracle.adapters.servers.server import Server
 from spec_oracle.arrays import Floats
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.logprobs import Distribution, Logs
 from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed
 from spec_oracle.audit.results import CheckResult, Findings, Status, inconclusive, not_asked
 from spec_oracle.audit.server import subject as subjects
 from spec_oracle.audit.server.apart import Apart
 from spec_oracle.audit.server.conclusion import never_happened, unless_unconfirmed
-from spec_oracle.audit.server.distributions import Distribution, Distributions, Logs
+from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.audit.server.scores import fetch_along
 from spec_oracle.audit.server.subject import Completions, ServerSubject
 from spec_oracle.audit.server.weights import Weights
-from spec_oracle.contracts.server import OutOfTimeError, Prefix, ServerError, Token
+from spec_oracle.contracts.completion import Prefix, Token
+from spec_oracle.contracts.server import OutOfTimeError, ServerError
 from spec_oracle.statistics.long_completions import (
     BY_P,
     Evidence,

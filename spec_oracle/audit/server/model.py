@@ -15,12 +15,14 @@ import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.logprobs import SEEN_MASS, Distribution
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
-from spec_oracle.audit.server.distributions import SEEN_MASS, Distribution, Distributions
+from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.audit.server.ratios import DEVIATIONS
 from spec_oracle.audit.server.scores import fetch_along
 from spec_oracle.audit.server.subject import Completions, ServerSubject
-from spec_oracle.contracts.server import Ask, OutOfTimeError, Prefix
+from spec_oracle.contracts.completion import Prefix
+from spec_oracle.contracts.server import Ask, OutOfTimeError
 from spec_oracle.statistics import homogeneity
 
 NAMED = "the served model is not the reference's: requests for one token, on which nothing speculates, differ"

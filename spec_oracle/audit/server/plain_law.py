@@ -13,7 +13,7 @@ from spec_oracle.audit.sampling import judge_looks
 from spec_oracle.audit.server.bins import Binned, log_error
 from spec_oracle.audit.server.conclusion import result_of
 from spec_oracle.audit.server.subject import NEEDS_PROBABILITIES, ServerSubject
-from spec_oracle.contracts.server import Prefix, Token
+from spec_oracle.contracts.completion import Prefix, Token
 
 
 def plain_law(subject: ServerSubject, context: Context) -> CheckResult:

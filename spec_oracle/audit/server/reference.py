@@ -14,7 +14,8 @@ from spec_oracle.audit.reports import TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings, How, NoEvidenceError, Status
 from spec_oracle.audit.server.conclusion import conclude, wrong_completion
 from spec_oracle.audit.server.subject import Completions, ServerSubject
-from spec_oracle.contracts.server import OutOfTimeError, Prefix, ServerError
+from spec_oracle.contracts.completion import Prefix
+from spec_oracle.contracts.server import OutOfTimeError, ServerError
 from spec_oracle.statistics import homogeneity, smallest_detectable_tv_by_homogeneity
 from spec_oracle.statistics.cells import MIN_EXPECTED
 

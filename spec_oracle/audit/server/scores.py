@@ -11,10 +11,12 @@ from itertools import groupby
 
 from spec_oracle.adapters.servers.scoring import SCORINGS, Listed, Scoring
 from spec_oracle.audit import effort
-from spec_oracle.audit.server.distributions import Distributions, Logs
-from spec_oracle.audit.server.logprobs import difference, tolerance
+from spec_oracle.audit.logprobs import Logs, difference
+from spec_oracle.audit.server.distributions import Distributions
+from spec_oracle.audit.server.logprobs import tolerance
 from spec_oracle.audit.server.weights import Weights
-from spec_oracle.contracts.server import Ask, OutOfTimeError, Prefix, ServerError
+from spec_oracle.contracts.completion import Prefix
+from spec_oracle.contracts.server import Ask, OutOfTimeError, ServerError
 
 
 def fetch_along(known: Distributions | Weights, completions: Iterable[Prefix]) -> None:

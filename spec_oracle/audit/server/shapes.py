@@ -18,7 +18,8 @@ from spec_oracle.audit.server.conclusion import unless_unconfirmed
 from spec_oracle.audit.server.fields import Axes, covering, known_axes
 from spec_oracle.audit.server.subject import ServerSubject
 from spec_oracle.audit.server.trials import Beside, Trial, beside_reference
-from spec_oracle.contracts.server import Ask, Prefix, RefusedError, Token
+from spec_oracle.contracts.completion import Prefix, Token
+from spec_oracle.contracts.server import Ask, RefusedError
 from spec_oracle.statistics import split
 
 Tried: TypeAlias = Trial | Beside

@@ -18,7 +18,8 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
 from spec_oracle.audit.server.subject import ServerSubject
-from spec_oracle.contracts.server import Ask, OutOfTimeError, Token
+from spec_oracle.contracts.completion import Token
+from spec_oracle.contracts.server import Ask, OutOfTimeError
 from spec_oracle.statistics import Homogeneity, homogeneity
 
 Tokens: TypeAlias = tuple[Token, ...]

@@ -18,7 +18,8 @@ from spec_oracle.audit.results import UNTRIED, Status
 from spec_oracle.audit.server.apart import Apart
 from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.audit.server.weights import Weights
-from spec_oracle.contracts.server import Ask, Drafts, Prefix, Token
+from spec_oracle.contracts.completion import Prefix, Token
+from spec_oracle.contracts.server import Ask, Drafts
 from spec_oracle.errors import InvalidInputError
 
 NEEDS_PROBABILITIES = "the server reports no token ids with their log-probabilities"

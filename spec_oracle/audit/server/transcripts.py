@@ -16,16 +16,16 @@ from spec_oracle.adapters.servers.apis import OpenAI
 from spec_oracle.adapters.servers.client import Client
 from spec_oracle.adapters.servers.server import Server
 from spec_oracle.audit import effort, streams
+from spec_oracle.audit.logprobs import NEGLIGIBLE, Distribution, Logs
 from spec_oracle.audit.long_tokens import is_decided, result_of_tokens
 from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
-from spec_oracle.audit.server.distributions import Distribution, Distributions, Logs
-from spec_oracle.audit.server.logprobs import NEGLIGIBLE
+from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.audit.server.long_texts import Judged
 from spec_oracle.audit.server.model import EXPLAINS, NAMED, Distances, compare, told
 from spec_oracle.audit.server.ratios import Ratios
 from spec_oracle.audit.server.weights import Rows, Weights
-from spec_oracle.contracts.server import Prefix, Sampling
+from spec_oracle.contracts.completion import Prefix, Sampling
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.statistics import long_completions
 

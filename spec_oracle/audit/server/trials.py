@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from spec_oracle.adapters.servers.server import Server
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.logprobs import difference
 from spec_oracle.audit.long_tokens import is_decided, tokens_needed
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.server.distributions import Distributions
@@ -26,11 +27,11 @@ from spec_oracle.audit.server.fields import (
     spellings,
 )
 from spec_oracle.audit.server.joint import token_by_token
-from spec_oracle.audit.server.logprobs import difference
 from spec_oracle.audit.server.long_texts import Judged
 from spec_oracle.audit.server.reference import completions_needed, prefix_counts
 from spec_oracle.audit.server.subject import Completions, ServerSubject
-from spec_oracle.contracts.server import Ask, OutOfTimeError, Prefix, RefusedError, Token
+from spec_oracle.contracts.completion import Prefix, Token
+from spec_oracle.contracts.server import Ask, OutOfTimeError, RefusedError
 from spec_oracle.statistics import Homogeneity, homogeneity
 
 RARE = 1e-9

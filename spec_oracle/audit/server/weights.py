@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from spec_oracle.audit.server.distributions import Logs
-from spec_oracle.contracts.server import Prefix, Prompt
+from spec_oracle.audit.logprobs import Logs
+from spec_oracle.contracts.completion import Prefix, Prompt
 from spec_oracle.errors import InvalidInputError
 
 Rows: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], Sequence[Logs | None]]

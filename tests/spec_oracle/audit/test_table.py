@@ -14,7 +14,7 @@ from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.audit.subjects import Subject, of_object
 from spec_oracle.audit.table import CHECKS, KINDS
 from spec_oracle.contracts import SamplerCode, as_sampler
-from spec_oracle.contracts.server import Sampling
+from spec_oracle.contracts.completion import Sampling
 from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
 from tests.spec_oracle.audit.engine.engines import Stepwise, Together
 

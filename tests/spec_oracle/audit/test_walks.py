@@ -17,7 +17,7 @@ from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit import AuditOptions, audit
 from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.contracts import as_sampler
-from spec_oracle.contracts.server import Sampling
+from spec_oracle.contracts.completion import Sampling
 from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
 from tests.spec_oracle.audit.engine.engines import TARGET, Right
 

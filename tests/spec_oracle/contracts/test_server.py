@@ -2,7 +2,8 @@
 
 import pytest
 
-from spec_oracle.contracts.server import Completion, Drafts, Sampling
+from spec_oracle.contracts.completion import Completion, Sampling
+from spec_oracle.contracts.server import Drafts
 from spec_oracle.errors import InvalidInputError
 
 

@@ -14,7 +14,8 @@ from spec_oracle.acceptance.log import read_calls
 from spec_oracle.adapters.servers.acceptance import record_calls
 from spec_oracle.adapters.servers.client import Answer, Client
 from spec_oracle.adapters.servers.server import connect
-from spec_oracle.contracts.server import Sampling, ServerError
+from spec_oracle.contracts.completion import Sampling
+from spec_oracle.contracts.server import ServerError
 from tests.spec_oracle.acceptance.logs import with_counts
 
 ROW = {0: 0.5, 1: 0.3, 2: 0.2}

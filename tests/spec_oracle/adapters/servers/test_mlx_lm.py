@@ -21,7 +21,8 @@ from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.audit.table import CHECKS
-from spec_oracle.contracts.server import Ask, Sampling
+from spec_oracle.contracts.completion import Sampling
+from spec_oracle.contracts.server import Ask
 
 pytestmark = pytest.mark.servers
 

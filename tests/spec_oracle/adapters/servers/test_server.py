@@ -9,7 +9,8 @@ from lab.benchmarks.loopback import DropError
 from spec_oracle.adapters.servers.apis import LlamaCpp, OpenAI, drafts_counted, read
 from spec_oracle.adapters.servers.client import Client
 from spec_oracle.adapters.servers.server import PROMPTS, connect
-from spec_oracle.contracts.server import Ask, Drafts, RefusedError, Sampling, ServerError
+from spec_oracle.contracts.completion import Sampling
+from spec_oracle.contracts.server import Ask, Drafts, RefusedError, ServerError
 from spec_oracle.errors import InvalidInputError
 from tests.spec_oracle.adapters.servers.stand_in import END, InProcess, StandIn
 

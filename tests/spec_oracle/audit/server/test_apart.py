@@ -13,7 +13,8 @@ from spec_oracle.audit.server.apart import Apart, rows_of
 from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.audit.server.weights import Weights
 from spec_oracle.audit.table import CHECKS
-from spec_oracle.contracts.server import OutOfTimeError, Sampling
+from spec_oracle.contracts.completion import Sampling
+from spec_oracle.contracts.server import OutOfTimeError
 from spec_oracle.errors import InvalidInputError
 from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
 

@@ -9,7 +9,7 @@ from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit.server.bins import IMPOSSIBLE, RARE, grow_tree
 from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.contracts import ContractError
-from spec_oracle.contracts.server import Sampling
+from spec_oracle.contracts.completion import Sampling
 from tests.spec_oracle.adapters.servers.stand_in import END, InProcess, StandIn
 
 LENGTH = 3

@@ -14,7 +14,7 @@ from spec_oracle.adapters.servers.server import connect, same_prompts
 from spec_oracle.audit import AuditOptions, Status, audit
 from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.audit.server.weights import Weights
-from spec_oracle.contracts.server import Sampling
+from spec_oracle.contracts.completion import Sampling
 from tests.spec_oracle.adapters.servers.stand_in import StandIn
 
 BUDGET, ALLOWED, STARTED, AT_ONCE = 60.0, 75.0, 1000.0, 3.0

@@ -23,7 +23,8 @@ from spec_oracle.audit.server.conclusion import never_happened
 from spec_oracle.audit.server.reference import prefix_counts
 from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.audit.table import CHECKS
-from spec_oracle.contracts.server import Drafts, RefusedError, Sampling, ServerError
+from spec_oracle.contracts.completion import Sampling
+from spec_oracle.contracts.server import Drafts, RefusedError, ServerError
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
 from tests.spec_oracle.adapters.servers.stand_in import END, InProcess, StandIn

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from spec_oracle.audit.server.distributions import FLOAT32_LOG, READINGS, Distribution, rounding
-from spec_oracle.contracts.server import Sampling
+from spec_oracle.audit.logprobs import READINGS, Distribution
+from spec_oracle.audit.server.distributions import FLOAT32_LOG, rounding
+from spec_oracle.contracts.completion import Sampling
 
 RAW = {"a": 0.4, "b": 0.3, "c": 0.2, "d": 0.06, "e": 0.04}
 LOGS = {token: math.log(p) for token, p in RAW.items()}

@@ -9,7 +9,7 @@ from spec_oracle.audit import AuditOptions, Status, audit, effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.audit.table import CHECKS
-from spec_oracle.contracts.server import Sampling
+from spec_oracle.contracts.completion import Sampling
 from spec_oracle.errors import InvalidInputError
 from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
 

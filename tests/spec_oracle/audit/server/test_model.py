@@ -14,7 +14,7 @@ from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.audit.table import CHECKS
-from spec_oracle.contracts.server import Sampling
+from spec_oracle.contracts.completion import Sampling
 from spec_oracle.report import AUDIT_FORMATS
 from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
 from tests.strategies import at_night

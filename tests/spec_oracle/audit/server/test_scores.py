@@ -6,7 +6,8 @@ from spec_oracle.adapters.servers.scoring import SCORINGS
 from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.audit.server.scores import fetch_along
-from spec_oracle.contracts.server import Ask, Sampling
+from spec_oracle.contracts.completion import Sampling
+from spec_oracle.contracts.server import Ask
 from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
 
 

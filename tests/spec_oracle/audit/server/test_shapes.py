@@ -11,7 +11,7 @@ from spec_oracle.audit.results import Cover
 from spec_oracle.audit.server.fields import covering
 from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.audit.table import CHECKS
-from spec_oracle.contracts.server import Sampling
+from spec_oracle.contracts.completion import Sampling
 from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
 
 

@@ -3,7 +3,7 @@
 from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit.server.distributions import Distributions
 from spec_oracle.audit.server.transcripts import Transcripts, line_of, read_all
-from spec_oracle.contracts.server import Sampling
+from spec_oracle.contracts.completion import Sampling
 from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
 
 
