@@ -15,7 +15,7 @@ LIGHT = (
     "audit.registry",
     "audit",
     "cli",
-    "contracts.server",
+    "servers.contract",
     "efficiency",
     "exact",
     "optimum",

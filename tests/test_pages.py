@@ -29,7 +29,7 @@ from spec_oracle.cli import command_parser, main
 from spec_oracle.gate.configuration import read_configuration
 from spec_oracle.sweeps import Plan
 from spec_oracle.toy import Instance
-from tests.spec_oracle.adapters.servers.stand_in import StandIn, answering
+from tests.spec_oracle.servers.client.stand_in import StandIn, answering
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

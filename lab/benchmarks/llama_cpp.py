@@ -22,16 +22,16 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from spec_oracle.adapters.servers.client import Client, Limits
-from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit import AuditOptions, AuditReport, audit
-from spec_oracle.audit.server.subject import Plan, ServerSubject
-from spec_oracle.audit.server.weights import Weights, of_weights
 from spec_oracle.contracts.completion import Sampling
-from spec_oracle.contracts.server import Ask
 from spec_oracle.language_models import load_language_model
 from spec_oracle.language_models.loading import smollm2_file
 from spec_oracle.report import AUDIT_FORMATS
+from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.weights import Weights, of_weights
+from spec_oracle.servers.client.client import Client, Limits
+from spec_oracle.servers.client.server import connect
+from spec_oracle.servers.contract import Ask
 
 VOCAB, WIDTH, HEADS, INNER, LAYERS = 48, 32, 2, 64, 2
 END = 2

@@ -15,14 +15,14 @@ from tempfile import TemporaryDirectory
 
 from lab.benchmarks import loopback
 from lab.benchmarks.llama_cpp import OTHERS, serving, smollm2_models, weights_of
-from spec_oracle.adapters.servers.client import Client, Limits, Request
-from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit import AuditOptions, audit
-from spec_oracle.audit.server.subject import Plan, ServerSubject
-from spec_oracle.audit.server.weights import Weights
 from spec_oracle.contracts.completion import Sampling
-from spec_oracle.contracts.server import ServerError
 from spec_oracle.report import formatted
+from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.weights import Weights
+from spec_oracle.servers.client.client import Client, Limits, Request
+from spec_oracle.servers.client.server import connect
+from spec_oracle.servers.contract import ServerError
 
 RIGHT, ACCEPTS_ALL, CORRECTS_FROM_P = RULES = "right", "accepts-all", "corrects-from-p"
 

@@ -20,10 +20,10 @@ import torch
 from lab.studies.provider_models import Served, served
 from spec_oracle.audit import effort
 from spec_oracle.audit.long_tokens import N_GRAM
-from spec_oracle.audit.server.reference import prefix_counts
 from spec_oracle.language_models import load_language_model
 from spec_oracle.language_models.command import prompts_of
 from spec_oracle.report.table import markdown_table
+from spec_oracle.servers.checks.reference import prefix_counts
 from spec_oracle.statistics import homogeneity
 from spec_oracle.statistics.long_completions import Evidence, Scored
 

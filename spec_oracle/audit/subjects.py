@@ -24,10 +24,10 @@ from spec_oracle.audit.rule import tree_subject as trees
 from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.rule.tree_subject import TreeSubject
 from spec_oracle.audit.sampler.subject import Generator, Noise, SamplerSubject
-from spec_oracle.audit.server.subject import ServerSubject
 from spec_oracle.contracts import SamplerCode, raising, takes_four, takes_uniforms
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.errors import InvalidInputError, unknown
+from spec_oracle.servers.checks.subject import ServerSubject
 from verifiers import traits_of
 
 Subject: TypeAlias = VerifierSubject | TreeSubject | SamplerSubject | EngineSubject | ServerSubject

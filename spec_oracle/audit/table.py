@@ -19,8 +19,8 @@ from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, TooSlo
 from spec_oracle.audit.rule import checks as verifier
 from spec_oracle.audit.rule import tree_checks as tree
 from spec_oracle.audit.sampler import checks as sampler
-from spec_oracle.audit.server import checks as server
 from spec_oracle.contracts import ContractError, SubjectRaisedError
+from spec_oracle.servers.checks import suite as server
 
 Answer: TypeAlias = Callable[[Any, Context], CheckResult]
 

@@ -55,7 +55,7 @@ class Completion:
     log-probabilities of its tokens, in order. ``drafted`` and ``accepted`` tokens, None where not reported.
     ``finish`` is why it ended, "length" for the limit; ``counted`` is how many tokens the answer counts;
     ``others`` are the tokens of other completions in the answer.
-    ``is_doubtful``: see `spec_oracle.adapters.servers.client`.
+    ``is_doubtful``: see `spec_oracle.servers.client.client`.
     """
 
     tokens: tuple[Token, ...]

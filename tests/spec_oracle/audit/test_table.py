@@ -5,18 +5,18 @@ import math
 import pytest
 
 import verifiers
-from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.audit.subjects import Subject, of_object
 from spec_oracle.audit.table import CHECKS, KINDS
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.contracts.completion import Sampling
-from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
+from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.audit.engine.engines import Stepwise, Together
+from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
 
 
 class Everything(Stepwise, Together):

@@ -13,13 +13,13 @@ import pytest
 
 import spec_oracle
 import verifiers
-from spec_oracle.adapters.servers.server import connect
 from spec_oracle.audit import AuditOptions, audit
-from spec_oracle.audit.server.subject import Plan, ServerSubject
 from spec_oracle.contracts import as_sampler
 from spec_oracle.contracts.completion import Sampling
-from tests.spec_oracle.adapters.servers.stand_in import InProcess, StandIn
+from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.audit.engine.engines import TARGET, Right
+from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
 
 ROOT = Path(spec_oracle.__file__).parent
 TRUSTED = {

@@ -1,1 +1,0 @@
-"""Third parties, one file each: samplers, whole engines, and what servers speak."""

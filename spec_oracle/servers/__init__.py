@@ -1,0 +1,1 @@
+"""Audits of running servers and of recorded completions: client, checks, commands."""

@@ -1,0 +1,138 @@
+"""``spec-oracle audit-transcripts``: judge recorded completions, without the server that made them."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from spec_oracle.commands.options import (
+    Command,
+    emit,
+    flag,
+    positive_number,
+    rate,
+    report_options,
+    value,
+)
+from spec_oracle.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from spec_oracle.servers.checks.transcripts import Transcript
+
+POLL = 0.5
+"""Seconds between two looks at a file that grows."""
+
+
+def run(options: Any) -> int:
+    """Judge the file, write the report, and return its exit code."""
+    from spec_oracle.audit.reports import AuditReport
+    from spec_oracle.report import formatted
+    from spec_oracle.report.terminal import show
+    from spec_oracle.servers.checks.apart import Apart, rows_of
+    from spec_oracle.servers.checks.transcripts import Transcripts, read_all
+    from spec_oracle.servers.client.client import Client, Limits
+    from spec_oracle.servers.client.server import connect
+    from spec_oracle.servers.contract import ServerError
+
+    started, end = time.perf_counter(), time.monotonic() + options.budget
+    with ExitStack() as open_:
+        try:
+            file = open_.enter_context(Path(options.file).open(encoding="utf-8"))
+        except OSError as error:
+            raise InvalidInputError(f"FILE: {error}") from None
+        first = read_all(file)
+        if not first:
+            raise InvalidInputError(f"FILE: {options.file} holds no completion")
+        server = rows = None
+        if options.server:
+            client = open_.enter_context(Client(options.server, Limits(), options.api_key_env, end))
+            server = connect(client, first[0].sampling)
+        elif options.model:
+            rows = open_.enter_context(Apart(partial(rows_of, options.model)))
+            if not rows.is_ready(options.budget):
+                raise InvalidInputError(f"--model: not loaded in {options.budget:g} s; raise --budget")
+            rows.end = end
+        noise = options.noise if options.noise is not None else MODEL_NOISE if options.model else 0.0
+        found = Transcripts(first, server=server, rows=rows, noise=noise, seed=options.seed)
+        ended, more = "", _later(file, end) if options.follow else ()
+        try:
+            for number, transcript in enumerate(chain(first, more)):
+                if 0 < number < len(first) and time.monotonic() > end:
+                    ended = f"{number} of {len(first)} completions were judged in time; raise --budget"
+                    break
+                found.add(transcript)
+                if options.follow and found.is_decided(options.alpha):
+                    break
+        except ServerError as error:
+            if not found.completions:
+                raise
+            ended = str(error)
+    subject = found.report(options.file, options.alpha, options.detect, ended)
+    report = AuditReport(
+        (subject,), options.seed, options.alpha, options.command_line, time.perf_counter() - started
+    )
+    write = partial(emit, options) if options.output or options.format != "text" else show
+    write(formatted(report, options.format, verbose=options.verbose))
+    return report.exit_code
+
+
+def _later(file: TextIO, end: float) -> Iterator["Transcript"]:
+    """Yield what is added to a file, by whole lines, until the time is over or Ctrl-C."""
+    from spec_oracle.servers.checks.transcripts import read_all
+
+    begun = ""
+    try:
+        while time.monotonic() < end:
+            begun += file.readline()
+            if begun.endswith("\n"):
+                yield from read_all([begun])
+                begun = ""
+            else:
+                time.sleep(POLL)
+    except KeyboardInterrupt:
+        return
+
+
+MODEL_NOISE = 0.01
+"""Nats by which log-probabilities of local weights may differ from those of another implementation."""
+
+_MORE = """\
+Each line of FILE is JSON: "prompt" and "tokens" (lists of token ids); if known "rows" (for each token an
+object of log-probabilities by token id), "draft_rows" (the same of the draft model), "logprobs" (reported of
+the tokens) and "sampling" (temperature, top_k, top_p). `audit-server --record FILE` writes such files. The
+reference is what the file records, or a scoring server, or local weights. Tokens are compared with their own
+next-token distributions, at a stated false-alarm rate. Exit codes: 0 lossless, 1 lossy, 2 inconclusive, 3 a
+mistake in the file or the options. It may be looked at any time, so that --follow watches a file that grows.
+"""
+_NOISE = "nats by which its log-probabilities may be off; default: 0.01 for --model, else what is measured"
+AUDIT_TRANSCRIPTS = Command(
+    run,
+    "Is every token of recorded completions sampled from its next-token distribution?",
+    "spec-oracle audit-transcripts completions.jsonl --model HuggingFaceTB/SmolLM2-135M",
+    _MORE,
+    options={
+        "the completions": [
+            value("file", "FILE", "one JSON object a line"),
+            flag("--follow", "go on with lines that are added, until it is lossy or --budget is over"),
+        ],
+        "the reference": [
+            value("--server", "URL", "a server of the target model, asked for one token a time", default=""),
+            value("--model", "NAME", "local weights, as Hugging Face transformers knows them", default=""),
+            value("--noise", "NATS", _NOISE, float),
+            value("--api-key-env", "NAME", "environment variable of an API key", default=""),
+        ],
+        "effort and error rate": [
+            value("--detect", "TV", "total variation a token that must be detectable for a pass", rate, 0.1),
+            value("--budget", "SECONDS", "at most", positive_number, 300.0),
+            value("--alpha", "RATE", "false-alarm rate", rate, 1e-6),
+            value("--seed", "SEED", "of the audit's own choices", int, 0),
+        ],
+        "the report": [
+            *report_options("text", "json", "junit", "markdown", "html"),
+            flag("--verbose", "show scope, sizes, rates and samples of checks", "-v"),
+        ],
+    },
+)

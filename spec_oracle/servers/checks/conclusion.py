@@ -1,0 +1,181 @@
+"""What the completions of `joint` come to, however they were judged, and how to ask for one that is wrong."""
+
+import json
+import math
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.reports import TextCounterexample
+from spec_oracle.audit.results import CheckResult, Findings, How, Status
+from spec_oracle.audit.sampling import Decision
+from spec_oracle.contracts.completion import Token
+from spec_oracle.servers.checks.bins import Tree
+from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.checks.subject import UNCONFIRMED, ServerSubject, is_unconfirmed
+from spec_oracle.servers.contract import Ask, Drafts
+from spec_oracle.statistics import (
+    clopper_pearson,
+    offending_cells,
+    total_variation_interval,
+)
+
+LEVEL = 0.05
+"""Chance that the interval of a counterexample misses."""
+
+DISTINGUISHED = 0.5
+"""Least share of completions to be distinguished beyond their first token, on which nothing speculates."""
+
+
+def least_total_variation(tree: Tree, counts: NDArray[np.int64]) -> float:
+    """Return a lower confidence bound of the total variation: by all bins together, or by the worst one."""
+    worst = [
+        max(cell.lower - cell.expected_probability, cell.expected_probability - cell.upper)
+        for cell in offending_cells(counts, tree.law, alpha=effort.SERVER_BOUND_RATE)
+    ]
+    together = total_variation_interval(counts, tree.law, alpha=effort.SERVER_BOUND_RATE).lower
+    return max(0.0, max([together, *worst]) - float(tree.law @ np.expm1(tree.slack)) / 2)
+
+
+def scope_of(tree: Tree, reported: Distributions) -> tuple[str, ...]:
+    """Return lines on what the bins distinguish, and on the distributions that they were made of."""
+    depth, error = float(tree.law @ np.minimum(tree.depth, tree.length)), f"{reported.error:.0e}"
+    return (
+        f"{len(tree.law)} outcome bins: completions are distinguished up to {depth:.1f} tokens on average",
+        f"{tree.law[tree.is_whole].sum():.0%} of the completions are distinguished to the end",
+        (
+            f"{len(reported.logs)} next-token distributions from one-token requests, {reported.reading}, "
+            f"accurate to {error.replace('e-0', 'e-')} nats"
+        ),
+    )
+
+
+def result_of(
+    what: str, decision: Decision[Any], coarsest: float, rate: float, uncertain: str = ""
+) -> CheckResult:
+    """Return the result of a decision; it passes if it would have detected a TV of ``coarsest``.
+
+    ``uncertain`` says why no number of samples would detect less, "" where more would.
+    """
+    status, detectable = Status.PASSED, decision.detectable_tv
+    seen = f"{decision.draws:,} samples are as expected ({would_show(detectable)})"
+    if decision.reason:
+        status, seen = Status.FAILED, decision.reason
+    elif decision.ended:
+        status, seen = Status.INCONCLUSIVE, f"{seen}; ended early: {decision.ended}"
+    elif detectable > coarsest:
+        status = Status.INCONCLUSIVE
+        seen = f"{seen}, not {coarsest:.2g}; {uncertain or 'raise --budget, --requests or --detect'}"
+    scope = (f"{what}: {decision.statistics}",)
+    return CheckResult("", status, f"{what}: {seen}", rate, decision.draws, how=How.SAMPLED, scope=scope)
+
+
+def would_show(tv: float) -> str:
+    """Return what a test detects, in words."""
+    return f"a total variation of {tv:.3g} would show" if tv <= 1 else "no total variation is sure to show"
+
+
+def unless_unconfirmed(result: CheckResult, context: Context) -> CheckResult:
+    """Return the result, which fails nothing where the reported probabilities were not confirmed before."""
+    if result.status is not Status.FAILED or not is_unconfirmed(context):
+        return result
+    return replace(result, status=Status.INCONCLUSIVE, detail=f"{UNCONFIRMED} ({result.detail})")
+
+
+def conclude(
+    subject: ServerSubject, result: CheckResult, distinguished: float, uncertain: str = ""
+) -> CheckResult:
+    """Return the result of `joint`; it passes only on completions that say enough, of speculation too.
+
+    ``distinguished`` is the share of completions in bins that differ beyond the first token; ``uncertain``
+    says why no number of completions would detect less, "" where more would.
+    """
+    completions, sampling, found = subject.completions, subject.server.sampling, result.findings or Findings()
+    drafts, doubt, reason = completions.drafts, doubt_of(subject), ""
+    if drafts.accepted is None:
+        drafts = subject.server.drafts().since(completions.before)
+    detectable = (found.smallest_detectable_tv or math.inf) + doubt
+    if result.status is Status.FAILED and 0 < doubt >= (found.total_variation or 0.0):
+        reason = f"{doubt:.2%} of completions were retried, which may explain the difference; try --seeded"
+    if result.status is Status.PASSED:
+        if not (subject.plan.assume_speculating and drafts.accepted is None):
+            reason = never_happened(drafts)
+        if not reason and detectable > subject.plan.detect:
+            retried = f" ({doubt:.2g} of it for retried completions)" if doubt else ""
+            seen = f"{would_show(detectable)}{retried}, not {subject.plan.detect:g}"
+            reason = f"{seen}; {uncertain or 'raise --budget, --requests or --detect'}"
+        if not reason and distinguished < DISTINGUISHED:
+            reason = f"only {distinguished:.0%} of completions differ in more than one token; try --top-k"
+    if reason:
+        result = replace(result, status=Status.INCONCLUSIVE, detail=f"{reason} ({result.detail})")
+    asked = (
+        f"completions of {completions.length} tokens after {len(subject.server.prompts)} prompts, "
+        f"temperature {sampling.temperature:g}, top-k {sampling.top_k or 'off'}, top-p {sampling.top_p:g}, "
+        f"API {subject.server.api.name}"
+    )
+    scope = [asked, *result.scope]
+    if drafts.drafted is not None:
+        scope.append(f"{drafts.drafted:,.0f} tokens drafted, {drafts.accepted:,.0f} accepted")
+    scope.append(f"{len(completions.found):,} completions, {completions.retried or 'none'} of them retried")
+    found = replace(found, smallest_detectable_tv=detectable if math.isfinite(detectable) else None)
+    return replace(result, scope=tuple(scope), findings=found)
+
+
+def doubt_of(subject: ServerSubject) -> float:
+    """Return what answers after a failed attempt may hide, total variation: it may have failed for its text.
+
+    Nothing, if each had a seed that fixes the completion: then the same one came at last.
+    """
+    found = subject.completions
+    if not found.retried or (subject.plan.seeded and subject.server.repeats_seeds):
+        return 0.0
+    return found.retried / len(found.found)
+
+
+def never_happened(drafts: Drafts) -> str:
+    """Say why completions show nothing of speculation, "" where they do."""
+    if drafts.accepted is None:
+        unknown = "the server does not report whether drafts were accepted"
+        return f"{unknown}; if you know that they are, say --assume-speculating"
+    if drafts.drafted == 0:
+        return "nothing was drafted: speculation is off, or found nothing to draft after these prompts"
+    if drafts.accepted == 0:
+        return "no draft was accepted"
+    return "no draft was rejected" if drafts.accepted == drafts.drafted else ""
+
+
+def wrong_completion(
+    subject: ServerSubject,
+    prefix: tuple[int, tuple[Token | None, ...]],
+    expected: float,
+    count: int,
+    draws: int,
+    *,
+    is_prefix: bool,
+) -> TextCounterexample:
+    """Return what came ``count`` times of ``draws`` after a prompt, -1 for any, and how to ask for it."""
+    (number, tokens), server = prefix, subject.server
+    lower, upper = clopper_pearson(np.array([count, draws - count]), LEVEL)
+    request = server.api.request(Ask(server.prompts[max(number, 0)], subject.plan.tokens), server.sampling)
+    key = server.client.key_variable  # the key itself stays in its variable
+    curl = (
+        f"curl -s {shlex.quote(server.client.url + request.path)} -H 'Content-Type: application/json' ",
+        f'-H "Authorization: Bearer ${key}" ' if key else "",
+        f"-d {shlex.quote(json.dumps(request.body))}",
+    )
+    return TextCounterexample(
+        prompt=server.prompts[number] if number >= 0 else "any of them",
+        tokens=tokens,
+        is_prefix=is_prefix,
+        expected=expected,
+        seen=count / draws,
+        lower=float(lower[0]),
+        upper=float(upper[0]),
+        draws=draws,
+        reproduce="".join(curl),
+    )

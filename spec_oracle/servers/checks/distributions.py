@@ -1,0 +1,202 @@
+"""Target-only decoding as a server reports it: next-token distributions from one-token requests.
+
+A request for one token has nothing to speculate on. Some servers list probabilities as sampled, after
+temperature and filters; others list them before. Each is a *reading*; which one holds is for samples to say.
+"""
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.logprobs import READINGS, SEEN_MASS, Distribution, Logs
+from spec_oracle.contracts import ContractError
+from spec_oracle.contracts.completion import Completion, Prefix, Token
+from spec_oracle.servers.checks.ratios import DEVIATIONS
+from spec_oracle.servers.client.scoring import Scoring
+from spec_oracle.servers.client.server import Server
+from spec_oracle.servers.contract import Ask
+
+FLOAT32_LOG = 1e-5
+"""Rounding of a log-probability computed in float32 from logits of ordinary size, nats."""
+
+_DIGITS = 6
+CHUNK = 256
+SHOWN = 32
+"""Log-probabilities from whose digits it is read how they are rounded."""
+
+
+def largest_difference(first: Logs, second: Logs) -> float:
+    """Return the largest difference of log-probabilities that both list, nats."""
+    seen = math.log(SEEN_MASS)
+    both = [(first[token], second[token]) for token in first.keys() & second.keys()]
+    return max((abs(a - b) for a, b in both if max(a, b) > seen), default=0.0)
+
+
+def rounding(logs: Iterable[float]) -> float:
+    """Return the error of log-probabilities by their digits, nats: half a last one where they are rounded."""
+    values = list(logs)
+    rounded = (d for d in range(_DIGITS) if all(round(value, d) == value for value in values))
+    return next((0.5 * 10.0**-digits for digits in rounded), FLOAT32_LOG)
+
+
+@dataclass
+class Distributions:
+    """The next-token distributions of a server by prefix, each asked for once.
+
+    ``drafted`` counts tokens that one-token requests drafted: none, or they are not target-only decoding.
+    ``reference`` serves the same model without speculation, None if none is known. ``along`` is what is asked
+    for those along a completion, and how it scores prompts, None if it does not; None as long as not known.
+    ``differ``: by how much probabilities along completions differ when asked for again, largest ratio - 1.
+    """
+
+    server: Server
+    reference: Server | None = None
+    drafted: int = field(default=0, init=False)
+    along: tuple["Distributions", Scoring | None] | None = field(default=None, init=False)
+    logs: dict[Prefix, Logs | None] = field(default_factory=dict, init=False)
+    differ: list[float] = field(default_factory=list, init=False)
+
+    def after(self, prefix: Prefix) -> Distribution | None:
+        """Return the distribution after a prefix; None where the server does not show enough of it."""
+        self.fetch([prefix])
+        return self._read(self.logs[prefix], self.reading, self.error)
+
+    def fetch(self, prefixes: Iterable[Prefix], *, together: bool = False) -> None:
+        """Ask for the distributions that are not known yet, ``together`` in one request if possible."""
+        missing = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in self.logs]
+        for start in range(0, len(missing), CHUNK):
+            some = missing[start : start + CHUNK]
+            answers = self._stream(some, self.server.listed, together=together)
+            self.logs.update((one, answer.logs) for one, answer in zip(some, answers, strict=True))
+
+    def ask(self, prefix: Prefix, listed: int) -> Ask:
+        """Return the request for the token after a prefix."""
+        number, tokens = prefix
+        text: Any = (*self.server.prompts[number], *tokens)  # token ids, where a server lists probabilities
+        return Ask(text, 1, listed=listed)
+
+    def _stream(self, some: Sequence[Prefix], listed: int, *, together: bool = False) -> Iterator[Completion]:
+        ask = self.server.together if together else self.server.stream
+        for answer in ask([self.ask(prefix, listed) for prefix in some]):
+            self.drafted += answer.drafted or 0
+            yield answer
+
+    def _until(self) -> float:
+        """Return when to stop asking for what is only worth a part of the time."""
+        now = time.monotonic()
+        return now + effort.SERVER_READING_PART * (self.server.client.end - now)
+
+    def _read(self, logs: Logs | None, reading: str, error: float) -> Distribution | None:
+        return READINGS[reading](logs, self.server.sampling, self.server.listed, error) if logs else None
+
+    @cached_property
+    def reading(self) -> str:
+        """The name of the reading under which one-token samples are most probable."""
+        near, until, samples = self.near(), self._until(), list[tuple[Prefix, Token]]()
+        for _ in range(effort.SERVER_READING_SAMPLES):
+            samples += self.samples(near)
+            if time.monotonic() > until:
+                break
+        return self.most_likely_reading(samples)
+
+    def most_likely_reading(self, samples: Sequence[tuple[Prefix, Token]]) -> str:
+        """Return the name of the reading under which tokens after known prefixes are most probable."""
+        return max(READINGS, key=lambda reading: self._log_likelihood(reading, samples))
+
+    def near(self) -> list[Prefix]:
+        """Return the prompts, and the likeliest prefixes one token behind; none that ends a completion."""
+        roots: list[Prefix] = [(number, ()) for number in range(len(self.server.prompts))]
+        self.fetch(roots)
+        listed = [(log, root, token) for root in roots for token, log in (self.logs[root] or {}).items()]
+        children = [(n, (token,)) for _, (n, _), token in sorted(listed, key=lambda entry: -entry[0])]
+        open_ = [child for child in children if child[1][0] not in self.server.ends]
+        nearest = open_[: max(0, effort.SERVER_NEAR - len(roots))]
+        self.fetch(nearest)
+        return [*roots, *nearest]
+
+    def samples(self, prefixes: Sequence[Prefix]) -> Iterator[tuple[Prefix, Token]]:
+        """Sample one token after each prefix, asked for as in a completion: no probabilities are shown."""
+        for prefix, answer in zip(prefixes, self._stream(prefixes, listed=0), strict=True):
+            if len(answer.tokens) != 1:
+                raise ContractError(f"{len(answer.tokens)} tokens where one was asked for: {answer.tokens!r}")
+            yield prefix, answer.tokens[0]
+
+    def _log_likelihood(self, reading: str, samples: Sequence[tuple[Prefix, Token]]) -> float:
+        total, error = 0.0, self.rounding
+        for prefix, token in samples:
+            law = self._read(self.logs[prefix], reading, error)
+            if law is None:
+                return -math.inf
+            place = law.index(token)
+            mass = law.other if place < 0 else law.probabilities[place]
+            # A token that a reading rules out costs much, but does not make all readings alike.
+            total += math.log(max(mass, 1e-9))
+        return total
+
+    @property
+    def error(self) -> float:
+        """By how much log-probabilities may be off, nats: rounding, and the noise that was measured."""
+        return self.noise + self.rounding
+
+    @cached_property
+    def noise(self) -> float:
+        """By how much log-probabilities differ when they are asked for again, mixed and at once, nats."""
+        near, until, noise = self.near(), self._until(), 0.0
+        for _ in range(effort.SERVER_NOISE_REPEATS - 1):
+            for prefix, answer in zip(near, self._stream(near, self.server.listed), strict=True):
+                noise = max(noise, largest_difference(self.logs[prefix] or {}, answer.logs or {}))
+            if time.monotonic() > until:
+                break
+        return noise
+
+    def ask_again(self, prefixes: Sequence[Prefix]) -> None:
+        """Ask again for some of the distributions that were asked for last, in another order.
+
+        What a server computes depends on what else is in the same batch.
+        """
+        count = max(1, effort.SERVER_PILOT - len(self.differ))
+        chosen = np.random.default_rng(len(self.differ)).permutation(len(prefixes))[:count]
+        some = [prefixes[place] for place in chosen]
+        for prefix, answer in zip(some, self._stream(some, self.server.listed), strict=True):
+            self.differ.append(math.expm1(largest_difference(self.logs[prefix] or {}, answer.logs or {})))
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether equal requests differ: then a token may come that a filter rules out in another one."""
+        return self.noise > 0 or max(self.differ, default=0.0) > math.expm1(2 * self.rounding)
+
+    @property
+    def relative_error(self) -> float:
+        """By how much ratios of equal requests' probabilities differ from 1: a bound of the mean over tokens.
+
+        As long as too few were asked for again, that of the largest difference after the prompts.
+        """
+        if len(self.differ) < effort.SERVER_PILOT // 2:
+            return math.expm1(2 * self.error)
+        differ = np.array(self.differ)
+        half = DEVIATIONS * float(differ.std(ddof=1)) / math.sqrt(len(differ))
+        return float(differ.mean()) + half + math.expm1(2 * self.rounding)
+
+    @property
+    def rounding(self) -> float:
+        """By how much log-probabilities are rounded, nats."""
+        listed = (log for logs in self.logs.values() for log in (logs or {}).values())
+        return rounding(islice(listed, SHOWN))
+
+    @property
+    def uncertainty(self) -> str:
+        """Say why what is reported leaves open too much, and what would help."""
+        tv = math.expm1(self.error) / 2
+        bound = f"which counts as its own noise: up to {tv:.2g} in total variation a token"
+        if self.noise > self.rounding:
+            differ = f"the server's probabilities differ by {self.noise:.2g} nats between equal requests"
+            return f"{differ}, {bound}; try one slot, no batching, full precision, or a larger --detect"
+        rounds = f"the server's log-probabilities are accurate to {self.rounding:.2g} nats"
+        return f"{rounds}, {bound}; ask it for more digits, or use a larger --detect"

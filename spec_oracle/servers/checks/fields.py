@@ -1,0 +1,213 @@
+"""Sampling fields of servers: how they are spelt, which have an effect, and combinations of all pairs.
+
+A one-token request under the same fields shows what a completion must follow. That holds for fields whose
+effect depends on prompt and tokens alone, however these are split: filters, biases, penalties that count the
+prompt, and a grammar that may go on after any text as at its start. Of a JSON schema a grammar says what is
+left after the text so far. A field that changes nothing of what one-token requests report cannot be judged
+so: it is compared with a reference server by whole completions, or named.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Final, TypeAlias
+
+from spec_oracle.audit.logprobs import Logs
+from spec_oracle.contracts.completion import Prefix
+from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.client.apis import OpenAI
+from spec_oracle.servers.client.server import Server
+from spec_oracle.servers.contract import RefusedError
+
+Fields: TypeAlias = Mapping[str, Any]
+Axes: TypeAlias = Mapping[str, Sequence[tuple[str, Fields]]]
+"""By name the values, the first as `joint` has it: in words, and the fields that are sent."""
+
+LETTERS: Final = "[ a-z]*"
+"""What a completion may consist of under the grammar: any text of it may go on with any other."""
+
+SCHEMA: Final = {"type": "string", "pattern": f"^{LETTERS}$"}
+"""The same between quotation marks, as JSON."""
+
+JSON: Final = "JSON schema"
+SCHEMA_FIELDS: Final = ("json_schema", "response_format", "structured_outputs", "guided_json")
+NO_EFFECT: Final = "no effect on what one-token requests report"
+
+_CLOSED: Final = r'"\"" ( | " " | "\n"{1,2} [ \t]{0,20} )'
+"""The last quotation mark, and the white space that llama.cpp lets follow."""
+
+LONG: Final = 200
+"""Tokens of a long prompt, about."""
+
+LIMITS: Final = (16, 2, 7)
+"""Tokens of a completion: more than a draft, one call, and an end within a draft."""
+
+_OF_SAMPLING: Final = ("temperature", "top_k", "top_p")
+
+
+@dataclass(frozen=True)
+class Combination:
+    """One value of each axis in words, and the fields of all of them."""
+
+    words: Mapping[str, str]
+    fields: Fields
+    tokens: int
+    is_seeded: bool = False
+    is_long: bool = False
+    several: int = 1
+
+    def __str__(self) -> str:
+        return ", ".join(f"{axis} {value}" for axis, value in self.words.items())
+
+    def of(self, server: Server) -> Server:
+        """Return the server as it is asked with these fields."""
+        base = server.sampling
+        own = {name: self.fields[name] for name in _OF_SAMPLING if name in self.fields}
+        more = {name: value for name, value in self.fields.items() if name not in own}
+        sampling = replace(base, **own, fields={**base.fields, **more})
+        prompts = tuple(long_prompt(prompt) for prompt in server.prompts) if self.is_long else server.prompts
+        return replace(server, sampling=sampling, prompts=prompts)
+
+
+def long_prompt(prompt: Any) -> Any:
+    """Return a prompt, text or ids, repeated up to the length of a long one."""
+    return prompt * max(1, -(-LONG // max(len(prompt), 1)))
+
+
+def spellings(likely: int) -> dict[str, tuple[Fields, ...]]:
+    """Return the ways to ask for each field; ``likely`` is a token that is worth a bias."""
+    return {
+        "temperature": ({"temperature": 0.6}, {"temperature": 1.5}),
+        "top-k": ({"top_k": 2}, {"top_k": 5}),
+        "top-p": ({"top_p": 0.7}, {"top_p": 0.9}),
+        "min-p": ({"min_p": 0.15},),
+        "typical": ({"typical_p": 0.5},),
+        "repetition penalty": ({"repetition_penalty": 1.3}, {"repeat_penalty": 1.3}),
+        "presence penalty": ({"presence_penalty": 1.0},),
+        "frequency penalty": ({"frequency_penalty": 0.5},),
+        "logit bias": ({"logit_bias": {str(likely): -1.5}}, {"logit_bias": [[likely, -1.5]]}),
+        "grammar": (
+            {"grammar": f"root ::= {LETTERS}"},
+            {"structured_outputs": {"regex": LETTERS}},
+            {"guided_regex": LETTERS},
+            {"regex": LETTERS},
+        ),
+        JSON: (
+            {"json_schema": SCHEMA},
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "text", "schema": SCHEMA}}},
+            {"structured_outputs": {"json": SCHEMA}},
+            {"guided_json": SCHEMA},
+        ),
+    }
+
+
+def left_of_schema(text: str) -> Fields | None:
+    """Return the grammar of what may follow a text under the schema; None once it may be over."""
+    if text.count('"') > 1 or not text.startswith('"'[: len(text)]):
+        return None
+    opening = "" if text else r'"\"" '
+    return {"grammar": f"root ::= {opening}{LETTERS} {_CLOSED}"}
+
+
+def can_write(server: Server, text: str) -> bool:
+    """Whether the server's tokens can be such a text: llama.cpp ends where none may follow under a schema."""
+    try:
+        (answer,) = server.client.ask([server.api.tokenize(text)])
+        return text in (server.text(answer.data["tokens"]) or "")
+    except (RefusedError, LookupError, TypeError):
+        return False
+
+
+def known_axes(reported: Distributions) -> tuple[Axes, dict[str, str]]:
+    """Return the axes of which the server knows a second value, and why it knows none of others."""
+    server, base = reported.server, reported.server.sampling
+    roots: list[Prefix] = [(number, ()) for number in range(len(server.prompts))]
+    reported.fetch(roots)
+    first = reported.logs[roots[0]] or {}
+    likely = max(first, key=lambda token: first[token])
+    is_raw = reported.reading != "after sampling filters"
+    axes: dict[str, Sequence[tuple[str, Fields]]] = {}
+    unknown: dict[str, str] = {}
+    for name, ways in spellings(int(likely)).items():
+        if is_raw and name in ("temperature", "top-k", "top-p"):  # applied to what is reported, by a reading
+            other = (way for way in ways if any(getattr(base, key) != way[key] for key in way))
+            effect: Fields | str = next(other)
+            if "ignores" in reported.reading and name != "temperature":
+                effect = "the server ignores it"
+        elif name == JSON and not can_write(server, '"'):
+            effect = "no token is a quotation mark"
+        else:
+            effect = _with_effect(reported, ways, roots)
+        if name == JSON and not isinstance(effect, str):
+            if "grammar" in dict(axes.get("grammar", ())).get("on", {}):
+                axes["grammar"] = [*axes["grammar"], (JSON, effect)]
+                continue
+            effect = f"{NO_EFFECT} after its first token"
+        if isinstance(effect, str):
+            unknown[name] = effect
+            continue
+        off = (
+            f"{getattr(base, name.replace('-', '_')):g}" if name.replace("-", "_") in _OF_SAMPLING else "off"
+        )
+        on = f"{next(iter(effect.values()))}" if off != "off" else "on"
+        axes[name] = [(off, {}), (on, effect)]
+    axes["tokens"] = [(str(limit), {}) for limit in LIMITS]
+    axes["seed"] = [("none", {}), ("sent", {})]
+    axes["prompt"] = [("given", {}), ("long", {})]
+    if isinstance(server.api, OpenAI):
+        axes["n"] = [("1", {}), ("3", {})]
+    return axes, unknown
+
+
+def _with_effect(reported: Distributions, ways: Sequence[Fields], roots: Sequence[Prefix]) -> Fields | str:
+    """Return the first spelling that changes what is reported after the prompts, or why there is none."""
+    why = NO_EFFECT
+    for way in ways:
+        try:
+            tried = Distributions(Combination({}, way, 1).of(reported.server))
+            tried.fetch(roots)
+        except RefusedError:
+            why = "refused"
+            continue
+        pairs = ((tried.logs[root] or {}, reported.logs[root] or {}) for root in roots)
+        if any(_differ(one, other, 3 * reported.error + 1e-3) for one, other in pairs):
+            return way
+    return why
+
+
+def _differ(first: Logs, second: Logs, error: float) -> bool:
+    return len(first) != len(second) or any(
+        abs(first[token] - second[token]) > error for token in first.keys() & second.keys()
+    )
+
+
+def covering(axes: Axes) -> Iterator[Combination]:
+    """Yield combinations that have all pairs of values of two axes; that of all first values is left out.
+
+    Each is made axis by axis, with the value that has most pairs that no combination before it has.
+    """
+    left = {
+        frozenset({(one, first), (other, second)})
+        for one, other in combinations(axes, 2)
+        for first in range(len(axes[one]))
+        for second in range(len(axes[other]))
+        if first or second
+    }
+    while left:
+        chosen = dict(min(left, key=sorted))
+        for axis in (name for name in axes if name not in chosen):
+            gains = [
+                sum(frozenset({(axis, value), known}) in left for known in chosen.items())
+                for value in range(len(axes[axis]))
+            ]
+            chosen[axis] = gains.index(max(gains))
+        left -= {frozenset(pair) for pair in combinations(chosen.items(), 2)}
+        values = {axis: axes[axis][chosen[axis]] for axis in axes}
+        yield Combination(
+            {axis: word for axis, (word, _) in values.items() if chosen[axis]},
+            {name: value for _, fields in values.values() for name, value in fields.items()},
+            LIMITS[chosen["tokens"]],
+            is_seeded=values["seed"][0] == "sent",
+            is_long=values["prompt"][0] == "long",
+            several=int(values["n"][0]) if "n" in values else 1,
+        )

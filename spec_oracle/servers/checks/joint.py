@@ -1,0 +1,161 @@
+"""The check `joint` of servers: completions of some tokens against target-only decoding.
+
+A server that reports its probabilities is its own oracle; another is compared with a reference server.
+"""
+
+import time
+from dataclasses import replace
+from functools import cache, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context, first_that_works
+from spec_oracle.audit.reports import TextCounterexample
+from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError, inconclusive
+from spec_oracle.audit.sampling import judge_looks
+from spec_oracle.contracts.completion import Prefix
+from spec_oracle.servers.checks.bins import IMPOSSIBLE, Binned, Tree, grow_tree
+from spec_oracle.servers.checks.conclusion import (
+    conclude,
+    least_total_variation,
+    result_of,
+    scope_of,
+    wrong_completion,
+)
+from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.checks.reference import by_reference
+from spec_oracle.servers.checks.subject import (
+    NEEDS_PROBABILITIES,
+    UNCHECKED,
+    UNCONFIRMED,
+    ServerSubject,
+    is_unchecked,
+    is_unconfirmed,
+)
+from spec_oracle.servers.contract import OutOfTimeError
+from spec_oracle.statistics import (
+    draws_needed_by_g,
+    goodness_of_fit_by_g,
+    homogeneity,
+    offending_cells,
+)
+from spec_oracle.statistics.cells import MIN_EXPECTED
+
+USUAL_BINS = [0.01] * 100
+"""A law like those of trees, by which the size of the tree is planned before it is known."""
+
+LEVEL = 0.05
+"""Chance that any of the intervals of a counterexample misses."""
+
+LARGEST_BIN = 0.2
+"""Even with few completions the likeliest prefixes have bins of their own."""
+
+AT_ONCE = 128
+
+
+def joint(subject: ServerSubject, context: Context) -> CheckResult:
+    """Judge completions by the distributions that the server reports, else beside a reference server."""
+    return first_that_works([partial(way, subject, context) for way in (by_own_probabilities, by_reference)])
+
+
+def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResult:
+    """Sample completions of the plan's length, and judge them by the tree of the likely tokens."""
+    server, plan, rate = subject.server, subject.plan, context.rate
+    if not server.listed:
+        raise NoEvidenceError(NEEDS_PROBABILITIES)
+    if is_unchecked(context):
+        raise NoEvidenceError(UNCHECKED)
+    completions, reported = subject.completions, subject.distributions
+    seconds, start = (1 - effort.SERVER_BLAME_PART) * context.budget, time.monotonic()
+    pace = completions.pilot(effort.SERVER_PILOT_PART * seconds)
+    planned = plan.requests or draws_needed_by_g(plan.detect, USUAL_BINS, alpha=rate / 2)
+    affordable = max(effort.SERVER_PILOT, pace * seconds)
+    smallest = max(effort.SERVER_SMALLEST_BIN, min(MIN_EXPECTED / min(planned, affordable), LARGEST_BIN))
+    # Another tree whenever another token was seen to end completions.
+    tree_with = cache(partial(grow_tree, reported, plan.tokens, smallest))
+    sampled = Binned(completions.sample, lambda: tree_with(frozenset(server.ends)).of(completions.tally))
+    needed, can_be_detected = sampled.needed(plan.detect, rate)
+    decision = judge_looks(
+        sampled,
+        rate=rate,
+        count=plan.requests or needed,
+        seconds=seconds - (time.monotonic() - start),
+        progress=partial(server.tell, "joint"),
+    )
+    uncertain = "" if can_be_detected else reported.uncertainty
+    tree, counts = tree_with(frozenset(server.ends)), sampled.counts
+    bound, scope = least_total_variation(tree, counts), scope_of(tree, reported)
+    shown = _counterexample(subject, tree, counts) if decision.reason else None
+    found = Findings(total_variation=bound, smallest_detectable_tv=decision.detectable_tv)
+    result = result_of(f"completions of {plan.tokens} tokens", decision, np.inf, rate)
+    result = replace(result, findings=found, scope=(*scope, *result.scope), shown=shown)
+    result = conclude(subject, result, float(tree.law[tree.depth >= 2].sum()), uncertain)
+    left = context.budget - (time.monotonic() - start)
+    doubt = _doubt_of_probabilities(subject, context, tree, counts, left) if decision.reason else ""
+    if not doubt:
+        return result
+    found, detail = Findings(is_reference_wrong=True), f"{doubt} ({result.detail})"
+    return inconclusive(detail, alpha=result.alpha, draws=result.draws, findings=found)
+
+
+def _counterexample(
+    subject: ServerSubject, tree: Tree, counts: NDArray[np.int64]
+) -> TextCounterexample | None:
+    """Show the bin that is most certainly wrong, among the completions after its prompt; None without one."""
+    worst = next(iter(offending_cells(counts, tree.law, alpha=LEVEL)), None)
+    if worst is None:
+        return None
+    prefix, is_other = leaf = tree.leaves[worst.outcome]
+    is_prefix, count = not tree.is_whole[worst.outcome], worst.count
+    if leaf == IMPOSSIBLE:
+        tally = subject.completions.tally
+        prefix = next(one for one in tally if tree.bin(*one) == worst.outcome)
+        is_other, is_prefix, count = False, False, tally[prefix]
+    number, tokens = prefix
+    prompts = len(subject.server.prompts) if number >= 0 else 1
+    draws = len(subject.completions.after(number)) if number >= 0 else int(counts.sum())
+    expected = worst.expected_probability * prompts
+    shown = (number, (*tokens, None) if is_other else tokens)
+    return wrong_completion(subject, shown, expected, count, draws, is_prefix=is_prefix)
+
+
+def _doubt_of_probabilities(
+    subject: ServerSubject, context: Context, tree: Tree, counts: NDArray[np.int64], seconds: float
+) -> str:
+    """Say why completions that contradict the tree are not held against speculation, "" where they are.
+
+    Completions are made token by token, as many as there were others, or as the time allows; they need no
+    reported probabilities. Doubtful is what contradicts the tree too, and agrees with those counted; and, if
+    the probabilities were not confirmed before, all that agrees with those counted.
+    """
+    rng, end, drawn = context.stream("server/joint/one-token"), time.monotonic() + seconds, int(counts.sum())
+    plain = np.zeros_like(counts)
+    while plain.sum() < drawn and (not plain.any() or time.monotonic() < end):
+        numbers = rng.integers(len(subject.server.prompts), size=AT_ONCE)
+        try:
+            starts: list[Prefix] = [(int(number), ()) for number in numbers]
+            made = token_by_token(subject.distributions, starts, subject.plan.tokens)
+        except OutOfTimeError:
+            break
+        for number, tokens in made:
+            plain[tree.bin(number, tokens)] += 1
+        subject.server.tell("joint, token by token", int(plain.sum()), drawn)
+    level = effort.SERVER_BLAME_RATE
+    if plain.any() and not homogeneity(counts, plain, alpha=level).passed:
+        return ""
+    if plain.any() and not goodness_of_fit_by_g(plain, tree.law, alpha=level, slack=tree.slack).passed:
+        return "the probabilities that the server reports are wrong: one-token samples contradict them too"
+    return UNCONFIRMED if is_unconfirmed(context) else ""
+
+
+def token_by_token(distributions: Distributions, made: list[Prefix], length: int) -> list[Prefix]:
+    """Return completions of so many tokens, made by one-token requests."""
+    for _ in range(length):
+        ends = distributions.server.ends
+        going = [place for place, (_, made_) in enumerate(made) if ends.isdisjoint(made_[-1:])]
+        samples = list(distributions.samples([made[place] for place in going]))
+        for place, ((number, tokens), token) in zip(going, samples, strict=True):
+            made[place] = (number, (*tokens, token))
+    return made

@@ -1,0 +1,116 @@
+"""The check `length` of servers: counts of drafts are possible, and all parts of an answer end together.
+
+Nothing is known of the drafter, so no distribution of the accepted length is declared. What ends a completion
+inside a block of accepted drafts, a stop string or a limit, must end its text, ids, log-probabilities and
+count there.
+"""
+
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context, run_guarded
+from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
+from spec_oracle.contracts.completion import Completion
+from spec_oracle.servers.checks.subject import ServerSubject
+from spec_oracle.servers.client.server import Server
+from spec_oracle.servers.contract import Ask, RefusedError
+
+STOP = 2
+"""Characters before a stop string may stand."""
+
+WORST_FIRST = (Status.FAILED, Status.INCONCLUSIVE, Status.NOT_RUN, Status.PASSED, Status.NOT_APPLICABLE)
+
+UNREADABLE = "\ufffd"
+"""A part of a character: where tokens of such stand, ids and text are not compared."""
+
+
+def length(subject: ServerSubject, context: Context) -> CheckResult:
+    """Judge the counts of drafts, and where completions end that a stop string or the limit ends."""
+    del context
+    results = [run_guarded(partial(counts, subject))]
+    if results[0].status is not Status.FAILED:
+        results.append(run_guarded(partial(ends, subject)))
+    first = min(results, key=lambda one: WORST_FIRST.index(one.status))
+    if first.status is Status.FAILED:
+        return first
+    others = [one.detail for one in results if one.status is Status.PASSED and one is not first]
+    return replace(first, detail="; ".join([first.detail, *others]))
+
+
+def counts(subject: ServerSubject) -> CheckResult:
+    """Judge the counts that came with the completions of `joint`; a call emits one more than it accepts."""
+    completions = subject.completions
+    if not completions.found:
+        completions.sample(effort.SERVER_PILOT)
+    if completions.drafts.accepted is None:
+        return not_asked("the server does not report accepted tokens with its completions")
+    draws = len(completions.found)
+    if completions.odd_counts:
+        return failed(completions.odd_counts, draws=draws, how=How.SAMPLED)
+    after_first = sum(len(tokens) - 1 for _, tokens in completions.found)
+    mean = after_first / max(1, after_first - completions.drafts.accepted)
+    detail = f"{completions.drafts.accepted:,.0f} tokens accepted, {mean:.3g} tokens per call"
+    return passed(detail, draws=draws, how=How.SAMPLED)
+
+
+def ends(subject: ServerSubject) -> CheckResult:
+    """Judge completions under a stop string that is common in those without."""
+    server, tokens = subject.server, effort.SERVER_LONGER * subject.plan.tokens
+    prompts = list(server.prompts) * -(-effort.SERVER_STOPS // len(server.prompts))
+    free = server.complete([Ask(prompt, tokens) for prompt in prompts])
+    # Some place in most of them, so that no block is likely to begin or end there each time.
+    held = Counter(
+        piece for one in free for piece in {one.text[i : i + STOP] for i in range(2, len(one.text) - 1)}
+    )
+    if not held:
+        return not_asked("completions are too short for stop strings")
+    stop = max(held, key=lambda piece: (held[piece], piece))
+    asks = [
+        Ask(prompt, tokens, listed=server.listed * (number % 2), fields={"stop": [stop]})
+        for number, prompt in enumerate(prompts)
+    ]
+    try:
+        stopped = server.complete(asks)
+    except RefusedError as error:
+        return not_asked(f"the server refuses the stop string {stop!r}: {error}")
+    for ask, answer in [*((Ask("", tokens), one) for one in free), *zip(asks, stopped, strict=True)]:
+        if wrong := misplaced_end(server, ask, answer):
+            return failed(wrong, draws=len(free) + len(stopped), how=How.SAMPLED)
+    reached = sum(len(answer.tokens) < tokens for answer in stopped)
+    detail = f"{len(stopped)} completions under a stop string, {reached} of them cut short, end in one place"
+    return passed(detail, draws=len(free) + len(stopped), how=How.SAMPLED)
+
+
+def misplaced_end(server: Server, ask: Ask, answer: Completion) -> str:
+    """Say which part of an answer ends elsewhere than another, "" if none does.
+
+    Ids and their number may include the token that ended it, and the tokens of the stop string.
+    """
+    count, stop = len(answer.tokens), ask.fields.get("stop", [""])[0]
+    what = f"a completion under the stop string {stop!r}" if stop else "a completion"
+    if stop and stop in answer.text.removesuffix(stop):
+        return f"{what} goes on behind it: {answer.text!r}"
+    if count > ask.tokens or (answer.finish == "length" and count < ask.tokens - 1):
+        return f"{what} has {count} of {ask.tokens} tokens, and ends for {answer.finish!r}"
+    if not server.by_letters and answer.counted is not None and abs(answer.counted - count) > 1:
+        return f"{what} of {count} tokens is counted as {answer.counted}"
+    return "" if server.by_letters else _misplaced_text(server, ask, answer, what)
+
+
+def _misplaced_text(server: Server, ask: Ask, answer: Completion, what: str) -> str:
+    """Compare the text with that of the ids, where the server turns ids into text, as it does itself."""
+    text, stop = answer.text, ask.fields.get("stop", [""])[0]
+    written = server.text(answer.tokens)
+    if written is None or UNREADABLE in written or not written.startswith(text):
+        return ""
+    if stop and stop in (server.text(answer.tokens[:-1]) or ""):
+        return f"{what} has token ids behind it: {answer.tokens!r} after the text {text!r}"
+    if not stop and not answer.ended and written != text:
+        return f"{what} has the text {text!r}, its token ids have {written!r}"
+    logs = len(answer.reported)
+    is_short = ask.listed and logs < len(answer.tokens)
+    if is_short and not (server.text(answer.tokens[:logs]) or "").startswith(text):
+        return f"{what} has {logs} log-probabilities, which end before its text"
+    return ""

@@ -1,0 +1,77 @@
+"""The check `logprobs`: the log-probabilities reported of a completion are those of one-token requests.
+
+A request for one token has nothing to speculate on. So the log-probability that is reported of each token of
+a completion must be the one that a one-token request reports after the same tokens: up to rounding, and up to
+what equal requests differ by anyway. Nothing is estimated, so one completion decides.
+"""
+
+from typing import Any
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.logprobs import NEGLIGIBLE, Compared
+from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed
+from spec_oracle.contracts.completion import Completion, Prefix
+from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.checks.ratios import Ratios
+from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServerSubject
+from spec_oracle.servers.contract import Ask, OutOfTimeError
+
+NOISE_FACTOR = 5.0
+"""Equal requests may differ by more than the few differences by which that was measured."""
+
+
+def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
+    """Compare what is reported of completions after each prompt, token by token, with one-token requests."""
+    del context
+    server, reported = subject.server, subject.distributions
+    if not server.listed:
+        return not_asked(NEEDS_PROBABILITIES)
+    length, tokens, drafted, completions = effort.SERVER_LONGER * subject.plan.tokens, 0, 0, 0
+    ratios = Ratios()
+    try:
+        for number in list(range(len(server.prompts))) * effort.SERVER_LOGPROBS:
+            (answer,) = server.complete([Ask(server.prompts[number], length, listed=server.listed)])
+            reading = compared(answer, number, reported)
+            for entry, row, token in zip(answer.reported, reading.expected, answer.tokens, strict=False):
+                ratios.add(row.get(token), entry.log)
+            if fault := reading.fault(server.sampling):
+                drafts = f"; {answer.accepted} accepted drafts" if answer.accepted is not None else ""
+                notes = tuple(filter(None, [ratios.in_words()]))
+                return failed(f"{fault}{drafts}", draws=completions + 1, how=How.SAMPLED, notes=notes)
+            tokens, completions = tokens + len(answer.tokens), completions + 1
+            drafted += answer.drafted or 0
+            server.tell("logprobs", completions, len(server.prompts) * effort.SERVER_LOGPROBS)
+    except OutOfTimeError:
+        if not completions:
+            raise
+    detail = (
+        f"{tokens:,} log-probabilities of {completions:,} completions equal those of one-token requests, "
+        f"up to {reading.tolerance:.2g} nats"
+    )
+    if not drafted and subject.completions.drafts.drafted:
+        detail += "; the server drafts nothing where log-probabilities are asked for"
+    known: dict[str, Any] = {"draws": completions, "how": How.SAMPLED, "notes": (ratios.in_words(),)}
+    if reading.tolerance > effort.SERVER_LOGPROBS_COARSEST:
+        return inconclusive(f"{detail}; {reported.uncertainty}", **known)
+    return passed(detail, **known)
+
+
+def compared(completion: Completion, number: int, distributions: Distributions) -> Compared:
+    """Ask for the distributions of a completion; for those that differ twice: noise may do that."""
+    prefixes: list[Prefix] = [(number, completion.tokens[:end]) for end in range(len(completion.tokens))]
+    allowed = tolerance(distributions)
+
+    def asked() -> Compared:
+        distributions.fetch(prefixes)
+        logs = [distributions.logs[prefix] or {} for prefix in prefixes]
+        return Compared(completion, logs, distributions.server.listed, allowed)
+
+    for place in asked().differing():
+        distributions.logs.pop(prefixes[place], None)
+    return asked()
+
+
+def tolerance(distributions: Distributions) -> float:
+    """Return by how much equal log-probabilities may differ, nats."""
+    return NOISE_FACTOR * distributions.noise + 2 * distributions.rounding + NEGLIGIBLE

@@ -1,0 +1,250 @@
+"""The check `long-texts`: every token of long completions is a sample of its own next-token distribution.
+
+Completions of 64 tokens and more are too many to count one by one. Each of their tokens is compared with the
+next-token distribution that a one-token request reports after the same tokens, in three orders of the
+vocabulary: by the target's probability p; by p/q, q of the draft model behind ``--draft``; and with the token
+first that an n-gram drafter proposes. `spec_oracle.statistics.long_completions` explains what each detects.
+"""
+
+import math
+import time
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from spec_oracle.arrays import Floats
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.logprobs import Distribution, Logs
+from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed
+from spec_oracle.audit.results import CheckResult, Findings, Status, inconclusive, not_asked
+from spec_oracle.contracts.completion import Prefix, Token
+from spec_oracle.servers.checks import subject as subjects
+from spec_oracle.servers.checks.apart import Apart
+from spec_oracle.servers.checks.conclusion import never_happened, unless_unconfirmed
+from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.checks.scores import fetch_along
+from spec_oracle.servers.checks.subject import Completions, ServerSubject
+from spec_oracle.servers.checks.weights import Weights
+from spec_oracle.servers.client.server import Server
+from spec_oracle.servers.contract import OutOfTimeError, ServerError
+from spec_oracle.statistics.long_completions import (
+    BY_P,
+    Evidence,
+    Scored,
+    by,
+    joined,
+    point_masses,
+    proposed_by_n_gram,
+)
+
+LAST: Final = 4
+"""Tokens that are shown before one that cannot be."""
+
+
+def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
+    """Judge long completions token by token, in several orders, until the evidence or the time suffices."""
+    server, plan = subject.server, subject.plan
+    if not server.listed:
+        return not_asked(subjects.NEEDS_PROBABILITIES)
+    if subjects.is_unchecked(context):
+        return inconclusive(subjects.UNCHECKED)
+    long = Completions(server, effort.SERVER_LONG_TOKENS, (context.seed, "server/long-texts"), plan.seeded)
+    drafts = _drafts(subject, context.budget)
+    read = Judged(subject.distributions, drafts, context.stream("server/long-texts/uniforms"))
+    is_alone = "joint" in subject.left_out
+    finest = plan.detect if is_alone and drafts is None else min(plan.coarse, effort.SERVER_DISTANCES_TV)
+    needed = tokens_needed(finest, context.rate)
+    started, ended = time.monotonic(), ""
+    with closing(_in_advance(long, subject.distributions)) as coming:
+        while not (
+            is_decided(read, context.rate) or read.suffices(needed, plan.detect * is_alone, context.rate)
+        ):
+            if read.completions >= effort.SERVER_PILOT and not read.evidence.tokens:
+                break
+            try:
+                for some in _in_time(next(coming), subject, read):
+                    read.add(some)
+                    for completion in some:
+                        subject.record(completion, read.distributions, drafts)
+            except ServerError as error:
+                if not read.evidence.tokens:
+                    raise
+                ended = "" if isinstance(error, OutOfTimeError) else str(error)
+                break
+            pace = read.completions / max(time.monotonic() - started, 1e-9)
+            server.tell(f"long-texts, {pace:.3g} completions a second", read.evidence.tokens, needed)
+    coarse, doubtful = plan.coarse if is_alone else 2 * plan.coarse, subject.distributions.uncertainty
+    coarse += subject.distributions.relative_error
+    result = result_of_tokens(read, coarse, context.rate, ended=ended, uncertainty=doubtful)
+    if drafts is None and subject.draft is not None:
+        why = "p/q is not known: the draft's weights were not loaded in time; raise --budget"
+        result = replace(result, detail=f"{result.detail}; {why}")
+    if is_alone and result.status is Status.PASSED:
+        result = _as_verdict(subject, read, long, result, context.rate)
+    return unless_unconfirmed(result, context)
+
+
+def _drafts(subject: ServerSubject, seconds: float) -> Distributions | Weights | None:
+    """Return what is known of the draft; None, too, for weights that are not loaded in a part of the time."""
+    draft = subject.draft
+    if isinstance(draft, Server):
+        return Distributions(draft)
+    part = effort.SERVER_LOADING_PART * seconds
+    is_late = draft is not None and isinstance(draft.rows, Apart) and not draft.rows.is_ready(part)
+    return None if is_late else draft
+
+
+def _in_advance(long: Completions, distributions: Distributions) -> Generator[list[Prefix], None, None]:
+    """Yield completions; further ones are sampled meanwhile, where another server has the distributions."""
+    width = long.server.client.limits.concurrency
+    yield long.sample(width)
+    if distributions.along is None or distributions.along[0] is distributions:
+        while True:
+            yield long.sample(width)
+    with ThreadPoolExecutor(1) as other:
+        coming = other.submit(long.sample, width)
+        while True:
+            found, coming = coming.result(), other.submit(long.sample, width)
+            yield found
+
+
+def _in_time(sampled: list[Prefix], subject: ServerSubject, read: "Judged") -> Iterator[list[Prefix]]:
+    """Yield the completions; with local weights one by one, as long as there is time for one more pass."""
+    if not isinstance(read.drafts, Weights):
+        yield sampled
+        return
+    fetch_along(read.distributions, sampled)
+    for completion in sampled:
+        started = time.monotonic()
+        yield [completion]
+        if 2 * time.monotonic() - started > subject.server.client.end:
+            raise OutOfTimeError("there is no time for another pass through local weights")
+
+
+def _as_verdict(
+    subject: ServerSubject, read: "Judged", long: Completions, result: CheckResult, rate: float
+) -> CheckResult:
+    """Return the result where no other check says whether completions are right: it must detect enough."""
+    plan, drafts, reason = subject.plan, long.drafts, ""
+    if drafts.accepted is None:
+        drafts = subject.server.drafts().since(long.before)
+    if not (plan.assume_speculating and drafts.accepted is None):
+        reason = never_happened(drafts)
+    if not reason and not read.suffices(0, plan.detect, rate):
+        reason = f"that is not {plan.detect:g} yet; raise --budget or --detect"
+    scope = result.scope
+    if drafts.drafted is not None:
+        scope = (*scope, f"{drafts.drafted:,.0f} tokens drafted, {drafts.accepted:,.0f} accepted")
+    found = Findings(smallest_detectable_tv=max(read.detected(rate)))
+    result = replace(result, scope=scope, findings=found)
+    if reason:
+        result = replace(result, status=Status.INCONCLUSIVE, detail=f"{reason} ({result.detail})")
+    return result
+
+
+@dataclass
+class Judged:
+    """Completions whose tokens were compared with next-token distributions.
+
+    ``ruled_out`` is a token that filters rule out, "" if none came: that is a proof.
+    """
+
+    distributions: Distributions
+    drafts: Distributions | Weights | None
+    rng: np.random.Generator
+    completions: int = field(default=0, init=False)
+    ruled_out: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        self.evidence = Evidence([*([RATIO] if self.drafts else []), N_GRAM], self.rng)
+
+    def detected(self, rate: float) -> list[float]:
+        """Return which TV a token is detected by p and by p/q."""
+        found = self.evidence.detects(rate)
+        return [found.get(order, math.inf) for order in (BY_P, *([by(RATIO)] if self.drafts else []))]
+
+    def suffices(self, tokens: int, detect: float, rate: float) -> bool:
+        """Whether there are so many tokens, and what verification gets wrong is detected from ``detect`` on.
+
+        0 for anything. Without a drafter's probabilities all that is distributed otherwise must be detected.
+        """
+        if self.evidence.tokens < tokens:
+            return False
+        if not detect or self.drafts is None:
+            return not detect or max(self.detected(rate)) <= detect
+        bets = [bet for bet in self.evidence.bets if bet.order == by(RATIO)]
+        return all(bet.detects(rate) <= detect or bet.largest <= detect for bet in bets)
+
+    def add(self, completions: Sequence[Prefix]) -> None:
+        """Add completions; asks for the distributions at all their tokens at once.
+
+        First tokens are left out: nothing speculates on them.
+        """
+        for known in (self.distributions, self.drafts):
+            if known is not None:
+                fetch_along(known, completions)
+        if scored := [self.scored(number, tokens) for number, tokens in completions if len(tokens) > 1]:
+            self.evidence.add(joined(scored))
+        self.completions += len(completions)
+
+    def scored(self, number: int, tokens: tuple[Token, ...], start: int = 1) -> Scored:
+        """Return the tokens of a completion, each in its own distribution, from one of them on."""
+        prefixes = [(number, tokens[:end]) for end in range(start, len(tokens))]
+        laws = [self.distributions.after(prefix) for prefix in prefixes]
+        cells = 1 + max((len(law.tokens) for law in laws if law), default=0)
+        masses, doubt = np.full((len(laws), cells), np.nan), np.zeros(len(laws))
+        relative, differ = np.full(len(laws), math.inf), self.distributions.relative_error
+        came, proposed = np.full(len(laws), cells - 1), list[int | None]()
+        drafts = np.full((len(laws), cells), np.nan)
+        for place, (prefix, law) in enumerate(zip(prefixes, laws, strict=True)):
+            proposed.append(None)
+            if law is None:
+                continue
+            if (cell := law.index(tokens[place + start])) >= 0:
+                came[place] = cell
+            elif not law.other and not self._is_ruled_out(prefix, tokens[place + start]):
+                continue
+            masses[place] = in_cells(law.probabilities, law.other, cells)
+            if law.other:
+                doubt[place] = min(law.other_error, differ * (1 - law.other))
+            else:
+                relative[place] = min(math.expm1(law.slack), differ)
+                doubt[place] = relative[place] / 2
+            if self.drafts is not None and (logs := self.drafts.logs[prefix]):
+                drafts[place] = in_cells(*_of_draft(law, logs), cells)
+            text = (*self.distributions.server.prompts[number], *prefix[1])
+            if (follows := law.index(proposed_by_n_gram(text))) >= 0:
+                proposed[place] = follows
+        q = {RATIO: drafts, N_GRAM: point_masses(proposed, cells)}
+        orders = {name: q[name] for name in self.evidence.drafts}
+        return Scored(masses, came, orders, doubt, relative=relative)
+
+    def _is_ruled_out(self, prefix: Prefix, token: Token) -> bool:
+        """Whether filters rule a token out for certain; where equal requests differ, noise may do that."""
+        if self.distributions.is_noisy:
+            return False
+        number, tokens = prefix
+        after = f"token {len(tokens) + 1} after prompt {number + 1}, behind {list(tokens[-LAST:])!r}"
+        self.ruled_out = f"token {token!r} came as {after}, where it has probability 0"
+        return True
+
+
+def in_cells(listed: Floats, other: float, cells: int) -> Floats:
+    """Return [C]: the tokens that are listed, zeros, and all others."""
+    return np.concatenate([listed, np.zeros(cells - 1 - len(listed)), [other]])
+
+
+def _of_draft(law: Distribution, logs: Logs) -> tuple[Floats, float]:
+    """Return what a drafter gives to the tokens that the target lists, and to all others.
+
+    Filters rule the others out for drafts, too.
+    """
+    q = np.exp([logs.get(token, -math.inf) for token in law.tokens])
+    if not law.other and q.any():
+        return q / q.sum(), 0.0
+    return q, max(1.0 - float(q.sum()), 0.0)

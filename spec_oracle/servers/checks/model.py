@@ -1,0 +1,200 @@
+"""The check `model`: the served model is the reference's, as far as requests for one token show.
+
+Nothing speculates on such requests. Where their distributions are others than the reference's already, the
+model is another one (quantised, adapted, substituted), or its prompt, temperature or filters are: then
+completions differ, too, and verification is not to blame.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.logprobs import SEEN_MASS, Distribution
+from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
+from spec_oracle.contracts.completion import Prefix
+from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.checks.ratios import DEVIATIONS
+from spec_oracle.servers.checks.scores import fetch_along
+from spec_oracle.servers.checks.subject import Completions, ServerSubject
+from spec_oracle.servers.contract import Ask, OutOfTimeError
+from spec_oracle.statistics import homogeneity
+
+NAMED = "the served model is not the reference's: requests for one token, on which nothing speculates, differ"
+"""Completes a verdict."""
+
+EXPLAINS = "no speculation is needed to explain"
+
+EXPLAINED = 0.1
+"""Part of the log-ratios that another temperature may leave unexplained if it is to be named."""
+
+
+@dataclass
+class Distances:
+    """Total variations between distributions after the same tokens, and their log-ratios."""
+
+    distances: list[float] = field(default_factory=list)
+    logs: list[tuple[float, float]] = field(default_factory=list)
+    seen: set[Prefix] = field(default_factory=set)
+
+    def add(self, served: Distribution, reference: Distribution) -> None:
+        """Add the distributions after one prefix.
+
+        Tokens that only one of them lists are one cell, unless the other one lists all that it can sample.
+        """
+        p, q = (dict(zip(one.tokens, one.probabilities, strict=True)) for one in (served, reference))
+        both = p.keys() & q.keys()
+        known = (
+            both | (p.keys() if not reference.other else set()) | (q.keys() if not served.other else set())
+        )
+        masses = np.array([[one.get(token, 0.0) for token in known] for one in (p, q)])
+        rest = 1 - masses.sum(axis=1)
+        self.distances.append(float(abs(masses[0] - masses[1]).sum() + abs(rest[0] - rest[1])) / 2)
+        seen = [token for token in both if min(p[token], q[token]) > SEEN_MASS]
+        if len(seen) > 1:
+            pairs = np.log([[one[token] for token in seen] for one in (p, q)])
+            self.logs += zip(*(pairs - pairs.mean(axis=1, keepdims=True)).tolist(), strict=True)
+
+    @property
+    def mean(self) -> float:
+        """Mean total variation a token."""
+        return float(np.mean(self.distances))
+
+    @property
+    def half(self) -> float:
+        """Half the width of its interval: other tokens of the same kind have another mean."""
+        count = len(self.distances)
+        return (
+            float(DEVIATIONS * np.std(self.distances, ddof=1)) / math.sqrt(count) if count > 1 else math.inf
+        )
+
+    @property
+    def temperature(self) -> float | None:
+        """By what factor the temperature differs, None where that does not explain the distance."""
+        served, reference = np.array(self.logs).reshape(-1, 2).T
+        if not (reference @ reference) or not (slope := float(served @ reference / (reference @ reference))):
+            return None
+        left, whole = abs(served - slope * reference).mean(), abs(served - reference).mean()
+        return 1 / slope if slope > 0 and left < EXPLAINED * whole else None
+
+
+def model(subject: ServerSubject, context: Context) -> CheckResult:
+    """Compare distributions after the same tokens; samples of one token, where a server reports none."""
+    reference = subject.reference
+    if reference is None:
+        return not_asked("no --reference server to compare its model with")
+    if subject.server.listed and reference.listed:
+        return by_distributions(subject, context)
+    joint = context.results.get("joint")
+    if joint is None or joint.status is not Status.FAILED:
+        return not_asked("no difference from the reference server was found that a model could explain")
+    return by_samples(subject, context)
+
+
+def by_distributions(subject: ServerSubject, context: Context) -> CheckResult:
+    """Compare both servers' distributions along completions of the first."""
+    server, reference, detect = subject.server, subject.reference, subject.plan.detect
+    assert reference is not None
+    own = Distributions(server)
+    own.logs, own.noise, own.reading = (
+        subject.distributions.logs,
+        subject.distributions.noise,
+        subject.distributions.reading,
+    )
+    theirs = Distributions(replace(reference, prompts=server.prompts, listed=server.listed))
+    along = Completions(server, effort.SERVER_LONG_TOKENS, (context.seed, "server/model"))
+    apart = Distances()
+    try:
+        compare(own.near(), own, theirs, apart)
+        while len(apart.distances) < effort.SERVER_MODEL_TOKENS:
+            completions = along.sample(1)
+            for one in (own, theirs):
+                fetch_along(one, completions)
+            prefixes = [(n, tokens[:end]) for n, tokens in completions for end in range(1, len(tokens))]
+            compare(prefixes, own, theirs, apart)
+            server.tell("model", len(apart.distances), effort.SERVER_MODEL_TOKENS)
+    except OutOfTimeError:
+        if not apart.distances:
+            raise
+    if not apart.distances:
+        return inconclusive("too few probabilities are reported; use --top-k, or temperature 1")
+    what = "next-token distributions of requests for one token"
+    result = told(what, apart, (own.relative_error + theirs.relative_error) / 2, detect)
+    return replace(result, proviso=result.proviso and result.proviso + _of_its_own(context))
+
+
+def told(what: str, apart: Distances, noise: float, detect: float) -> CheckResult:
+    """Return the result: another model if, besides noise, distributions differ by more than ``detect``."""
+    tokens, temperature = len(apart.distances), apart.temperature
+    detail = (
+        f"{what} differ by {apart.mean:.2g} from the reference's, in total variation on average over "
+        f"{tokens:,} tokens"
+    )
+    known: dict[str, Any] = {"draws": tokens, "how": How.SAMPLED}
+    if (least := apart.mean - apart.half - noise) > detect:
+        kind = f", as the reference's at {temperature:.2g} times the temperature" if temperature else ""
+        detail = f"{detail}{kind}: {EXPLAINS} this"
+        return failed(detail, total_variation=least, proviso=NAMED, **known)
+    if apart.mean + apart.half <= detect:
+        return passed(f"{detail}; {detect:g} would show", **known)
+    doubt = f"+- {apart.half:.2g}"
+    if noise > apart.half:
+        doubt = f"up to {noise:.2g} of it are noise of equal requests"
+    return inconclusive(
+        f"{detail}, {doubt}: not surely less than {detect:g}; raise --budget or --detect", **known
+    )
+
+
+def compare(prefixes: Iterable[Prefix], own: Distributions, theirs: Distributions, apart: Distances) -> None:
+    """Add the distributions after prefixes that are new."""
+    for prefix in prefixes:
+        if prefix not in apart.seen:
+            apart.seen.add(prefix)
+            served, reference = own.after(prefix), theirs.after(prefix)
+            if served is not None and reference is not None:
+                apart.add(served, reference)
+
+
+def by_samples(subject: ServerSubject, context: Context) -> CheckResult:
+    """Compare samples of one token of servers whose completions differ: that is certain, its cause is not."""
+    server, reference = subject.server, subject.reference
+    assert reference is not None
+    rng, counts = context.stream("server/model/samples"), [Counter[Any](), Counter[Any]()]
+    width, rate = server.client.limits.concurrency, effort.SERVER_BLAME_RATE
+    fit = None
+    try:
+        while sum(counts[0].values()) < effort.SERVER_MODEL_SAMPLES:
+            numbers = [int(one) for one in rng.integers(len(server.prompts), size=16 * width)]
+            for one, tally in zip((server, reference), counts, strict=True):
+                answers = one.complete([Ask(server.prompts[number], 1) for number in numbers])
+                tally.update((n, answer.tokens) for n, answer in zip(numbers, answers, strict=True))
+            server.tell("model, one token", sum(counts[0].values()), effort.SERVER_MODEL_SAMPLES)
+    except OutOfTimeError:
+        if not counts[1]:
+            raise
+    every = sorted(counts[0] | counts[1], key=repr)
+    fit = homogeneity(*([tally[one] for one in every] for tally in counts), alpha=rate)
+    known: dict[str, Any] = {"draws": fit.draws[0], "how": How.SAMPLED, "alpha": rate, "scope": (str(fit),)}
+    what = f"{fit.draws[0]:,} samples of one token, and {fit.draws[1]:,} of the reference server,"
+    if not fit.passed:
+        detail = f"{what} are distributed differently: {EXPLAINS} why completions differ"
+        return failed(detail, proviso=NAMED, **known)
+    found = f"{what} are distributed alike; a total variation of {fit.smallest_detectable_tv:.2g} would show"
+    if fit.smallest_detectable_tv > effort.SERVER_ONE_TOKEN_TV:
+        return inconclusive(f"{found}; raise --budget", **known)
+    return passed(found, **known)
+
+
+def _of_its_own(context: Context) -> str:
+    """Say whether completions are right for the served model, as far as `joint` knows."""
+    said = {
+        Status.PASSED: "; its completions follow its own distributions",
+        Status.FAILED: "; its completions do not follow its own distributions either",
+    }
+    joint = context.results.get("joint")
+    return said.get(joint.status, "") if joint is not None else ""

@@ -1,0 +1,132 @@
+"""Completions of a server without probabilities, against those of another that does not speculate."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit import effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.reports import TextCounterexample
+from spec_oracle.audit.results import CheckResult, Findings, How, NoEvidenceError, Status
+from spec_oracle.contracts.completion import Prefix
+from spec_oracle.servers.checks.conclusion import conclude, wrong_completion
+from spec_oracle.servers.checks.subject import Completions, ServerSubject
+from spec_oracle.servers.contract import OutOfTimeError, ServerError
+from spec_oracle.statistics import homogeneity, smallest_detectable_tv_by_homogeneity
+from spec_oracle.statistics.cells import MIN_EXPECTED
+
+USUAL_BINS = 100
+"""By which the number of samples is planned before the completions are known."""
+
+AT_ONCE = 512
+
+Counts: TypeAlias = NDArray[np.int64]
+Keyed: TypeAlias = tuple[Any, ...]
+"""The number of a prompt and the tokens after it."""
+Bin: TypeAlias = tuple[Keyed, bool]
+"""A completion, or with True what other, rarer completions begin with."""
+
+
+def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
+    """Sample as many completions of both servers, and compare how often they come, by common prefixes."""
+    server, reference, plan, ours = subject.server, subject.reference, subject.plan, subject.completions
+    if reference is None:
+        raise NoEvidenceError("no --reference server to compare its completions with")
+    start = time.monotonic()
+    until = start + (1 - effort.SERVER_BLAME_PART) * context.budget
+    # Two kinds of tokens do not compare.
+    server.by_letters = reference.by_letters = server.by_letters or reference.by_letters
+    theirs = Completions(reference, plan.tokens, (context.seed, "server/joint/reference"), plan.seeded)
+    ended = ""
+    try:
+        for completions in (ours, theirs):
+            completions.pilot(effort.SERVER_PILOT_PART * context.budget)
+        pace = len(theirs.found) / max(time.monotonic() - start, 1e-9)
+        count = plan.requests or int(
+            min(completions_needed(plan.detect, context.rate), context.budget * pace)
+        )
+        while (missing := count - len(theirs.found)) > 0 and time.monotonic() < until:
+            for completions in (ours, theirs):
+                completions.sample(min(missing, AT_ONCE, max(effort.FIRST_LOOK, int(pace))))
+            server.tell("joint", len(theirs.found), count)
+    except ServerError as error:
+        if not (ours.found and theirs.found):
+            raise
+        ended = "" if isinstance(error, OutOfTimeError) else f"; ended early: {error}"
+    counts, bins = prefix_counts(ours.found, theirs.found)
+    fit = homogeneity(*counts, alpha=context.rate)
+    status = Status.INCONCLUSIVE if ended and fit.passed else Status.PASSED if fit.passed else Status.FAILED
+    if fit.passed:
+        found = f"are distributed alike (a total variation of {fit.smallest_detectable_tv:.2g} would show)"
+    else:
+        found = "are distributed differently"
+    detail = f"{fit.draws[0]:,} completions and {fit.draws[1]:,} of the reference server {found}{ended}"
+    result = CheckResult(
+        "",
+        status,
+        detail,
+        context.rate,
+        fit.draws[0],
+        how=How.SAMPLED,
+        scope=(f"{fit.cells} outcome bins, beside completions of {reference.client.url}", str(fit)),
+        shown=None if fit.passed else _counterexample(subject, counts, bins),
+        findings=Findings(smallest_detectable_tv=fit.smallest_detectable_tv),
+    )
+    distinguished = counts[:, [len(prefix) > 2 for prefix, _ in bins]].sum() / counts.sum()
+    return conclude(subject, result, float(distinguished))
+
+
+def completions_needed(tv: float, alpha: float) -> int:
+    """Return how many completions of each server detect ``tv``."""
+    count = effort.SERVER_PILOT
+    while smallest_detectable_tv_by_homogeneity((count, count), USUAL_BINS, alpha=alpha) > tv:
+        count = count * 5 // 4
+    return count
+
+
+def _counterexample(subject: ServerSubject, counts: Counts, bins: Sequence[Bin]) -> TextCounterexample:
+    """Show the bin that counts most against equal distributions, among the completions after its prompt."""
+    first, second = counts / counts.sum(axis=1, keepdims=True)
+    prefix, is_other = bins[int(np.argmax(abs(first - second) / np.sqrt(counts.sum(axis=0))))]
+    here = counts[:, [other[:1] == prefix[:1] for other, _ in bins]].sum(axis=1)
+    count, expected = counts[:, bins.index((prefix, is_other))]
+    number, tokens = (prefix[0], prefix[1:]) if prefix else (-1, ())
+    completion = (number, (*tokens, None) if is_other else tokens)
+    return wrong_completion(
+        subject, completion, float(expected / here[1]), int(count), int(here[0]), is_prefix=is_other
+    )
+
+
+def prefix_counts(first: Sequence[Prefix], second: Sequence[Prefix]) -> tuple[Counts, list[Bin]]:
+    """Return counts int [2, C] of two samples of completions by common prefixes, and these.
+
+    A prefix is followed as long as the completions that share it, of both samples, suffice for a bin; at
+    each, those that are rarer are one bin together. Only sums over both samples decide: the test conditions
+    on them.
+    """
+    tallies = [Counter((number, *tokens) for number, tokens in found) for found in (first, second)]
+    total = tallies[0] + tallies[1]
+    enough = MIN_EXPECTED * (len(first) + len(second)) / max(1, min(len(first), len(second)))
+
+    def bins(completions: Sequence[Keyed], length: int) -> Iterator[tuple[Sequence[Keyed], Bin]]:
+        groups: defaultdict[Keyed, list[Keyed]] = defaultdict(list)
+        rest: list[Keyed] = []
+        for completion in completions:
+            groups[completion[: length + 1]].append(completion)
+        for prefix, group in groups.items():
+            if sum(total[completion] for completion in group) < enough:
+                rest += group
+            elif len(group) > 1 and len(prefix) > length:
+                yield from bins(group, length + 1)
+            else:
+                yield group, (group[0], False)
+        if rest:
+            yield rest, (rest[0][:length], True)
+
+    found = list(bins(sorted(total, key=repr), 0))
+    counts = [[sum(tally[completion] for completion in group) for group, _ in found] for tally in tallies]
+    return np.array(counts, dtype=np.int64), [own for _, own in found]

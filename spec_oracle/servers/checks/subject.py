@@ -1,0 +1,208 @@
+"""A running server as the subject of an audit: what to ask of it, and what was sampled from it so far."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spec_oracle.audit import effort, streams
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
+from spec_oracle.audit.results import UNTRIED, Status
+from spec_oracle.contracts.completion import Prefix, Token
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.servers.checks.apart import Apart
+from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.checks.weights import Weights
+from spec_oracle.servers.client.server import Server
+from spec_oracle.servers.contract import Ask, Drafts
+
+NEEDS_PROBABILITIES = "the server reports no token ids with their log-probabilities"
+
+UNCHECKED = "could not check that the server samples from the probabilities it reports: see plain-law"
+
+
+UNCONFIRMED = (
+    "this contradicts the probabilities that the server reports, but plain-law could not confirm these; "
+    "raise --budget"
+)
+
+
+def is_unchecked(context: Context) -> bool:
+    """Whether an earlier check ran, and could not confirm the probabilities that the server reports."""
+    plain, joint = (context.results.get(name) for name in ("plain-law", "joint"))
+    if plain is not None and plain.status not in (Status.PASSED, *UNTRIED) and not is_unconfirmed(context):
+        return True
+    return joint is not None and joint.findings is not None and joint.findings.is_reference_wrong
+
+
+def is_unconfirmed(context: Context) -> bool:
+    """Whether samples of `plain-law` agree with the reported probabilities, but are too few or too coarse."""
+    plain = context.results.get("plain-law")
+    return plain is not None and plain.status is Status.INCONCLUSIVE and plain.how is not None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to ask of a server.
+
+    Completions of ``tokens`` tokens; ``requests`` of them at most, None for as many as detect a total
+    variation of ``detect``. ``seeded``: each request has a seed of its own, so that one that is sent again is
+    the same. ``assume_speculating``: the user knows that drafts are made, whatever the server reports.
+    """
+
+    tokens: int = effort.SERVER_TOKENS
+    requests: int | None = None
+    detect: float = effort.SAMPLER_TV
+    seeded: bool = False
+    assume_speculating: bool = False
+
+    def __post_init__(self) -> None:
+        if self.tokens < 2:
+            few = f"tokens: expected at least 2, got {self.tokens}"
+            raise InvalidInputError(f"{few}; nothing speculates on the first")
+        if self.requests is not None and self.requests < 1:
+            raise InvalidInputError(f"requests: expected at least 1, got {self.requests}")
+        if not 0 < self.detect < 1:
+            raise InvalidInputError(f"detect: expected a total variation in (0, 1), got {self.detect}")
+
+    @property
+    def coarse(self) -> float:
+        """The total variation that tests of single tokens must detect."""
+        return min(effort.SERVER_ONE_TOKEN_COARSER * self.detect, effort.SERVER_ONE_TOKEN_TV)
+
+
+@dataclass
+class Completions:
+    """Completions of ``length`` tokens, sampled from a server after prompts chosen at random.
+
+    ``found`` in the order in which they were sampled, ``tally`` how often each came. ``retried`` came after a
+    failed attempt; ``drafts`` is what the answers report of drafts, ``odd_counts`` the first of it that is
+    impossible, ``before`` what the server had counted before the first of them. ``stream`` is the seed and
+    the name of the random stream by which prompts and seeds are chosen; ``fields`` are sent with each.
+    """
+
+    server: Server
+    length: int
+    stream: tuple[int, str]
+    seeded: bool = False
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    found: list[Prefix] = field(default_factory=list, init=False)
+    tally: Counter[Prefix] = field(default_factory=Counter, init=False)
+    retried: int = field(default=0, init=False)
+    drafts: Drafts = field(default=Drafts(0, 0), init=False)
+    before: Drafts = field(default=Drafts(), init=False)
+    odd_counts: str = field(default="", init=False)
+
+    def sample(self, count: int, *, pilot: int = 0) -> list[Prefix]:
+        """Sample some more, and return these; those that came before an error stay in ``found``.
+
+        Progress is told of a ``pilot`` of so many.
+        """
+        prompts = self.server.prompts
+        numbers = self._rng.integers(len(prompts), size=count)
+        seeds = self._rng.integers(2**31, size=count)
+        if pilot:
+            self.server.tell("pilot", len(self.found), pilot)
+        if not self.found:
+            self.before = self.server.drafts()
+        asks = [
+            Ask(prompts[n], self.length, int(seed) if self.seeded else None, fields=self.fields)
+            for n, seed in zip(numbers, seeds, strict=True)
+        ]
+        before = len(self.found)
+        for number, answer in zip(numbers, self.server.stream(asks), strict=True):
+            self.found += [(int(number), tokens) for tokens in (answer.tokens, *answer.others)]
+            self.tally.update(self.found[-1 - len(answer.others) :])
+            self.retried += answer.is_doubtful
+            self.drafts += Drafts(answer.drafted, answer.accepted)
+            self.odd_counts = self.odd_counts or answer.odd_counts
+        return self.found[before:]
+
+    def pilot(self, seconds: float) -> float:
+        """Sample a few, for so many seconds at most; return how many came in a second."""
+        start, before = time.monotonic(), len(self.found)
+        done, past = 0, 0.0
+        while not done or (done < effort.SERVER_PILOT and past < seconds):
+            some = min(self.server.client.limits.concurrency, effort.SERVER_PILOT - done)
+            self.sample(some, pilot=effort.SERVER_PILOT)
+            done, past = len(self.found) - before, time.monotonic() - start
+        return done / max(past, 1e-9)
+
+    @cached_property
+    def _rng(self) -> np.random.Generator:
+        return streams.stream(*self.stream)
+
+    def after(self, number: int) -> list[tuple[Token, ...]]:
+        """Return the completions after one prompt."""
+        return [tokens for prompt, tokens in self.found if prompt == number]
+
+
+@dataclass
+class ServerSubject:
+    """A server under audit; ``reference`` serves the same model without speculation, if there is one.
+
+    ``draft`` is the draft model: its probabilities are an order in which tokens are judged, no more.
+    ``record`` is called with each long completion, what is known of its distributions, and of the draft's.
+    ``name`` is its address; ``seed`` is that of the audit's own choices; ``started`` is when the audit began,
+    on the clock of `time.monotonic`, None for when its first check does;
+    ``sampled_apart`` are completions of the first prompt beside those of `joint`; ``grammars`` are the
+    fields of a grammar and a JSON schema, if the server knows such.
+    """
+
+    name: str
+    server: Server
+    plan: Plan = field(default_factory=Plan)
+    reference: Server | None = None
+    facts: Facts = NOTHING_DECLARED
+    seed: int = 0
+    started: float | None = None
+    draft: Server | Weights | None = None
+    record: Callable[[Prefix, Distributions, Distributions | Weights | None], object] = lambda *_: None
+    sampled_apart: list[tuple[Token, ...]] = field(default_factory=list)
+    grammars: Sequence[Mapping[str, Any]] = ()
+    kind: ClassVar[str] = "server"
+    num_paths: ClassVar[int] = 1
+
+    def seconds_for(self, check: str, budget: float) -> float:
+        """Return the check's part of what is left of the budget, in seconds; requests end with it.
+
+        What earlier checks left over is shared by the later ones, and nothing is kept for those that the user
+        leaves out.
+        """
+        shares, left_out = dict(effort.SERVER_SHARES), set(self.left_out)
+        if self.reference is None:
+            left_out.add("model")
+        if "joint" in left_out:  # the verdict rests on the other one then
+            shares["long-texts"] += shares["joint"]
+        names = list(shares)
+        later = [name for name in names[names.index(check) :] if name == check or name not in left_out]
+        now = time.monotonic()
+        self.started = now if self.started is None else self.started
+        seconds = (budget - (now - self.started)) * shares[check] / sum(shares[name] for name in later)
+        for server in (self.server, self.reference, self.draft):
+            if isinstance(server, Server):
+                server.client.end = now + seconds
+            elif isinstance(server, Weights) and isinstance(server.rows, Apart):
+                server.rows.end = now + seconds
+        return max(seconds, 0.0)
+
+    @property
+    def left_out(self) -> AbstractSet[str]:
+        """Checks that the user leaves out."""
+        return self.facts.known.keys() - self.facts.expected
+
+    @cached_property
+    def completions(self) -> Completions:
+        """The completions of `joint`; other checks compare theirs with them."""
+        return Completions(self.server, self.plan.tokens, (self.seed, "server/joint"), self.plan.seeded)
+
+    @cached_property
+    def distributions(self) -> Distributions:
+        """The next-token distributions of target-only decoding, as the server reports them."""
+        return Distributions(self.server, self.reference)

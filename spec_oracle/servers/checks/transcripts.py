@@ -1,0 +1,284 @@
+"""Recorded completions, judged token by token without the server that made them.
+
+A file has one line of JSON for each completion. ``prompt`` and ``tokens`` are token ids. If known: ``rows``,
+the log-probabilities listed at each token by id, null if unknown; ``draft_rows``, those of the draft model;
+``logprobs``, those reported of the tokens; ``sampling``, the temperature, top_k and top_p of the request.
+Without ``rows`` a scoring server or local weights are the reference.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
+
+from spec_oracle.audit import effort, streams
+from spec_oracle.audit.logprobs import NEGLIGIBLE, Distribution, Logs
+from spec_oracle.audit.long_tokens import is_decided, result_of_tokens
+from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
+from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
+from spec_oracle.contracts.completion import Prefix, Sampling
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.checks.long_texts import Judged
+from spec_oracle.servers.checks.model import EXPLAINS, NAMED, Distances, compare, told
+from spec_oracle.servers.checks.ratios import Ratios
+from spec_oracle.servers.checks.weights import Rows, Weights
+from spec_oracle.servers.client.apis import OpenAI
+from spec_oracle.servers.client.client import Client
+from spec_oracle.servers.client.server import Server
+from spec_oracle.statistics import long_completions
+
+ADVICE: Final = "record more completions, or raise --detect"
+OLDEST: Final = "before sampling filters"
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """One completion and what was recorded of it; fields as in a line of the file."""
+
+    prompt: tuple[int, ...]
+    tokens: tuple[int, ...]
+    sampling: Sampling = field(default_factory=Sampling)
+    rows: tuple[Logs | None, ...] = ()
+    draft_rows: tuple[Logs | None, ...] = ()
+    logprobs: tuple[float | None, ...] = ()
+    noise: float = 0.0
+
+    @classmethod
+    def read(cls, line: str, number: int) -> Self:
+        """Return a line as a transcript; raises `InvalidInputError` for one that is none."""
+        try:
+            data = json.loads(line)
+            rows = {name: tuple(map(_logs, data.get(name) or ())) for name in ("rows", "draft_rows")}
+            found = cls(
+                tuple(map(_as_id, data["prompt"])),
+                tuple(map(_as_id, data["tokens"])),
+                Sampling(**data.get("sampling", {})),
+                logprobs=tuple(None if log is None else float(log) for log in data.get("logprobs") or ()),
+                noise=float(data.get("noise", 0.0)),
+                **rows,
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidInputError(
+                f"line {number}: not a transcript: {type(error).__name__}: {error}"
+            ) from None
+        for name in ("rows", "draft_rows", "logprobs"):
+            if (given := getattr(found, name)) and len(given) != len(found.tokens):
+                raise InvalidInputError(f"line {number}: {name}: {len(given)} for {len(found.tokens)} tokens")
+        return found
+
+
+_FIELDS: Final = ("temperature", "top_k", "top_p")
+
+
+def _as_id(token: Any) -> int:
+    if type(token) is not int or token < 0:
+        raise ValueError(f"expected a token id, got {token!r}")
+    return token
+
+
+def _logs(row: Mapping[str, float] | None) -> Logs | None:
+    return None if row is None else {int(token): float(log) for token, log in row.items()}
+
+
+def line_of(completion: Prefix, reported: Distributions, drafts: Distributions | Weights | None) -> str:
+    """Return a completion of an audit as a line of a file."""
+    number, tokens = completion
+    prefixes = [(number, tokens[:end]) for end in range(len(tokens))]
+    sampling = {name: getattr(reported.server.sampling, name) for name in _FIELDS}
+    line: dict[str, Any] = {"prompt": reported.server.prompts[number], "tokens": tokens, "sampling": sampling}
+    for name, rows in (("rows", reported), ("draft_rows", drafts)):
+        if rows is not None:
+            line[name] = [rows.logs.get(prefix) for prefix in prefixes]
+    if reported.is_noisy:
+        line["noise"] = math.log1p(reported.relative_error) / 2
+    return json.dumps(line)
+
+
+class Transcripts:
+    """What the completions of a file, read so far, say against the distributions of their reference.
+
+    ``server`` scores them by one-token requests, or ``rows`` computes their distributions, or the file holds
+    them. ``noise`` in nats is by how much log-probabilities of the reference may be off, besides what the
+    file says of that.
+    """
+
+    def __init__(
+        self,
+        transcripts: Sequence[Transcript],
+        *,
+        server: Server | None = None,
+        rows: Rows | None = None,
+        noise: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        self.sampling, self._rows, self.completions = transcripts[0].sampling, rows, 0
+        noise = max(noise, *(some.noise for some in transcripts))
+        self._reported = Reported(NEGLIGIBLE + 5 * noise)
+        listed = max((len(row) for some in transcripts for row in some.rows if row), default=0)
+        self._is_served = server is not None
+        server = server or Server(Client.__new__(Client), OpenAI(""), self.sampling, (), listed)
+        server.prompts = (transcripts[0].prompt,)
+        reference = Distributions(server)
+        if self._is_served:
+            noise = max(noise, reference.noise)
+        reference.noise = noise
+        drafts = Distributions(server) if any(some.draft_rows for some in transcripts) else None
+        rng = streams.stream(seed, "transcripts/uniforms")
+        self.judged, self._first = Judged(reference, drafts, rng), long_completions.Evidence([], rng)
+        self._recorded, self._distances = None, Distances()
+        if rows is not None:
+            reference.reading = OLDEST
+        elif not self._is_served:
+            reference.reading = self._reading(transcripts, reference)
+        if (rows is not None or self._is_served) and any(some.rows for some in transcripts):
+            own = Server(Client.__new__(Client), OpenAI(""), self.sampling, (), listed)
+            self._recorded = Distributions(own)
+            self._recorded.noise = noise
+            self._recorded.reading = self._reading(transcripts, self._recorded)
+
+    def add(self, transcript: Transcript) -> None:
+        """Judge one more; raises `InvalidInputError` where it was sampled otherwise than the first."""
+        if transcript.sampling != self.sampling:
+            raise InvalidInputError(
+                "sampling: it differs from that of the first completion; use a file for each"
+            )
+        self._fill(transcript)
+        self.judged.add([(0, transcript.tokens)])
+        self.completions += 1
+        reference = self.judged.distributions
+        if first := self.judged.scored(0, transcript.tokens[:1], start=0):
+            self._first.add(first)
+        if (recorded := self._recorded) is not None:
+            recorded.logs = _by_prefix(transcript.tokens, transcript.rows)
+            compare(recorded.logs, recorded, reference, self._distances)
+        for place, log in enumerate(transcript.logprobs):
+            prefix = (0, transcript.tokens[:place])
+            if row := reference.logs.get(prefix):
+                self._reported.add(log, transcript.tokens[place], row, reference.after(prefix))
+
+    def _fill(self, transcript: Transcript) -> None:
+        """Let the distributions be those of one transcript: a monitor keeps no others."""
+        reference, drafts = self.judged.distributions, self.judged.drafts
+        reference.server.prompts = (transcript.prompt,)
+        rows = transcript.rows
+        if self._rows is not None:
+            rows = tuple(self._rows(transcript.prompt, transcript.tokens))
+            reference.server.listed = max(len(row) for row in rows if row)
+        unknown: Sequence[None] = [None] * len(transcript.tokens)
+        reference.logs = {} if self._is_served else _by_prefix(transcript.tokens, rows or unknown)
+        if drafts is not None:
+            drafts.logs = _by_prefix(transcript.tokens, transcript.draft_rows or unknown)
+
+    def _reading(self, transcripts: Sequence[Transcript], reference: Distributions) -> str:
+        """Return how recorded rows are to be read: so that the tokens are as probable as they can be."""
+        several: list[tuple[Prefix, Any]] = []
+        logs: dict[Prefix, Logs | None] = {}
+        for number, some in enumerate(transcripts[: effort.SERVER_READING_SAMPLES]):
+            for place, row in enumerate(some.rows):
+                if row:
+                    prefix = (number, some.tokens[:place])
+                    logs[prefix] = row
+                    several.append((prefix, some.tokens[place]))
+        if not several:
+            raise InvalidInputError(
+                "rows: the file holds none; give a reference by --server URL or --model NAME"
+            )
+        reference.logs = logs
+        return reference.most_likely_reading(several)
+
+    def is_decided(self, alpha: float) -> bool:
+        """Whether the completions so far are known to be wrong."""
+        return is_decided(self.judged, alpha)
+
+    def _model(self, tokens: CheckResult, detect: float) -> CheckResult:
+        """Say whether what the reference contradicts is the served model, without any speculation."""
+        if self._rows is None and not self._is_served:
+            return not_asked("the reference is what the file holds")
+        if self._distances.distances:
+            return told("recorded next-token distributions", self._distances, 0.0, detect)
+        if tokens.status is not Status.FAILED:
+            return not_asked("no difference from the reference was found that a model could explain")
+        what = f"{self._first.tokens:,} first tokens, on which nothing speculates,"
+        known: dict[str, Any] = {"draws": self._first.tokens, "how": How.SAMPLED}
+        if self._first.p_value <= effort.SERVER_BLAME_RATE:
+            return failed(f"{what} contradict the reference, too: {EXPLAINS} this", proviso=NAMED, **known)
+        more = "record `rows`, or requests for one token, to know whether the model is another one"
+        return inconclusive(f"{what} are as expected; {more}", **known)
+
+    def report(self, name: str, alpha: float, detect: float, ended: str = "") -> SubjectReport:
+        """Return the report of all read so far; ``ended`` says why there is no more."""
+        doubtful = self.judged.distributions.uncertainty
+        tokens = result_of_tokens(
+            self.judged, detect, alpha, ended=ended, advice=ADVICE, uncertainty=doubtful
+        )
+        checks = (
+            replace(tokens, name="long-texts"),
+            replace(self._reported.result(self.completions), name="logprobs"),
+            replace(model := self._model(tokens, detect), name="model"),
+        )
+        verdict = {Status.FAILED: SubjectVerdict.LOSSY, Status.PASSED: SubjectVerdict.LOSSLESS}
+        worst = Status.FAILED if model.status is Status.FAILED else tokens.status
+        return SubjectReport(
+            name,
+            "server",
+            verdict.get(worst, SubjectVerdict.INCONCLUSIVE),
+            Evidence.STATISTICAL,
+            checks,
+            alpha,
+            scope=(f"{self.completions:,} recorded completions", *tokens.scope),
+            notes=checks[1].notes,
+            total_variation=tokens.total_variation,
+            proviso=model.proviso,
+        )
+
+
+def _by_prefix(tokens: Sequence[int], rows: Sequence[Logs | None]) -> dict[Prefix, Logs | None]:
+    return {(0, tuple(tokens[:place])): row for place, row in enumerate(rows)}
+
+
+@dataclass
+class Reported:
+    """Reported log-probabilities beside those of the reference: before filters, and as sampled."""
+
+    tolerance: float
+    tokens: int = 0
+    missing: int = 0
+    raw: int = 0
+    sampled: int = 0
+    ratios: tuple[Ratios, Ratios] = field(default_factory=lambda: (Ratios(), Ratios()))
+
+    def add(self, log: float | None, token: int, row: Logs, law: Distribution | None) -> None:
+        """Compare one; a token that the reference does not list is left out."""
+        if log is None:
+            self.missing += 1
+        elif token in row:
+            place = -1 if law is None else law.index(token)
+            self.tokens += 1
+            self.raw += abs(log - row[token]) > self.tolerance
+            self.ratios[0].add(row[token], log)
+            self.ratios[1].add(None if law is None or place < 0 else math.log(law.probabilities[place]), log)
+            self.sampled += (
+                law is None or place < 0 or abs(log - math.log(law.probabilities[place])) > self.tolerance
+            )
+
+    def result(self, completions: int) -> CheckResult:
+        """Return the result: the mode with the fewest differences is that which was meant."""
+        if not self.tokens + self.missing:
+            return not_asked("no reported log-probabilities were recorded")
+        wrong = min(self.raw, self.sampled)
+        notes = tuple(filter(None, [self.ratios[self.raw > self.sampled].in_words()]))
+        known: dict[str, Any] = {"draws": completions, "how": How.SAMPLED, "notes": notes}
+        if self.missing:
+            return failed(f"{self.missing:,} tokens have no log-probability", **known)
+        if wrong:
+            what = f"{wrong:,} of {self.tokens:,} log-probabilities differ from the reference's"
+            return failed(what, **known)
+        mode = "before temperature and filters" if self.raw <= self.sampled else "as sampled"
+        return passed(f"{self.tokens:,} log-probabilities equal the reference's, {mode}", **known)
+
+
+def read_all(lines: Iterable[str], start: int = 1) -> list[Transcript]:
+    """Return the transcripts of lines, empty ones left out."""
+    return [Transcript.read(line, number) for number, line in enumerate(lines, start) if line.strip()]

@@ -1,0 +1,207 @@
+"""The two APIs: what a completion request looks like, and what its answer and the counters of drafts say.
+
+`LlamaCpp` is the native API of llama.cpp's server, which shows probabilities as sampled and counts drafts in
+every answer. `OpenAI` is the completion API of everything else (vLLM, SGLang, TensorRT-LLM, TGI, mlx-lm,
+llama.cpp too); engines differ in what they add to it, so fields beyond the standard are read where they are.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any, TypeAlias
+
+from spec_oracle.contracts.completion import Completion, Reported, Sampling
+from spec_oracle.servers.client.client import Request
+from spec_oracle.servers.contract import Ask, Drafts, ServerError
+
+
+@dataclass(frozen=True)
+class LlamaCpp:
+    """llama.cpp's own ``/completion``."""
+
+    model: str = ""
+    name: str = "llama.cpp"
+
+    def request(self, ask: Ask, sampling: Sampling) -> Request:
+        """Return the request; filters that were not asked for are switched off."""
+        body = _asked(ask, sampling)
+        body |= {"n_predict": ask.tokens, "top_k": sampling.top_k, "min_p": 0.0, "return_tokens": True}
+        if ask.listed:
+            body |= {"n_probs": ask.listed, "post_sampling_probs": True}
+        return Request("/completion", {**body, **sampling.fields, **ask.fields})
+
+    def together(self, asks: Sequence[Ask], sampling: Sampling) -> Request:
+        """Return one request for asks that differ in their prompts only; the answer is a list."""
+        request = self.request(asks[0], sampling)
+        prompts = [list(ask.prompt) for ask in asks]
+        return Request(request.path, {**(request.body or {}), "prompt": prompts}, is_probe=True)
+
+    def completion(self, data: Any) -> Completion:
+        """Return what an answer says."""
+        timings, finish = data.get("timings") or {}, data.get("stop_type", "")
+        reported = [
+            Reported(
+                token=entry["id"],
+                log=_log(entry),
+                logs={
+                    listed["id"]: _log(listed)
+                    for listed in entry.get("top_probs") or entry.get("top_logprobs") or ()
+                    if listed.get("prob") != 0
+                },
+            )
+            for entry in data.get("completion_probabilities") or ()
+        ]
+        return Completion(
+            tokens=tuple(data["tokens"]),
+            text=data.get("content", ""),
+            ended=finish == "eos",
+            reported=tuple(reported),
+            drafted=timings.get("draft_n", 0),
+            accepted=timings.get("draft_n_accepted", 0),
+            finish="length" if finish == "limit" else finish,
+            counted=data.get("tokens_predicted"),
+        )
+
+    def tokenize(self, text: str) -> Request:
+        """Return the request for the token ids of a prompt."""
+        return Request("/tokenize", {"content": text, "add_special": True})
+
+    def detokenize(self, tokens: Sequence[int]) -> Request:
+        """Return the request for the text of token ids; the answer has it as ``content``."""
+        return Request("/detokenize", {"tokens": list(tokens)})
+
+
+def _asked(ask: Ask, sampling: Sampling) -> dict[str, Any]:
+    """Return the fields that both APIs have."""
+    prompt = list(ask.prompt) if isinstance(ask.prompt, tuple) else ask.prompt
+    temperature = sampling.temperature if ask.temperature is None else ask.temperature
+    seed = {} if ask.seed is None else {"seed": ask.seed}
+    return {"prompt": prompt, "temperature": temperature, "top_p": sampling.top_p, **seed}
+
+
+_IDS = ("return_token_ids", "return_tokens_as_token_ids")
+NEUTRAL: Mapping[str, Any] = {"top_k": -1, "min_p": 0.0, **dict.fromkeys(_IDS, True)}
+"""Beyond OpenAI's fields: no filters of the server's own, and ids. Left out where a server refuses them."""
+
+
+@dataclass(frozen=True)
+class OpenAI:
+    """The completion API of OpenAI; ``extra`` fields are sent first."""
+
+    model: str
+    extra: Mapping[str, Any] = field(default_factory=lambda: NEUTRAL)
+    name: str = "openai"
+
+    def request(self, ask: Ask, sampling: Sampling) -> Request:
+        """Return the request."""
+        body = {**self.extra, **_asked(ask, sampling), "model": self.model, "max_tokens": ask.tokens}
+        if sampling.top_k:
+            body["top_k"] = sampling.top_k
+        if ask.listed:
+            body["logprobs"] = ask.listed
+        return Request("/v1/completions", {**body, **sampling.fields, **ask.fields})
+
+    def completion(self, data: Any) -> Completion:
+        """Return what an answer says."""
+        choice, usage = data["choices"][0], data.get("usage") or {}
+        shown = choice.get("logprobs") or {}
+        ids = _ids(shown)
+        shows_ids = len(ids) == len(shown.get("tokens") or ())
+        tokens = choice.get("token_ids") or ids
+        tops, logs = shown.get("top_logprobs") or (), shown.get("token_logprobs") or ()
+        reported = [
+            Reported(
+                token=token,
+                log=None if log is None else float(log),
+                logs={as_id(one): float(of) for one, of in (top or {}).items()},
+            )
+            for token, top, log in zip_longest(ids, tops if shows_ids else (), logs if shows_ids else ())
+        ]
+        drafted, accepted = _drafts(data.get("timings"), usage.get("completion_tokens_details") or {})
+        return Completion(
+            tokens=tuple(tokens or choice["text"]),
+            text=choice["text"],
+            ended=choice.get("finish_reason") == "stop",
+            reported=tuple(reported),
+            drafted=drafted,
+            accepted=accepted,
+            finish=choice.get("finish_reason") or "",
+            counted=usage.get("completion_tokens"),
+            others=tuple(
+                tuple(one.get("token_ids") or _ids(one.get("logprobs") or {}) or one["text"])
+                for one in data["choices"][1:]
+            ),
+        )
+
+    def tokenize(self, text: str) -> Request:
+        """Return the request for the token ids of a prompt, as vLLM and SGLang take it."""
+        return Request("/tokenize", {"model": self.model, "prompt": text})
+
+    def detokenize(self, tokens: Sequence[int]) -> Request:
+        """Return the request for the text of token ids; vLLM's answer has it as ``prompt``."""
+        return Request("/detokenize", {"model": self.model, "tokens": list(tokens)})
+
+
+Api: TypeAlias = LlamaCpp | OpenAI
+
+
+def read(api: Api, data: Any) -> Completion:
+    """Return what an answer says; raises `ServerError` for one that is not of this API."""
+    try:
+        return api.completion(data)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ServerError(f"cannot read an answer by the API {api.name}: {why}") from None
+
+
+def _log(entry: Mapping[str, Any]) -> float:
+    """Return the log-probability that llama.cpp reports as one, or as a probability."""
+    if "logprob" in entry:
+        return float(entry["logprob"])
+    return math.log(entry["prob"]) if entry["prob"] else -math.inf
+
+
+def _drafts(timings: Any, details: Any) -> tuple[int | None, int | None]:
+    """Return drafted and accepted tokens, by llama.cpp's ``timings`` or OpenAI's usage, None without."""
+    if timings:
+        return timings.get("draft_n", 0), timings.get("draft_n_accepted", 0)
+    accepted, refused = (details.get(f"{kind}_prediction_tokens") for kind in ("accepted", "rejected"))
+    return None if None in (accepted, refused) else accepted + refused, accepted
+
+
+def _ids(shown: Mapping[str, Any]) -> list[int]:
+    """Return the token ids beside log-probabilities; none where other text stands there."""
+    listed = shown.get("tokens") or ()
+    shows_ids = all(isinstance(token, int) or token.startswith("token_id:") for token in listed)
+    return [as_id(token) for token in listed] if shows_ids else []
+
+
+def as_id(token: int | str) -> int:
+    """Return the id that vLLM writes as text and mlx-lm as a number; raises `ValueError` for other text."""
+    return int(token.removeprefix("token_id:")) if isinstance(token, str) else token
+
+
+_SAMPLE = re.compile(r"^(?P<name>[A-Za-z_:][\w:]*)(\{[^}]*\})?\s+(?P<value>\S+)", re.MULTILINE)
+
+
+def drafts_counted(text: str) -> Drafts:
+    r"""Return the drafts that a ``/metrics`` page for Prometheus counts, added up over models and ranks.
+
+    vLLM and llama.cpp count tokens; SGLang shows the mean number of tokens per call, the last one included.
+
+    >>> drafts_counted('vllm:spec_decode_num_draft_tokens_total{engine="0"} 9.0\n'
+    ...                    'vllm:spec_decode_num_accepted_tokens_total{engine="0"} 4.0')
+    Drafts(drafted=9.0, accepted=4.0)
+    """
+    samples = [(found["name"], float(found["value"])) for found in _SAMPLE.finditer(text)]
+
+    def values(ending: str) -> list[float]:
+        return [value for name, value in samples if name.removesuffix("_total").endswith(ending)]
+
+    drafted, accepted = values(":spec_decode_num_draft_tokens"), values(":spec_decode_num_accepted_tokens")
+    if drafted and accepted:
+        return Drafts(sum(drafted), sum(accepted))
+    per_call = values(":spec_accept_length")
+    return Drafts(accepted=max(max(per_call) - 1, 0.0)) if per_call else Drafts()

@@ -1,0 +1,250 @@
+"""Requests over HTTP: each bounded in time, tried again where that is right, and counted.
+
+The distribution of completions must not depend on which requests fail. A request that was refused before it
+was served (no connection, 429) says nothing of its completion, and is sent again. One that failed later (5xx,
+a broken connection, no answer in time, an answer cut short) may have failed for what it was about to say: it
+is sent again too, but its answer is marked as *doubtful*. Nothing is given up silently: a request that fails
+every time ends the audit.
+"""
+
+import json
+import math
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, Self
+
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.servers.client.connection import (
+    NO_CONNECTION,
+    OVERDUE,
+    AgainError,
+    Connections,
+    checked_url,
+)
+from spec_oracle.servers.contract import OutOfTimeError, RefusedError, ServerError
+
+LONGEST_PAUSE = 30.0
+SHORTEST_ATTEMPT = 0.05
+"""Seconds that an attempt may take although the time is nearly over."""
+
+LONGEST_SILENCE = 2.0
+"""Seconds without an answer, from which on failures are more than a hitch."""
+
+GIVEN_UP = 20.0
+"""Seconds of silence after which nothing more is asked: its next answer may just have been a long one."""
+
+PATIENCE = 2.0
+"""How many times as long as the slowest answer before a server may be silent at the end of the time."""
+
+SHOWN = 200
+"""Characters of a server's message that an error shows."""
+
+TOO_MANY, SERVER_ERROR, NOT_IMPLEMENTED = 429, 500, 501
+
+
+class _SilentError(ServerError):
+    """The server has not answered for long when the time is over: it hangs, or its answer takes longer."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A POST of ``body`` as JSON, or a GET without one.
+
+    ``is_probe``: whether the server can do it is not known. It is refused where it fails, and not sent again.
+    """
+
+    path: str
+    body: Mapping[str, Any] | None = None
+    is_probe: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back at last: ``data`` of a POST, which was JSON, the text of a GET or of a stream.
+
+    ``is_doubtful`` if an attempt before may have failed for what it had to say.
+    """
+
+    data: Any
+    is_doubtful: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """``timeout`` seconds for one attempt, ``attempts`` for a request, ``concurrency`` requests at a time.
+
+    The pause before another attempt begins with ``pause`` seconds and doubles each time.
+    """
+
+    timeout: float = 60.0
+    attempts: int = 6
+    concurrency: int = 4
+    pause: float = 0.25
+
+    def __post_init__(self) -> None:
+        for name in ("attempts", "concurrency"):
+            if getattr(self, name) < 1:
+                raise InvalidInputError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if not self.timeout > 0:
+            raise InvalidInputError(f"timeout: expected a positive number of seconds, got {self.timeout}")
+
+
+@dataclass
+class Client:
+    """Sends requests to one server, and to nothing else: no proxies, no redirects, TLS verified.
+
+    ``key_variable`` names the environment variable that holds an API key; the key goes into a header and
+    nowhere else. ``failures`` counts failed attempts by cause, ``requests`` what was asked. No request
+    goes on after ``end``, on the clock of `time.monotonic`.
+    """
+
+    url: str
+    limits: Limits = field(default_factory=Limits)
+    key_variable: str = ""
+    end: float = math.inf
+    requests: int = field(default=0, init=False)
+    failures: Counter[str] = field(default_factory=Counter, init=False)
+
+    def __post_init__(self) -> None:
+        self.url = checked_url(self.url)
+        self._key = os.environ.get(self.key_variable, "") if self.key_variable else ""
+        if self.key_variable and not self._key:
+            raise InvalidInputError(f"api_key_env: the environment has no variable {self.key_variable!r}")
+        key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        most = self.limits.concurrency
+        self._connections = Connections(most, key)
+        self._pool, self._lock, self._ended = ThreadPoolExecutor(most), Lock(), ""
+        self._started = self._last = time.monotonic()
+        self._answered, self._slowest = 0, 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close all connections; nothing can be asked afterwards."""
+        self._pool.shutdown(cancel_futures=True)
+        self._connections.close()
+
+    @property
+    def pace(self) -> float:
+        """Requests answered per second, so far."""
+        return self._answered / max(time.monotonic() - self._started, 1e-9)
+
+    def ask(self, requests: Sequence[Request]) -> list[Answer]:
+        """Return all of `answers`."""
+        return list(self.answers(requests))
+
+    def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
+        """Send requests, as many at a time as the limits allow; yield the answers in the same order.
+
+        Raises `RefusedError`, `OutOfTimeError`, and `ServerError` for a server that is silent. For one that
+        is gone, or silent for `GIVEN_UP` seconds, and after Ctrl-C, it does for all later requests too.
+        """
+        futures = [self._pool.submit(self._answer, request) for request in requests]
+        try:
+            for future in futures:
+                yield self._awaited(future)
+        except (RefusedError, OutOfTimeError):
+            raise
+        except (KeyboardInterrupt, ServerError) as error:
+            if isinstance(error, _SilentError) and time.monotonic() - self._last < GIVEN_UP:
+                raise
+            self._ended = self._ended or str(error) or "interrupted"
+            raise ServerError(self._ended) from None
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _awaited(self, future: Future[Answer]) -> Answer:
+        while not (future.done() or wait([future], OVERDUE).done):
+            self._connections.cut_overdue()
+        return future.result()
+
+    def _answer(self, request: Request) -> Answer:
+        with self._lock:
+            self.requests += 1
+            number = self.requests
+        is_doubtful, cause, messages = False, "", []
+        for attempt in range(self.limits.attempts):
+            if self._ended:
+                raise ServerError(self._ended)
+            if self._seconds_left() <= 0:
+                raise self._out_of_time(cause)
+            started = time.monotonic()
+            try:
+                data = self._attempt(request, f"spec-oracle-{number}")
+            except AgainError as error:
+                if self._seconds_left() <= 0:
+                    raise self._out_of_time(cause or error.cause) from None
+                if request.is_probe:
+                    raise RefusedError(error.cause) from None
+                is_doubtful |= error.is_doubtful
+                cause, pause = error.cause, max(self.limits.pause * 2**attempt, error.pause)
+                messages.append(error.message)
+                with self._lock:
+                    self.failures[cause] += 1
+            else:
+                with self._lock:
+                    self._answered += 1
+                    self._last = time.monotonic()
+                    self._slowest = max(self._slowest, self._last - started)
+                return Answer(data, is_doubtful)
+            if attempt + 1 < self.limits.attempts:
+                time.sleep(max(0.0, min(pause, LONGEST_PAUSE, self._seconds_left())))
+        tried = f"{self.url}: a request failed {self.limits.attempts} times"
+        if all(messages):  # it answers, and fails at this request only, as far as is known
+            raise RefusedError(f"{tried} with {messages[-1]}")
+        answered = f"{self._answered:,} requests were answered before"
+        raise ServerError(f"{tried}; the last cause: {cause}; {answered}")
+
+    def _seconds_left(self) -> float:
+        return self.end - time.monotonic()
+
+    def _out_of_time(self, cause: str) -> ServerError:
+        """Return what to raise once the time is over: a server that has been silent for long may be gone."""
+        silent, answered = time.monotonic() - self._last, f"{self._answered:,} requests were answered"
+        if cause.startswith(NO_CONNECTION) and silent > LONGEST_SILENCE:
+            return ServerError(f"{self.url} stopped answering: {cause}; {answered} before")
+        if cause and silent > max(LONGEST_SILENCE, PATIENCE * self._slowest):
+            since = f"{self.url} has not answered for {silent:.0f} s ({cause}); {answered} before"
+            return _SilentError(f"{since}; see whether it hangs, or raise --budget")
+        last = f"; the last failure: {cause}" if cause else ""
+        pace = f"{self.pace:,.{0 if self.pace > 10 else 1}f}"
+        return OutOfTimeError(f"out of time: {answered}, {pace} a second{last}; raise --budget")
+
+    def _attempt(self, request: Request, name: str) -> Any:
+        timeout = min(self.limits.timeout, max(self._seconds_left(), SHORTEST_ATTEMPT))
+        content = None if request.body is None else json.dumps(request.body)
+        headers = {"Content-Type": "application/json", "X-Request-Id": name}
+        response = self._connections.attempt(self.url + request.path, content, headers, timeout)
+        self._judge(response.status, response.text, response.headers)
+        is_text = request.body is None or request.body.get("stream")
+        try:
+            return response.text if is_text else json.loads(response.text)
+        except ValueError:
+            raise AgainError("an answer that is not JSON") from None
+
+    def _judge(self, status: int, text: str, headers: Mapping[str, str]) -> None:
+        """Raise what a status calls for; nothing for 200."""
+        if status == TOO_MANY:
+            after = headers.get("retry-after", "")
+            pause = float(after) if re.fullmatch(r"\d+(\.\d+)?", after) else 0.0
+            raise AgainError(f"HTTP {status}", is_doubtful=False, pause=pause)
+        if status >= SERVER_ERROR and status != NOT_IMPLEMENTED:
+            message = f"HTTP {status}: {self._shown(text)}" if status == SERVER_ERROR else ""
+            raise AgainError(f"HTTP {status}", message=message)
+        if status >= 400:
+            raise RefusedError(f"HTTP {status}: {self._shown(text)}")
+        if status != 200:
+            raise ServerError(f"HTTP {status}: redirects are not followed; give the final address")
+
+    def _shown(self, text: str) -> str:
+        """Return what a server says as one short line, without the key, should it repeat it."""
+        line = " ".join((text.replace(self._key, "***") if self._key else text).split())
+        return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."

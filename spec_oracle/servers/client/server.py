@@ -1,0 +1,243 @@
+"""A running server: what it was found to speak, and completions of the audit's prompts by it."""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+from spec_oracle.contracts.completion import Completion, Prompt, Sampling, Token
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.servers.client.apis import Api, LlamaCpp, OpenAI, drafts_counted, read
+from spec_oracle.servers.client.client import Client, Request
+from spec_oracle.servers.client.scoring import Listed, Scoring, Text
+from spec_oracle.servers.contract import Ask, Drafts, OutOfTimeError, RefusedError, ServerError
+
+APIS: Final = ("openai", "llama.cpp")
+
+_FLIPS = (
+    "tails, heads, heads, tails, heads, tails, tails, tails, heads, heads, tails, heads, tails, heads, heads,"
+)
+
+PROMPTS: Final = (
+    "The first thing that I noticed was the",
+    "Here are three words that nobody expects:",
+    f"Coin flips: {_FLIPS} {_FLIPS}",
+)
+"""Prompts with many likely continuations; the last repeats itself, for drafters that look up n-grams."""
+
+LISTINGS = (20, 10, 5)
+"""How many log-probabilities are asked for, in turn, until the server agrees."""
+
+_SEEDS = range(1001, 1009)
+
+Progress: TypeAlias = Callable[..., None]
+"""(what, done, of how many, now=): ``now`` says how fast it goes, and how much time is left."""
+
+
+@dataclass
+class Server:
+    """A server and how it is asked.
+
+    ``prompts`` are token ids where the server takes and shows ids; else text, and with ``by_letters`` the
+    letters of a completion stand for its tokens. ``listed`` log-probabilities are shown of a token, 0 for a
+    server that shows none. ``progress`` is called with how far a check is.
+    """
+
+    client: Client
+    api: Api
+    sampling: Sampling
+    prompts: tuple[Prompt, ...]
+    listed: int
+    by_letters: bool = False
+    progress: Progress = lambda *_, **__: None
+    ends: set[Token] = field(default_factory=set)
+    """Tokens that were seen to end a completion."""
+    refused_lists: bool = False
+    """Whether a request with several prompts has failed."""
+
+    @property
+    def takes_lists(self) -> bool:
+        """Whether one request may have several prompts, as far as is known."""
+        return isinstance(self.api, LlamaCpp) and not self.refused_lists
+
+    def complete(self, asks: Sequence[Ask]) -> list[Completion]:
+        """Return all of `stream`."""
+        return list(self.stream(asks))
+
+    def stream(self, asks: Sequence[Ask]) -> Iterator[Completion]:
+        """Yield the completions, in order; raises `ServerError`, after those that came before."""
+        answers = self.client.answers([self.api.request(ask, self.sampling) for ask in asks])
+        for ask, answer in zip(asks, answers, strict=True):
+            found = read(self.api, answer.data)
+            yield self._known(ask, replace(found, is_doubtful=True) if answer.is_doubtful else found)
+
+    def together(self, asks: Sequence[Ask]) -> list[Completion]:
+        """Return the completions, of prompts of token ids; raises `ServerError`.
+
+        Where the server takes a list of prompts, and the asks differ in nothing else, it computes them in one
+        batch, up to twice as fast.
+        """
+        alike = all(replace(ask, prompt=asks[0].prompt) == asks[0] for ask in asks)
+        if isinstance(self.api, LlamaCpp) and self.takes_lists and alike and len(asks) > 1:
+            try:
+                (answer,) = self.client.ask([self.api.together(asks, self.sampling)])
+                return [
+                    self._known(ask, read(self.api, data))
+                    for ask, data in zip(asks, answer.data, strict=True)
+                ]
+            except OutOfTimeError:
+                raise
+            except (ServerError, TypeError, ValueError):
+                self.refused_lists = True
+        return self.complete(asks)
+
+    def _known(self, ask: Ask, found: Completion) -> Completion:
+        """Return a completion with its tokens; know the token that ended it."""
+        if self.by_letters:
+            found = replace(found, tokens=tuple(found.text))
+        elif (
+            found.ended
+            and found.tokens
+            and len(found.tokens) <= ask.tokens
+            and "stop" not in {**self.sampling.fields, **ask.fields}  # that may have ended it
+        ):
+            self.ends.add(found.tokens[-1])
+        return found
+
+    def text(self, tokens: Sequence[Any]) -> str | None:
+        """Return the text of token ids; None where the server does not say."""
+        try:
+            data = self.client.ask([self.api.detokenize(tokens)])[0].data
+        except RefusedError:
+            return None
+        return next((data[key] for key in ("content", "prompt", "text") if key in data), None)
+
+    def score(
+        self, texts: Sequence[Text], scoring: Scoring, *, is_probe: bool = False
+    ) -> Iterator[list[Listed]]:
+        """Yield what is listed at each token of texts of ids, in order; raises `ServerError`."""
+        if not isinstance(self.api, OpenAI):
+            raise RefusedError("this API scores no prompts")
+        asked = [
+            scoring.request(self.api, text, self.sampling, self.listed, is_probe=is_probe) for text in texts
+        ]
+        for text, answer in zip(texts, self.client.answers(asked), strict=True):
+            yield scoring.read(answer.data, text, self.listed)
+
+    def tell(self, what: str, done: int, of: int) -> None:
+        """Show how far a check is, how fast requests are answered, and how long it may go on."""
+        left = self.client.end - time.monotonic()
+        until = f", at most {max(left, 0):.0f} s left" if math.isfinite(left) else ""
+        self.progress(what, done, of, now=f"{self.client.pace:.3g} requests a second{until}")
+
+    def drafts(self) -> Drafts:
+        """Return the drafts that the server has counted since it began; none where it does not say."""
+        try:
+            return drafts_counted(self.client.ask([Request("/metrics", is_probe=True)])[0].data)
+        except ServerError:
+            return Drafts()
+
+    @cached_property
+    def repeats_seeds(self) -> bool:
+        """Whether a few seeded requests gave the same completions twice, and not all the same one."""
+        asks = [Ask(self.prompts[0], 8, seed) for seed in _SEEDS]
+        first, second = ([c.tokens for c in self.complete(asks)] for _ in range(2))
+        return first == second and len(set(first)) > 1
+
+
+def connect(
+    client: Client,
+    sampling: Sampling,
+    *,
+    api: str = "",
+    model: str = "",
+    prompts: Sequence[str] = (),
+    progress: Progress = lambda *_, **__: None,
+) -> Server:
+    """Find out what the server speaks, and return it; ``api`` and ``model`` "" are found out too.
+
+    ``prompts`` are texts, or JSON lists of token ids. Raises `ServerError`, `InvalidInputError`.
+    """
+    if api not in ("", *APIS):
+        raise InvalidInputError(f"api: expected one of {', '.join(APIS)}, got {api!r}")
+    client.url = client.url.removesuffix("/v1")
+    if api != "openai" and (_is_llama_cpp(client) or api):
+        spoken: Api = LlamaCpp(model)
+    else:
+        spoken = OpenAI(model or _first_model(client))
+    given = tuple(_read_prompt(prompt) for prompt in prompts) or PROMPTS
+    server = _negotiated(Server(client, spoken, sampling, given[:1], LISTINGS[0], progress=progress))
+    ids = _as_ids(server, given)
+    if ids is not None:
+        return replace(server, prompts=ids)
+    if any(isinstance(prompt, tuple) for prompt in given):
+        raise InvalidInputError("prompt: the server does not take and show token ids; give a text prompt")
+    return replace(server, prompts=given, listed=0, by_letters=True)
+
+
+def same_prompts(server: Server, other: Server) -> Server:
+    """Return the server with the token ids of the prompts of another one; both must list probabilities."""
+    if not (server.listed and other.listed):
+        raise InvalidInputError("draft: both servers must take token ids and report log-probabilities")
+    return replace(server, prompts=other.prompts)
+
+
+def _is_llama_cpp(client: Client) -> bool:
+    try:
+        return "default_generation_settings" in client.ask([Request("/props")])[0].data
+    except RefusedError:
+        return False
+
+
+def _first_model(client: Client) -> str:
+    try:
+        models = json.loads(client.ask([Request("/v1/models")])[0].data)["data"]
+        return str(models[0]["id"])
+    except (RefusedError, LookupError, TypeError, ValueError):
+        raise InvalidInputError("model: the server does not name its models; use --model") from None
+
+
+def _read_prompt(text: str) -> Prompt:
+    """Return a prompt given on the command line."""
+    if not text.startswith("["):
+        return text
+    try:
+        ids = json.loads(text)
+    except ValueError:
+        return text
+    if not ids or not all(type(token) is int and token >= 0 for token in ids):
+        raise InvalidInputError(f"prompt: expected text or a JSON list of token ids, got {text!r}")
+    return tuple(ids)
+
+
+def _negotiated(server: Server) -> Server:
+    """Return the server with the fields and the number of log-probabilities that it agrees to."""
+    extras: list[Mapping[str, Any]] = [server.api.extra, {}] if isinstance(server.api, OpenAI) else [{}]
+    refusal = ServerError("nothing was asked")
+    for listed in (*LISTINGS, 0):
+        for extra in extras:
+            api = replace(server.api, extra=extra) if isinstance(server.api, OpenAI) else server.api
+            tried = replace(server, api=api, listed=listed)
+            try:
+                (completion,) = tried.complete([Ask(tried.prompts[0], 1, listed=listed)])
+            except RefusedError as error:
+                refusal = error
+                continue
+            return replace(tried, listed=listed if completion.logs else 0)
+    raise refusal
+
+
+def _as_ids(server: Server, prompts: tuple[Prompt, ...]) -> tuple[Prompt, ...] | None:
+    """Return the prompts as token ids; None where the server does not take and show them."""
+    texts = [prompt for prompt in prompts if isinstance(prompt, str)]
+    try:
+        answers = server.client.ask([server.api.tokenize(text) for text in texts])
+        ids = iter([tuple(answer.data["tokens"]) for answer in answers])
+        found = tuple(next(ids) if isinstance(prompt, str) else prompt for prompt in prompts)
+        (completion,) = server.complete([Ask(found[0], 1)])
+    except (RefusedError, LookupError, TypeError):
+        return None
+    return found if all(isinstance(token, int) for token in completion.tokens) else None

@@ -1,0 +1,451 @@
+"""Audits of servers: each planted defect is found, a right server passes, what is unclear is no pass.
+
+The stand-in answers in this process, but for the tests of failing connections. Chances are those of the
+audit: a false alarm 1e-6, a miss 1e-3 for a defect of the size that is stated.
+"""
+
+import json
+import shlex
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lab.benchmarks.loopback import serving
+from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.table import CHECKS
+from spec_oracle.contracts.completion import Sampling
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.report import AUDIT_FORMATS
+from spec_oracle.servers.checks.bins import grow_tree
+from spec_oracle.servers.checks.conclusion import never_happened
+from spec_oracle.servers.checks.reference import prefix_counts
+from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.client.client import Client, Limits
+from spec_oracle.servers.client.server import connect
+from spec_oracle.servers.contract import Drafts, RefusedError, ServerError
+from tests.spec_oracle.servers.client.stand_in import END, InProcess, StandIn
+from tests.strategies import at_night
+
+PROMPTS = ["bc", "def"]
+
+RUNS = {name for name, check in CHECKS.items() if not isinstance(check.server, str)} - {"model"}
+"""Those that need no reference."""
+
+
+def subject(*, plan=None, sampling=None, reference=None, client=None, **stand_in):
+    server, other = (
+        options and connect(InProcess(StandIn(**options)), sampling or Sampling(top_k=3), prompts=PROMPTS)
+        for options in (stand_in or {"defect": ""}, reference)
+    )
+    if client is not None:
+        server = connect(client, sampling or Sampling(top_k=3), prompts=PROMPTS)
+    return ServerSubject("here", server, plan or Plan(detect=0.1), other)
+
+
+def report(**options):
+    return audit(subject(**options), options=AuditOptions(budget=600.0))
+
+
+def checks_of(found):
+    return {check.name: check for check in found.subjects[0].checks}
+
+
+def statuses(found, status):
+    return {name for name, check in checks_of(found).items() if check.status is status}
+
+
+@pytest.mark.parametrize(
+    ("shape", "detect"), [("llama.cpp", 0.1), ("openai", 0.2), *at_night(("uncounted", 0.2))]
+)
+def test_a_right_server_passes_every_check(shape, detect):
+    found = report(shape=shape, plan=Plan(detect=detect, assume_speculating=shape == "uncounted"))
+    (server,) = found.subjects
+    assert statuses(found, Status.PASSED) == RUNS
+    assert server.verdict is SubjectVerdict.LOSSLESS
+    assert server.smallest_detectable_tv <= detect
+    assert server.kind == "server"
+    assert found.exit_code == 0
+    assert "are distinguished up to" in " ".join(server.scope)
+
+
+@pytest.mark.parametrize(
+    ("check", "planted"),
+    [
+        ("joint", {"defect": "always-accept"}),
+        ("joint", {"defect": "biased-second", "size": 0.4}),
+        ("joint", {"defect": "late-stop-token"}),
+        ("plain-law", {"defect": "same-seed"}),
+        ("plain-law", {"defect": "wrong-rows", "size": 4.0}),
+        ("plain-law", {"defect": "wrong-rows", "size": 4.0, "shape": "openai"}),
+        ("plain-law", {"defect": "stops-late"}),
+        ("long-texts", {"defect": "biased-late", "size": 0.5}),
+        ("long-texts", {"defect": "repeats-numbers", "draft": False}),
+        ("joint", {"defect": "always-accept-late", "size": 2}),
+        ("joint", {"defect": "always-accept-crowded"}),
+        ("length", {"defect": "impossible-counts"}),
+        ("length", {"defect": "misses-stops"}),
+        ("length", {"defect": "stops-text-only"}),
+        ("streams", {"defect": "always-accept-seeded"}),
+        ("batch", {"defect": "caches-answers"}),
+        ("streams", {"defect": "coarse-seeds"}),
+        ("streams", {"defect": "ignores-seeds"}),
+        ("batch", {"defect": "same-seed"}),
+        ("batch", {"defect": "shared-clock", "size": 2e-3}),
+        ("shapes", {"defect": "always-accept-long"}),
+        ("shapes", {"defect": "always-accept-greedy"}),
+        ("shapes", {"defect": "skips:json_schema", "quotes": True}),
+        ("long-texts", {"defect": "accepts-after-rejection"}),
+        ("logprobs", {"defect": "logprobs-residual"}),
+        ("logprobs", {"defect": "logprobs-rounded"}),
+    ],
+    ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else value,
+)
+@pytest.mark.parametrize("runs", [1, pytest.param(20, marks=pytest.mark.nightly)])
+def test_a_planted_defect_is_found(check, planted, runs):
+    """With the stated power: a miss has chance 1e-3; two of 20 have chance 2e-4.
+
+    Requests of one moment ("shared-clock") are the four that a volley sends at once, and some more.
+    """
+    plan = Plan(detect=0.03 if planted["defect"] == "wrong-rows" else 0.1)
+    found = [
+        CHECKS[check].outcome(subject(**planted, entropy=run, plan=plan), Context(seed=run)).status
+        for run in range(runs)
+    ]
+    assert found.count(Status.FAILED) >= max(1, runs - 1)
+
+
+@pytest.mark.parametrize(
+    ("planted", "reading"),
+    [
+        ({}, "after sampling filters"),
+        ({"shape": "openai"}, "before sampling filters"),
+        ({"shape": "openai", "defect": "ignores-top-k"}, "before sampling filters, which the server ignores"),
+    ],
+)
+def test_draws_tell_how_probabilities_are_to_be_read(planted, reading):
+    """At temperature 1 a raw row that no filter touches is as sampled."""
+    assert subject(sampling=Sampling(0.7, 3), **planted).distributions.reading == reading
+
+
+@pytest.mark.parametrize("defect", ["biased-late", "repeats-numbers"])
+def test_what_goes_wrong_late_does_not_show_in_short_texts(defect):
+    """Without `long-texts` these defects would pass."""
+    assert CHECKS["joint"].outcome(subject(defect=defect, size=0.5), Context()).status is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("planted", "verdict", "code"),
+    [
+        ({"defect": "always-accept"}, "lossy", 1),
+        ({"defect": "same-seed"}, "lossy", 1),
+        ({"defect": "stops-late"}, "inconclusive", 2),
+        ({"defect": "ignores-seeds"}, "lossless", 2),
+    ],
+    ids=lambda value: value["defect"] if isinstance(value, dict) else None,
+)
+def test_verdicts_and_exit_codes(planted, verdict, code):
+    found = report(**planted, plan=Plan(detect=0.2))
+    assert found.subjects[0].verdict.value == verdict
+    assert found.exit_code == code
+
+
+def test_slightly_wrong_rows_are_not_held_against_texts():
+    """A temperature that is a little off shows in texts first; one-token draws tell what is wrong."""
+    plan = Plan(detect=0.03)
+    found = audit(
+        subject(defect="wrong-rows", size=0.25, plan=plan),
+        options=AuditOptions(budget=600.0, checks=("joint", "long-texts")),
+    )
+    assert found.subjects[0].verdict is SubjectVerdict.INCONCLUSIVE
+    assert checks_of(found)["joint"].detail.startswith("the probabilities that the server reports are wrong")
+    assert "could not check" in checks_of(found)["long-texts"].detail
+
+
+@pytest.mark.parametrize("runs", [3, *at_night(40)])
+def test_the_stated_power_is_had(runs):
+    """A defect as large as a run says it finds is found: two misses of 3 have chance 3e-6, of 40 8e-4."""
+    plan, planted = Plan(detect=0.1), {"defect": "biased-second", "size": 0.15}
+    good, bad = subject(plan=plan), subject(**planted)
+    tree = grow_tree(good.distributions, 4, 1e-3, frozenset([END]))
+    law = np.zeros(len(tree.law))
+    for number, prompt in enumerate(bad.server.prompts):
+        for text, mass in bad.server.client.stand_in.texts(prompt, 4, {"top_k": 3}):
+            law[tree.bin(number, text)] += mass / len(PROMPTS)
+    detect = abs(law - tree.law).sum() / 2
+    assert detect < 0.2
+    found = [
+        CHECKS["joint"].outcome(
+            subject(**planted, entropy=run, plan=Plan(detect=detect)), Context(alpha=1e-3, seed=run)
+        )
+        for run in range(runs)
+    ]
+    assert sum(result.status is Status.FAILED for result in found) >= runs - 1
+
+
+def null_runs(monkeypatch, runs):
+    """Failures by check of right servers, at a false-alarm rate of 0.2 for each run."""
+    for name, value in {
+        "PAIRS": 100,
+        "PAIRS_TV": 1.0,
+        "BESIDE": 200,
+        "BESIDE_TV": 1.0,
+        "REPEATED_SEEDS": 2,
+        "DISTANCES_TV": 0.5,
+        "SHAPES_TV": 0.9,
+    }.items():
+        monkeypatch.setattr(effort, f"SERVER_{name}", value)
+    failures = dict.fromkeys(RUNS, 0)
+    for run in range(runs):
+        server = subject(entropy=run, plan=Plan(requests=400, detect=0.5), vocab=5, draft=False)
+        bench = Context(alpha=0.2, seed=run)
+        for name in RUNS:
+            failures[name] += CHECKS[name].outcome(server, bench).status is Status.FAILED
+    return failures
+
+
+def assert_within_their_rates(failures, runs):
+    for name, count in failures.items():
+        rate = 0.2 * float(CHECKS[name].share)
+        assert count <= stats.binom.isf(1e-7, runs, rate), name
+
+
+def test_right_servers_fail_within_the_error_rate(monkeypatch):
+    assert_within_their_rates(null_runs(monkeypatch, 4), 4)
+
+
+@pytest.mark.nightly
+def test_2000_right_servers_fail_within_the_error_rate(monkeypatch):
+    assert_within_their_rates(null_runs(monkeypatch, 2000), 2000)
+
+
+def test_rows_that_vary_widen_what_is_right_and_are_told():
+    """Noise of 0.004 nats a token: a right server passes, and what is found is stated to be more."""
+    plan, found = Plan(detect=0.1, requests=12_000), []
+    for noise in (0.004, 0.0):
+        server = subject(defect="noisy-rows", size=noise, plan=plan)
+        joint = CHECKS["joint"].outcome(server, Context())
+        assert joint.status is Status.PASSED
+        assert server.distributions.noise == pytest.approx(2 * noise, rel=0.3)
+        found.append(joint.findings.smallest_detectable_tv)
+    assert found[0] > 1.2 * found[1]
+
+
+def test_rows_that_are_too_uncertain_leave_the_texts_open():
+    found = CHECKS["joint"].outcome(subject(defect="noisy-rows", size=0.05, plan=Plan(detect=0.1)), Context())
+    assert found.status is Status.INCONCLUSIVE
+    assert "nats between equal requests, which counts as its own noise: up to 0.0" in found.detail
+    assert "try one slot" in found.detail
+
+
+@pytest.mark.parametrize("digits", [2, *at_night(3)])
+def test_rounded_log_probabilities_do_not_make_a_right_server_lossy(digits):
+    server = subject(shape="openai", digits=digits, plan=Plan(detect=0.1, requests=12_000))
+    for check in ("plain-law", "joint", "long-texts"):
+        assert CHECKS[check].outcome(server, Context()).status is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("planted", "assume", "words"),
+    [
+        ({"draft": False}, False, "nothing was drafted"),
+        ({"draft": False}, True, "nothing was drafted"),
+        ({"shape": "uncounted"}, False, "--assume-speculating"),
+        ({"shape": "uncounted"}, True, ""),
+    ],
+)
+def test_texts_without_drafts_do_not_pass(planted, assume, words):
+    plan = Plan(detect=0.15, assume_speculating=assume)
+    found = CHECKS["joint"].outcome(subject(plan=plan, **planted), Context())
+    assert found.status is (Status.INCONCLUSIVE if words else Status.PASSED)
+    assert words in found.detail
+
+
+def test_texts_that_cannot_be_told_apart_do_not_pass():
+    server = subject(sampling=Sampling(), vocab=100, plan=Plan(requests=200, detect=0.5))
+    found = CHECKS["joint"].outcome(server, Context())
+    assert found.status is Status.INCONCLUSIVE
+    assert "differ in more than one token" in found.detail
+
+
+def test_too_few_draws_are_no_pass():
+    found = CHECKS["joint"].outcome(subject(plan=Plan(requests=300, detect=0.02)), Context())
+    assert found.status is Status.INCONCLUSIVE
+    assert "not 0.02" in found.detail
+
+
+def test_an_end_that_is_seen_late_is_no_defect():
+    """The token that ends texts is rarer than one in a thousand: it is learnt while texts are drawn."""
+
+    class Rare(StandIn):
+        def weights(self, context, model):
+            row = super().weights(context, model)
+            row[0] = 4e-4 * sum(row[1:])
+            return row
+
+    server = connect(InProcess(Rare(vocab=4)), Sampling(), prompts=PROMPTS)
+    found = CHECKS["joint"].outcome(ServerSubject("here", server, Plan(detect=0.05)), Context())
+    assert server.ends == {0}
+    assert found.status is Status.PASSED
+
+
+@pytest.mark.parametrize("defect", ["", "always-accept"])
+def test_a_server_without_probabilities_is_compared_with_a_reference(defect):
+    found = report(
+        defect=defect,
+        shape="silent",
+        reference={"shape": "openai", "draft": False, "entropy": 5},
+        plan=Plan(detect=0.15, requests=8000, assume_speculating=True),
+    )
+    (server,) = found.subjects
+    assert server.verdict is (SubjectVerdict.LOSSY if defect else SubjectVerdict.LOSSLESS)
+    assert checks_of(found)["plain-law"].status is Status.NOT_APPLICABLE
+    assert found.exit_code == (1 if defect else 0)
+    if defect:
+        shown = server.counterexample
+        assert not shown.lower <= shown.expected <= shown.upper
+
+
+def test_without_probabilities_and_reference_nothing_is_known():
+    found = report(shape="silent", plan=Plan(detect=0.3))
+    assert "no --reference server" in checks_of(found)["joint"].detail
+    assert found.exit_code == 2
+
+
+def test_texts_are_counted_by_prefixes_that_are_common():
+    first = [(0, (1, 2, 3))] * 60 + [(0, (1, 2, 4))] * 60 + [(0, (1, 5, 6))] * 30 + [(1, (7,))] * 200
+    counts, cells = prefix_counts(first, first)
+    assert counts[0].tolist() == counts[1].tolist()
+    assert dict(zip(cells, counts[0].tolist(), strict=True)) == {
+        ((0, 1, 2, 3), False): 60,
+        ((0, 1, 2, 4), False): 60,
+        ((0, 1), True): 30,
+        ((1, 7), False): 200,
+    }
+
+
+def test_the_counterexample_is_the_model_s_and_can_be_asked_for():
+    stand_in = {"defect": "biased-second", "size": 0.4}
+    found = report(**stand_in)
+    shown = found.subjects[0].counterexample
+    model, body = StandIn(), {"top_k": 3}
+    mass, context = 1.0, shown.prompt
+    for token in shown.tokens:
+        if token is None:
+            break
+        mass *= model.law(context, body)[token]
+        context = (*context, token)
+    if None not in shown.tokens:
+        assert shown.expected == pytest.approx(mass, rel=1e-3)
+    assert not shown.lower <= shown.expected <= shown.upper
+    assert shown.lower <= shown.seen <= shown.upper
+    words = shlex.split(shown.reproduce)
+    assert words[:3] == ["curl", "-s", "http://here/completion"]
+    assert json.loads(words[-1])["n_predict"] == 4
+    text = AUDIT_FORMATS["text"](found)
+    assert "reproduce: curl" in text
+    assert json.loads(AUDIT_FORMATS["json"](found))["subjects"][0]["counterexample"]["draws"] == shown.draws
+
+
+def test_a_server_that_dies_leaves_what_was_seen():
+    class Mortal(StandIn):
+        def respond(self, path, body, name=""):
+            if sum(self.calls.values()) > 6000:
+                return 500, {}
+            return super().respond(path, body, name)
+
+    server = connect(InProcess(Mortal()), Sampling(top_k=3), prompts=PROMPTS)
+    found = audit(ServerSubject("here", server, Plan(detect=0.05)), options=AuditOptions(budget=600.0))
+    joint = checks_of(found)["joint"]
+    assert joint.status is Status.INCONCLUSIVE
+    assert "ended early: HTTP 500" in joint.detail
+    assert joint.draws > 100
+    assert found.exit_code == 2
+    assert not statuses(found, Status.FAILED)
+
+
+class Again(InProcess):
+    """Sends failed requests again, as `Client` does."""
+
+    def _answer(self, request):
+        for attempt in range(self.limits.attempts):
+            try:
+                return replace(super()._answer(request), is_doubtful=attempt > 0)
+            except RefusedError:
+                raise
+            except ServerError as error:
+                self.failures[str(error)] += 1
+        raise RefusedError("HTTP 500 again and again")
+
+
+def by(client, plan):
+    skipped = dict.fromkeys(["shapes", "long-texts", "streams", "batch", "plain-law"], "")
+    return audit(subject(client=client, plan=plan), options=AuditOptions(budget=600.0, skip=skipped))
+
+
+def over_http(stand_in, plan, timeout=30.0):
+    with serving(stand_in) as url, Client(url, Limits(timeout=timeout, pause=0.005)) as client:
+        return by(client, plan)
+
+
+def with_retries(stand_in, plan):
+    return by(Again(stand_in), plan)
+
+
+@pytest.mark.parametrize(
+    ("defect", "sent"), [("errors", with_retries), *at_night(("errors", over_http), ("closes", over_http))]
+)
+def test_failed_requests_count_as_doubt_unless_seeds_make_them_the_same(defect, sent):
+    plan = Plan(detect=0.2, requests=1200)
+    found = sent(StandIn(defect, size=0.1), plan)
+    assert "of it for retried completions" in checks_of(found)["joint"].detail
+    assert found.subjects[0].smallest_detectable_tv > plan.detect
+    seeded = sent(StandIn(defect, size=0.1), replace(plan, seeded=True))
+    assert seeded.subjects[0].verdict is SubjectVerdict.LOSSLESS
+    assert "of them retried" in " ".join(seeded.subjects[0].scope)
+
+
+def test_failures_that_depend_on_the_text_are_not_taken_for_a_lossy_law():
+    """A server that fails whenever the second token is 2 leaves other texts only: no fault of speculation."""
+    found = with_retries(StandIn("errors-by-text"), Plan(detect=0.2, requests=1200))
+    assert found.subjects[0].verdict is SubjectVerdict.INCONCLUSIVE
+    assert "were retried" in checks_of(found)["joint"].detail
+
+
+def test_a_slow_server_is_asked_again():
+    found = over_http(StandIn("slow", size=0.005), Plan(detect=0.5, requests=300), timeout=0.5)
+    assert statuses(found, Status.FAILED) == set()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"tokens": 1}, {"requests": 0}, {"detect": 0.0}, {"detect": 1.0}],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_a_plan_that_makes_no_sense_is_refused(wrong):
+    with pytest.raises(InvalidInputError, match=next(iter(wrong))):
+        Plan(**wrong)
+
+
+def test_shares_of_the_error_rate():
+    assert CHECKS["plain-law"].share == Fraction(5, 100)
+    assert next(iter(CHECKS)) == "plain-law"
+
+
+@pytest.mark.parametrize(
+    ("drafts", "words"),
+    [
+        (Drafts(), "does not report"),
+        (Drafts(0, 0), "nothing was drafted"),
+        (Drafts(5, 0), "no draft was accepted"),
+        (Drafts(5, 5), "no draft was rejected"),
+        (Drafts(5, 3), ""),
+        (Drafts(None, 1.2), ""),
+    ],
+)
+def test_what_never_happened(drafts, words):
+    assert words in never_happened(drafts)
+    assert bool(never_happened(drafts)) is bool(words)

@@ -1,0 +1,109 @@
+"""Long completions of servers: planted defects are found with the draft model's probabilities, rates hold."""
+
+import math
+
+import pytest
+
+from spec_oracle.audit import AuditOptions, Status, audit, effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.table import CHECKS
+from spec_oracle.contracts.completion import Sampling
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.client.server import connect, same_prompts
+from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
+
+
+def served(**options):
+    return connect(InProcess(StandIn(**options)), Sampling(), prompts=["bc", "def"])
+
+
+def judged(run=0, *, draft=True, plan=None, **planted):
+    server = served(entropy=run, **planted)
+    drafter = same_prompts(served(serves="draft", draft=False), server) if draft else None
+    subject = ServerSubject("here", server, plan or Plan(detect=0.05), draft=drafter)
+    return CHECKS["long-texts"].outcome(subject, Context(seed=run))
+
+
+@pytest.mark.parametrize("shape", ["llama.cpp", "openai"])
+def test_a_right_server_passes_and_says_what_each_order_detects(shape):
+    found = judged(shape=shape)
+    assert found.status is Status.PASSED, found.detail
+    assert all(f" by {order}" in found.detail for order in ("p", "p/q", "n-gram"))
+
+
+@pytest.mark.parametrize(
+    ("planted", "where"),
+    [
+        ({"defect": "always-accept"}, "by p/q"),
+        ({"defect": "always-accept-late", "size": 3}, "by p/q"),
+        ({"defect": "corrects-from-p"}, "by p/q"),
+        ({"defect": "accepts-after-rejection"}, "by "),
+        ({"defect": "biased-late", "size": 0.5}, "by "),
+    ],
+    ids=lambda value: value["defect"] if isinstance(value, dict) else None,
+)
+def test_planted_defects_are_found(planted, where):
+    found = [judged(run, **planted) for run in range(2)]
+    assert {result.status for result in found} == {Status.FAILED}, [result.detail for result in found]
+    assert all(f"most in tokens {where}" in result.detail for result in found)
+
+
+@pytest.mark.parametrize(("defect", "status"), [("", Status.PASSED), ("always-accept", Status.FAILED)])
+def test_noise_counts_by_its_mean(defect, status):
+    """Not by the largest difference that was seen: that one would hide a total variation of 0.1 a token."""
+
+    class Noisy(StandIn):
+        def shown(self, context, body):
+            logs = {
+                token: log + self.faults.gauss(0, 0.02) for token, log in super().shown(context, body).items()
+            }
+            total = math.log(sum(map(math.exp, logs.values())))
+            return {token: log - total for token, log in logs.items()}
+
+    server = connect(InProcess(Noisy(defect)), Sampling(), prompts=["bc", "def"])
+    drafter = same_prompts(served(serves="draft", draft=False), server)
+    subject = ServerSubject("here", server, Plan(detect=0.05), draft=drafter)
+    found = CHECKS["long-texts"].outcome(subject, Context())
+    assert found.status is status, found.detail
+    known = subject.distributions
+    assert 0.02 < known.relative_error < math.expm1(2 * known.error) / 2
+
+
+def test_corrections_from_p_need_the_draft():
+    """With a third of the evidence or less by p: the same completions pass."""
+    assert judged(draft=False, defect="corrects-from-p").status is Status.PASSED
+
+
+def test_a_token_that_filters_rule_out_is_a_proof():
+    server = connect(InProcess(StandIn("always-accept")), Sampling(top_k=3), prompts=["bc", "def"])
+    found = CHECKS["long-texts"].outcome(ServerSubject("here", server, Plan(detect=0.1)), Context())
+    assert found.status is Status.FAILED
+    assert "where it has probability 0" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("planted", "verdict"),
+    [
+        ({}, "lossless"),
+        ({"shape": "openai", "draft": False}, "inconclusive"),
+        ({"defect": "always-accept"}, "lossy"),
+    ],
+)
+def test_the_verdict_rests_on_long_texts_where_joint_is_left_out(planted, verdict, monkeypatch):
+    """It needs what `joint` needs: drafts that were accepted and rejected."""
+    monkeypatch.setattr(effort, "SERVER_DISTANCES_TV", 0.2)
+    server = served(**planted)
+    drafter = same_prompts(served(serves="draft", draft=False), server)
+    skip = dict.fromkeys(("joint", "plain-law", "length", "logprobs", "streams", "batch"), "")
+    subject = ServerSubject("here", server, Plan(detect=0.2), draft=drafter)
+    (found,) = audit(subject, options=AuditOptions(skip=skip)).subjects
+    assert found.verdict.value == verdict
+    assert (found.smallest_detectable_tv or 1) <= 0.5 or verdict == "lossy"
+    long = next(check for check in found.checks if check.name == "long-texts")
+    assert ("nothing was drafted" in long.detail) == (verdict == "inconclusive")
+
+
+def test_a_draft_server_must_take_the_same_tokens():
+    with pytest.raises(InvalidInputError, match="draft"):
+        same_prompts(served(shape="silent"), served())

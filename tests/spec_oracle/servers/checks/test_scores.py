@@ -1,0 +1,65 @@
+"""Whole completions are scored in one request each where the server can, as by one-token requests."""
+
+import pytest
+
+from spec_oracle.contracts.completion import Sampling
+from spec_oracle.servers.checks.distributions import Distributions
+from spec_oracle.servers.checks.scores import fetch_along
+from spec_oracle.servers.client.scoring import SCORINGS
+from spec_oracle.servers.client.server import connect
+from spec_oracle.servers.contract import Ask
+from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
+
+
+def known_along(stand_in, reference=None):
+    """The distributions along three completions, and the requests that they took."""
+    server = connect(InProcess(stand_in), Sampling(), prompts=["bc", "def"])
+    reported = Distributions(server, reference and connect(InProcess(reference), Sampling(), prompts=["bc"]))
+    _ = reported.noise
+    completions = [
+        (number, answer.tokens)
+        for number in (0, 1, 1)
+        for answer in server.complete([Ask(server.prompts[number], 64)])
+    ]
+    before = server.client.requests
+    fetch_along(reported, completions)
+    prefixes = [(number, tokens[:end]) for number, tokens in completions for end in range(1, len(tokens))]
+    return reported, [reported.logs[prefix] for prefix in prefixes], server.client.requests - before
+
+
+@pytest.mark.parametrize("scores", [scoring.name for scoring in SCORINGS])
+def test_one_request_takes_the_place_of_one_for_each_token(scores):
+    """With more tokens than are listed: the one that came is not shown for coming."""
+    options = {"shape": "openai", "vocab": 32, "entropy": 3}
+    _, expected, many = known_along(StandIn(**options))
+    reported, found, few = known_along(StandIn(**options, scores=scores))
+    assert reported.along == (reported, next(one for one in SCORINGS if one.name == scores))
+    assert found == [pytest.approx(row) for row in expected]
+    assert few < 20 < many
+
+
+def test_scores_of_another_distribution_are_not_used():
+    class Elsewhere(StandIn):
+        def scored(self, prompt, listed):
+            rows = super().scored(prompt, listed)
+            return [row and {token: 2 * log for token, log in row.items()} for row in rows]
+
+    assert known_along(Elsewhere(shape="openai", scores="echo"))[0].along[1] is None
+
+
+@pytest.mark.parametrize(("size", "is_used"), [(0.0, True), (0.1, False)])
+def test_a_reference_is_asked_where_it_agrees(size, is_used):
+    """It is no reference where it serves another model, or another temperature of it."""
+    reference = StandIn("wrong-rows", size=size, draft=False)
+    reported, found, _ = known_along(StandIn(), reference)
+    assert (reported.along[0] is not reported) == is_used
+    assert found == known_along(StandIn())[1]
+
+
+@pytest.mark.parametrize("answer", [(500, {}), (200, {"meta_info": {"input_top_logprobs": [[[0]]]}})])
+def test_a_server_that_fails_to_score_goes_on(answer):
+    class Fails(StandIn):
+        def respond(self, path, body, name=""):
+            return answer if path == "/generate" else super().respond(path, body, name)
+
+    assert known_along(Fails(shape="openai"))[0].along[1] is None

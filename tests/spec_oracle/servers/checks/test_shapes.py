@@ -1,0 +1,117 @@
+"""Servers under combinations of sampling fields: planted defects are found, untried fields are named."""
+
+from itertools import combinations
+
+import pytest
+
+from spec_oracle.audit import Status, effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.results import Cover
+from spec_oracle.audit.table import CHECKS
+from spec_oracle.contracts.completion import Sampling
+from spec_oracle.servers.checks.fields import covering
+from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.client.server import connect
+from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
+
+
+def outcome(*, top_k=0, reference=None, **stand_in):
+    server, other = (
+        one and connect(InProcess(one), Sampling(top_k=top_k), prompts=["bc"])
+        for one in (StandIn(**stand_in), reference)
+    )
+    return CHECKS["shapes"].outcome(ServerSubject("here", server, Plan(detect=0.1), other), Context())
+
+
+def test_a_right_server_passes_and_unknown_fields_are_named():
+    found = outcome(refuses=("frequency_penalty",))
+    assert found.status is Status.PASSED, found.detail
+    assert "typical (no effect on what one-token requests report)" in found.detail
+    assert "frequency penalty (refused)" in found.detail
+    assert found.coverage["grammar"] == {"on": Cover.SAMPLED}
+    assert found.coverage["tokens"] == {"2": Cover.SAMPLED, "7": Cover.SAMPLED}
+    assert "typical" not in found.coverage
+
+
+def test_a_json_schema_is_judged_by_grammars_of_what_is_left_of_it():
+    found = outcome(quotes=True)
+    assert found.status is Status.PASSED, found.detail
+    assert found.coverage["grammar"] == {"on": Cover.SAMPLED, "JSON schema": Cover.SAMPLED}
+
+
+def test_a_json_schema_is_not_asked_for_where_no_token_is_a_quotation_mark():
+    """llama.cpp ends then, for all."""
+    found = outcome()
+    assert "JSON schema (no token is a quotation mark)" in found.detail
+    assert "JSON schema" not in found.coverage["grammar"]
+
+
+@pytest.mark.parametrize("defect", ["", "skips:grammar"])
+def test_fields_without_effect_on_one_token_requests_are_compared_with_a_reference(defect):
+    """Probabilities before filters do not show a grammar, but completions do: it forbids a quarter."""
+    found = outcome(
+        defect=defect,
+        shape="openai",
+        vocab=4,
+        reference=StandIn(shape="openai", vocab=4, draft=False, entropy=9),
+    )
+    assert found.status is (Status.FAILED if defect else Status.PASSED), found.detail
+    if defect:
+        assert "grammar on: " in found.detail
+        assert "completions beside as many of the reference are distributed differently" in found.detail
+    else:
+        assert found.coverage["grammar"] == {"on": Cover.SAMPLED}
+        assert "grammar (no effect" not in found.detail
+
+
+def test_probabilities_before_filters_leave_most_fields_untried():
+    found = outcome(shape="openai", top_k=3)
+    assert found.status is Status.PASSED, found.detail
+    assert "min-p (no effect" in found.detail
+    assert found.coverage["n"] == {"3": Cover.SAMPLED}
+
+
+@pytest.mark.parametrize(
+    ("planted", "words"),
+    [
+        ({"defect": "always-accept-greedy"}, "temperature 0: token "),
+        ({"defect": "always-accept-long"}, "prompt long"),
+        ({"defect": "always-accept-seeded"}, "seed sent"),
+        ({"defect": "skips:min_p"}, "min-p on"),
+        ({"defect": "skips:repetition_penalty"}, "repetition penalty on"),
+        ({"defect": "skips:logit_bias"}, "logit bias on"),
+        ({"defect": "skips:grammar"}, "grammar on"),
+        ({"defect": "skips:json_schema", "quotes": True}, "grammar JSON schema"),
+        ({"defect": "same-n", "shape": "openai", "top_k": 3}, "the 3 completions of a request are the same"),
+    ],
+    ids=lambda value: value["defect"] if isinstance(value, dict) else None,
+)
+def test_planted_defects_are_found(planted, words):
+    found = outcome(**planted)
+    assert found.status is Status.FAILED, found.detail
+    assert words in found.detail
+
+
+def test_a_defect_of_the_stated_size_is_found():
+    """Each combination detects a total variation of 0.4 a token: two misses of 4 have chance 6e-6."""
+    found = [outcome(defect="biased-second", size=0.9, entropy=run) for run in range(4)]
+    assert sum(result.status is Status.FAILED for result in found) >= 3
+
+
+def test_wrong_probabilities_are_not_held_against_completions(monkeypatch):
+    monkeypatch.setattr(effort, "SERVER_SHAPES_TV", 0.6)
+    found = outcome(defect="wrong-rows", size=4.0, shape="openai", top_k=3)
+    assert found.status is not Status.FAILED
+
+
+def test_combinations_have_all_pairs_of_values():
+    axes = {
+        **{axis: [("off", {}), ("on", {axis: 1})] for axis in "abcdef"},
+        "tokens": [("16", {}), ("2", {}), ("7", {})],
+        **{axis: [("none", {}), ("sent", {})] for axis in ("seed", "prompt")},
+    }
+    rows = list(covering(axes))
+    assert len(rows) <= 16
+    for one, other in combinations(axes, 2):
+        found = {(row.words.get(one, ""), row.words.get(other, "")) for row in rows} | {("", "")}
+        assert len(found) == len(axes[one]) * len(axes[other])

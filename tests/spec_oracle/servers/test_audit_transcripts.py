@@ -1,0 +1,198 @@
+"""``spec-oracle audit-transcripts``: files of completions are judged without the server that made them."""
+
+import json
+import math
+import re
+import threading
+
+import pytest
+
+from lab.benchmarks.loopback import serving
+from spec_oracle.cli import main
+from spec_oracle.servers import audit_transcripts
+from tests.spec_oracle.servers.client.stand_in import StandIn, answering
+
+BODY = {"temperature": 1.0, "top_k": 0}
+
+
+def lines(count, defect="", *, rows=True, model=None, **changes):
+    """Completions of the stand-in with the rows of its models, and what it reports of them."""
+    model, found = model or StandIn(defect), []
+    for _ in range(count):
+        prompt = (1, 2)
+        tokens, _, _ = model.text(prompt, 64, BODY)
+        places = [(*prompt, *tokens[:place]) for place in range(len(tokens))]
+
+        def listed(which, places=places):
+            laws = (model.law(context, BODY, which) for context in places)
+            return [{token: math.log(p) for token, p in enumerate(law) if p} for law in laws]
+
+        line = {"prompt": prompt, "tokens": tokens, "sampling": {"temperature": 1.0}}
+        if rows:
+            target = listed("target")
+            logs = [row[token] for row, token in zip(target, tokens, strict=True)]
+            line |= {"rows": target, "draft_rows": listed("draft"), "logprobs": logs}
+        found.append(line | changes)
+    return found
+
+
+def written(path, found):
+    path.write_text("".join(json.dumps(line) + "\n" for line in found))
+    return str(path)
+
+
+def report(capsys, *arguments):
+    code = main(["audit-transcripts", *arguments, "--format", "json"])
+    (subject,) = json.loads(capsys.readouterr().out)["subjects"]
+    return code, subject, {check["name"]: check for check in subject["checks"]}
+
+
+@pytest.mark.parametrize(
+    ("defect", "code", "verdict"), [("", 0, "lossless"), ("corrects-from-p", 1, "lossy")]
+)
+def test_200_completions_are_judged_by_the_rows_they_hold(defect, code, verdict, tmp_path, capsys):
+    file = written(tmp_path / "some.jsonl", lines(200, defect))
+    found, subject, checks = report(capsys, file, "--detect", "0.2")
+    assert (found, subject["verdict"]) == (code, verdict)
+    assert checks["logprobs"]["status"] == "passed"
+    assert "200 completions" in checks["long-texts"]["detail"]
+
+
+def test_too_few_are_no_pass(tmp_path, capsys):
+    code, subject, checks = report(capsys, written(tmp_path / "few.jsonl", lines(3)))
+    assert (code, subject["verdict"]) == (2, "inconclusive")
+    assert "record more completions" in checks["long-texts"]["detail"]
+
+
+def test_wrong_log_probabilities_are_told(tmp_path, capsys):
+    found = lines(3)
+    for line in found:
+        line["logprobs"] = [0.0] * len(line["tokens"])
+    _, _, checks = report(capsys, written(tmp_path / "some.jsonl", found))
+    assert checks["logprobs"]["status"] == "failed"
+
+
+def test_what_an_audit_records_is_judged_again(tmp_path, capsys):
+    file = str(tmp_path / "some.jsonl")
+    with answering(StandIn()) as url:
+        skipped = ("plain-law", "joint", "shapes", "length", "logprobs", "streams", "batch")
+        skip = [word for name in skipped for word in ("--skip", name)]
+        # For less than is asked of the file: judged again, completions have other uniforms.
+        main(["audit-server", url, "--prompt", "bc", "--detect", "0.3", *skip, "--record", file])
+        capsys.readouterr()
+    code, subject, _ = report(capsys, file, "--detect", "0.4")
+    assert (code, subject["verdict"]) == (0, "lossless")
+
+
+def test_a_scoring_server_is_a_reference(tmp_path, capsys):
+    file = written(tmp_path / "some.jsonl", lines(30, "always-accept", rows=False))
+    with serving(StandIn(draft=False)) as url:
+        code, _, _ = report(capsys, file, "--server", url)
+    assert code == 1
+
+
+def test_what_was_judged_before_the_time_was_over_is_told(tmp_path, capsys):
+    file = written(tmp_path / "some.jsonl", lines(20))
+    code, subject, checks = report(capsys, file, "--budget", "1e-9")
+    assert (code, subject["verdict"]) == (2, "inconclusive")
+    assert "of 1 completions" in checks["long-texts"]["detail"]
+    assert "1 of 20 completions were judged in time; raise --budget" in checks["long-texts"]["detail"]
+
+
+def test_what_was_judged_before_the_server_was_gone_is_told(tmp_path, capsys, monkeypatch):
+    class Mortal(StandIn):
+        def respond(self, path, body, name=""):
+            gone = sum(self.calls.values()) > 400
+            return (503, {}) if gone else super().respond(path, body, name)
+
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    file = written(tmp_path / "some.jsonl", lines(30, rows=False))
+    with serving(Mortal(draft=False)) as url:
+        code, subject, checks = report(capsys, file, "--server", url)
+    assert (code, subject["verdict"]) == (2, "inconclusive")
+    assert "ended early" in checks["long-texts"]["detail"]
+    assert "HTTP 503" in checks["long-texts"]["detail"]
+
+
+def test_local_weights_are_a_reference(tmp_path, capsys):
+    torch = pytest.importorskip("torch")
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 12}
+    network = LlamaForCausalLM(LlamaConfig(hidden_size=16, intermediate_size=16, **sizes)).eval()
+    from spec_oracle.servers.checks.transcripts import Transcript, Transcripts
+    from spec_oracle.servers.checks.weights import of_weights
+
+    tokens = torch.randint(12, (64,)).tolist()  # nearly the model's: its weights are small
+    found = Transcripts([Transcript((1, 2), tuple(tokens))], rows=of_weights(network), noise=0.01)
+    found.add(Transcript((1, 2), tuple(tokens)))
+    assert found.judged.evidence.tokens == 63
+    assert found.report("some", 1e-6, 0.1).verdict.value == "inconclusive"
+
+
+def test_a_file_that_grows_is_followed_until_it_is_lossy(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(audit_transcripts, "POLL", 0.01)
+    file = tmp_path / "some.jsonl"
+    written(file, lines(1))
+
+    def grow():
+        with file.open("a") as more:
+            more.writelines(json.dumps(line) + "\n" for line in lines(40, "always-accept"))
+
+    later = threading.Timer(0.5, grow)
+    later.start()
+    code, _, _ = report(capsys, str(file), "--follow", "--budget", "300")
+    later.join()
+    assert code == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("no json", "line 1: not a transcript"),
+        ('{"prompt": [1]}', "tokens"),
+        ('{"prompt": [1], "tokens": [2, -1]}', "expected a token id"),
+        ('{"prompt": [1], "tokens": [2, 3], "rows": [{}]}', "rows: 1 for 2 tokens"),
+        ('{"prompt": [1], "tokens": [2, 3]}', "give a reference"),
+        ("", "holds no completion"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_line(line, words, tmp_path, capsys):
+    file = tmp_path / "some.jsonl"
+    file.write_text(line)
+    assert main(["audit-transcripts", str(file)]) == 3
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+NAMED = "the served model is not the reference's: requests for one token"
+
+
+class Hotter(StandIn):
+    """Samples at four times the temperature."""
+
+    def logits(self, context, body, model):
+        return [one / 4 for one in super().logits(context, body, model)]
+
+
+@pytest.mark.parametrize(
+    ("served", "rows", "told"),
+    [
+        (Hotter(), True, "✗ model .* differ by 0.[1-9].*: no speculation is needed to explain this"),
+        (Hotter(), False, "✗ model .* 200 first tokens, .* contradict the reference, too: no speculation"),
+        (StandIn("always-accept"), True, "✓ model .* differ by [0-9.e-]+ from the reference's"),
+        (StandIn("always-accept"), False, "[?] model .* record `rows`"),
+    ],
+    ids=["another model, rows", "another model", "wrong verification, rows", "wrong verification"],
+)
+def test_another_model_is_told_from_wrong_verification(served, rows, told, tmp_path, capsys):
+    """By recorded distributions, or by first tokens: nothing speculates on these."""
+    file = written(tmp_path / "some.jsonl", lines(40 if rows else 200, model=served, rows=rows, logprobs=[]))
+    with answering(StandIn(draft=False)) as url:
+        assert main(["audit-transcripts", file, "--server", url]) == 1
+    text = capsys.readouterr().out
+    assert f"{file}: lossy" in text
+    assert re.search(told, text), text
+    assert (f"{file}: lossy, {NAMED}" in text) == told.startswith("✗")

@@ -1,0 +1,34 @@
+"""What answers of servers say of drafts, and sampling that makes no sense."""
+
+import pytest
+
+from spec_oracle.contracts.completion import Completion, Sampling
+from spec_oracle.errors import InvalidInputError
+from spec_oracle.servers.contract import Drafts
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_k", "top_p"])
+def test_bad_sampling_is_named(name):
+    with pytest.raises(InvalidInputError, match=name):
+        Sampling(**{name: -1})
+
+
+@pytest.mark.parametrize(
+    ("tokens", "ended", "accepted", "words"),
+    [
+        ((1, 2, 3), False, 2, ""),
+        ((1, 2), False, 4, "4 accepted of 3"),
+        ((1, 2), False, 2, "first token cannot be a draft"),
+        ((1, 2), True, 2, ""),
+    ],
+)
+def test_impossible_counts_are_reported(tokens, ended, accepted, words):
+    found = Completion(tokens, ended=ended, drafted=3, accepted=accepted).odd_counts
+    assert words in found
+    assert bool(found) is bool(words)
+
+
+def test_counters_since():
+    assert Drafts(9, 4).since(Drafts(5, 1)) == Drafts(4, 3)
+    assert Drafts(None, 1.5).since(Drafts(None, 0.0)) == Drafts(None, 1.5)
+    assert Drafts(1, 1) + Drafts(None, 2) == Drafts(None, 3)
