@@ -9,8 +9,8 @@ from mkdocs.structure.files import File
 
 import verifiers
 from spec_oracle.audit import effort
+from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.reports import InstanceFigures
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.cli import command_parser
 from spec_oracle.efficiency import efficiencies, sweeps
 from spec_oracle.report.audit_text import instance_lines

@@ -22,12 +22,13 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from spec_oracle.audit import AuditOptions, AuditReport, audit
+from spec_oracle.audit import AuditOptions, AuditReport
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.language_models import load_language_model
 from spec_oracle.language_models.loading import smollm2_file
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.suite import audit_server
 from spec_oracle.servers.checks.weights import Weights, of_weights
 from spec_oracle.servers.client.client import Client, Limits
 from spec_oracle.servers.client.server import connect
@@ -228,7 +229,7 @@ def audited(run, folder, *, seed=0, budget=BUDGET, detect=None):
         with smollm2_server(folder, mode, options, sampling) as (server, reference, drafts):
             subject = ServerSubject(run, server, plan, reference, seed=seed, draft=drafts)
             skip = dict.fromkeys(("plain-law", *OTHERS), "")
-            return audit(subject, options=replace(chosen, skip=skip)).subjects[0]
+            return audit_server(subject, replace(chosen, skip=skip)).subjects[0]
     with (
         serving(mode, folder / "target.gguf", folder / "draft.gguf", **options) as url,
         Client(url) as client,
@@ -236,7 +237,7 @@ def audited(run, folder, *, seed=0, budget=BUDGET, detect=None):
         server = connect(client, replace(sampling, fields={"ignore_eos": True}), prompts=["[47, 43]"])
         (own,) = server.complete([Ask(server.prompts[0], 200 if "ngram" in mode else 20, seed=5)])
         server = connect(client, sampling, prompts=[json.dumps(own.tokens), "[5, 6, 7]"])
-        return audit(ServerSubject(run, server, plan, seed=seed), options=chosen).subjects[0]
+        return audit_server(ServerSubject(run, server, plan, seed=seed), chosen).subjects[0]
 
 
 @contextmanager

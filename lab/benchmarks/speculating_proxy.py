@@ -15,10 +15,11 @@ from tempfile import TemporaryDirectory
 
 from lab.benchmarks import loopback
 from lab.benchmarks.llama_cpp import OTHERS, serving, smollm2_models, weights_of
-from spec_oracle.audit import AuditOptions, audit
+from spec_oracle.audit import AuditOptions
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.report import formatted
 from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.suite import audit_server
 from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.client import Client, Limits, Request
 from spec_oracle.servers.client.server import connect
@@ -138,7 +139,7 @@ def audited(rule, target, draft, weights, *, seconds=SECONDS, detect=0.2):
         plan = Plan(detect=detect)
         subject = ServerSubject(rule, server, plan, started=started, draft=drafts)
         skip = dict.fromkeys(OTHERS, "")
-        return audit(subject, options=AuditOptions(budget=seconds, skip=skip))
+        return audit_server(subject, AuditOptions(budget=seconds, skip=skip))
 
 
 def main():

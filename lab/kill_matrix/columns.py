@@ -16,6 +16,7 @@ from scipy.stats import chisquare
 
 from lab.specimens.specimen import Specimen
 from spec_oracle.audit import effort
+from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context, run_guarded
 from spec_oracle.audit.declared import ROUNDING, Facts
 from spec_oracle.audit.draws import Sampler, sampled_drafts
@@ -33,7 +34,7 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known, traced_law
 from spec_oracle.audit.sampling import screen
 from spec_oracle.audit.subjects import of_engines
-from spec_oracle.audit.table import CHECKS, KINDS
+from spec_oracle.audit.suite import SUITES, result_of
 from spec_oracle.contracts import SamplerCode, SubjectRaisedError
 from spec_oracle.contracts.engine import as_list
 from spec_oracle.errors import SpecOracleError
@@ -50,11 +51,7 @@ EXACT = "exact"
 YARDSTICK = "first-token"
 """The test that most projects have; it is shown for comparison and does not count."""
 
-ASKED = {
-    name: check
-    for name, check in CHECKS.items()
-    if any(callable(check.answer(kind)) for kind in KINDS if kind != "server")
-}
+ASKED = [name for name, check in CHECKS.items() if any(check in suite for suite in SUITES.values())]
 """The checks that can be run on a specimen."""
 
 COLUMNS = (EXACT, *ASKED, YARDSTICK)
@@ -112,10 +109,10 @@ def _of_tree(rule: TreeSubject, bench: Context) -> dict[str, Column]:
 
     @cache
     def joint() -> CheckResult:
-        return CHECKS["joint"].outcome(rule, bench)
+        return result_of("joint", rule, bench)
 
     def length() -> CheckResult:
-        return CHECKS["length"].outcome(rule, replace(bench, results={"joint": joint()}))
+        return result_of("length", rule, replace(bench, results={"joint": joint()}))
 
     own: dict[str, Column] = {
         "joint": joint,
@@ -162,13 +159,13 @@ def _of_one_call(
 
     def shapes() -> CheckResult:
         exact()
-        return CHECKS["shapes"].outcome(subject, replace(context, budget=SHAPES_BUDGET))
+        return result_of("shapes", subject, replace(context, budget=SHAPES_BUDGET))
 
     return {EXACT: exact, **_checks(subject, context), "shapes": shapes}
 
 
 def _checks(subject: Any, bench: Context) -> dict[str, Column]:
-    return {name: partial(check.outcome, subject, bench) for name, check in ASKED.items()}
+    return {name: partial(result_of, name, subject, bench) for name in ASKED}
 
 
 def _after_joint(subject: Any, bench: Context) -> dict[str, Column]:
@@ -176,7 +173,7 @@ def _after_joint(subject: Any, bench: Context) -> dict[str, Column]:
     results: dict[str, CheckResult] = {}
 
     def joint() -> CheckResult:
-        results["joint"] = CHECKS["joint"].outcome(subject, bench)
+        results["joint"] = result_of("joint", subject, bench)
         return results["joint"]
 
     return {**_checks(subject, replace(bench, results=results)), "joint": joint}

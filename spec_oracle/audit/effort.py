@@ -224,9 +224,6 @@ SERVER_READING_PART: Final = 0.2
 SERVER_TOKENS: Final = 4  # Tokens of the completions of `joint`.
 SERVER_LONGER: Final = 4  # How many times longer the completions of `logprobs` are.
 SERVER_LONG_TOKENS: Final = 64  # Tokens of the completions of `long-texts`.
-# Part of its time that `long-texts` waits for the weights of a draft model.
-SERVER_LOADING_PART: Final = 0.5
-SERVER_NAMED_PART: Final = 0.05  # Part of the budget in which a wrong name of weights ends the audit.
 SERVER_SCORED: Final = 8  # Tokens of the completion by which it is found out how prompts are scored.
 SERVER_PILOT: Final = 64  # Completions by which the pace is measured; they count.
 # Least probability of a bin of completions: smaller ones are not worth the samples that more bins cost.

@@ -24,6 +24,7 @@ from typing import Any
 from pebble import ProcessExpired
 from pebble.concurrent import process
 
+from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.first_call import place_of
 from spec_oracle.audit.options import AuditOptions
@@ -31,7 +32,7 @@ from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.run import as_subject, audit_subject
 from spec_oracle.audit.subjects import is_third_party, quickness, require_name
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import SUITES
 from spec_oracle.audit.verdict import report_on
 from spec_oracle.audit.worker import confine, sigterm_as_ctrl_c
 from spec_oracle.errors import InvalidInputError, SpecOracleError
@@ -135,23 +136,30 @@ class _Steps:
     """What the journal of a subject that is audited says: checks that have ended, and which one runs."""
 
     def __init__(self, name: str, folder: Path, budget: float) -> None:
-        self.done = 0
+        self.done, self._last = 0, ""
         self._name, self._folder, self._budget, self._since = name, folder, budget, time.monotonic()
 
     def new(self) -> Iterator[str]:
         """Yield a line for each check that has ended since the last call."""
         ended = [entry for entry in _journal(self._folder) if isinstance(entry, CheckResult)]
         for check in ended[self.done :]:
-            self.done, self._since = self.done + 1, time.monotonic()
+            self.done, self._last, self._since = self.done + 1, check.name, time.monotonic()
             if check.status not in (Status.SKIPPED, Status.NOT_APPLICABLE, Status.NOT_RUN):
                 yield f"{self._name}: {check.name} {check.status.value}, {check.seconds:.1f} s"
 
     def now(self) -> str:
         """Return which check runs, for how long, and what it may take where it samples."""
-        check = [*CHECKS, "report"][self.done]
+        names = [*_names(_journal(self._folder)), "report"]
+        check = names[names.index(self._last) + 1 if self._last in names else 0]
         took = time.monotonic() - self._since
         budget = f" (budget {self._budget:g} s)" if took > LOOK_SECONDS else ""
         return f"{self._name}: {check}, {took:.0f} s{budget}"
+
+
+def _names(journal: Iterable[Any]) -> list[str]:
+    """Return the names of the checks of the kind that a journal names; of all, where it names none."""
+    kind = next((entry.kind for entry in journal if isinstance(entry, _Known)), "")
+    return [check.name for check in SUITES.get(kind, CHECKS.values())]
 
 
 def _context(names: Sequence[str], options: Iterable[AuditOptions]) -> Any:
@@ -259,7 +267,8 @@ def _remains(name: str, folder: Path, reason: str, options: AuditOptions, alpha:
             known = entry
     if known.kind == "unknown":
         return replace(_unloaded(name, reason, options, alpha), output=_printed(folder))
-    missing = list(CHECKS)[len(checks) :]
+    done = {check.name for check in checks}
+    missing = [check for check in _names([known]) if check not in done]
     checks += [CheckResult(check, Status.INCONCLUSIVE, reason) for check in missing[:1]]
     checks += [CheckResult(check, Status.NOT_RUN, reason) for check in missing[1:]]
     return replace(report_on(known, options, alpha, tuple(checks)), output=_printed(folder))

@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import COUNTED, Context
 from spec_oracle.audit.failing_inputs import Again
 from spec_oracle.audit.shapes.axes import IDS, LAYOUTS, TYPES
 from spec_oracle.audit.shapes.extent import NAMES
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts.sampler import LIBRARIES
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.statistics import DEFAULT_ALPHA

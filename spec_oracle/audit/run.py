@@ -1,4 +1,4 @@
-"""Runs the checks of subjects, in two loops: over the subjects, and over the table of checks."""
+"""Runs the checks of subjects, in two loops: over the subjects, and over the checks of a suite."""
 
 import time
 from collections.abc import Callable
@@ -7,28 +7,31 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from spec_oracle.audit.checks import CHECKS, Suite, run_check
 from spec_oracle.audit.first_call import FirstCall
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult
-from spec_oracle.audit.subjects import Subject, of_object, resolve_subject
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.subject import Subject
+from spec_oracle.audit.subjects import of_object, resolve_subject
+from spec_oracle.audit.suite import SUITES
 from spec_oracle.audit.verdict import report_on
 from spec_oracle.statistics import split
 from spec_oracle.threads import one_torch_thread, watched
 
 
-def audit(*subjects: Any, options: AuditOptions | None = None) -> AuditReport:
+def audit(*subjects: Any, options: AuditOptions | None = None, suite: Suite | None = None) -> AuditReport:
     """Audit subjects given by name, as verifiers, samplers or engines, or as `Subject`, in this process.
 
-    Returns one report for all; raises `InvalidInputError` for a subject that does not exist. The run's alpha
-    is shared by all subjects, so that the chance of any false alarm is at most alpha. Code under test runs in
-    this process: `spec_oracle.audit.isolation` gives each subject one of its own.
+    Returns one report for all; raises `InvalidInputError` for a subject that does not exist. ``suite`` has
+    the checks, those of a subject's kind unless it is given. The run's alpha is shared by all subjects, so
+    that the chance of any false alarm is at most alpha. Code under test runs in this process:
+    `spec_oracle.audit.isolation` gives each subject one of its own.
     """
     chosen, started = options or AuditOptions(), time.perf_counter()
     listed = [as_subject(subject, chosen) for subject in subjects]
     alpha = split(chosen.alpha, max(len(listed), 1))
-    reports = tuple(audit_subject(subject, chosen, alpha) for subject in listed)
+    reports = tuple(audit_subject(subject, chosen, alpha, suite=suite) for subject in listed)
     return AuditReport(reports, chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
 
 
@@ -38,6 +41,7 @@ def as_subject(subject: Any, options: AuditOptions) -> Subject:
     What the user leaves out is on record like the failures that the user expects: it is out of date where
     the check would not apply.
     """
+    found: Any
     if isinstance(subject, Subject):
         found = subject
     elif isinstance(subject, str):
@@ -47,7 +51,9 @@ def as_subject(subject: Any, options: AuditOptions) -> Subject:
         name = f"{getattr(subject, '__module__', '')}:{attribute}"
         found = of_object(name, subject, array=options.array, num_paths=options.num_paths)
     known = {**found.facts.known, **options.skip, **options.expected}
-    return replace(found, facts=replace(found.facts, known=known, expected=frozenset(options.expected)))
+    declared = replace(found.facts, known=known, expected=frozenset(options.expected))
+    ours: Subject = replace(found, facts=declared)
+    return ours
 
 
 def audit_subject(
@@ -55,18 +61,23 @@ def audit_subject(
     options: AuditOptions,
     alpha: float,
     note: Callable[[CheckResult], None] = lambda _: None,
+    suite: Suite | None = None,
 ) -> SubjectReport:
-    """Run every check that the subject allows, at a false-alarm rate of ``alpha`` for all of them.
+    """Run the checks of a suite, or of the subject's kind, at a false-alarm rate of ``alpha`` for all.
 
-    ``note`` is called with each result as it comes.
+    Calls ``note(result)`` after each check.
     """
     results: dict[str, CheckResult] = {}
     first = FirstCall(subject, options.seed)
     context = replace(options.context(alpha), results=MappingProxyType(results))
+    checks = SUITES[subject.kind] if suite is None else suite
     left_out = {name: options.reason_to_skip(name) for name in CHECKS}
+    asked = {*(options.checks or ()), *subject.facts.known}  # by the user; others are left out without a word
     with one_torch_thread(), watched():
         for name, check in CHECKS.items():
+            if check not in checks and name not in asked:
+                continue
             left = first.leaves_out or left_out[name]
-            results[name] = first.judged(partial(check.result, subject, context, left), name)
+            results[name] = first.judged(partial(run_check, check, checks, subject, context, left), name)
             note(results[name])
         return report_on(subject, options, alpha, tuple(results.values()))

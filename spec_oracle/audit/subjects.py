@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import verifiers
 from spec_oracle.audit import registry
@@ -22,15 +22,12 @@ from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.results import DECLARED
 from spec_oracle.audit.rule import tree_subject as trees
 from spec_oracle.audit.rule.subject import VerifierSubject
-from spec_oracle.audit.rule.tree_subject import TreeSubject
 from spec_oracle.audit.sampler.subject import Generator, Noise, SamplerSubject
+from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import SamplerCode, raising, takes_four, takes_uniforms
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.errors import InvalidInputError, unknown
-from spec_oracle.servers.checks.subject import ServerSubject
 from verifiers import traits_of
-
-Subject: TypeAlias = VerifierSubject | TreeSubject | SamplerSubject | EngineSubject | ServerSubject
 
 DEFAULT_PATHS = 2
 """Draft paths of verifiers that take several, unless told otherwise."""
@@ -117,11 +114,13 @@ def of_third_party(known: registry.Known) -> Subject:
         return SamplerSubject.of_keys(known.name, loaded, facts)
     if hasattr(loaded, "with_uniforms"):
         return SamplerSubject.of_uniforms(known.name, loaded.with_uniforms, facts, array=known.array)
-    found = replace(of_object(known.name, loaded, array=known.array), facts=facts)
+    found: Any = of_object(known.name, loaded, array=known.array)
+    found = replace(found, facts=facts)
     if isinstance(found, SamplerSubject) and isinstance(found.randomness, Generator):
         noise = Noise(loaded) if hasattr(loaded, "with_noise") else found.randomness
         return replace(found, traceable=known.is_traceable, randomness=noise)
-    return found
+    ours: Subject = found
+    return ours
 
 
 def of_verifier(name: str, verifier: Any, *, array: str = "numpy", num_paths: int | None = None) -> Subject:

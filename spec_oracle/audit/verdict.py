@@ -6,6 +6,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import verifiers
+from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.counterexample import counterexample, with_file
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.first_call import place_of
@@ -13,7 +14,6 @@ from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Evidence, InstanceFigures, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, Findings, How, Status
 from spec_oracle.audit.rule.subject import VerifierSubject
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.exact import emission_law
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
 from spec_oracle.toy import Instance

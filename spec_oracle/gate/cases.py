@@ -8,14 +8,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from spec_oracle.audit.checks import CHECKS, run_check
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.counterexample import counterexample, with_file
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Counterexample, TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings, Status
 from spec_oracle.audit.run import as_subject
-from spec_oracle.audit.subjects import Subject
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.subject import Subject
+from spec_oracle.audit.suite import SUITES
 from spec_oracle.audit.verdict import evidence_of, report_on, with_record
 from spec_oracle.gate import baseline
 from spec_oracle.threads import one_torch_thread
@@ -68,7 +69,8 @@ class SharedAudit:
         if name == baseline.CHECK and self.baseline is not None:
             report = report_on(self.subject, self.options, self.alpha, [self.results["joint"]])
             return baseline.compared(report, baseline.read_baseline(self.baseline).get(report.subject))
-        found = CHECKS[name].result(self.subject, self.context, self.options.reason_to_skip(name))
+        suite, left_out = SUITES[self.subject.kind], self.options.reason_to_skip(name)
+        found = run_check(CHECKS[name], suite, self.subject, self.context, left_out)
         if found.again is None and found.status is not Status.FAILED:
             return found
         return with_file(found, self.subject.name, replace(self.options, alpha=self.alpha))

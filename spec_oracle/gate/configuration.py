@@ -20,11 +20,11 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, NoReturn, TypeAlias, get_args, get_type_hints
 
+from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.isolation import Isolation
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.shapes.extent import NAMES
 from spec_oracle.audit.subjects import require_name
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.toy import Instance
 

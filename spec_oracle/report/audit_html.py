@@ -85,7 +85,7 @@ def _facts(subject: SubjectReport) -> Iterator[str]:
 
 def _untried(subject: SubjectReport) -> list[str]:
     untried = [check for check in subject.checks if check.status in UNTRIED]
-    return audit_text.check_lines(untried, subject.kind)
+    return audit_text.check_lines(untried)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from spec_oracle.audit.reports import (
     TextCounterexample,
 )
 from spec_oracle.audit.results import DECLARED, CheckResult, How, Status
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.report.table import markdown_table, percent, plural, short, text_table
 from spec_oracle.toy import Instance, ToyModel, context_text
 from spec_oracle.version import tool_version
@@ -63,7 +62,7 @@ def subject_text(subject: SubjectReport, *, verbose: bool = False) -> str:
         return "\n".join([*lines, f"  could not be audited: {subject.error}"])
     if subject.counterexample is not None:
         lines.append(counterexample_text(subject.counterexample))
-    lines += [f"  {line}" for line in check_lines(subject.checks, subject.kind, verbose=verbose)]
+    lines += [f"  {line}" for line in check_lines(subject.checks, verbose=verbose)]
     lines += [f"  note: {note}" for note in subject.notes]
     if verbose:
         lines += [f"  {axis.replace('_', ' ')}: {values}" for axis, values in coverage_lines(subject)]
@@ -71,12 +70,9 @@ def subject_text(subject: SubjectReport, *, verbose: bool = False) -> str:
     return "\n".join(lines)
 
 
-def check_lines(checks: Iterable[CheckResult], kind: str = "", *, verbose: bool = False) -> list[str]:
-    """Return a line a check: mark, name, how it knows, what it found; what was not tried once a reason.
-
-    Checks that do not apply to the ``kind`` of subject at all are left out, unless ``verbose``.
-    """
-    checks = [check for check in checks if verbose or check.known or not _is_for_others(check, kind)]
+def check_lines(checks: Iterable[CheckResult], *, verbose: bool = False) -> list[str]:
+    """Return a line a check: mark, name, how it knows, what it found; what was not tried once a reason."""
+    checks = list(checks)
     groups: dict[tuple[Any, str], list[CheckResult]] = {}
     untried = Counter(check.detail for check in checks if _is_untried(check))
     for check in checks:
@@ -136,13 +132,6 @@ def again_lines(check: CheckResult) -> list[str]:
     shown = [f"smallest inputs: {again.size}{says}"] if again.size else []
     lost = [f"not saved: {again.not_saved}"] if again.not_saved else []
     return [*shown, f"reproduce: {again.reproduce}", *lost]
-
-
-def _is_for_others(check: CheckResult, kind: str) -> bool:
-    """Whether the check has no question for this kind of subject."""
-    if check.status is not Status.NOT_APPLICABLE:
-        return False
-    return check.name not in CHECKS or not kind or isinstance(getattr(CHECKS[check.name], kind, ""), str)
 
 
 def statistics(check: CheckResult) -> Iterator[str]:
@@ -317,7 +306,7 @@ def page_rows(report: AuditReport) -> list[dict[str, Any]]:
             "is_drawn": any(check.alpha > 0 for check in subject.checks),
             "cells": [*row, rule_of(subject)],
             "remarks": [
-                *check_lines(subject.checks, subject.kind),
+                *check_lines(subject.checks),
                 *subject.notes,
                 *subject.scope,
                 *(f"printed: {line}" for line in subject.output.splitlines()),

@@ -1,11 +1,14 @@
 """The page of a check, made from its row of the table, the docstrings of its answers, and what it found."""
 
 import sys
+from collections.abc import Mapping
 from textwrap import dedent
 
-from spec_oracle.audit.table import CHECKS, KINDS, Check
+from spec_oracle.audit.checks import CHECKS, Check, Suite
+from spec_oracle.audit.suite import SUITES
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.report.table import percent, text_table
+from spec_oracle.servers.checks.suite import SERVER
 
 FOUND = {
     "vllm-ascend-block-verify": "joint: vllm-ascend 0.13 to 0.26 accepts too much in block verification",
@@ -31,6 +34,8 @@ FOUND = {
     "transformers-zero-uniform": "bad-input: transformers accepts a token of probability 0, once in 2^24",
 }
 """What checks found in released software: a check and a line, by the page in docs/findings."""
+
+_SUITES: Mapping[str, Suite] = {**SUITES, "server": SERVER}
 
 _EXAMPLES = {
     "verifier": "spec-oracle audit block",
@@ -81,10 +86,9 @@ def check_page(name: str) -> str:
 def _answers(check: Check) -> str:
     """Return what the code says of how it answers, kind by kind; kinds with the same answer together."""
     answers: dict[str, list[str]] = {}
-    for kind in KINDS:
-        answer = check.answer(kind)
-        text = f"Not asked: {answer}." if isinstance(answer, str) else _docstring(answer.__module__)
-        answers.setdefault(text, []).append(f"{kind}s")
+    for kind, suite in _SUITES.items():
+        if check in suite:
+            answers.setdefault(_docstring(suite[check].__module__), []).append(f"{kind}s")
     return "\n\n".join(f"### {' and '.join(kinds).capitalize()}\n\n{text}" for text, kinds in answers.items())
 
 
@@ -94,7 +98,7 @@ def _docstring(module: str) -> str:
 
 
 def _reproduce(check: Check) -> str:
-    asked = [kind for kind in KINDS if not isinstance(check.answer(kind), str)]
+    asked = [kind for kind, suite in _SUITES.items() if check in suite]
     lines = [f"{_EXAMPLES[kind]} --check {check.name}" for kind in asked if kind in _EXAMPLES]
     lines += ["spec-oracle audit-server http://localhost:8080"] if "server" in asked else []
     return "\n".join(["```sh", *lines, "```"])

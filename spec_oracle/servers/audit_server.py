@@ -27,19 +27,18 @@ LEFT_OUT = {"rl": ("length", "batch")}
 
 def run(options: Any) -> int:
     """Audit the server, write the report, and return its exit code."""
-    from spec_oracle.audit import AuditOptions, audit, effort
+    from spec_oracle.audit import AuditOptions
     from spec_oracle.contracts.completion import Sampling
     from spec_oracle.report import formatted
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.report.terminal import show
-    from spec_oracle.servers.checks.apart import Apart, rows_of
     from spec_oracle.servers.checks.subject import Plan, ServerSubject
+    from spec_oracle.servers.checks.suite import audit_server
     from spec_oracle.servers.checks.transcripts import line_of
-    from spec_oracle.servers.checks.weights import Weights
+    from spec_oracle.servers.checks.weights import Weights, load_rows
     from spec_oracle.servers.client.client import Client, Limits
     from spec_oracle.servers.client.server import Server, connect, same_prompts
 
-    started = time.monotonic()  # of the budget: local weights are loaded meanwhile
     skip = dict.fromkeys([*(options.skip or ()), *LEFT_OUT.get(options.purpose, ())], "")
     chosen = AuditOptions(seed=options.seed, alpha=options.alpha, budget=options.budget, skip=skip)
     plan = Plan(options.tokens, options.requests, options.detect, options.seeded, options.assume_speculating)
@@ -47,10 +46,8 @@ def run(options: Any) -> int:
     limits = Limits(timeout=options.timeout, concurrency=options.concurrency)
     is_served = (options.draft or "").startswith(("http://", "https://"))
     with ExitStack() as open_:
-        rows = None
-        if options.draft and not is_served:
-            rows = open_.enter_context(Apart(partial(rows_of, options.draft)))
-            rows.is_ready(effort.SERVER_NAMED_PART * options.budget)  # a name that is wrong is known soon
+        rows = load_rows(options.draft) if options.draft and not is_served else None
+        started = time.monotonic()  # the budget begins once local weights are loaded
         progress = open_.enter_context(showing_progress())
 
         def connected(url: str) -> Server:
@@ -74,7 +71,7 @@ def run(options: Any) -> int:
             draft=same_prompts(draft, server) if draft else weights,
             record=lambda *found: record and record.write(line_of(*found) + "\n"),
         )
-        report = audit(subject, options=chosen)
+        report = audit_server(subject, chosen)
     write = partial(emit, options) if options.output or options.format != "text" else show
     report = replace(report, command=options.command_line)
     write(formatted(report, options.format, verbose=options.verbose))

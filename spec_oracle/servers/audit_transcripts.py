@@ -31,13 +31,12 @@ def run(options: Any) -> int:
     from spec_oracle.audit.reports import AuditReport
     from spec_oracle.report import formatted
     from spec_oracle.report.terminal import show
-    from spec_oracle.servers.checks.apart import Apart, rows_of
     from spec_oracle.servers.checks.transcripts import Transcripts, read_all
+    from spec_oracle.servers.checks.weights import load_rows
     from spec_oracle.servers.client.client import Client, Limits
     from spec_oracle.servers.client.server import connect
     from spec_oracle.servers.contract import ServerError
 
-    started, end = time.perf_counter(), time.monotonic() + options.budget
     with ExitStack() as open_:
         try:
             file = open_.enter_context(Path(options.file).open(encoding="utf-8"))
@@ -46,15 +45,12 @@ def run(options: Any) -> int:
         first = read_all(file)
         if not first:
             raise InvalidInputError(f"FILE: {options.file} holds no completion")
-        server = rows = None
+        server = None
+        rows = load_rows(options.model) if options.model and not options.server else None
+        started, end = time.perf_counter(), time.monotonic() + options.budget  # local weights are loaded
         if options.server:
             client = open_.enter_context(Client(options.server, Limits(), options.api_key_env, end))
             server = connect(client, first[0].sampling)
-        elif options.model:
-            rows = open_.enter_context(Apart(partial(rows_of, options.model)))
-            if not rows.is_ready(options.budget):
-                raise InvalidInputError(f"--model: not loaded in {options.budget:g} s; raise --budget")
-            rows.end = end
         noise = options.noise if options.noise is not None else MODEL_NOISE if options.model else 0.0
         found = Transcripts(first, server=server, rows=rows, noise=noise, seed=options.seed)
         ended, more = "", _later(file, end) if options.follow else ()

@@ -12,6 +12,7 @@ from lab.specimens.toy_engine import ToyEngine
 from lab.studies.null_audits import audited
 from spec_oracle.audit import SubjectVerdict, effort
 from spec_oracle.audit import instances as panels
+from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.draws import extended_cells, sampled_drafts
@@ -34,7 +35,7 @@ from spec_oracle.audit.sampler.dependence import Design
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.subjects import of_engines
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.statistics import EProcess, goodness_of_fit_by_e_process, goodness_of_fit_by_g
 from spec_oracle.toy import Instance
@@ -227,7 +228,7 @@ def test_a_planted_defect_turns_the_same_check_red():
     planted = specimens()["draft-noise-accepts"].engine()
     right = specimens()["system"].engine()
     for engines, status in ((planted, "failed"), (right, "passed")):
-        assert CHECKS["joint"].outcome(of_engines("engine", engines), Context(seed=3)).status == status
+        assert result_of("joint", of_engines("engine", engines), Context(seed=3)).status == status
 
 
 @pytest.mark.nightly

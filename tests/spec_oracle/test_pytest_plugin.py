@@ -2,7 +2,7 @@
 
 import pytest
 
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.checks import CHECKS
 from tests.strategies import at_night
 
 pytest_plugins = ["pytester"]

@@ -12,7 +12,7 @@ from spec_oracle import threads
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode, SubjectRaisedError
 from spec_oracle.threads import CallEndedError, at_most, raising, watched
 from tests.spec_oracle.audit import surroundings
@@ -35,7 +35,7 @@ def test_bad_input_names_the_input_and_the_line_of_a_loop_without_end(monkeypatc
     monkeypatch.setattr("spec_oracle.audit.effort.BAD_INPUT_SECONDS", 0.2)
     subject = SamplerSubject("mine", SamplerCode(surroundings.loops_on_nan))
     with watched():
-        found = CHECKS["bad-input"].outcome(subject, Context(shrink=False))
+        found = result_of("bad-input", subject, Context(shrink=False))
     assert found.status is Status.FAILED
     assert "NaN target probabilities: still running after 0." in found.detail
     assert "surroundings.py:1" in found.detail

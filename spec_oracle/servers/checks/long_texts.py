@@ -24,7 +24,6 @@ from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_t
 from spec_oracle.audit.results import CheckResult, Findings, Status, inconclusive, not_asked
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.servers.checks import subject as subjects
-from spec_oracle.servers.checks.apart import Apart
 from spec_oracle.servers.checks.conclusion import never_happened, unless_unconfirmed
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.scores import fetch_along
@@ -54,7 +53,7 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
     if subjects.is_unchecked(context):
         return inconclusive(subjects.UNCHECKED)
     long = Completions(server, effort.SERVER_LONG_TOKENS, (context.seed, "server/long-texts"), plan.seeded)
-    drafts = _drafts(subject, context.budget)
+    drafts = Distributions(subject.draft) if isinstance(subject.draft, Server) else subject.draft
     read = Judged(subject.distributions, drafts, context.stream("server/long-texts/uniforms"))
     is_alone = "joint" in subject.left_out
     finest = plan.detect if is_alone and drafts is None else min(plan.coarse, effort.SERVER_DISTANCES_TV)
@@ -81,22 +80,9 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
     coarse, doubtful = plan.coarse if is_alone else 2 * plan.coarse, subject.distributions.uncertainty
     coarse += subject.distributions.relative_error
     result = result_of_tokens(read, coarse, context.rate, ended=ended, uncertainty=doubtful)
-    if drafts is None and subject.draft is not None:
-        why = "p/q is not known: the draft's weights were not loaded in time; raise --budget"
-        result = replace(result, detail=f"{result.detail}; {why}")
     if is_alone and result.status is Status.PASSED:
         result = _as_verdict(subject, read, long, result, context.rate)
     return unless_unconfirmed(result, context)
-
-
-def _drafts(subject: ServerSubject, seconds: float) -> Distributions | Weights | None:
-    """Return what is known of the draft; None, too, for weights that are not loaded in a part of the time."""
-    draft = subject.draft
-    if isinstance(draft, Server):
-        return Distributions(draft)
-    part = effort.SERVER_LOADING_PART * seconds
-    is_late = draft is not None and isinstance(draft.rows, Apart) and not draft.rows.is_ready(part)
-    return None if is_late else draft
 
 
 def _in_advance(long: Completions, distributions: Distributions) -> Generator[list[Prefix], None, None]:

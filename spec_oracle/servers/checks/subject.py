@@ -16,7 +16,6 @@ from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.results import UNTRIED, Status
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.servers.checks.apart import Apart
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.server import Server
@@ -188,8 +187,6 @@ class ServerSubject:
         for server in (self.server, self.reference, self.draft):
             if isinstance(server, Server):
                 server.client.end = now + seconds
-            elif isinstance(server, Weights) and isinstance(server.rows, Apart):
-                server.rows.end = now + seconds
         return max(seconds, 0.0)
 
     @property

@@ -1,5 +1,28 @@
-"""The checks of running servers."""
+"""The suite of running servers: their checks, from top to bottom, and the function that runs each."""
 
+from dataclasses import replace
+from typing import Final
+
+from spec_oracle.audit import AuditOptions, AuditReport, audit
+from spec_oracle.audit.checks import (
+    BATCH,
+    CHECKS,
+    JOINT,
+    LENGTH,
+    LOGPROBS,
+    LONG_TEXTS,
+    MODEL,
+    PLAIN_LAW,
+    SHAPES,
+    STREAMS,
+    Check,
+    Run,
+    Suite,
+    run_check,
+    skip_if_lossy,
+)
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.results import CheckResult
 from spec_oracle.servers.checks.batch import batch
 from spec_oracle.servers.checks.joint import joint
 from spec_oracle.servers.checks.length import length
@@ -9,5 +32,39 @@ from spec_oracle.servers.checks.model import model
 from spec_oracle.servers.checks.plain_law import plain_law
 from spec_oracle.servers.checks.shapes import shapes
 from spec_oracle.servers.checks.streams import streams
+from spec_oracle.servers.checks.subject import ServerSubject
 
-__all__ = ["batch", "joint", "length", "logprobs", "long_texts", "model", "plain_law", "shapes", "streams"]
+
+def _in_its_share(check: Check, run: Run) -> Run:
+    """Give a check its part of the budget, which servers have for the whole audit."""
+
+    def timed(subject: ServerSubject, context: Context) -> CheckResult:
+        return run(subject, replace(context, budget=subject.seconds_for(check.name, context.budget)))
+
+    timed.__doc__, timed.__module__ = run.__doc__, run.__module__
+    return timed
+
+
+_RUNS: Final[Suite] = {
+    PLAIN_LAW: plain_law,
+    JOINT: joint,
+    MODEL: model,
+    SHAPES: skip_if_lossy(shapes),
+    LENGTH: length,
+    LONG_TEXTS: skip_if_lossy(long_texts),
+    LOGPROBS: logprobs,
+    STREAMS: skip_if_lossy(streams),
+    BATCH: skip_if_lossy(batch),
+}
+
+SERVER: Final[Suite] = {check: _in_its_share(check, run) for check, run in _RUNS.items()}
+
+
+def audit_server(subject: ServerSubject, options: AuditOptions) -> AuditReport:
+    """Run the checks of a server, in this process."""
+    return audit(subject, options=options, suite=SERVER)
+
+
+def result_of(name: str, subject: ServerSubject, context: Context) -> CheckResult:
+    """Run one check of a server."""
+    return run_check(CHECKS[name], SERVER, subject, context)

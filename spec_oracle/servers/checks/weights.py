@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from spec_oracle.audit.logprobs import Logs
 from spec_oracle.contracts.completion import Prefix, Prompt
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.language_models import load_language_model
 
 Rows: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], Sequence[Logs | None]]
 """(prompt, tokens) -> log-probabilities listed at each token, before temperature and filters."""
@@ -25,6 +26,19 @@ class Weights:
         for number, tokens in completions:
             for end, row in enumerate(self.rows(self.prompts[number], tokens)):
                 self.logs[number, tokens[:end]] = row
+
+
+def load_rows(spec: str) -> Rows:
+    """Load the weights of a short text, as `load_language_model` knows them.
+
+    Raises `InvalidInputError`, also where a loader raises anything else.
+    """
+    try:
+        return of_weights(load_language_model(spec).network)
+    except InvalidInputError:
+        raise
+    except Exception as error:
+        raise InvalidInputError(f"local weights: {type(error).__name__}: {error}") from error
 
 
 def of_weights(network: Any, listed: int = 200) -> Rows:

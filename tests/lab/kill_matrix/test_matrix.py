@@ -12,8 +12,8 @@ from lab.kill_matrix.report import FORMATS
 from lab.specimens.__main__ import main
 from lab.specimens.registry import specimens
 from spec_oracle.audit import effort
+from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.results import CheckResult, Status
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.statistics import DEFAULT_ALPHA
 from tests.strategies import by_day

@@ -7,7 +7,7 @@ from lab.specimens.registry import specimens
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects import of_engines
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 
 pytest.importorskip("transformers")
 
@@ -22,7 +22,7 @@ def by_cost(cases, slow):
 
 
 def outcome(name, check, bench):
-    return CHECKS[check].outcome(of_engines(name, ALL[name].engine()), bench)
+    return result_of(check, of_engines(name, ALL[name].engine()), bench)
 
 
 @pytest.mark.parametrize(("name", "check"), by_cost(DEFECTS, ("length", "draft-law")))

@@ -10,7 +10,7 @@ from lab.specimens.__main__ import main
 from lab.specimens.catalogue import FAMILIES, catalogue, known_checks
 from lab.specimens.catalogue_page import to_markdown
 from lab.specimens.registry import specimens
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.checks import CHECKS
 from spec_oracle.errors import InvalidInputError
 
 PAGE = Path(__file__).parents[3] / "docs" / "catalogue.md"

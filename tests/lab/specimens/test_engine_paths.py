@@ -12,7 +12,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.exact_comparison import traced_completions
 from spec_oracle.audit.results import How, Status
 from spec_oracle.audit.subjects import is_engine, of_engines
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts.engine import EngineCode
 from tests.strategies import by_day
 
@@ -32,7 +32,7 @@ UNSEEN = [name for name in CONTROLS if "draw" in name or "verifies" in name or "
 
 
 def outcome(name, check, budget):
-    return CHECKS[check].outcome(of_engines(name, ALL[name].engine()), Context(alpha=1e-8, budget=budget))
+    return result_of(check, of_engines(name, ALL[name].engine()), Context(alpha=1e-8, budget=budget))
 
 
 def test_there_are_enough():

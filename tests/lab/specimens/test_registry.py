@@ -10,7 +10,7 @@ from lab.kill_matrix.columns import YARDSTICK, columns_of
 from lab.specimens.catalogue import MUTANT, catalogue
 from lab.specimens.registry import specimens
 from lab.specimens.specimen import EXACT, itself, specimen
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.checks import CHECKS
 from spec_oracle.errors import InvalidInputError
 
 ALL = [found for paths in (1, 2) for found in specimens(num_paths=paths).values()]

@@ -10,7 +10,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import NOTHING_DECLARED
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from spec_oracle.audit.verdict import verdict_of
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.report import AUDIT_FORMATS
@@ -54,7 +54,7 @@ def test_rare_impossible_values_of_a_wrapper_that_fits_are_a_wrong_distribution(
 
 def test_no_output_at_some_sizes_is_a_broken_contract():
     code = SamplerCode(wrappers.no_output_of_large_vocabularies)
-    found = CHECKS["scale"].outcome(SamplerSubject("mine", code), Context())
+    found = result_of("scale", SamplerSubject("mine", code), Context())
     assert "verify returned None" in found.detail
     joint = CheckResult("joint", Status.PASSED, "right")
     assert verdict_of((joint, found), NOTHING_DECLARED) is SubjectVerdict.BROKEN

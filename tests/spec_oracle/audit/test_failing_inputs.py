@@ -16,7 +16,7 @@ from spec_oracle.audit.results import UNTRIED, Status
 from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.run import audit_subject
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from spec_oracle.audit.verdict import report_on
 from spec_oracle.cli import main
 from spec_oracle.contracts import SamplerCode
@@ -37,7 +37,7 @@ def subject_of(name):
 def checked(name, check, folder):
     """Run one check of a specimen, and report on it, with what it saves."""
     subject, options = subject_of(name), AuditOptions(counterexamples=folder, alpha=ALPHA)
-    result = CHECKS[check].outcome(subject, Context(alpha=ALPHA, budget=60.0, most_shapes=40))
+    result = result_of(check, subject, Context(alpha=ALPHA, budget=60.0, most_shapes=40))
     (found,) = report_on(subject, options, ALPHA, [result]).checks
     return subject, found
 

@@ -17,9 +17,9 @@ from lab.kill_matrix import report as specimens
 from lab.kill_matrix.matrix import kill_matrix
 from lab.specimens.registry import specimens as registered
 from spec_oracle.audit import AuditOptions, CheckResult, Evidence, How, Status, SubjectVerdict, audit
+from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.reports import SCHEMA_VERSION
 from spec_oracle.audit.results import UNTRIED
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.cli import main
 from spec_oracle.gate.baseline import update_baseline
 from spec_oracle.gate.difference import difference

@@ -7,12 +7,12 @@ from lab.specimens.reported import ReportingEngine, by_rows
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects import of_engines
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from tests.spec_oracle.audit.engine.engines import Stepwise
 
 
 def outcome(engine):
-    return CHECKS["logprobs"].outcome(of_engines("mine", {"": engine}), Context())
+    return result_of("logprobs", of_engines("mine", {"": engine}), Context())
 
 
 @pytest.mark.parametrize(

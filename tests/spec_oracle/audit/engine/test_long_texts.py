@@ -7,7 +7,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.long_texts import long_batches
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.subjects import of_engines
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from tests.spec_oracle.audit.engine import engines
 
 LATE = [name for name, found in specimens().items() if found.detected_by == ("long-texts",)]
@@ -18,7 +18,7 @@ CONTEXT = Context(budget=1000.0)
 
 
 def judged(engine):
-    return CHECKS["long-texts"].outcome(of_engines("mine", {"": engine}), CONTEXT)
+    return result_of("long-texts", of_engines("mine", {"": engine}), CONTEXT)
 
 
 def specimen(name):

@@ -16,7 +16,7 @@ from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.covered import UnlikeError
 from spec_oracle.audit.shapes.trees import tree_of
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 from tests.strategies import at_night
 from verifiers import Drafting
@@ -65,7 +65,7 @@ def test_one_call_is_sampled_then():
     right, wrong = (SamplerCode(by_accept(partial(_by_type, factor=factor))) for factor in (1.0, 1.3))
     with pytest.raises(NoEvidenceError, match="ordinary calls take another branch than traced ones"):
         require_alike(right, panel(3, 2, 1, 0)["flat"], np.random.default_rng(0), law_after)
-    found = CHECKS["joint"].outcome(SamplerSubject("mine", wrong), Context(budget=30.0))
+    found = result_of("joint", SamplerSubject("mine", wrong), Context(budget=30.0))
     assert found.status is Status.FAILED
     assert found.how is How.SAMPLED
     assert "ordinary calls take another branch than traced ones" in found.notes[0]

@@ -13,6 +13,7 @@ import pytest
 import verifiers
 from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effort
+from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context, run_guarded
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.instances import panel
@@ -21,7 +22,7 @@ from spec_oracle.audit.results import UNTRIED
 from spec_oracle.audit.sampler.batch import mixed_batches
 from spec_oracle.audit.sampler.scale import equal_tokens, low_precision
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.errors import InvalidInputError
 from tests.strategies import at_night
@@ -115,7 +116,7 @@ def test_what_is_wrong_in_a_type_that_does_not_count_is_told(check, name):
     subject = SamplerSubject(name, SamplerCode(specimens()[name].function))
     context = Context(most_shapes=4)
     result, counted = (
-        CHECKS[check].outcome(subject, one) for one in (context, replace(context, dtypes=("float16",)))
+        result_of(check, subject, one) for one in (context, replace(context, dtypes=("float16",)))
     )
     assert result.status is Status.PASSED
     (note,) = result.notes
@@ -148,7 +149,7 @@ def test_a_lossy_function_is_not_compared_with_laws_again():
 def test_built_in_rules_answer_broken_input_inside_the_support(name):
     for paths in (1, 2):
         subject = SamplerSubject(name, SamplerCode(as_sampler(verifiers.get(name))), num_paths=paths)
-        result = CHECKS["bad-input"].outcome(subject, Context(seed=paths))
+        result = result_of("bad-input", subject, Context(seed=paths))
         assert result.status is Status.PASSED, result.detail
 
 
@@ -248,7 +249,7 @@ def test_no_check_takes_more_requests_than_the_budget_allows(check):
     subject = SamplerSubject("mine", SamplerCode(TOKEN), Facts(rule_at=lambda _: "token"))
     for requests, statuses in ((20_000, {Status.PASSED}), (1_000, {Status.PASSED, Status.NOT_RUN})):
         vars(subject)["_pace"] = {0: float(requests)}
-        result = CHECKS[check].outcome(subject, Context(budget=1.0))
+        result = result_of(check, subject, Context(budget=1.0))
         assert result.status in statuses, result.detail
         assert (result.status is Status.PASSED) == (0 < result.draws <= requests)
 

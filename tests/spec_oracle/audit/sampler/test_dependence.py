@@ -26,7 +26,7 @@ from spec_oracle.audit.sampler.dependence import (
 )
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.subjects import of_engines
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode, as_sampler
 from tests.strategies import at_night
 from verifiers import numpy_decisions
@@ -57,7 +57,7 @@ def subject_of(specimen):
 @pytest.mark.parametrize("specimen", FAULTY, ids=lambda specimen: specimen.name)
 def test_shared_numbers_are_found_by_the_check_that_is_made_for_them(specimen):
     for check in specimen.detected_by:
-        result = CHECKS[check].outcome(subject_of(specimen), Context())
+        result = result_of(check, subject_of(specimen), Context())
         assert result.status is Status.FAILED, result.detail
 
 
@@ -69,7 +69,7 @@ QUICK = ("blocks-of-a-counter-generator", "buffer-for-each-size", "split-at-32")
 @pytest.mark.usefixtures("less_effort")
 def test_right_code_that_looks_like_it_passes(name):
     for check in ("batch", "calls"):
-        result = CHECKS[check].outcome(subject_of(CONTROLS[name]), Context())
+        result = result_of(check, subject_of(CONTROLS[name]), Context())
         assert result.status is Status.PASSED, result.detail
 
 
@@ -165,7 +165,7 @@ def test_chains_are_as_long_as_they_should_be():
 def test_slow_code_is_asked_less_or_nothing_and_that_is_told(pace, status):
     subject = SamplerSubject("slow", SamplerCode(TOKEN))
     vars(subject)["_pace"] = {0: pace}
-    result = CHECKS["batch"].outcome(subject, Context(budget=1.0))
+    result = result_of("batch", subject, Context(budget=1.0))
     assert result.status is status, result.detail
     assert result.draws < sum(design.requests for design in BATCHES) / 2
 
@@ -186,7 +186,7 @@ def refusing(tokens, draft_probs, target_probs, generator):
 @pytest.mark.usefixtures("less_effort")
 def test_sizes_that_are_refused_are_named(monkeypatch):
     monkeypatch.setattr(disjoint, "BATCHES", (BATCHES[1], BATCHES[-1]))
-    result = CHECKS["batch"].outcome(SamplerSubject("mine", SamplerCode(refusing)), Context())
+    result = result_of("batch", SamplerSubject("mine", SamplerCode(refusing)), Context())
     assert result.status is Status.PASSED
     assert "1030 requests a call: raised ValueError: capacity 128" in result.detail
 
@@ -210,6 +210,6 @@ def test_emissions_that_are_all_alike_leave_their_design_open_and_open_positions
     result = independent(equal_calls(subject, 0), of_33, 1e-7)
     assert result.status is Status.INCONCLUSIVE
     assert "33 requests a call: all of" in result.detail
-    result = CHECKS["batch"].outcome(subject, Context())
+    result = result_of("batch", subject, Context())
     assert result.status is Status.FAILED
     assert "random numbers are shared" in result.detail

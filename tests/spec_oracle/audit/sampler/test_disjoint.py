@@ -15,7 +15,7 @@ from spec_oracle.audit.sampler.coins import open_requests
 from spec_oracle.audit.sampler.disjoint import disjoint
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import Shape
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode, as_sampler
 from tests.strategies import by_day
 
@@ -51,7 +51,7 @@ def test_numbers_shared_beyond_toy_sizes_are_found(specimen, monkeypatch):
     if specimen.name in BY_DAY and specimen.name != NEEDS_ALL:
         monkeypatch.setattr(effort, "DISJOINT_CALLS", 300)  # a tenth
     (check,) = specimen.detected_by
-    result = CHECKS[check].outcome(subject_of(specimen), Context())
+    result = result_of(check, subject_of(specimen), Context())
     assert result.status is Status.FAILED, result.detail
 
 
@@ -64,7 +64,7 @@ def test_numbers_shared_beyond_toy_sizes_are_found(specimen, monkeypatch):
     ids=lambda value: getattr(value, "name", value),
 )
 def test_right_code_of_the_same_form_passes(specimen, check):
-    result = CHECKS[check].outcome(subject_of(specimen), Context())
+    result = result_of(check, subject_of(specimen), Context())
     assert result.status is Status.PASSED, result.detail
 
 
@@ -93,7 +93,7 @@ def test_a_wrong_distribution_is_not_called_shared_numbers_where_it_is_known(by_
     monkeypatch.setattr(effort, "DISJOINT_CALLS", 300)  # it shows in a few
     known = {"shapes": CheckResult("shapes", Status(by_shapes), "")}
     subject = SamplerSubject("wrong where large", SamplerCode(first_token_where_large))
-    result = CHECKS["batch"].outcome(subject, Context(budget=20.0, results=MappingProxyType(known)))
+    result = result_of("batch", subject, Context(budget=20.0, results=MappingProxyType(known)))
     assert result.status is status, result.detail
 
 

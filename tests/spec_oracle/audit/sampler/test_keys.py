@@ -11,7 +11,7 @@ from spec_oracle.audit.instances import panel
 from spec_oracle.audit.sampler.paired_with_rule import PairedRows, pair_by_keys
 from spec_oracle.audit.sampler.reference import by_keys, decided
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from spec_oracle.third_party.samplers.keyed_noise import murmur_uniform, philox_uniform
 from verifiers import Drafts
 
@@ -64,7 +64,7 @@ class Racing:
 
 def calls(engine, budget):
     """Return the result of the check `calls`, at a rate of 1e-7."""
-    return CHECKS["calls"].outcome(SamplerSubject.of_keys("mine", engine), Context(alpha=5e-7, budget=budget))
+    return result_of("calls", SamplerSubject.of_keys("mine", engine), Context(alpha=5e-7, budget=budget))
 
 
 def test_philox_follows_the_published_vectors():

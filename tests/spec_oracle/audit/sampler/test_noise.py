@@ -10,7 +10,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import How
 from spec_oracle.audit.sampler.reference import assembled, decided, weights_after
 from spec_oracle.audit.sampler.subject import Noise, SamplerSubject
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 
 torch = pytest.importorskip("torch")
@@ -42,7 +42,7 @@ class Engine:
 def joint_of(engine, budget):
     code = SamplerCode(engine, "torch")
     subject = SamplerSubject("mine", code, traceable=False, randomness=Noise(engine))
-    return CHECKS["joint"].outcome(subject, Context(alpha=5e-7, budget=budget))
+    return result_of("joint", subject, Context(alpha=5e-7, budget=budget))
 
 
 def test_the_right_rule_passes_by_its_own_noise():

@@ -10,7 +10,7 @@ from spec_oracle.audit.context import COUNTED, Context
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.traced import traced
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 
 QUICK = {
@@ -27,7 +27,7 @@ QUICK = {
 
 def outcome(function, shapes=12, dtypes=COUNTED, **options):
     subject = SamplerSubject("mine", SamplerCode(function), **options)
-    return CHECKS["shapes"].outcome(subject, Context(budget=60.0, most_shapes=shapes, dtypes=dtypes))
+    return result_of("shapes", subject, Context(budget=60.0, most_shapes=shapes, dtypes=dtypes))
 
 
 @pytest.mark.parametrize(("name", "where"), QUICK.items(), ids=QUICK)

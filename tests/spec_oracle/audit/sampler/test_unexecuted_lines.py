@@ -8,7 +8,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, Status
 from spec_oracle.audit.sampler import unexecuted_lines as unrun
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 from tests.spec_oracle.audit.sampler import waiting
 
@@ -23,7 +23,7 @@ def lines_of(function, text):
 
 def notes_on(function):
     subject = SamplerSubject("mine", SamplerCode(function))
-    found = CHECKS["bad-input"].outcome(subject, Context(results={"joint": JOINT}))
+    found = result_of("bad-input", subject, Context(results={"joint": JOINT}))
     assert found.status is Status.PASSED
     return found.notes
 

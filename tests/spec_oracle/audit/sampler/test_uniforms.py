@@ -17,7 +17,7 @@ from spec_oracle.audit.sampler.integrated import integrated, integrated_law
 from spec_oracle.audit.sampler.paired_with_rule import PairedRows, by_same_uniforms, pair_by_uniforms
 from spec_oracle.audit.sampler.reference import RULES, decided, difference_at_breakpoints
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode, drawing_uniforms, takes_uniforms
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
@@ -136,7 +136,7 @@ def beside_a_rule(check, function):
     findings = Findings(pair=pair_by_uniforms(SamplerCode(function), "token"))
     joint = CheckResult("joint", Status.PASSED, "", findings=findings)
     context = Context(alpha=1e-6, budget=60.0, instances=INSTANCES, results={"joint": joint})
-    return CHECKS[check].outcome(SamplerSubject.of_uniforms("mine", function), context)
+    return result_of(check, SamplerSubject.of_uniforms("mine", function), context)
 
 
 @pytest.mark.parametrize("check", ["calls", "batch", "streams"])

@@ -16,7 +16,7 @@ from spec_oracle.audit.sampler.shapes import _laws
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import OPTIONS, Shape
 from spec_oracle.audit.shapes.covered import Covered
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import InvalidInputError
 
@@ -32,7 +32,7 @@ PATIENCE = 600.0
 
 def outcome(function, **context):
     subject = SamplerSubject("mine", SamplerCode(function))
-    return CHECKS["shapes"].outcome(subject, Context(budget=PATIENCE, **context))
+    return result_of("shapes", subject, Context(budget=PATIENCE, **context))
 
 
 @pytest.mark.parametrize(("name", "where"), QUICK.items(), ids=QUICK)
@@ -69,7 +69,8 @@ def test_values_that_time_did_not_suffice_for_leave_the_check_open():
             pass
         return token_by_request(x, q, p, rng)
 
-    found = CHECKS["shapes"].outcome(
+    found = result_of(
+        "shapes",
         SamplerSubject("mine", SamplerCode(slow)),
         Context(budget=1.5, only={"vocab_size": (5, 20_000), "draft_length": (1,), "batch": (1,)}),
     )
@@ -157,7 +158,7 @@ def in_torch(x, q, p, generator, *, is_greedy=None, generators=None):
 def test_generators_of_requests_are_traced_in_torch():
     subject = SamplerSubject("mine", SamplerCode(in_torch, "torch"))
     few = {"vocab_size": (5,), "draft_length": (1, 2), "batch": (1, 3), "kind": ("flat", "zero")}
-    result = CHECKS["shapes"].outcome(subject, Context(budget=PATIENCE, only=few))
+    result = result_of("shapes", subject, Context(budget=PATIENCE, only=few))
     assert result.status is Status.PASSED
     assert {cover.value for cover in result.coverage["generators"].values()} <= {"proven", "represented"}
     assert "untried" not in {cover.value for cover in result.coverage["is_greedy"].values()}

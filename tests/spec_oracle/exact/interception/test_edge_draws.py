@@ -11,7 +11,7 @@ import pytest
 from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.table import CHECKS
+from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.exact.interception.edge_draws import edge_draws
 from tests.strategies import by_day
@@ -184,6 +184,6 @@ def verifier(draw, *, accepts_at_zero):
 def test_the_same_defect_is_found_by_any_name(name):
     for accepts_at_zero in (False, True):
         code = SamplerCode(verifier(lambda g: NUMPY[name](g, 1)[0], accepts_at_zero=accepts_at_zero))
-        found = CHECKS["bad-input"].outcome(SamplerSubject("mine", code), Context(budget=1000.0))
+        found = result_of("bad-input", SamplerSubject("mine", code), Context(budget=1000.0))
         assert ("random numbers exactly 0 or just under 1: request" in found.detail) == accepts_at_zero
         assert found.status is (Status.FAILED if accepts_at_zero else Status.PASSED)

@@ -8,9 +8,10 @@ import time
 
 import pytest
 
-from spec_oracle.audit import AuditOptions, Status, audit
+from spec_oracle.audit import AuditOptions, Status
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.suite import audit_server
 from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.client import SHORTEST_ATTEMPT, Client, Limits
 from spec_oracle.servers.client.connection import AgainError
@@ -123,7 +124,7 @@ def audited(
         drafts = same_prompts(server("draft", draft=False, serves="draft"), served)
     subject = ServerSubject("here", served, plan or Plan(), other, started=STARTED, draft=drafts)
     options = AuditOptions(budget=BUDGET, skip=dict.fromkeys(skip, ""))
-    return audit(subject, options=options), clock.now - STARTED
+    return audit_server(subject, options), clock.now - STARTED
 
 
 OTHERS = "plain-law", "joint", "shapes", "length", "logprobs", "streams", "batch"

@@ -15,8 +15,8 @@ from scipy import stats
 
 from lab.benchmarks.loopback import serving
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effort
+from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
@@ -24,6 +24,7 @@ from spec_oracle.servers.checks.bins import grow_tree
 from spec_oracle.servers.checks.conclusion import never_happened
 from spec_oracle.servers.checks.reference import prefix_counts
 from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.suite import SERVER, audit_server, result_of
 from spec_oracle.servers.client.client import Client, Limits
 from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import Drafts, RefusedError, ServerError
@@ -32,7 +33,7 @@ from tests.strategies import at_night
 
 PROMPTS = ["bc", "def"]
 
-RUNS = {name for name, check in CHECKS.items() if not isinstance(check.server, str)} - {"model"}
+RUNS = {check.name for check in SERVER} - {"model"}
 """Those that need no reference."""
 
 
@@ -47,7 +48,7 @@ def subject(*, plan=None, sampling=None, reference=None, client=None, **stand_in
 
 
 def report(**options):
-    return audit(subject(**options), options=AuditOptions(budget=600.0))
+    return audit_server(subject(**options), AuditOptions(budget=600.0))
 
 
 def checks_of(found):
@@ -112,7 +113,7 @@ def test_a_planted_defect_is_found(check, planted, runs):
     """
     plan = Plan(detect=0.03 if planted["defect"] == "wrong-rows" else 0.1)
     found = [
-        CHECKS[check].outcome(subject(**planted, entropy=run, plan=plan), Context(seed=run)).status
+        result_of(check, subject(**planted, entropy=run, plan=plan), Context(seed=run)).status
         for run in range(runs)
     ]
     assert found.count(Status.FAILED) >= max(1, runs - 1)
@@ -134,7 +135,7 @@ def test_draws_tell_how_probabilities_are_to_be_read(planted, reading):
 @pytest.mark.parametrize("defect", ["biased-late", "repeats-numbers"])
 def test_what_goes_wrong_late_does_not_show_in_short_texts(defect):
     """Without `long-texts` these defects would pass."""
-    assert CHECKS["joint"].outcome(subject(defect=defect, size=0.5), Context()).status is Status.PASSED
+    assert result_of("joint", subject(defect=defect, size=0.5), Context()).status is Status.PASSED
 
 
 @pytest.mark.parametrize(
@@ -178,8 +179,8 @@ def test_the_stated_power_is_had(runs):
     detect = abs(law - tree.law).sum() / 2
     assert detect < 0.2
     found = [
-        CHECKS["joint"].outcome(
-            subject(**planted, entropy=run, plan=Plan(detect=detect)), Context(alpha=1e-3, seed=run)
+        result_of(
+            "joint", subject(**planted, entropy=run, plan=Plan(detect=detect)), Context(alpha=1e-3, seed=run)
         )
         for run in range(runs)
     ]
@@ -203,7 +204,7 @@ def null_runs(monkeypatch, runs):
         server = subject(entropy=run, plan=Plan(requests=400, detect=0.5), vocab=5, draft=False)
         bench = Context(alpha=0.2, seed=run)
         for name in RUNS:
-            failures[name] += CHECKS[name].outcome(server, bench).status is Status.FAILED
+            failures[name] += result_of(name, server, bench).status is Status.FAILED
     return failures
 
 
@@ -227,7 +228,7 @@ def test_rows_that_vary_widen_what_is_right_and_are_told():
     plan, found = Plan(detect=0.1, requests=12_000), []
     for noise in (0.004, 0.0):
         server = subject(defect="noisy-rows", size=noise, plan=plan)
-        joint = CHECKS["joint"].outcome(server, Context())
+        joint = result_of("joint", server, Context())
         assert joint.status is Status.PASSED
         assert server.distributions.noise == pytest.approx(2 * noise, rel=0.3)
         found.append(joint.findings.smallest_detectable_tv)
@@ -235,7 +236,7 @@ def test_rows_that_vary_widen_what_is_right_and_are_told():
 
 
 def test_rows_that_are_too_uncertain_leave_the_texts_open():
-    found = CHECKS["joint"].outcome(subject(defect="noisy-rows", size=0.05, plan=Plan(detect=0.1)), Context())
+    found = result_of("joint", subject(defect="noisy-rows", size=0.05, plan=Plan(detect=0.1)), Context())
     assert found.status is Status.INCONCLUSIVE
     assert "nats between equal requests, which counts as its own noise: up to 0.0" in found.detail
     assert "try one slot" in found.detail
@@ -245,7 +246,7 @@ def test_rows_that_are_too_uncertain_leave_the_texts_open():
 def test_rounded_log_probabilities_do_not_make_a_right_server_lossy(digits):
     server = subject(shape="openai", digits=digits, plan=Plan(detect=0.1, requests=12_000))
     for check in ("plain-law", "joint", "long-texts"):
-        assert CHECKS[check].outcome(server, Context()).status is Status.PASSED
+        assert result_of(check, server, Context()).status is Status.PASSED
 
 
 @pytest.mark.parametrize(
@@ -259,20 +260,20 @@ def test_rounded_log_probabilities_do_not_make_a_right_server_lossy(digits):
 )
 def test_texts_without_drafts_do_not_pass(planted, assume, words):
     plan = Plan(detect=0.15, assume_speculating=assume)
-    found = CHECKS["joint"].outcome(subject(plan=plan, **planted), Context())
+    found = result_of("joint", subject(plan=plan, **planted), Context())
     assert found.status is (Status.INCONCLUSIVE if words else Status.PASSED)
     assert words in found.detail
 
 
 def test_texts_that_cannot_be_told_apart_do_not_pass():
     server = subject(sampling=Sampling(), vocab=100, plan=Plan(requests=200, detect=0.5))
-    found = CHECKS["joint"].outcome(server, Context())
+    found = result_of("joint", server, Context())
     assert found.status is Status.INCONCLUSIVE
     assert "differ in more than one token" in found.detail
 
 
 def test_too_few_draws_are_no_pass():
-    found = CHECKS["joint"].outcome(subject(plan=Plan(requests=300, detect=0.02)), Context())
+    found = result_of("joint", subject(plan=Plan(requests=300, detect=0.02)), Context())
     assert found.status is Status.INCONCLUSIVE
     assert "not 0.02" in found.detail
 
@@ -287,7 +288,7 @@ def test_an_end_that_is_seen_late_is_no_defect():
             return row
 
     server = connect(InProcess(Rare(vocab=4)), Sampling(), prompts=PROMPTS)
-    found = CHECKS["joint"].outcome(ServerSubject("here", server, Plan(detect=0.05)), Context())
+    found = result_of("joint", ServerSubject("here", server, Plan(detect=0.05)), Context())
     assert server.ends == {0}
     assert found.status is Status.PASSED
 
@@ -358,7 +359,7 @@ def test_a_server_that_dies_leaves_what_was_seen():
             return super().respond(path, body, name)
 
     server = connect(InProcess(Mortal()), Sampling(top_k=3), prompts=PROMPTS)
-    found = audit(ServerSubject("here", server, Plan(detect=0.05)), options=AuditOptions(budget=600.0))
+    found = audit_server(ServerSubject("here", server, Plan(detect=0.05)), AuditOptions(budget=600.0))
     joint = checks_of(found)["joint"]
     assert joint.status is Status.INCONCLUSIVE
     assert "ended early: HTTP 500" in joint.detail
@@ -383,7 +384,7 @@ class Again(InProcess):
 
 def by(client, plan):
     skipped = dict.fromkeys(["shapes", "long-texts", "streams", "batch", "plain-law"], "")
-    return audit(subject(client=client, plan=plan), options=AuditOptions(budget=600.0, skip=skipped))
+    return audit_server(subject(client=client, plan=plan), AuditOptions(budget=600.0, skip=skipped))
 
 
 def over_http(stand_in, plan, timeout=30.0):

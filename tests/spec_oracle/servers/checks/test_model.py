@@ -9,12 +9,12 @@ from functools import partial
 
 import pytest
 
-from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
+from spec_oracle.audit import AuditOptions, Status, SubjectVerdict
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.suite import audit_server, result_of
 from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
 from tests.strategies import at_night
@@ -44,7 +44,7 @@ def audited(server, reference, *, detect=0.1, skip=(), top_k=0):
     )
     subject = ServerSubject("here", served, Plan(detect=detect, assume_speculating=True), other)
     skipped = {*skip, "plain-law", "shapes", "length", "logprobs", "streams", "batch"}
-    report = audit(subject, options=AuditOptions(budget=600.0, skip=dict.fromkeys(skipped, "")))
+    report = audit_server(subject, AuditOptions(budget=600.0, skip=dict.fromkeys(skipped, "")))
     return report, {check.name: check for check in report.subjects[0].checks}
 
 
@@ -131,4 +131,4 @@ def test_without_probabilities_samples_of_one_token_tell(served, is_other):
 
 def test_without_a_reference_nothing_is_asked():
     server = connect(InProcess(StandIn()), Sampling(), prompts=["bc"])
-    assert CHECKS["model"].outcome(ServerSubject("here", server), Context()).status is Status.NOT_APPLICABLE
+    assert result_of("model", ServerSubject("here", server), Context()).status is Status.NOT_APPLICABLE

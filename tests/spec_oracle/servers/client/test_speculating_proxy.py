@@ -14,9 +14,9 @@ from lab.benchmarks.speculating_proxy import (
 )
 from spec_oracle.audit import Status, SubjectVerdict
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.table import CHECKS
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.suite import result_of
 from spec_oracle.servers.client.server import connect, same_prompts
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
 
@@ -27,7 +27,7 @@ def test_a_proxy_of_toy_servers_is_as_its_rule(rule):
     server = connect(InProcess(Proxy(target, draft, rule)), Sampling(), prompts=["bc", "def"])
     drafts = same_prompts(connect(draft, Sampling(), prompts=["bc", "def"]), server)
     subject = ServerSubject(rule, server, Plan(detect=0.05), draft=drafts)
-    found = CHECKS["long-texts"].outcome(subject, Context())
+    found = result_of("long-texts", subject, Context())
     assert found.status is (Status.PASSED if rule == RIGHT else Status.FAILED), found.detail
 
 

@@ -1,19 +1,21 @@
-"""The table of checks and kinds of subjects: every cell runs, or gives its reason."""
+"""The suites of the kinds of subjects: every check runs, and a kind has the checks that it should have."""
 
 import math
 
 import pytest
 
 import verifiers
+from spec_oracle.audit.checks import CHECKS, run_check
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.subjects import Subject, of_object
-from spec_oracle.audit.table import CHECKS, KINDS
+from spec_oracle.audit.subjects import of_object
+from spec_oracle.audit.suite import SUITES
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.suite import SERVER
 from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.audit.engine.engines import Stepwise, Together
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
@@ -29,7 +31,7 @@ class Everything(Stepwise, Together):
 
 
 OF_CODE = {"joint", "shapes", "length", "calls", "streams", "batch", "bad-input", "inputs-kept", "scale"}
-RUNS = {
+NAMES = {
     "verifier": OF_CODE - {"streams"},
     "tree": OF_CODE - {"streams"},
     "sampler": OF_CODE,
@@ -38,8 +40,7 @@ RUNS = {
         *("plain-law", "joint", "model", "shapes", "length", "long-texts", "logprobs", "streams", "batch")
     },
 }
-"""The cells that are no dash."""
-
+ALL = {**SUITES, "server": SERVER}
 SUBJECTS = {
     "verifier": VerifierSubject("mine", verifiers.get("token")),
     "tree": of_object("mine", verifiers.tree_rule("univer")),
@@ -51,36 +52,35 @@ SUBJECTS = {
 }
 
 
-def test_every_kind_is_in_the_table():
-    assert RUNS.keys() == set(KINDS) == {kind.kind for kind in Subject.__args__}
+@pytest.mark.parametrize("kind", ALL)
+def test_a_suite_has_its_checks_in_the_order_of_the_run(kind):
+    names = [check.name for check in ALL[kind]]
+    assert set(names) == NAMES[kind]
+    assert names == [name for name in CHECKS if name in NAMES[kind]]
+    assert SUBJECTS[kind].kind == kind
 
 
-def test_shares_of_the_error_rate_come_to_one_at_most():
+def test_shares_of_the_error_rate_add_up_to_one_at_most():
     assert sum(check.share for check in CHECKS.values()) <= 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
-def test_a_cell_is_a_function_or_a_reason(check, kind):
-    answer = check.answer(kind)
-    assert answer
-    assert callable(answer) == (check.name in RUNS[kind])
+def test_a_check_of_another_kind_says_so():
+    result = run_check(CHECKS["plain-law"], ALL["sampler"], SUBJECTS["sampler"], Context())
+    assert (result.status, result.detail) == (Status.NOT_APPLICABLE, "not a check of this kind: sampler")
 
 
 @pytest.mark.usefixtures("less_effort")
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
-def test_a_cell_runs_or_says_why_not(check, kind):
+@pytest.mark.parametrize(
+    ("kind", "check"), [(kind, check) for kind, suite in ALL.items() for check in suite], ids=str
+)
+def test_a_check_runs_or_says_why_not(kind, check):
     # A server's budget is that of all its checks together, from the first one on.
     budget = 600.0 if kind == "server" else 20.0
-    result = check.outcome(
-        SUBJECTS[kind], Context(vocab_size=2, draft_length=1, budget=budget, most_shapes=2)
-    )
+    context = Context(vocab_size=2, draft_length=1, budget=budget, most_shapes=2)
+    result = run_check(check, ALL[kind], SUBJECTS[kind], context)
     assert result.name == check.name
     assert result.detail
-    if check.name not in RUNS[kind]:
-        assert result.status is Status.NOT_APPLICABLE
-    elif result.status is Status.NOT_APPLICABLE:
+    if result.status is Status.NOT_APPLICABLE:
         assert {"length": "rule", "model": "--reference"}[check.name] in result.detail
     else:
         assert result.status is Status.PASSED, result.detail

@@ -1,0 +1,136 @@
+"""The checks: name, question, share of the error rate; and how the function of a check is run.
+
+A suite is the list of checks of a kind of subject, with the function that runs each: three are in
+`spec_oracle.audit.suite`, that of servers in `spec_oracle.servers.checks.suite`. Checks run from top to
+bottom: those whose results others read come first. The rate of a check is its share of the run's, used or
+not; within a check each way that may decide has a stated part of it.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.failing_inputs import asked_again, breached
+from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, TooSlowError, inconclusive
+from spec_oracle.contracts import ContractError, SubjectRaisedError
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question; ``share`` is its part of the run's error rate.
+
+    ``against_law``: whether its failure proves that the output is not distributed as the target.
+    """
+
+    name: str
+    question: str
+    share: Fraction
+    against_law: bool = False
+
+
+Run: TypeAlias = Callable[[Any, Context], CheckResult]
+Suite: TypeAlias = Mapping[Check, Run]
+
+_PERCENT: Final = Fraction(1, 100)
+
+PLAIN_LAW: Final = Check(
+    "plain-law", "are the next-token distributions it reports those it samples from?", 5 * _PERCENT
+)
+JOINT: Final = Check(
+    "joint", "is the output distribution of one call the target's?", 20 * _PERCENT, against_law=True
+)
+MODEL: Final = Check("model", "is the served model that of the reference?", 0 * _PERCENT, against_law=True)
+SHAPES: Final = Check(
+    "shapes",
+    "is it so at other V, L, K, B, number types, layouts, rows, or sampling fields?",
+    10 * _PERCENT,
+    against_law=True,
+)
+LENGTH: Final = Check(
+    "length", "is the accepted length that of its rule, declared or identified?", 10 * _PERCENT
+)
+CALLS: Final = Check(
+    "calls", "is the text of several calls distributed as the target's?", 10 * _PERCENT, against_law=True
+)
+LONG_TEXTS: Final = Check(
+    "long-texts",
+    "is every token of a long completion sampled from its next-token distribution?",
+    5 * _PERCENT,
+    against_law=True,
+)
+LOGPROBS: Final = Check(
+    "logprobs", "are reported log-probabilities those of the distribution that is sampled?", 0 * _PERCENT
+)
+DRAFT_LAW: Final = Check("draft-law", "does the drafter sample from the q that it reports?", 10 * _PERCENT)
+STREAMS: Final = Check("streams", "same seed same result, other seeds independent?", 10 * _PERCENT)
+BATCH: Final = Check(
+    "batch",
+    "does a request ignore the others of its batch, and share no randomness with them?",
+    10 * _PERCENT,
+    against_law=True,
+)
+BAD_INPUT: Final = Check(
+    "bad-input",
+    "NaN, infinite, negative, unnormalised or zero rows, wrong ids, extreme uniforms?",
+    1 * _PERCENT,
+)
+INPUTS_KEPT: Final = Check("inputs-kept", "are inputs unchanged after the call?", 1 * _PERCENT)
+SCALE: Final = Check(
+    "scale",
+    "are ids, offsets and the distribution kept at large V and in low precision?",
+    8 * _PERCENT,
+    against_law=True,
+)
+
+CHECKS: Final = MappingProxyType(
+    {
+        check.name: check
+        for check in (
+            *(PLAIN_LAW, JOINT, MODEL, SHAPES, LENGTH, CALLS, LONG_TEXTS),
+            *(LOGPROBS, DRAFT_LAW, STREAMS, BATCH, BAD_INPUT, INPUTS_KEPT, SCALE),
+        )
+    }
+)
+"""All checks by name, in the order in which they run."""
+
+
+def run_check(check: Check, suite: Suite, subject: Any, context: Context, left_out: str = "") -> CheckResult:
+    """Return the result of a check and how long it took, unless it is ``left_out`` for a reason.
+
+    A broken contract, an exception, or a short budget is a result; so is that a suite lacks the check.
+    """
+    if check not in suite:
+        return CheckResult(check.name, Status.NOT_APPLICABLE, f"not a check of this kind: {subject.kind}")
+    if left_out:
+        return CheckResult(check.name, Status.SKIPPED, left_out)
+    started = time.perf_counter()
+    is_again = context.again is not None and context.again.check == check.name
+    run, rate = asked_again if is_again else suite[check], context.alpha * float(check.share)
+    try:
+        result = run(subject, replace(context, rate=rate))
+    except ContractError as error:
+        result = breached(error, subject, context, rate, alpha=rate, how=How.SAMPLED)
+    except SubjectRaisedError as error:
+        result = inconclusive(str(error), alpha=rate)
+    except TooSlowError as error:
+        result = CheckResult("", Status.NOT_RUN, str(error))
+    is_broken = result.breaks_contract and check.against_law
+    seconds = time.perf_counter() - started
+    return replace(result, name=check.name, breaks_contract=is_broken, seconds=seconds)
+
+
+def skip_if_lossy(run: Run) -> Run:
+    """Skip a check if `joint` failed, or if the subject declares itself lossy."""
+
+    def asked(subject: Any, context: Context) -> CheckResult:
+        if context.is_lossy(subject):
+            failed = context.results["joint"].status is Status.FAILED
+            return CheckResult("", Status.SKIPPED, "joint failed" if failed else DECLARED)
+        return run(subject, context)
+
+    asked.__doc__, asked.__module__ = run.__doc__, run.__module__
+    return asked

@@ -1,0 +1,123 @@
+"""The suites: the checks of each kind of subject, from top to bottom, and the function that runs each.
+
+What a check asks, and its share of the error rate, is in `spec_oracle.audit.checks`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from spec_oracle.audit.checks import (
+    BAD_INPUT,
+    BATCH,
+    CALLS,
+    CHECKS,
+    DRAFT_LAW,
+    INPUTS_KEPT,
+    JOINT,
+    LENGTH,
+    LOGPROBS,
+    LONG_TEXTS,
+    SCALE,
+    SHAPES,
+    STREAMS,
+    Suite,
+    run_check,
+    skip_if_lossy,
+)
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.batch import batch as engine_batch
+from spec_oracle.audit.engine.calls import calls as engine_calls
+from spec_oracle.audit.engine.draft_law import draft_law as engine_draft_law
+from spec_oracle.audit.engine.joint import joint as engine_joint
+from spec_oracle.audit.engine.length import length as engine_length
+from spec_oracle.audit.engine.logprobs import logprobs as engine_logprobs
+from spec_oracle.audit.engine.long_texts import long_texts as engine_long_texts
+from spec_oracle.audit.engine.streams import streams as engine_streams
+from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.rule.as_sampler import bad_input as rule_bad_input
+from spec_oracle.audit.rule.as_sampler import length as rule_length
+from spec_oracle.audit.rule.as_sampler import scale as rule_scale
+from spec_oracle.audit.rule.batch import batch as rule_batch
+from spec_oracle.audit.rule.calls import calls as rule_calls
+from spec_oracle.audit.rule.inputs_kept import inputs_kept as rule_inputs_kept
+from spec_oracle.audit.rule.joint import joint as rule_joint
+from spec_oracle.audit.rule.shapes import shapes as rule_shapes
+from spec_oracle.audit.rule.tree_bad_input import bad_input as tree_rule_bad_input
+from spec_oracle.audit.rule.tree_batch import batch as tree_rule_batch
+from spec_oracle.audit.rule.tree_calls import calls as tree_rule_calls
+from spec_oracle.audit.rule.tree_inputs_kept import inputs_kept as tree_rule_inputs_kept
+from spec_oracle.audit.rule.tree_joint import joint as tree_rule_joint
+from spec_oracle.audit.rule.tree_length import length as tree_rule_length
+from spec_oracle.audit.rule.tree_scale import scale as tree_rule_scale
+from spec_oracle.audit.rule.tree_shapes import shapes as tree_rule_shapes
+from spec_oracle.audit.sampler.bad_input import bad_input as sampler_bad_input
+from spec_oracle.audit.sampler.batch import batch as sampler_batch
+from spec_oracle.audit.sampler.calls import calls as sampler_calls
+from spec_oracle.audit.sampler.inputs_kept import inputs_kept as sampler_inputs_kept
+from spec_oracle.audit.sampler.joint import joint as sampler_joint
+from spec_oracle.audit.sampler.length import length as sampler_length
+from spec_oracle.audit.sampler.scale import scale as sampler_scale
+from spec_oracle.audit.sampler.shapes import shapes as sampler_shapes
+from spec_oracle.audit.sampler.streams import streams as sampler_streams
+
+RULE: Final[Suite] = {
+    JOINT: rule_joint,
+    SHAPES: skip_if_lossy(rule_shapes),
+    LENGTH: skip_if_lossy(rule_length),
+    CALLS: rule_calls,
+    BATCH: rule_batch,
+    BAD_INPUT: rule_bad_input,
+    INPUTS_KEPT: rule_inputs_kept,
+    SCALE: skip_if_lossy(rule_scale),
+}
+"""Rules for draft paths."""
+
+TREE_RULE: Final[Suite] = {
+    JOINT: tree_rule_joint,
+    SHAPES: skip_if_lossy(tree_rule_shapes),
+    LENGTH: skip_if_lossy(tree_rule_length),
+    CALLS: skip_if_lossy(tree_rule_calls),
+    BATCH: tree_rule_batch,
+    BAD_INPUT: tree_rule_bad_input,
+    INPUTS_KEPT: tree_rule_inputs_kept,
+    SCALE: skip_if_lossy(tree_rule_scale),
+}
+"""Rules for draft trees."""
+
+SAMPLER: Final[Suite] = {
+    JOINT: sampler_joint,
+    SHAPES: skip_if_lossy(sampler_shapes),
+    LENGTH: skip_if_lossy(sampler_length),
+    CALLS: skip_if_lossy(sampler_calls),
+    STREAMS: skip_if_lossy(sampler_streams),
+    BATCH: skip_if_lossy(sampler_batch),
+    BAD_INPUT: sampler_bad_input,
+    INPUTS_KEPT: sampler_inputs_kept,
+    SCALE: skip_if_lossy(sampler_scale),
+}
+"""Functions of the sampler contract."""
+
+ENGINE: Final[Suite] = {
+    JOINT: engine_joint,
+    LENGTH: engine_length,
+    CALLS: engine_calls,
+    LONG_TEXTS: skip_if_lossy(engine_long_texts),
+    LOGPROBS: engine_logprobs,
+    DRAFT_LAW: engine_draft_law,
+    STREAMS: skip_if_lossy(engine_streams),
+    BATCH: engine_batch,
+}
+"""Whole engines."""
+
+SUITES: Final[Mapping[str, Suite]] = {
+    "verifier": RULE,
+    "tree": TREE_RULE,
+    "sampler": SAMPLER,
+    "engine": ENGINE,
+}
+"""By the kind of subject."""
+
+
+def result_of(name: str, subject: Any, context: Context) -> CheckResult:
+    """Run one check of the suite of a subject's kind."""
+    return run_check(CHECKS[name], SUITES[subject.kind], subject, context)
