@@ -12,8 +12,8 @@ from lab.kill_matrix.report import FORMATS
 from lab.specimens.__main__ import main
 from lab.specimens.registry import specimens
 from spec_oracle.audit import effort
-from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.results import CheckResult, Status
+from spec_oracle.audit.suite import SUITES
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.statistics import DEFAULT_ALPHA
 from tests.strategies import by_day
@@ -61,7 +61,7 @@ def test_a_verifier_is_judged_as_one(name, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["verifier", "tree"])
 def test_every_check_that_is_asked_of_enumerated_rules_has_one_to_kill(kind):
-    asked = {name for name, check in CHECKS.items() if callable(check.answer(kind))}
+    asked = {check.name for check in SUITES[kind]}
     detected_by = {
         check for found in specimens().values() if found.kind == kind for check in found.detected_by
     }

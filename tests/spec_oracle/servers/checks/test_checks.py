@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from lab.benchmarks.loopback import serving
-from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effort
+from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, effort
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
@@ -157,9 +157,9 @@ def test_verdicts_and_exit_codes(planted, verdict, code):
 def test_slightly_wrong_rows_are_not_held_against_texts():
     """A temperature that is a little off shows in texts first; one-token draws tell what is wrong."""
     plan = Plan(detect=0.03)
-    found = audit(
+    found = audit_server(
         subject(defect="wrong-rows", size=0.25, plan=plan),
-        options=AuditOptions(budget=600.0, checks=("joint", "long-texts")),
+        AuditOptions(budget=600.0, checks=("joint", "long-texts")),
     )
     assert found.subjects[0].verdict is SubjectVerdict.INCONCLUSIVE
     assert checks_of(found)["joint"].detail.startswith("the probabilities that the server reports are wrong")
