@@ -1,26 +1,26 @@
-"""A pytest plugin: a test item for each check of each subject, and the fixture `assert_lossless`.
+"""A pytest plugin: the fixture `assert_lossless`, and a list of checks to parametrise a test with.
 
-Subjects are named in the project's configuration (`spec_oracle.gate.configuration`), in the pytest option
-``spec_oracle_subjects``, or in a test:
+    def test_my_sampler(assert_lossless):
+        assert_lossless("my_engine.sampler:verify", array="torch")
 
     @pytest.mark.parametrize("check", checks_of("my_engine.sampler:verify", array="torch"))
-    def test_my_sampler(check):
+    def test_each_check_of_my_sampler(check):
         check()
 
-Named in a file, a check is an item of that file: ``pytest pyproject.toml -k scale``. What the checks of a
-subject share is computed once a worker (with pytest-xdist ``--dist loadscope`` keeps them on one). Items run
-in the pytest process: code that crashes or hangs is what ``spec-oracle audit`` is for.
+What the checks of a subject share is computed once a worker (with pytest-xdist ``--dist loadscope`` keeps
+them on one). Tests run in the pytest process: code that crashes or hangs is what ``spec-oracle audit`` is
+for, which also audits the subjects of a configuration and compares them with a baseline.
 
-The false-alarm rate of the run (``--spec-oracle-alpha``, else the configuration's) is shared evenly by
-subjects and by tests that use the fixture, and a subject's by its checks as in an audit. All that are
-collected count, and every configured subject, whatever ``-k``, ``-m`` or ``--deselect`` leave out: rates do
-not depend on the selection, nor on workers, which all collect the same.
+The false-alarm rate of the run (``--spec-oracle-alpha``) is shared evenly by the subjects of `checks_of` and
+by tests that use the fixture, and a subject's by its checks as in an audit. All that are collected count,
+whatever ``-k``, ``-m`` or ``--deselect`` leave out: rates do not depend on the selection, nor on workers,
+which all collect the same. Where pytest collects fewer (``--lf``, some files), each has a larger share.
 """
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,100 +29,48 @@ import pytest
 if TYPE_CHECKING:
     from spec_oracle.audit.results import CheckResult
     from spec_oracle.gate.cases import SharedAudit
-    from spec_oracle.gate.configuration import Configuration
 
 
 @dataclass
-class _Gate:
-    """What the run audits: subjects by the file that names them, and how many share its rate."""
+class _Rate:
+    """The false-alarm rate of the run, and how many subjects and tests share it."""
 
     alpha: float
-    seed: int = 0
-    files: dict[Path, list["SharedAudit"]] = field(default_factory=dict)
     sharers: int = 1
 
-    @property
-    def subjects(self) -> list["SharedAudit"]:
-        return [shared for listed in self.files.values() for shared in listed]
 
-
-_GATE = pytest.StashKey[_Gate]()
+_RATE = pytest.StashKey[_Rate]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options."""
+    """Add the option."""
     parser.getgroup("spec-oracle").addoption(
         "--spec-oracle-alpha",
         type=float,
-        help="false-alarm rate of all audits of the run, default: the configuration's, else 1e-6",
-    )
-    parser.addini(
-        "spec_oracle_subjects", "subjects to audit, an item for each check", type="args", default=[]
+        default=1e-6,
+        help="false-alarm rate of all audits of the run, default: 1e-6",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read which subjects the project names; with ``testpaths`` their files are collected too."""
-    named = config.getini("spec_oracle_subjects")
-    given = config.getoption("--spec-oracle-alpha")
-    if not named and not _is_configured(config.rootpath):
-        config.stash[_GATE] = _Gate(1e-6 if given is None else given)
-        return
-    try:
-        from spec_oracle.errors import InvalidInputError
-        from spec_oracle.gate.configuration import find_configuration
-    except ImportError as error:
-        raise pytest.UsageError(str(error)) from None
-    try:
-        found = find_configuration(config.rootpath)
-        options = found.options_of("", **({} if given is None else {"alpha": given}))
-    except InvalidInputError as error:
-        raise pytest.UsageError(str(error)) from None
-    gate = config.stash[_GATE] = _Gate(options.alpha, options.seed)
-    for file, names in ((found.file, found.subjects), (config.inipath, named)):
-        if file is not None and names:
-            gate.files.setdefault(file, []).extend(_shared(found, name) for name in names)
-    if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
-        config.args.extend(map(str, gate.files))
-
-
-def _is_configured(root: Path) -> bool:
-    """Whether there is anything to read: most projects have pytest plugins that do not concern them."""
-    project = root / "pyproject.toml"
-    is_in_project = project.is_file() and "[tool.spec-oracle]" in project.read_text(encoding="utf-8")
-    return is_in_project or (root / "spec-oracle.toml").is_file()
-
-
-def _shared(found: "Configuration", name: str) -> "SharedAudit":
-    from spec_oracle.gate.cases import SharedAudit
-
-    return SharedAudit(name, found.options_of(name), found.baseline)
-
-
-def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say what is audited, and at which rate."""
-    gate = config.stash[_GATE]
-    if not gate.files:
-        return None
-    from spec_oracle.version import tool_version
-
-    files = ", ".join(file.name for file in gate.files)
-    return (
-        f"spec-oracle {tool_version()}: {len(gate.subjects)} subjects of {files}, "
-        f"alpha {gate.alpha:g}, seed {gate.seed}"
-    )
+    """Keep the rate of the run."""
+    config.stash[_RATE] = _Rate(config.getoption("--spec-oracle-alpha"))
 
 
 def checks_of(subject: Any, **options: Any) -> list[Any]:
     """Return the checks of a subject, to parametrise a test with; each is called without arguments.
 
     ``subject`` is one of `spec_oracle.audit.audit`; ``options`` are fields of `AuditOptions` except
-    ``alpha``, ``expected`` failures with their reasons among them.
+    ``alpha``, ``expected`` failures with their reasons among them. Those of the configuration in the working
+    directory hold for a subject that it names; raises `InvalidInputError` for a mistake there.
     """
-    from spec_oracle.audit import AuditOptions
     from spec_oracle.gate.cases import SharedAudit
+    from spec_oracle.gate.configuration import Configuration, find_configuration
 
-    shared = SharedAudit(subject, AuditOptions(**{"counterexamples": Path("counterexamples"), **options}))
+    found = find_configuration(Path.cwd())
+    is_named = isinstance(subject, str) and subject in found.subjects
+    chosen = (found if is_named else Configuration()).options_of(str(subject), **options)
+    shared = SharedAudit(subject, chosen)
     return [pytest.param(Case(shared, name), id=name) for name in shared.check_names()]
 
 
@@ -172,70 +120,22 @@ class Case:
         return json.dumps({**figures, "column": _column(result.status.value, settled=result.is_settled)})
 
 
-class CheckItem(pytest.Item):
-    """A check of a subject that a file names."""
-
-    case: Case
-
-    def runtest(self) -> None:
-        """Run the check."""
-        self.case()
-
-    def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return where it comes from."""
-        return self.path, None, f"{self.case.shared.given}: {self.name}"
-
-
-class SubjectChecks(pytest.Collector):
-    """The checks of a subject."""
-
-    shared: "SharedAudit"
-
-    def collect(self) -> Iterator[CheckItem]:
-        """Yield an item a check."""
-        for name in self.shared.check_names():
-            item = CheckItem.from_parent(self, name=name)
-            item.case = Case(self.shared, name)
-            yield item
-
-
-class SubjectsFile(pytest.File):
-    """A file that names subjects."""
-
-    def collect(self) -> Iterator[SubjectChecks]:
-        """Yield the subjects."""
-        for shared in self.config.stash[_GATE].files[self.path]:
-            node = SubjectChecks.from_parent(self, name=str(shared.given))
-            node.shared = shared
-            yield node
-
-
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SubjectsFile | None:
-    """Collect the files that name subjects."""
-    is_ours = file_path in parent.config.stash[_GATE].files
-    return SubjectsFile.from_parent(parent, path=file_path) if is_ours else None
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Share the rate among all that were collected, before any are deselected."""
-    gate = config.stash[_GATE]
-    in_tests = {case.shared for case in map(_case_of, items) if case is not None}
-    subjects = in_tests.union(gate.subjects)
+    rate, subjects = config.stash[_RATE], {case.shared for case in map(_case_of, items) if case is not None}
     users = sum("assert_lossless" in getattr(item, "fixturenames", ()) for item in items)
-    gate.sharers = max(len(subjects) + users, 1)
+    rate.sharers = max(len(subjects) + users, 1)
     if not subjects:
         return
     from spec_oracle.statistics import split
 
     for shared in subjects:
-        shared.alpha = split(gate.alpha, gate.sharers)
+        shared.alpha = split(rate.alpha, rate.sharers)
 
 
 def _case_of(item: pytest.Item) -> Case | None:
-    """Return the check that an item runs, None for tests of something else."""
-    if isinstance(item, CheckItem):
-        return item.case
+    """Return the check that a test is parametrised with, None for tests of something else."""
     call = getattr(item, "callspec", None)
     return next((value for value in call.params.values() if isinstance(value, Case)), None) if call else None
 
@@ -267,8 +167,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         counts.setdefault(name, Counter())[one["column"]] += 1
     table = [(*row, *(str(counts[name][column]) for column in _COLUMNS)) for name, row in rows.items()]
     head = ("subject", "evidence", "TV", "detects TV", "tokens/call", *_COLUMNS)
-    gate = terminalreporter.config.stash[_GATE]
-    terminalreporter.section(f"spec-oracle, alpha {gate.alpha:g}")
+    terminalreporter.section(f"spec-oracle, alpha {terminalreporter.config.stash[_RATE].alpha:g}")
     terminalreporter.write_line(text_table(head, table, right=range(2, len(head))))
 
 
@@ -306,8 +205,8 @@ def assert_lossless(request: pytest.FixtureRequest) -> Callable[..., None]:
         calls += 1
         if calls > 1:
             raise InvalidInputError("subjects: expected one call of assert_lossless a test, with all of them")
-        gate, folder = request.config.stash[_GATE], request.config.rootpath / "counterexamples"
-        alpha = split(gate.alpha, gate.sharers)
+        rate, folder = request.config.stash[_RATE], request.config.rootpath / "counterexamples"
+        alpha = split(rate.alpha, rate.sharers)
         chosen = AuditOptions(**{"counterexamples": folder, **options, "alpha": alpha})
         report = audit(*subjects, options=chosen)
         if report.exit_code != 0:

@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -17,8 +16,7 @@ from spec_oracle.audit.results import CheckResult, Findings, Status
 from spec_oracle.audit.run import as_subject
 from spec_oracle.audit.subject import Subject
 from spec_oracle.audit.suite import SUITES
-from spec_oracle.audit.verdict import evidence_of, report_on, with_record
-from spec_oracle.gate import baseline
+from spec_oracle.audit.verdict import evidence_of, with_record
 from spec_oracle.threads import one_torch_thread
 
 
@@ -29,8 +27,8 @@ class SharedAudit:
     what an audit of all finds: `joint` is run before any other.
     """
 
-    def __init__(self, subject: Any, options: AuditOptions, baseline: Path | None = None) -> None:
-        self.given, self.options, self.baseline = subject, options, baseline
+    def __init__(self, subject: Any, options: AuditOptions) -> None:
+        self.given, self.options = subject, options
         self.alpha = options.alpha
         self.results: dict[str, CheckResult] = {}
 
@@ -53,8 +51,6 @@ class SharedAudit:
         """Yield the checks to run."""
         chosen = self.options.checks
         yield from (name for name in CHECKS if chosen is None or name in {*chosen, "joint"})
-        if self.baseline is not None:
-            yield baseline.CHECK
 
     def result(self, name: str) -> CheckResult:
         """Return the result of a check."""
@@ -62,13 +58,9 @@ class SharedAudit:
             if needed not in self.results:
                 with one_torch_thread():
                     self.results[needed] = self._result(needed)
-        found = self.results[name]
-        return found if name == baseline.CHECK else with_record(found, self.subject.facts)
+        return with_record(self.results[name], self.subject.facts)
 
     def _result(self, name: str) -> CheckResult:
-        if name == baseline.CHECK and self.baseline is not None:
-            report = report_on(self.subject, self.options, self.alpha, [self.results["joint"]])
-            return baseline.compared(report, baseline.read_baseline(self.baseline).get(report.subject))
         suite, left_out = SUITES[self.subject.kind], self.options.reason_to_skip(name)
         found = run_check(CHECKS[name], suite, self.subject, self.context, left_out)
         if found.again is None and found.status is not Status.FAILED:
@@ -84,8 +76,8 @@ class SharedAudit:
     def reproduce(self, name: str) -> str:
         """Return the command line that runs a check again, at the same rate."""
         options = replace(self.options, alpha=self.alpha)
-        what = ["--baseline", str(self.baseline)] if name == baseline.CHECK else ["--check", name]
-        return shlex.join(["spec-oracle", "audit", self.subject.name, *what, *options.to_reproduce()])
+        words = ["spec-oracle", "audit", self.subject.name, "--check", name, *options.to_reproduce()]
+        return shlex.join(words)
 
     def figures(self) -> dict[str, Any]:
         """Return what `joint` found, as JSON data."""

@@ -2,7 +2,6 @@
 
 import pytest
 
-from spec_oracle.audit.checks import CHECKS
 from tests.strategies import at_night
 
 pytest_plugins = ["pytester"]
@@ -87,11 +86,10 @@ def test_the_rate_is_shared_by_the_tests_that_use_it_on_any_layout_of_workers(pr
 
 CONFIGURED = """
 [tool.spec-oracle]
-subjects = ["samplers:right", "samplers:wrong", "block"]
-alpha = 1e-4
+subjects = ["samplers:right", "samplers:wrong"]
 draft-length = 1
 vocab-size = 2
-checks = ["inputs-kept", "bad-input", "draft-law"]
+checks = ["inputs-kept", "bad-input"]
 
 [[tool.spec-oracle.expected-failures]]
 subject = "samplers:wrong"
@@ -99,38 +97,56 @@ check = "joint"
 reason = "issue 12"
 """
 
+OF_EACH = """
+import pytest
+from spec_oracle.pytest_plugin import checks_of
+
+@pytest.mark.parametrize("check", checks_of("samplers:right"))
+def test_right(check):
+    check()
+
+@pytest.mark.parametrize("check", checks_of("samplers:wrong"))
+def test_wrong(check):
+    check()
+"""
+
 
 @pytest.fixture
 def configured(project):
     project.makepyprojecttoml(CONFIGURED)
+    project.makepyfile(OF_EACH)
     return project
 
 
 @pytest.mark.parametrize("layout", [("-p", "no:xdist"), ("-n", "2")])
-def test_an_item_a_check_and_subject_of_the_configuration(configured, layout):
+def test_a_check_is_a_test_with_the_options_of_the_configuration(configured, layout):
     result = run(configured, *layout)
-    result.assert_outcomes(passed=7, xfailed=1, failed=1, skipped=3)
+    result.assert_outcomes(passed=4, xfailed=1, failed=1)
     result.stdout.fnmatch_lines(
         [
-            "spec-oracle *: 3 subjects of pyproject.toml, alpha 0.0001, seed 0",
             "samplers:wrong: bad-input: failed: *",
-            "  reproduce: *samplers:wrong --instance */samplers-wrong-bad-input.json *--alpha 3.3*e-05",
-            "*= spec-oracle, alpha 0.0001 =*",
+            "  reproduce: *samplers:wrong --instance */samplers-wrong-bad-input.json *--alpha 5*e-07",
+            "*= spec-oracle, alpha 1e-06 =*",
             "subject *evidence *detects TV *passed *failed *expected *open *n/a",
-            "samplers:right *exact * 3 * 0 * 0 * 0 * 1",
-            "samplers:wrong *exact * 1 * 1 * 1 * 0 * 1",
+            "samplers:right *exact * 3 * 0 * 0 * 0 * 0",
+            "samplers:wrong *exact * 1 * 1 * 1 * 0 * 0",
         ],
         consecutive=False,
     )
 
 
+def test_the_configuration_alone_makes_no_tests(project):
+    """Its subjects are audited by the command; a test that names them audits them once."""
+    project.makepyprojecttoml(CONFIGURED)
+    project.makepyfile("def test_nothing(): pass")
+    run(project).assert_outcomes(passed=1)
+
+
 def test_a_selection_finds_what_the_whole_run_finds_at_the_same_rate(configured):
-    line = "  reproduce: *samplers:wrong --instance */samplers-wrong-bad-input.json *--alpha 3.3*e-05"
+    line = "  reproduce: *samplers:wrong --instance */samplers-wrong-bad-input.json *--alpha 5*e-07"
     for words, outcomes in (
-        (["-k", "wrong and bad-input"], {"failed": 1, "deselected": 11}),
-        (["--lf"], {"failed": 1, "deselected": 11}),
-        (["pyproject.toml::samplers:wrong::bad-input"], {"failed": 1}),
-        (["--runxfail", "-k", "wrong and joint"], {"failed": 1, "deselected": 11}),
+        (["-k", "wrong and bad-input"], {"failed": 1, "deselected": 5}),
+        (["--runxfail", "-k", "wrong and joint"], {"failed": 1, "deselected": 5}),
     ):
         result = run(configured, *words)
         result.assert_outcomes(**outcomes)
@@ -139,31 +155,32 @@ def test_a_selection_finds_what_the_whole_run_finds_at_the_same_rate(configured)
     result.stdout.fnmatch_lines(["*smallest counterexample*", "  reproduce: * --instance counterexamples/*"])
 
 
-def test_items_stand_beside_testpaths_and_away_from_files_that_are_asked_for(configured):
-    configured.makepyprojecttoml(f'{CONFIGURED}\n[tool.pytest.ini_options]\ntestpaths = ["sub"]')
-    configured.mkpydir("sub")
-    (configured.path / "sub" / "test_nothing.py").write_text("def test_nothing(): pass")
-    run(configured, "-k", "nothing or joint").assert_outcomes(passed=3, xfailed=1, deselected=9)
-    run(configured, "sub").assert_outcomes(passed=1)
+def test_an_entry_that_passes_fails(configured):
+    record = CONFIGURED.partition("[[")[2].replace('"joint"', '"inputs-kept"')
+    configured.makepyprojecttoml(f"{CONFIGURED}[[{record.replace('samplers:wrong', 'samplers:right')}")
+    result = run(configured, "-k", "right and inputs-kept")
+    result.assert_outcomes(failed=1, deselected=5)
+    result.stdout.fnmatch_lines(
+        ["samplers:right: inputs-kept: passed: *it is on record (issue 12): remove it from *"]
+    )
 
 
-def test_an_entry_that_passes_or_does_not_apply_fails(configured):
-    record = CONFIGURED.partition("[[")[2]
-    for check, how in (("inputs-kept", "passed"), ("draft-law", "not applicable")):
-        entry = record.replace('"joint"', f'"{check}"').replace("samplers:wrong", "block")
-        configured.makepyprojecttoml(f"{CONFIGURED}[[{entry}")
-        result = run(configured, "-k", f"block and {check}")
-        result.assert_outcomes(failed=1, deselected=11)
-        result.stdout.fnmatch_lines([f"block: {check}: {how}: *it is on record (issue 12): remove it from *"])
+def test_mistakes_of_names_and_of_the_configuration(configured):
+    configured.makepyfile(
+        test_names="""
+        import pytest
+        from spec_oracle.pytest_plugin import checks_of
 
-
-def test_subjects_of_the_pytest_configuration_and_mistakes_there(project):
-    project.makeini("[pytest]\nspec_oracle_subjects = samplers:right nowhere:f")
-    result = run(project, "-k", "joint")
-    result.assert_outcomes(passed=1, failed=1, deselected=len(CHECKS) * 2 - 2)
-    result.stdout.fnmatch_lines(["*2 subjects of tox.ini*", "*cannot import 'nowhere'*"])
-    project.makepyprojecttoml("[tool.spec-oracle]\nsubjects = []")
-    run(project).stderr.fnmatch_lines(["ERROR: *pyproject.toml:2: subjects: expected at least one*"])
+        @pytest.mark.parametrize("check", checks_of("nowhere:f", checks=()))
+        def test_nowhere(check):
+            check()
+        """
+    )
+    result = run(configured, "-k", "nowhere")
+    result.assert_outcomes(failed=1, deselected=6)
+    result.stdout.fnmatch_lines(["*cannot import 'nowhere'*"])
+    configured.makepyprojecttoml("[tool.spec-oracle]\nsubjects = []")
+    run(configured).stdout.fnmatch_lines(["*pyproject.toml:2: subjects: expected at least one*"])
 
 
 def test_checks_of_a_subject_parametrise_a_test_and_share_what_they_compute(project):
@@ -191,9 +208,16 @@ def test_checks_of_a_subject_parametrise_a_test_and_share_what_they_compute(proj
 
 def test_what_is_left_open_fails(project):
     project.makepyfile(
-        odd="def f(tokens, draft_probs, target_probs, generator): raise RuntimeError('no driver')"
+        odd="def f(tokens, draft_probs, target_probs, generator): raise RuntimeError('no driver')",
+        test_odd="""
+        import pytest
+        from spec_oracle.pytest_plugin import checks_of
+
+        @pytest.mark.parametrize("check", checks_of("odd:f", checks=()))
+        def test_odd(check):
+            check()
+        """,
     )
-    project.makeini("[pytest]\nspec_oracle_subjects = odd:f")
-    result = run(project, "-k", "joint")
-    result.assert_outcomes(failed=1, deselected=len(CHECKS) - 1)
+    result = run(project)
+    result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["odd:f: joint: inconclusive: *no driver*"])

@@ -13,7 +13,6 @@ from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.cli import main
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.gate.baseline import CHECK, read_baseline, update_baseline, with_baseline
-from spec_oracle.gate.cases import SharedAudit
 from spec_oracle.report import AUDIT_FORMATS
 from verifiers import Verdict
 
@@ -137,14 +136,6 @@ def test_files_that_are_no_baselines_are_refused(tmp_path, text, message):
     with pytest.raises(InvalidInputError, match="bad.json: ") as caught:
         read_baseline(tmp_path / "bad.json")
     assert message in str(caught.value)
-
-
-def test_an_item_of_pytest_compares_too(kept):
-    subject = VerifierSubject("mine", Rejecting(0.02))
-    shared = SharedAudit(subject, QUICK, kept)
-    assert list(shared.check_names()) == ["joint", CHECK]
-    assert shared.result(CHECK).status is Status.FAILED
-    assert f"--baseline {kept}" in shared.reproduce(CHECK)
 
 
 def test_the_command_writes_and_compares(tmp_path, monkeypatch, capsys):
