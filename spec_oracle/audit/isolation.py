@@ -40,6 +40,9 @@ from spec_oracle.statistics import split
 SHOWN_OUTPUT = 2000
 """Characters of what the code under test printed that a report shows, the last ones."""
 
+_MOST_MEMORY = 2**33
+"""GiB that an operating system can be asked for."""
+
 
 LOOK_SECONDS = 0.5
 """How often the journals are read, for what is told of the progress."""
@@ -58,8 +61,9 @@ class Isolation:
             raise InvalidInputError(f"jobs: expected at least 1, got {self.jobs}")
         if not self.timeout > 0:
             raise InvalidInputError(f"timeout: expected a positive number of seconds, got {self.timeout}")
-        if self.memory is not None and not self.memory > 0:
-            raise InvalidInputError(f"memory: expected a positive number of GiB, got {self.memory}")
+        if self.memory is not None and not 0 < self.memory < _MOST_MEMORY:
+            limit = f"a positive number of GiB below {_MOST_MEMORY:,} (leave it out for no limit)"
+            raise InvalidInputError(f"memory: expected {limit}, got {self.memory}")
 
 
 def audit_apart(

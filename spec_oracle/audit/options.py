@@ -63,10 +63,10 @@ class AuditOptions:
 
     def __post_init__(self) -> None:
         require_rate(self.alpha, "alpha")
-        for name in ("vocab_size", "draft_length", "num_paths", "tokens"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InvalidInputError(f"{name}: expected at least 1, got {value}")
+        for name in ("vocab_size", "draft_length", "num_paths", "tokens", "seed"):
+            value, least = getattr(self, name), int(name != "seed")
+            if value is not None and value < least:
+                raise InvalidInputError(f"{name}: expected at least {least}, got {value}")
         if not self.budget > 0:
             raise InvalidInputError(f"budget: expected a positive number of seconds, got {self.budget}")
         if self.array not in LIBRARIES:

@@ -99,6 +99,8 @@ def test_a_project_without_a_table_has_none(written, tmp_path, text):
         ("alpha = 1e-4", 'array = "jax"', ":12: array: expected one of numpy, torch"),
         ('"bad-input"]', '"bad-inptu"]', ":13: checks: unknown check 'bad-inptu'; did you mean 'bad-input'?"),
         ("timeout = 60", "timeout = -1", ":15: timeout: expected a positive number of seconds, got -1"),
+        ("memory = 2.5", "memory = inf", ":16: memory: expected a positive number of GiB below"),
+        ("memory = 2.5", "seed = -1", ":16: seed: expected at least 0, got -1"),
         (
             "draft-length = 1, num-paths",
             "alpha = 0.1, num-paths",
