@@ -1,6 +1,6 @@
 """How to audit, validated once."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -14,6 +14,31 @@ from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.statistics import DEFAULT_ALPHA
 from spec_oracle.statistics.validation import require_rate
 from spec_oracle.toy import Instance
+from spec_oracle.validation import is_real
+
+TINY = 1e-9
+"""A size that admits nothing: with it a run says which size it found."""
+
+
+def require_sizes(expected: Iterable[str], at_most: Mapping[str, float]) -> None:
+    """Raise `InvalidInputError` unless checks that compare with the target have a size, and no others do.
+
+    ``expected`` are checks whose failure is on record.
+    """
+    for check in expected:
+        if CHECKS[check].against_law and check not in at_most:
+            raise InvalidInputError(
+                f"expected: {check!r} compares with the target: at_most needs the largest total variation "
+                f"that is expected of it, in (0, 1]; with {TINY:g} the report says what was found"
+            )
+    for check, most in at_most.items():
+        if check not in CHECKS or not CHECKS[check].against_law or check not in expected:
+            raise InvalidInputError(
+                f"at_most: {check!r} is no expected failure that compares with the target"
+            )
+        if not (is_real(most) and 0 < most <= 1):
+            raise InvalidInputError(f"at_most: expected a total variation in (0, 1], got {most!r}")
+
 
 SIZES = ("vocabularies", "lengths", "batches", "paths")
 """Options that list sizes which a sampler takes."""
@@ -30,7 +55,8 @@ class AuditOptions:
     ``ids`` are all that a sampler is declared to take, if given: `shapes` tries no others; ``tokens`` is how
     long the texts of engines are, None for as long as is cheap, ``prompts``
     replace their own; ``checks`` names those to run besides `joint`, None stands for all; ``skip`` those to
-    leave out and ``expected`` those that fail, each with the reason; ``counterexamples`` is the folder for
+    leave out and ``expected`` those that fail, each with the reason; ``at_most`` is the largest total
+    variation that is expected of those that compare with the target; ``counterexamples`` is the folder for
     the inputs of failed checks, None to save nothing; ``shrink`` asks for the smallest ones; ``again`` are
     saved inputs of a failed check, on which only that check is run.
     Raises `InvalidInputError` for values that make no sense.
@@ -57,6 +83,7 @@ class AuditOptions:
     checks: Collection[str] | None = None
     skip: Mapping[str, str] = field(default_factory=dict)
     expected: Mapping[str, str] = field(default_factory=dict)
+    at_most: Mapping[str, float] = field(default_factory=dict)
     counterexamples: Path | None = None
     shrink: bool = True
     again: Again | None = None
@@ -87,6 +114,7 @@ class AuditOptions:
             for given in getattr(self, field_name) or ():
                 if given not in known:
                     raise InvalidInputError(f"{field_name}: {unknown(given, known, what)}")
+        require_sizes(self.expected, self.at_most)
 
     def reason_to_skip(self, check: str) -> str:
         """Return why the user left a check out; "" where it is wanted."""

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from spec_oracle.audit.first_call import FirstCall
-from spec_oracle.audit.options import AuditOptions
+from spec_oracle.audit.options import AuditOptions, require_sizes
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult
 from spec_oracle.audit.subjects import Subject, of_object, resolve_subject
@@ -35,6 +35,8 @@ def audit(*subjects: Any, options: AuditOptions | None = None) -> AuditReport:
 def as_subject(subject: Any, options: AuditOptions) -> Subject:
     """Return the subject of a name or an object, or a `Subject`, with its record as configured.
 
+    Raises `InvalidInputError` for a name that leads nowhere, and for a third party's record without a size.
+
     What the user leaves out is on record like the failures that the user expects: it is out of date where
     the check would not apply.
     """
@@ -46,8 +48,14 @@ def as_subject(subject: Any, options: AuditOptions) -> Subject:
         attribute = getattr(subject, "__qualname__", type(subject).__name__)
         name = f"{getattr(subject, '__module__', '')}:{attribute}"
         found = of_object(name, subject, array=options.array, num_paths=options.num_paths)
-    known = {**found.facts.known, **options.skip, **options.expected}
-    return replace(found, facts=replace(found.facts, known=known, expected=frozenset(options.expected)))
+    facts = found.facts
+    if on_record := {*facts.known, *(["joint"] if facts.declared_lossy and not facts.bound else [])}:
+        require_sizes(on_record, facts.at_most)
+    known = {**facts.known, **options.skip, **options.expected}
+    at_most = {**facts.at_most, **options.at_most}
+    return replace(
+        found, facts=replace(facts, known=known, expected=frozenset(options.expected), at_most=at_most)
+    )
 
 
 def audit_subject(

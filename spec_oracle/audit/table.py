@@ -16,6 +16,7 @@ from spec_oracle.audit.again import asked_again, breached
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.coupled import checks as coupled
 from spec_oracle.audit.engine import checks as engine
+from spec_oracle.audit.facts import Facts
 from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, TooSlowError, inconclusive
 from spec_oracle.audit.sampler import checks as sampler
 from spec_oracle.audit.server import checks as server
@@ -51,6 +52,13 @@ class Check:
         cell: Answer | str = getattr(self, kind)
         return cell
 
+    def record_in(self, facts: Facts) -> str:
+        """Return the check whose record covers this one: its own, else for a wrong distribution `joint`.
+
+        What is wrong with the distribution of one call shows in all checks of the distribution.
+        """
+        return self.name if self.name in facts.at_most or not self.against_law else "joint"
+
     def result(self, subject: Any, context: Context, left_out: str = "") -> CheckResult:
         """Return the result of the check and how long it took, unless it is ``left_out`` for a reason."""
         started = time.perf_counter()
@@ -67,8 +75,10 @@ class Check:
         rate, budget = context.alpha * float(self.share), context.budget
         if subject.kind == "server":  # its budget is that of the whole audit
             budget = subject.seconds_for(self.name, budget)
+        facts: Facts = subject.facts
+        admitted = facts.size_of(self.record_in(facts)) if facts.at_most and self.against_law else None
         try:
-            result = answer(subject, replace(context, rate=rate, budget=budget))
+            result = answer(subject, replace(context, rate=rate, budget=budget, admitted=admitted))
         except ContractError as error:
             result = breached(error, subject, context, rate, alpha=rate, how=How.SAMPLED)
         except SubjectRaisedError as error:
@@ -78,17 +88,35 @@ class Check:
         return replace(result, name=self.name, breaks_contract=result.breaks_contract and self.against_law)
 
 
-def unless_lossy(answer: Answer) -> Answer:
-    """Return the answer that is left out where `joint` failed, or would without a declared bound."""
+def unless(left_out: Callable[[Any, Context], str], answer: Answer) -> Answer:
+    """Return the answer that is given unless it is left out for a reason."""
 
     def asked(subject: Any, context: Context) -> CheckResult:
-        if context.is_lossy(subject):
-            failed = context.results["joint"].status is Status.FAILED
-            return CheckResult("", Status.SKIPPED, "joint failed" if failed else DECLARED)
+        if reason := left_out(subject, context):
+            return CheckResult("", Status.SKIPPED, reason)
         return answer(subject, context)
 
     asked.__doc__, asked.__module__ = answer.__doc__, answer.__module__
     return asked
+
+
+def unless_wrong(answer: Answer) -> Answer:
+    """Return the answer that is left out where `joint` failed, and not as on record."""
+    return unless(lambda subject, context: "joint failed" if context.is_wrong(subject) else "", answer)
+
+
+def unless_declared(answer: Answer) -> Answer:
+    """Return the answer that is left out where code declares itself lossy, or `joint` failed."""
+    return unless_wrong(
+        unless(lambda subject, context: DECLARED if context.is_declared(subject) else "", answer)
+    )
+
+
+def unless_lossy(answer: Answer) -> Answer:
+    """Return the answer that is left out where `joint` failed at all, or would without what is declared."""
+    return unless_declared(
+        unless(lambda subject, context: "joint failed" if context.is_lossy(subject) else "", answer)
+    )
 
 
 PERCENT: Final = Fraction(1, 100)
@@ -142,10 +170,10 @@ CHECKS: Final = MappingProxyType(
                 question="is it so at other V, L, K, B, number types, layouts, rows, or sampling fields?",
                 share=10 * PERCENT,
                 against_law=True,
-                verifier=unless_lossy(verifier.shapes),
-                tree=unless_lossy(tree.shapes),
-                coupled=unless_lossy(coupled.shapes),
-                sampler=unless_lossy(sampler.shapes),
+                verifier=unless_declared(verifier.shapes),
+                tree=unless_declared(tree.shapes),
+                coupled=unless_declared(coupled.shapes),
+                sampler=unless_declared(sampler.shapes),
                 engine=HAS_NO_ROWS,
                 server=unless_lossy(server.shapes),
             ),
@@ -166,9 +194,9 @@ CHECKS: Final = MappingProxyType(
                 share=10 * PERCENT,
                 against_law=True,
                 verifier=verifier.calls,
-                tree=unless_lossy(tree.calls),
-                coupled=unless_lossy(coupled.calls),
-                sampler=unless_lossy(sampler.calls),
+                tree=unless_wrong(tree.calls),
+                coupled=unless_declared(coupled.calls),
+                sampler=unless_wrong(sampler.calls),
                 engine=engine.calls,
                 server="long-texts judges longer completions",
             ),
@@ -213,8 +241,8 @@ CHECKS: Final = MappingProxyType(
                 verifier=TAKES_DECISIONS,
                 tree=TAKES_DECISIONS,
                 coupled=coupled.streams,
-                sampler=unless_lossy(sampler.streams),
-                engine=unless_lossy(engine.streams),
+                sampler=unless_wrong(sampler.streams),
+                engine=unless_wrong(engine.streams),
                 server=unless_lossy(server.streams),
             ),
             Check(
@@ -225,7 +253,7 @@ CHECKS: Final = MappingProxyType(
                 verifier=verifier.batch,
                 tree=tree.batch,
                 coupled=coupled.batch,
-                sampler=unless_lossy(sampler.batch),
+                sampler=unless_wrong(sampler.batch),
                 engine=engine.batch,
                 server=unless_lossy(server.batch),
             ),
@@ -267,10 +295,10 @@ CHECKS: Final = MappingProxyType(
                 question="are ids, offsets and the distribution kept at large V and in low precision?",
                 share=8 * PERCENT,
                 against_law=True,
-                verifier=unless_lossy(verifier.scale),
-                tree=unless_lossy(tree.scale),
-                coupled=unless_lossy(coupled.scale),
-                sampler=unless_lossy(sampler.scale),
+                verifier=unless_declared(verifier.scale),
+                tree=unless_declared(tree.scale),
+                coupled=unless_declared(coupled.scale),
+                sampler=unless_declared(sampler.scale),
                 engine=HAS_NO_ROWS,
                 server=HAS_NO_ROWS,
             ),

@@ -96,6 +96,7 @@ checks = ["inputs-kept", "bad-input", "draft-law"]
 [[tool.spec-oracle.expected-failures]]
 subject = "samplers:wrong"
 check = "joint"
+at-most = 1.0
 reason = "issue 12"
 """
 
@@ -150,7 +151,7 @@ def test_items_stand_beside_testpaths_and_away_from_files_that_are_asked_for(con
 def test_an_entry_that_passes_or_does_not_apply_fails(configured):
     record = CONFIGURED.partition("[[")[2]
     for check, how in (("inputs-kept", "passed"), ("draft-law", "not applicable")):
-        entry = record.replace('"joint"', f'"{check}"').replace("samplers:wrong", "block")
+        entry = record.replace('"joint"\nat-most = 1.0', f'"{check}"').replace("samplers:wrong", "block")
         configured.makepyprojecttoml(f"{CONFIGURED}[[{entry}")
         result = run(configured, "-k", f"block and {check}")
         result.assert_outcomes(failed=1, deselected=11)
@@ -174,6 +175,7 @@ def test_checks_of_a_subject_parametrise_a_test_and_share_what_they_compute(proj
         from spec_oracle.pytest_plugin import checks_of
 
         options = dict(draft_length=1, vocab_size=2, checks=("inputs-kept",))
+        known = dict(expected={"joint": "known"}, at_most={"joint": 1})
 
         @pytest.mark.parametrize("check", checks_of(samplers.right, **options))
         def test_right(check, monkeypatch):
@@ -182,7 +184,7 @@ def test_checks_of_a_subject_parametrise_a_test_and_share_what_they_compute(proj
             monkeypatch.setattr(cases, "CHECKS", None)
             check()
 
-        @pytest.mark.parametrize("check", checks_of("samplers:wrong", expected={"joint": "known"}, **options))
+        @pytest.mark.parametrize("check", checks_of("samplers:wrong", **known, **options))
         def test_wrong(check):
             check()
     """)

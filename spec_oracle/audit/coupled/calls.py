@@ -39,4 +39,4 @@ def calls(subject: CoupledSubject, context: Context) -> CheckResult:
     laws = [toy.floats.target.joint(TOKENS) for toy in instances]
     named = partial(completion, instances[0], tokens=TOKENS)
     what = f"texts of {TOKENS} tokens over several calls"
-    return judge_rounds(what, laws, rounds, alpha=context.rate, named=named)
+    return judge_rounds(what, laws, rounds, alpha=context.rate, named=named, admitted=context.admitted)

@@ -85,7 +85,9 @@ def _sampled(subject: CoupledSubject, context: Context, vocab: int, rate: float)
             found = subject.code(*_call(subject, batch, rows, rng))
             yield [cell_of[found.tokens[:, 0]]]
 
-    return judge_rounds(f"first tokens at V = {vocab:,}", [law / law.sum()], rounds(), alpha=rate)
+    return judge_rounds(
+        f"first tokens at V = {vocab:,}", [law / law.sum()], rounds(), alpha=rate, admitted=context.admitted
+    )
 
 
 def _call(subject: CoupledSubject, batch: int, rows: tuple[Floats, Floats], rng: np.random.Generator) -> Call:

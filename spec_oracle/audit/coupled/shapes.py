@@ -70,7 +70,9 @@ def _at(  # noqa: PLR0917
         [one.floats.target.joint(length + 1) for one in instances],
         partial(completion, instances[0]),
     )
-    return judge_rounds(f"completions at {where}", laws, rounds, alpha=rate, named=named)
+    return judge_rounds(
+        f"completions at {where}", laws, rounds, alpha=rate, named=named, admitted=context.admitted
+    )
 
 
 def _said(vocab: int, length: int, paths: int, dtype: str) -> str:

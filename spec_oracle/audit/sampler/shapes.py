@@ -245,7 +245,15 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
         small = max(count - effort.SHAPES_LARGE, 1)
         chosen = trees[:small] + _spread(trees[small:], count - small) + _spread(not_traced, most)
     rng = context.stream("sampler/shapes/samples")
-    found = sampled_at(subject.code, chosen, rng, alpha=context.rate, requests=requests, seconds=seconds)
+    found = sampled_at(
+        subject.code,
+        chosen,
+        rng,
+        alpha=context.rate,
+        requests=requests,
+        seconds=seconds,
+        admitted=context.admitted,
+    )
     if found.status is Status.PASSED:
         shapes_of = [shape for shape, _ in chosen]
         rounds = zip(shapes_of, batches_at(shapes_of, requests), strict=True)

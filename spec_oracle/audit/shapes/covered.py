@@ -114,9 +114,10 @@ class Covered:
                 tree = tree_of(one, number, subject.drafting)
                 left = end - started
                 most = max(min(effort.SHAPES_SECONDS, left), share * left)
+                explained = subject.facts.explained(one.draft_length + 1)
                 limit = started + (most if dtype in context.dtypes else effort.SHAPES_OTHER_TYPE_SECONDS)
                 try:
-                    found = judge(one, tree, laws, explained=subject.facts.tolerance, end=limit)
+                    found = judge(one, tree, laws, explained=explained, end=limit)
                 except (*_NOT_TRACED, ContractError) as error:
                     if self._is_told(error, one, context):
                         continue
@@ -164,7 +165,7 @@ class Covered:
                 self.left_out[_short(error)] += 1
                 continue
             shape = Shape(vocab, length, subject.num_paths)
-            if distance > subject.facts.tolerance:
+            if distance > subject.facts.explained(length + 1):
                 self.small_wrong.append(shape)
                 return self.failure(f"total variation {distance:.3g} at {shape}", distance)
             self.small.append(shape)

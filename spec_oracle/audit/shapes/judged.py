@@ -78,7 +78,7 @@ def _gap(account: Account) -> str:
 def one_shape(subject: Any, laws: Laws, shape: Shape, seed: int) -> CheckResult:
     """Judge one shape, with its tree of that seed."""
     tree = tree_of(shape, seed, subject.drafting)
-    found = judge(shape, tree, laws, explained=subject.facts.tolerance)
+    found = judge(shape, tree, laws, explained=subject.facts.explained(shape.draft_length + 1))
     if found.is_lossy:
         return failed(str(found), total_variation=found.total_variation, how=How.PROVEN)
     return passed(f"total variation {found.total_variation:.3g} at {shape}", how=How.PROVEN)

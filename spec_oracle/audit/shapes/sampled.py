@@ -106,6 +106,7 @@ def sampled_at(
     alpha: float,
     requests: float,
     seconds: float = 0.0,
+    admitted: float | None = None,
 ) -> CheckResult:
     """Judge texts sampled at shapes, in batches of independent requests, against the target's.
 
@@ -139,4 +140,4 @@ def sampled_at(
             yield [drawn(number) for number in range(len(trees))]
 
     what = f"completions at {len(trees)} input shapes"
-    return judge_rounds(what, [some.law for some in cells], rounds(), alpha=alpha)
+    return judge_rounds(what, [some.law for some in cells], rounds(), alpha=alpha, admitted=admitted)
