@@ -30,6 +30,7 @@ from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.run import as_subject, audit_subject
+from spec_oracle.audit.sampler.unrun import with_notes
 from spec_oracle.audit.subjects import is_third_party, quickness, require_name
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.verdict import report_on
@@ -132,7 +133,8 @@ def audit_apart(
             reports.get(number) or _remains(name, folder, "interrupted", how[number], alpha)
             for number, (name, folder) in enumerate(zip(names, folders, strict=True))
         )
-        return AuditReport(tuple(listed), chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
+        found = with_notes(listed)
+        return AuditReport(found, chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
 
 
 class _Steps:

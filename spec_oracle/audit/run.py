@@ -11,6 +11,8 @@ from spec_oracle.audit.first_call import FirstCall
 from spec_oracle.audit.options import AuditOptions, require_sizes
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.unrun import lines_run, with_notes
 from spec_oracle.audit.subjects import Subject, of_object, resolve_subject
 from spec_oracle.audit.table import CHECKS
 from spec_oracle.audit.verdict import report_on
@@ -28,7 +30,7 @@ def audit(*subjects: Any, options: AuditOptions | None = None) -> AuditReport:
     chosen, started = options or AuditOptions(), time.perf_counter()
     listed = [as_subject(subject, chosen) for subject in subjects]
     alpha = split(chosen.alpha, max(len(listed), 1))
-    reports = tuple(audit_subject(subject, chosen, alpha) for subject in listed)
+    reports = with_notes(audit_subject(subject, chosen, alpha) for subject in listed)
     return AuditReport(reports, chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
 
 
@@ -77,4 +79,7 @@ def audit_subject(
             left = first.leaves_out or left_out[name]
             results[name] = first.judged(partial(check.result, subject, context, left), name)
             note(results[name])
-        return report_on(subject, options, alpha, tuple(results.values()))
+        report = report_on(subject, options, alpha, tuple(results.values()))
+        if isinstance(subject, SamplerSubject) and not (options.again or first.leaves_out):
+            return replace(report, lines=lines_run(subject, context))
+        return report
