@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Final
 
 from spec_oracle.audit.again import Again
 from spec_oracle.audit.context import COUNTED, Context
@@ -40,8 +41,18 @@ def require_sizes(expected: Iterable[str], at_most: Mapping[str, float]) -> None
             raise InvalidInputError(f"at_most: expected a total variation in (0, 1], got {most!r}")
 
 
-SIZES = ("vocabularies", "lengths", "batches", "paths")
-"""Options that list sizes which a sampler takes."""
+SIZES: Final = {
+    "vocabularies": (2, 1_000_000),
+    "lengths": (1, 256),
+    "batches": (1, 10_000),
+    "paths": (1, 64),
+}
+"""Options that list sizes which a sampler takes: the least and the largest that can be tried."""
+
+_LEAST: Final = {"vocab_size": 1, "draft_length": 1, "num_paths": 1, "tokens": 1, "seed": 0}
+
+SEVERAL: Final = (*SIZES, "layouts", "ids", "dtypes", "prompts")
+"""Options of several values, of which each counts once."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +101,8 @@ class AuditOptions:
 
     def __post_init__(self) -> None:
         require_rate(self.alpha, "alpha")
-        for name in ("vocab_size", "draft_length", "num_paths", "tokens", "seed"):
-            value, least = getattr(self, name), int(name != "seed")
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidInputError(f"{name}: expected at least {least}, got {value}")
         if not self.budget > 0:
@@ -104,16 +115,15 @@ class AuditOptions:
             raise InvalidInputError("prompts: expected at least one token each, got none")
         if self.instances is not None and not self.instances:
             raise InvalidInputError("instances: expected at least one, got none")
-        for field_name in SIZES:
-            least = 2 if field_name == "vocabularies" else 1
-            if wrong := [size for size in getattr(self, field_name) if type(size) is not int or size < least]:
-                raise InvalidInputError(f"{field_name}: expected at least {least}, got {wrong[0]!r}")
+        _require_within_limits({name: getattr(self, name) for name in SIZES})
         listed = dict.fromkeys(("checks", "skip", "expected"), (CHECKS, "check"))
         forms = {"dtypes": (TYPES, "type"), "layouts": (LAYOUTS, "layout"), "ids": (IDS, "type of ids")}
         for field_name, (known, what) in {**listed, **forms}.items():
             for given in getattr(self, field_name) or ():
-                if given not in known:
-                    raise InvalidInputError(f"{field_name}: {unknown(given, known, what)}")
+                if not isinstance(given, str) or given not in known:
+                    raise InvalidInputError(f"{field_name}: {unknown(str(given), known, what)}")
+        for field_name in SEVERAL:
+            object.__setattr__(self, field_name, tuple(dict.fromkeys(getattr(self, field_name))))
         require_sizes(self.expected, self.at_most)
 
     def reason_to_skip(self, check: str) -> str:
@@ -144,3 +154,12 @@ class AuditOptions:
             if value != getattr(usual, name):
                 words += [f"--{name.replace('_', '-')}", str(value)]
         return words
+
+
+def _require_within_limits(sizes: Mapping[str, Collection[object]]) -> None:
+    for name, (least, most) in SIZES.items():
+        for size in sizes[name]:
+            if type(size) is not int or size < least:
+                raise InvalidInputError(f"{name}: expected at least {least}, got {size!r}")
+            if size > most:
+                raise InvalidInputError(f"{name}: expected at most {most:,}, got {size!r}")

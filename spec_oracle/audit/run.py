@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -71,13 +70,10 @@ def audit_subject(
     ``note`` is called with each result as it comes.
     """
     results: dict[str, CheckResult] = {}
-    first = FirstCall(subject, options.seed)
-    context = replace(options.context(alpha), results=MappingProxyType(results))
-    left_out = {name: options.reason_to_skip(name) for name in CHECKS}
+    first = FirstCall(subject, replace(options.context(alpha), results=MappingProxyType(results)))
     with one_torch_thread(), watched():
         for name, check in CHECKS.items():
-            left = first.leaves_out or left_out[name]
-            results[name] = first.judged(partial(check.result, subject, context, left), name)
+            results[name] = first.result(check, options.reason_to_skip(name))
             note(results[name])
         report = report_on(subject, options, alpha, tuple(results.values()))
         if isinstance(subject, SamplerSubject) and not (options.again or first.leaves_out):

@@ -10,6 +10,7 @@ from typing import Any
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.counterexample import counterexample, with_file
+from spec_oracle.audit.first_call import FirstCall
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Counterexample, TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings, Status
@@ -43,6 +44,11 @@ class SharedAudit:
         """What its checks share."""
         return replace(self.options.context(self.alpha), results=MappingProxyType(self.results))
 
+    @cached_property
+    def first(self) -> FirstCall:
+        """What is known of its contract."""
+        return FirstCall(self.subject, self.context)
+
     @property
     def findings(self) -> Findings:
         """What `joint` found besides its result."""
@@ -68,7 +74,7 @@ class SharedAudit:
         if name == baseline.CHECK and self.baseline is not None:
             report = report_on(self.subject, self.options, self.alpha, [self.results["joint"]])
             return baseline.compared(report, baseline.read_baseline(self.baseline).get(report.subject))
-        found = CHECKS[name].result(self.subject, self.context, self.options.reason_to_skip(name))
+        found = self.first.result(CHECKS[name], self.options.reason_to_skip(name))
         if found.again is None and found.status is not Status.FAILED:
             return found
         return with_file(found, self.subject.name, replace(self.options, alpha=self.alpha))

@@ -152,7 +152,7 @@ class _Source:
         try:
             self.text = file.read_text(encoding="utf-8")
             self.data = tomllib.loads(self.text)
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise ConfigurationError(f"{file}: cannot be read: {error}") from None
 
     def refuse(self, at: At, message: str) -> NoReturn:

@@ -193,7 +193,7 @@ def test_checks_of_a_subject_parametrise_a_test_and_share_what_they_compute(proj
 
 def test_what_is_left_open_fails(project):
     project.makepyfile(
-        odd="def f(tokens, draft_probs, target_probs, generator): raise RuntimeError('no driver')"
+        odd="def f(tokens, draft_probs, target_probs, generator): raise SystemExit('no driver')"
     )
     project.makeini("[pytest]\nspec_oracle_subjects = odd:f")
     result = run(project, "-k", "joint")
