@@ -70,7 +70,8 @@ def audit_subject(
     ``note`` is called with each result as it comes.
     """
     results: dict[str, CheckResult] = {}
-    first = FirstCall(subject, replace(options.context(alpha), results=MappingProxyType(results)))
+    context = replace(options.context(alpha), results=MappingProxyType(results))
+    first = FirstCall(subject, context)
     with one_torch_thread(), watched():
         for name, check in CHECKS.items():
             results[name] = first.result(check, options.reason_to_skip(name))
