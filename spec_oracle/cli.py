@@ -74,6 +74,9 @@ def run_command(parser_of: Callable[[str], ArgumentParser], arguments: Sequence[
         sys.stderr.write(parser.format_help())
         return FAILED
     options = parser.parse_args(given)
+    for name, values in vars(options).items():
+        if isinstance(values, list):  # what is given twice counts once
+            setattr(options, name, list(dict.fromkeys(values)))
     options.command_line = shlex.join([*parser.prog.split(), *given])
     from spec_oracle.errors import SpecOracleError
 

@@ -25,10 +25,12 @@ __all__ = [
 class ContractError(SpecOracleError):
     """Code under test does not keep its contract; the message says what it did, and what it must do.
 
-    ``call`` is (code, drafts, options) of the call of a sampler that shows it, None where that is not known.
+    ``call`` is (code, drafts, options) of the call of a sampler that shows it, None where that is not known;
+    ``traced`` is (drafts, probability of its random decisions) of a traced one, None for an ordinary one.
     """
 
     call: Any = None
+    traced: Any = None
 
 
 class ImpossibleOutputError(ContractError):

@@ -22,7 +22,7 @@ def is_real(value: Any) -> bool:
 def require_whole(value: Any, name: str, least: int = 1) -> int:
     """Return a whole number of at least ``least``."""
     if not is_whole(value):
-        raise InvalidInputError(f"{name}: expected a whole number, got {value!r}")
+        raise InvalidInputError(f"{name}: expected a whole number, got {value!r:.80}")
     if value < least:
         raise InvalidInputError(f"{name}: expected at least {least}, got {value!r}")
     return int(value)

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.failing_inputs import asked_again, breached
 from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, TooSlowError, inconclusive
 from spec_oracle.contracts import ContractError, SubjectRaisedError
@@ -30,6 +31,13 @@ class Check:
     question: str
     share: Fraction
     against_law: bool = False
+
+    def record_in(self, facts: Facts) -> str:
+        """Return the check whose record covers this one: its own, else for a wrong distribution `joint`.
+
+        What is wrong with the distribution of one call shows in all checks of the distribution.
+        """
+        return self.name if self.name in facts.at_most or not self.against_law else "joint"
 
 
 Run: TypeAlias = Callable[[Any, Context], CheckResult]
@@ -110,8 +118,9 @@ def run_check(check: Check, suite: Suite, subject: Any, context: Context, left_o
     started = time.perf_counter()
     is_again = context.again is not None and context.again.check == check.name
     run, rate = asked_again if is_again else suite[check], context.alpha * float(check.share)
+    admitted = subject.facts.size_of(check.record_in(subject.facts)) if check.against_law else None
     try:
-        result = run(subject, replace(context, rate=rate))
+        result = run(subject, replace(context, rate=rate, admitted=admitted))
     except ContractError as error:
         result = breached(error, subject, context, rate, alpha=rate, how=How.SAMPLED)
     except SubjectRaisedError as error:
@@ -123,14 +132,30 @@ def run_check(check: Check, suite: Suite, subject: Any, context: Context, left_o
     return replace(result, name=check.name, breaks_contract=is_broken, seconds=seconds)
 
 
-def skip_if_lossy(run: Run) -> Run:
-    """Skip a check if `joint` failed, or if the subject declares itself lossy."""
+def _skip(reason: Callable[[Any, Context], str], run: Run) -> Run:
+    """Run a check unless there is a reason to skip it."""
 
     def asked(subject: Any, context: Context) -> CheckResult:
-        if context.is_lossy(subject):
-            failed = context.results["joint"].status is Status.FAILED
-            return CheckResult("", Status.SKIPPED, "joint failed" if failed else DECLARED)
+        if why := reason(subject, context):
+            return CheckResult("", Status.SKIPPED, why)
         return run(subject, context)
 
     asked.__doc__, asked.__module__ = run.__doc__, run.__module__
     return asked
+
+
+def skip_if_wrong(run: Run) -> Run:
+    """Skip a check if `joint` failed, and by more than is on record."""
+    return _skip(lambda subject, context: "joint failed" if context.is_wrong(subject) else "", run)
+
+
+def skip_if_declared(run: Run) -> Run:
+    """Skip a check if the subject declares itself lossy, or if `joint` failed by more than is on record."""
+    declared = _skip(lambda subject, context: DECLARED if context.is_declared(subject) else "", run)
+    return skip_if_wrong(declared)
+
+
+def skip_if_lossy(run: Run) -> Run:
+    """Skip a check if `joint` failed at all, or if the subject declares itself lossy."""
+    lossy = _skip(lambda subject, context: "joint failed" if context.is_lossy(subject) else "", run)
+    return skip_if_declared(lossy)

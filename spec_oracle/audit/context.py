@@ -36,6 +36,7 @@ class Context:
     arithmetic of what is enumerated, ``dtypes`` the types of rows in which a difference counts; ``only`` the
     values of axes of `shapes` that code is declared to take.
     ``shrink`` asks for the smallest inputs that show a failure; ``again`` are such inputs, to be run alone.
+    ``admitted`` is the total variation that is on record for the check that runs, None for nothing.
     ``results`` are those of earlier checks, by name. ``part`` is the subject's part of the run;
     ``most_shapes`` limits `shapes`, besides time.
     """
@@ -55,6 +56,7 @@ class Context:
     part: float = 1.0
     most_shapes: int | None = None
     rate: float = DEFAULT_ALPHA
+    admitted: float | None = None
     results: Mapping[str, CheckResult] = field(default_factory=dict)
     shrink: bool = True
     again: Any = None
@@ -74,7 +76,19 @@ class Context:
     def is_lossy(self, subject: Any) -> bool:
         """Whether `joint` has failed, or the subject declares that it would."""
         joint = self.results.get("joint")
-        return joint is not None and (joint.status is Status.FAILED or bool(subject.facts.declared_lossy))
+        return joint is not None and (joint.status is Status.FAILED or self.is_declared(subject))
+
+    def is_declared(self, subject: Any) -> bool:
+        """Whether `joint` has run, and the subject declares itself lossy."""
+        return "joint" in self.results and bool(subject.facts.declared_lossy)
+
+    def is_wrong(self, subject: Any) -> bool:
+        """Whether `joint` has failed, and by more than is on record."""
+        joint = self.results.get("joint")
+        if joint is None or joint.status is not Status.FAILED:
+            return False
+        size = 1.0 if joint.total_variation is None else joint.total_variation
+        return not subject.facts.admits("joint", size)
 
     def stream(self, name: str, *numbers: int) -> np.random.Generator:
         """Return the random stream of a name; see `spec_oracle.audit.streams`."""

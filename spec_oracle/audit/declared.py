@@ -22,7 +22,8 @@ class Facts:
     ``declared_lossy`` is the reason of rules that relax the law on purpose, "" for others; ``bound`` is how
     far from the target's distribution they are at most, as they declare; ``tolerance`` is the total variation
     that its arithmetic explains; ``known`` names checks whose failure is on record, with the reason or the
-    page that tells of it; ``expected`` those of them that the user's configuration names; ``only`` are all
+    page that tells of it; ``expected`` those of them that the user's configuration names; ``at_most`` the
+    largest total variation on record, for checks of the distribution; ``only`` are all
     values of axes of shapes that the code takes; ``proviso`` completes the verdict lossless.
     """
 
@@ -34,12 +35,27 @@ class Facts:
     version: str | None = None
     notes: tuple[str, ...] = ()
     expected: frozenset[str] = frozenset()
+    at_most: Mapping[str, float] = field(default_factory=dict)
     only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     proviso: str = ""
 
-    def excuse(self, check: str) -> str:
-        """Return why it is no defect that a check finds a distribution wrong; "" for `joint` with a bound."""
-        return "" if self.bound and check == "joint" else self.declared_lossy
+    def record(self, check: str) -> str:
+        """Return why a check is known to fail, "" where nothing is on record."""
+        is_declared = check == "joint" and not self.bound
+        return self.known.get(check, "") or (self.declared_lossy if is_declared else "")
+
+    def size_of(self, check: str) -> float | None:
+        """Return the largest total variation that is on record for a check, None for nothing."""
+        return self.at_most.get(check) if self.record(check) else None
+
+    def admits(self, check: str, size: float) -> bool:
+        """Whether so large a total variation is on record."""
+        most = self.size_of(check)
+        return most is not None and size <= most
+
+    def explained(self, tokens: int) -> float:
+        """Return what is no news of so many tokens at any shape: rounding, or a token what is on record."""
+        return max(self.tolerance, tokens * (self.size_of("joint") or 0.0))
 
 
 def always(rule: str, draft_length: int) -> str:
@@ -58,6 +74,7 @@ def facts_of(known: Known) -> Facts:
         declared_lossy=known.declared_lossy,
         tolerance=ROUNDING if known.is_float64 else FLOAT32_ROUNDING,
         known=known.expected,
+        at_most=known.at_most,
         version=known.version,
         notes=tuple(filter(None, (known.declared_lossy, known.notes))),
         only=known.only,

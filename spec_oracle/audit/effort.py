@@ -14,6 +14,8 @@ SHAPES_LEAST_PART: Final = 0.05  # That much of it is left to each of many subje
 # Part of the rate of `joint`, `calls` and `batch` for plain samples that confirm what was traced as wrong.
 CLAIM_PART: Final = 0.1
 CLAIM_SHARE: Final = 0.5  # Share of the budget that these samples may take.
+CLAIM_SECONDS: Final = 3.0  # Seconds for samples of a defect at one shape, or of a broken contract.
+CLAIM_PILOT: Final = 20  # First samples at one shape.
 CLAIM_REPEATS: Final = 2  # How often it is traced again where the defect is too small for samples.
 
 # --- joint of samplers and verifiers ---------------------------------------------------------------------

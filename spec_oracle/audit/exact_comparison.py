@@ -64,6 +64,7 @@ def judge_laws(
         or (
             f"exceeds its bound: {compared}" if bound else f"total variation {gap:.3g} on instance {worst!r}"
         ),
+        total_variation=None if failure else gap,
         how=How.PROVEN,
         scope=(scope_of("exact output distribution", instances.values()),),
         findings=findings,

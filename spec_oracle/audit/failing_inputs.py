@@ -24,6 +24,7 @@ from spec_oracle.audit.shrink import arrays_of, smaller
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from spec_oracle.errors import InvalidInputError, SpecOracleError, unknown
 from spec_oracle.toy import Instance
+from spec_oracle.validation import require_share
 from verifiers import Drafts
 
 Part: TypeAlias = Callable[..., CheckResult]
@@ -99,7 +100,8 @@ class Again:
             raise InvalidInputError(f"{path}: {unknown(data['part'], PARTS, 'part of a check')}")
         try:
             inputs = {name: _READ.get(name, _same)(value) for name, value in data["inputs"].items()}
-            return cls(data["check"], data["part"], inputs, data["rate"], data["says"], str(path))
+            rate = require_share(data["rate"], "rate")
+            return cls(str(data["check"]), data["part"], inputs, rate, str(data["says"]), str(path))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInputError(f"{path}: no inputs of a failed check: {error!r}") from None
 

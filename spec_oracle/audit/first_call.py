@@ -1,18 +1,21 @@
-"""A plain call on ordinary input, once a check did not pass: whether the code keeps its contract at all.
+"""Whether code keeps its contract at all, asked of calls on ordinary input.
 
 A wrapper that returns nothing, swaps what it returns, or decides for one request of a batch has no output
 distribution: to call it lossy would be false. Its mistake is one sentence instead, with the line in its code
 and what the contract asks. The call is made only after a check that did not pass, since code that is traced
-must not have been called before.
+must not have been called before. Rules are not traced: before their first check a call is repeated
+(`spec_oracle.audit.own_randomness`).
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from spec_oracle.audit.checks import Check, Suite, run_check
+from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.instances import panel
+from spec_oracle.audit.own_randomness import own_randomness
 from spec_oracle.audit.results import CheckResult, How, Status, breach
 from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, draftings
 from spec_oracle.audit.rule.tree_batch import UNIFORMS
@@ -51,21 +54,26 @@ _MISTAKEN: Final = 0.5
 
 @dataclass
 class FirstCall:
-    """Judges a subject by a plain call, once: ``fault`` is what is wrong with it, "" for nothing known.
+    """Judges a subject by plain calls, once: ``fault`` is what is wrong with it, "" for nothing known.
 
     ``leaves_out`` says why no other check is run, "" if they are.
     """
 
     subject: Any
-    seed: int
+    context: Context
+    suite: Suite
     fault: str = field(default="", init=False)
     leaves_out: str = field(default="", init=False)
     _was_made: bool = field(default=False, init=False)
+    _was_repeated: bool = field(default=False, init=False)
 
-    def judged(self, result: Callable[[], CheckResult], name: str) -> CheckResult:
-        """Return the result of a check, or, if it did not pass for that reason, of the broken contract."""
+    def result(self, check: Check, left_out: str = "") -> CheckResult:
+        """Run a check, unless it is ``left_out`` for a reason; return its result, or the broken contract."""
+        name, left_out = check.name, self.leaves_out or left_out
+        if not left_out and check in self.suite and self._draws_by_itself():
+            return replace(breach(ContractError(self.fault)), name=name)
         try:
-            found = result()
+            found = run_check(check, self.suite, self.subject, self.context, left_out)
         except Exception:
             # What our own code stumbles over may be what the subject returned.
             if not self._is_at_fault():
@@ -80,11 +88,19 @@ class FirstCall:
             return replace(found, detail=f"{found.detail} (at {place})")
         return found
 
+    def _draws_by_itself(self) -> bool:
+        if self._was_repeated:
+            return False
+        self._was_repeated = True
+        self.fault = own_randomness(self.subject, self.context, place_of(self.subject))
+        self.leaves_out = BROKEN if self.fault else ""
+        return bool(self.fault)
+
     def _is_at_fault(self) -> bool:
         if not self._was_made:
             self._was_made = True
             try:
-                self.fault = fault_of(self.subject, self.seed)
+                self.fault = fault_of(self.subject, self.context.seed)
             except CallEndedError:
                 self.leaves_out = ENDLESS
             self.leaves_out = BROKEN if self.fault else self.leaves_out

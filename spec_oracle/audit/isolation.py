@@ -31,6 +31,7 @@ from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.run import as_subject, audit_subject
+from spec_oracle.audit.sampler.unexecuted_lines import with_notes
 from spec_oracle.audit.subjects import is_third_party, quickness, require_name
 from spec_oracle.audit.suite import SUITES
 from spec_oracle.audit.verdict import report_on
@@ -40,6 +41,9 @@ from spec_oracle.statistics import split
 
 SHOWN_OUTPUT = 2000
 """Characters of what the code under test printed that a report shows, the last ones."""
+
+_MOST_MEMORY = 2**33
+"""GiB that an operating system can be asked for."""
 
 
 LOOK_SECONDS = 0.5
@@ -59,8 +63,9 @@ class Isolation:
             raise InvalidInputError(f"jobs: expected at least 1, got {self.jobs}")
         if not self.timeout > 0:
             raise InvalidInputError(f"timeout: expected a positive number of seconds, got {self.timeout}")
-        if self.memory is not None and not self.memory > 0:
-            raise InvalidInputError(f"memory: expected a positive number of GiB, got {self.memory}")
+        if self.memory is not None and not 0 < self.memory < _MOST_MEMORY:
+            limit = f"a positive number of GiB below {_MOST_MEMORY:,} (leave it out for no limit)"
+            raise InvalidInputError(f"memory: expected {limit}, got {self.memory}")
 
 
 def audit_apart(
@@ -129,7 +134,8 @@ def audit_apart(
             reports.get(number) or _remains(name, folder, "interrupted", how[number], alpha)
             for number, (name, folder) in enumerate(zip(names, folders, strict=True))
         )
-        return AuditReport(tuple(listed), chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
+        found = with_notes(listed)
+        return AuditReport(found, chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
 
 
 class _Steps:

@@ -1,8 +1,9 @@
 """How to audit, validated once."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Final
 
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import COUNTED, Context
@@ -14,9 +15,44 @@ from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.statistics import DEFAULT_ALPHA
 from spec_oracle.statistics.validation import require_rate
 from spec_oracle.toy import Instance
+from spec_oracle.validation import is_real
 
-SIZES = ("vocabularies", "lengths", "batches", "paths")
-"""Options that list sizes which a sampler takes."""
+TINY = 1e-9
+"""A size that admits nothing: with it a run says which size it found."""
+
+
+def require_sizes(expected: Iterable[str], at_most: Mapping[str, float]) -> None:
+    """Raise `InvalidInputError` unless checks that compare with the target have a size, and no others do.
+
+    ``expected`` are checks whose failure is on record.
+    """
+    for check in expected:
+        if CHECKS[check].against_law and check not in at_most:
+            raise InvalidInputError(
+                f"expected: {check!r} compares with the target: at_most needs the largest total variation "
+                f"that is expected of it, in (0, 1]; with {TINY:g} the report says what was found"
+            )
+    for check, most in at_most.items():
+        if check not in CHECKS or not CHECKS[check].against_law or check not in expected:
+            raise InvalidInputError(
+                f"at_most: {check!r} is no expected failure that compares with the target"
+            )
+        if not (is_real(most) and 0 < most <= 1):
+            raise InvalidInputError(f"at_most: expected a total variation in (0, 1], got {most!r}")
+
+
+SIZES: Final = {
+    "vocabularies": (2, 1_000_000),
+    "lengths": (1, 256),
+    "batches": (1, 10_000),
+    "paths": (1, 64),
+}
+"""Options that list sizes which a sampler takes: the least and the largest that can be tried."""
+
+_LEAST: Final = {"vocab_size": 1, "draft_length": 1, "num_paths": 1, "tokens": 1, "seed": 0}
+
+SEVERAL: Final = (*SIZES, "layouts", "ids", "dtypes", "prompts")
+"""Options of several values, of which each counts once."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +66,8 @@ class AuditOptions:
     ``ids`` are all that a sampler is declared to take, if given: `shapes` tries no others; ``tokens`` is how
     long the texts of engines are, None for as long as is cheap, ``prompts``
     replace their own; ``checks`` names those to run besides `joint`, None stands for all; ``skip`` those to
-    leave out and ``expected`` those that fail, each with the reason; ``counterexamples`` is the folder for
+    leave out and ``expected`` those that fail, each with the reason; ``at_most`` is the largest total
+    variation that is expected of those that compare with the target; ``counterexamples`` is the folder for
     the inputs of failed checks, None to save nothing; ``shrink`` asks for the smallest ones; ``again`` are
     saved inputs of a failed check, on which only that check is run.
     Raises `InvalidInputError` for values that make no sense.
@@ -57,16 +94,17 @@ class AuditOptions:
     checks: Collection[str] | None = None
     skip: Mapping[str, str] = field(default_factory=dict)
     expected: Mapping[str, str] = field(default_factory=dict)
+    at_most: Mapping[str, float] = field(default_factory=dict)
     counterexamples: Path | None = None
     shrink: bool = True
     again: Again | None = None
 
     def __post_init__(self) -> None:
         require_rate(self.alpha, "alpha")
-        for name in ("vocab_size", "draft_length", "num_paths", "tokens"):
+        for name, least in _LEAST.items():
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InvalidInputError(f"{name}: expected at least 1, got {value}")
+            if value is not None and value < least:
+                raise InvalidInputError(f"{name}: expected at least {least}, got {value}")
         if not self.budget > 0:
             raise InvalidInputError(f"budget: expected a positive number of seconds, got {self.budget}")
         if self.array not in LIBRARIES:
@@ -77,16 +115,16 @@ class AuditOptions:
             raise InvalidInputError("prompts: expected at least one token each, got none")
         if self.instances is not None and not self.instances:
             raise InvalidInputError("instances: expected at least one, got none")
-        for field_name in SIZES:
-            least = 2 if field_name == "vocabularies" else 1
-            if wrong := [size for size in getattr(self, field_name) if type(size) is not int or size < least]:
-                raise InvalidInputError(f"{field_name}: expected at least {least}, got {wrong[0]!r}")
+        _require_within_limits({name: getattr(self, name) for name in SIZES})
         listed = dict.fromkeys(("checks", "skip", "expected"), (CHECKS, "check"))
         forms = {"dtypes": (TYPES, "type"), "layouts": (LAYOUTS, "layout"), "ids": (IDS, "type of ids")}
         for field_name, (known, what) in {**listed, **forms}.items():
             for given in getattr(self, field_name) or ():
-                if given not in known:
-                    raise InvalidInputError(f"{field_name}: {unknown(given, known, what)}")
+                if not isinstance(given, str) or given not in known:
+                    raise InvalidInputError(f"{field_name}: {unknown(str(given), known, what)}")
+        for field_name in SEVERAL:
+            object.__setattr__(self, field_name, tuple(dict.fromkeys(getattr(self, field_name))))
+        require_sizes(self.expected, self.at_most)
 
     def reason_to_skip(self, check: str) -> str:
         """Return why the user left a check out; "" where it is wanted."""
@@ -116,3 +154,12 @@ class AuditOptions:
             if value != getattr(usual, name):
                 words += [f"--{name.replace('_', '-')}", str(value)]
         return words
+
+
+def _require_within_limits(sizes: Mapping[str, Collection[object]]) -> None:
+    for name, (least, most) in SIZES.items():
+        for size in sizes[name]:
+            if type(size) is not int or size < least:
+                raise InvalidInputError(f"{name}: expected at least {least}, got {size!r}")
+            if size > most:
+                raise InvalidInputError(f"{name}: expected at most {most:,}, got {size!r}")

@@ -52,7 +52,9 @@ class Known:
     ``rule`` is the verifier in `verifiers` whose distribution it declares; drafts shorter than ``block_from``
     tokens are verified by the token rule. ``declared_lossy`` is the reason why it does not promise the
     target's distribution, empty when it does. ``expected`` names checks that it is known to fail, each with
-    the reason or the page that describes it. ``function`` is the public code that is called.
+    the reason or the page that describes it. ``at_most`` is the largest total variation that is known of
+    those that compare with the target, and of `joint` where it is declared lossy: what is larger is a new
+    failure. ``function`` is the public code that is called.
     ``array`` is the library of the arrays that a sampler takes; ``is_traceable``: whether its random numbers
     can be traced; ``is_float64``: whether it computes in float64 when it is given such rows; ``only`` are all
     values of axes of shapes that it takes.
@@ -70,6 +72,7 @@ class Known:
     declared_lossy: str = ""
     notes: str = ""
     expected: Mapping[str, str] = field(default_factory=dict)
+    at_most: Mapping[str, float] = field(default_factory=dict)
     function: str = ""
     array: str = "torch"
     is_traceable: bool = True

@@ -97,7 +97,8 @@ class SubjectReport:
     estimated from draws. ``figures`` are those of each instance, ``block_efficiency`` and ``optimum`` (tokens
     per call) their means. ``scope`` says in lines what the verdict covers; ``rule`` is the built-in verifier
     that the subject declares to be, or was identified as, by equal laws. ``coverage`` is that of the check
-    `shapes`: axis, value, what is known there. ``output`` is what the code under
+    `shapes`: axis, value, what is known there. ``lines`` are those of the user's code that are known to have
+    run, by file. ``output`` is what the code under
     test printed, shortened; ``proviso`` completes the verdict; ``place`` is "file:line" of its code where
     anything is open; ``error`` says why it could not be audited at
     all: a name that leads nowhere, or a fault of ours. ``again`` is the check of which only saved inputs were
@@ -122,6 +123,7 @@ class SubjectReport:
     place: str = ""
     coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    lines: Mapping[str, frozenset[int]] = field(default_factory=dict, repr=False)
     output: str = ""
     error: str = ""
     again: str = ""

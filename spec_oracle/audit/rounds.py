@@ -35,9 +35,11 @@ def judge_rounds(
     *,
     alpha: float,
     named: Callable[[int], str] | None = None,
+    admitted: float | None = None,
 ) -> CheckResult:
     """Judge whether samples follow their laws, [V_i] each; stops at the first round that shows they do not.
 
+    A total variation up to ``admitted`` is on record: then it stops once the samples show a larger one.
     Every round brings new outcomes int [N] (not counts) for each of the samples, independent of each other
     under the laws. A right subject fails with probability ``alpha`` at most, however many rounds there are;
     ``what`` names the outcomes, in the plural, ``named`` one of them by its index.
@@ -47,7 +49,7 @@ def judge_rounds(
         for sample, drawn in enumerate(outcomes):
             counts = np.bincount(drawn, minlength=len(process.laws[sample]))
             process = process.observe(counts, sample)
-        if process.p_value <= alpha:
+        if process.p_value <= alpha and (admitted is None or lower_bound(process, alpha) > admitted):
             break
     return judge_process(what, process, alpha, named)
 
@@ -58,12 +60,7 @@ def judge_process(
     """Return the result of an e-process as it stands; without a sample it is inconclusive."""
     if process.draws == 0:
         return inconclusive(f"{what}: nothing could be sampled", alpha=alpha)
-    fit = goodness_of_fit_by_e_process(process, alpha=alpha)
-    bound = max(
-        total_variation_interval(counts, law, alpha=alpha).lower
-        for counts, law in zip(process.counts, process.laws, strict=True)
-        if counts.any()
-    )
+    fit, bound = goodness_of_fit_by_e_process(process, alpha=alpha), lower_bound(process, alpha)
     scope = (f"{what}: {fit}",)
     result = CheckResult("", Status.PASSED, "", alpha, fit.draws, bound, how=How.SAMPLED, scope=scope)
     if fit.passed:
@@ -73,6 +70,15 @@ def judge_process(
     size = f" by at least {bound:.2g} in total variation" if bound > 0 else ""
     worst = f"; {_largest_gap(process, named)}" if named else ""
     return replace(result, status=Status.FAILED, detail=f"{what}: {contradiction(fit)}{size}{worst}")
+
+
+def lower_bound(process: EProcess, alpha: float) -> float:
+    """Return a lower confidence bound of the largest total variation of the samples."""
+    return max(
+        total_variation_interval(counts, law, alpha=alpha).lower
+        for counts, law in zip(process.counts, process.laws, strict=True)
+        if counts.any()
+    )
 
 
 def _largest_gap(process: EProcess, named: Callable[[int], str]) -> str:

@@ -1,6 +1,9 @@
 """Rules that verify drafts, by name: what is measured, and needs no audit."""
 
 import verifiers
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.first_call import place_of
+from spec_oracle.audit.own_randomness import own_randomness
 from spec_oracle.audit.rule import tree_subject as trees
 from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.rule.tree_subject import TreeSubject
@@ -21,10 +24,15 @@ def named_verifier(name: str) -> AnyVerifier:
 
 
 def named_rule(name: str) -> VerifierSubject | TreeSubject:
-    """Return the same for rules of draft trees too, as a subject."""
+    """Return the same for rules of draft trees too, as a subject.
+
+    Raises `InvalidInputError` also for a rule that draws random numbers by itself: it cannot be enumerated.
+    """
     if ":" not in name and name not in trees.names():
         verifiers.get(name)
     found = resolve_subject(name)
     if not isinstance(found, VerifierSubject | TreeSubject):
         raise InvalidInputError(f"verifier: {name!r} has no verify(drafts, decisions)")
+    if ":" in name and (fault := own_randomness(found, Context(), place_of(found))):
+        raise InvalidInputError(f"verifier: {name}: {fault}")
     return found

@@ -3,15 +3,17 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from spec_oracle.audit.checks import CHECKS, Suite, run_check
+from spec_oracle.audit.checks import CHECKS, Suite
+from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.first_call import FirstCall
-from spec_oracle.audit.options import AuditOptions
+from spec_oracle.audit.options import AuditOptions, require_sizes
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.unexecuted_lines import lines_run, with_notes
 from spec_oracle.audit.subject import Subject
 from spec_oracle.audit.subjects import of_object, resolve_subject
 from spec_oracle.audit.suite import SUITES
@@ -31,12 +33,14 @@ def audit(*subjects: Any, options: AuditOptions | None = None, suite: Suite | No
     chosen, started = options or AuditOptions(), time.perf_counter()
     listed = [as_subject(subject, chosen) for subject in subjects]
     alpha = split(chosen.alpha, max(len(listed), 1))
-    reports = tuple(audit_subject(subject, chosen, alpha, suite=suite) for subject in listed)
+    reports = with_notes(audit_subject(subject, chosen, alpha, suite=suite) for subject in listed)
     return AuditReport(reports, chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
 
 
 def as_subject(subject: Any, options: AuditOptions) -> Subject:
     """Return the subject of a name or an object, or a `Subject`, with its record as configured.
+
+    Raises `InvalidInputError` for a name that leads nowhere, and for a third party's record without a size.
 
     What the user leaves out is on record like the failures that the user expects: it is out of date where
     the check would not apply.
@@ -50,8 +54,12 @@ def as_subject(subject: Any, options: AuditOptions) -> Subject:
         attribute = getattr(subject, "__qualname__", type(subject).__name__)
         name = f"{getattr(subject, '__module__', '')}:{attribute}"
         found = of_object(name, subject, array=options.array, num_paths=options.num_paths)
-    known = {**found.facts.known, **options.skip, **options.expected}
-    declared = replace(found.facts, known=known, expected=frozenset(options.expected))
+    facts: Facts = found.facts
+    if on_record := {*facts.known, *(["joint"] if facts.declared_lossy and not facts.bound else [])}:
+        require_sizes(on_record, facts.at_most)
+    known = {**facts.known, **options.skip, **options.expected}
+    at_most = {**facts.at_most, **options.at_most}
+    declared = replace(facts, known=known, expected=frozenset(options.expected), at_most=at_most)
     ours: Subject = replace(found, facts=declared)
     return ours
 
@@ -68,16 +76,17 @@ def audit_subject(
     Calls ``note(result)`` after each check.
     """
     results: dict[str, CheckResult] = {}
-    first = FirstCall(subject, options.seed)
     context = replace(options.context(alpha), results=MappingProxyType(results))
     checks = SUITES[subject.kind] if suite is None else suite
-    left_out = {name: options.reason_to_skip(name) for name in CHECKS}
     asked = {*(options.checks or ()), *subject.facts.known}  # by the user; others are left out without a word
+    first = FirstCall(subject, context, checks)
     with one_torch_thread(), watched():
         for name, check in CHECKS.items():
             if check not in checks and name not in asked:
                 continue
-            left = first.leaves_out or left_out[name]
-            results[name] = first.judged(partial(run_check, check, checks, subject, context, left), name)
+            results[name] = first.result(check, options.reason_to_skip(name))
             note(results[name])
-        return report_on(subject, options, alpha, tuple(results.values()))
+        report = report_on(subject, options, alpha, tuple(results.values()))
+        if isinstance(subject, SamplerSubject) and not (options.again or first.leaves_out):
+            return replace(report, lines=lines_run(subject, context))
+        return report

@@ -23,6 +23,7 @@ from spec_oracle.statistics import (
     goodness_of_fit_by_e_process,
     goodness_of_fit_by_g,
     split,
+    total_variation_interval,
 )
 
 
@@ -93,12 +94,14 @@ def judge_samples(
     turns: int,
     most: int,
     names: Sequence[str] = (),
+    admitted: float | None = None,
 ) -> Decision[S]:
     """Judge samples of many laws, within ``seconds``: all are screened, those of some ``names`` decided.
 
     Screening draws ``batch`` of each, then by turns, at most ``turns`` times and within its share of the
     time. The G test takes samples of its own, made by ``fresh``, since those of the screening were looked at
-    already: as many as detect a total variation of ``tv``, in calls of ``most`` at most.
+    already: as many as detect a total variation of ``tv``, in calls of ``most`` at most. A total variation up
+    to ``admitted`` is on record: a sample that is wrong grows until it shows a larger one, or to that number.
     """
     half, listed = split(rate, 2), list(samples.values())
 
@@ -110,7 +113,14 @@ def judge_samples(
 
     process = screen(listed, half, sizes())
     if process.p_value <= half:
-        return _contradicted(process, list(samples))
+        found = _contradicted(process, list(samples))
+        worst = samples[found.worst or ""]
+        needed = draws_needed_by_g(tv, worst.law, alpha=half)
+        while admitted is not None and not shows_more(worst, admitted, rate):
+            if worst.counts.sum() >= needed or _seconds(listed) > seconds:
+                break
+            worst.draw(batch)
+        return found
     decided: dict[str, S] = {}
     chosen, detectable = names or list(samples), 0.0
     part = split(half, len(chosen))
@@ -131,6 +141,11 @@ def judge_samples(
         if not fit.passed:
             return Decision(name, contradiction(fit), str(fit), math.inf, draws, decided)
     return Decision(None, "", "", detectable, draws, decided)
+
+
+def shows_more(sample: Sampled, admitted: float, rate: float) -> bool:
+    """Whether samples show a larger total variation than is on record."""
+    return total_variation_interval(sample.counts, sample.law, alpha=rate).lower > admitted
 
 
 def judge_looks(

@@ -22,7 +22,9 @@ from spec_oracle.audit.checks import (
     STREAMS,
     Suite,
     run_check,
+    skip_if_declared,
     skip_if_lossy,
+    skip_if_wrong,
 )
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.batch import batch as engine_batch
@@ -62,38 +64,38 @@ from spec_oracle.audit.sampler.streams import streams as sampler_streams
 
 RULE: Final[Suite] = {
     JOINT: rule_joint,
-    SHAPES: skip_if_lossy(rule_shapes),
+    SHAPES: skip_if_declared(rule_shapes),
     LENGTH: skip_if_lossy(rule_length),
     CALLS: rule_calls,
     BATCH: rule_batch,
     BAD_INPUT: rule_bad_input,
     INPUTS_KEPT: rule_inputs_kept,
-    SCALE: skip_if_lossy(rule_scale),
+    SCALE: skip_if_declared(rule_scale),
 }
 """Rules for draft paths."""
 
 TREE_RULE: Final[Suite] = {
     JOINT: tree_rule_joint,
-    SHAPES: skip_if_lossy(tree_rule_shapes),
+    SHAPES: skip_if_declared(tree_rule_shapes),
     LENGTH: skip_if_lossy(tree_rule_length),
-    CALLS: skip_if_lossy(tree_rule_calls),
+    CALLS: skip_if_wrong(tree_rule_calls),
     BATCH: tree_rule_batch,
     BAD_INPUT: tree_rule_bad_input,
     INPUTS_KEPT: tree_rule_inputs_kept,
-    SCALE: skip_if_lossy(tree_rule_scale),
+    SCALE: skip_if_declared(tree_rule_scale),
 }
 """Rules for draft trees."""
 
 SAMPLER: Final[Suite] = {
     JOINT: sampler_joint,
-    SHAPES: skip_if_lossy(sampler_shapes),
+    SHAPES: skip_if_declared(sampler_shapes),
     LENGTH: skip_if_lossy(sampler_length),
-    CALLS: skip_if_lossy(sampler_calls),
-    STREAMS: skip_if_lossy(sampler_streams),
-    BATCH: skip_if_lossy(sampler_batch),
+    CALLS: skip_if_wrong(sampler_calls),
+    STREAMS: skip_if_wrong(sampler_streams),
+    BATCH: skip_if_wrong(sampler_batch),
     BAD_INPUT: sampler_bad_input,
     INPUTS_KEPT: sampler_inputs_kept,
-    SCALE: skip_if_lossy(sampler_scale),
+    SCALE: skip_if_declared(sampler_scale),
 }
 """Functions of the sampler contract."""
 
@@ -104,7 +106,7 @@ ENGINE: Final[Suite] = {
     LONG_TEXTS: skip_if_lossy(engine_long_texts),
     LOGPROBS: engine_logprobs,
     DRAFT_LAW: engine_draft_law,
-    STREAMS: skip_if_lossy(engine_streams),
+    STREAMS: skip_if_wrong(engine_streams),
     BATCH: engine_batch,
 }
 """Whole engines."""

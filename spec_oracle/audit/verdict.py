@@ -1,9 +1,10 @@
 """What the checks of a subject come to: its verdict, its figures, and the report on it."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Final
 
 import verifiers
 from spec_oracle.audit.checks import CHECKS
@@ -51,7 +52,7 @@ def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
     is wrong.
     """
     if wrong := against_law(checks):
-        is_declared = all(facts.excuse(check.name) or check.name in facts.expected for check in wrong)
+        is_declared = all(_is_declared(check, facts) for check in wrong)
         return SubjectVerdict.DECLARED_LOSSY if is_declared else SubjectVerdict.LOSSY
     if breaches(checks):
         return SubjectVerdict.BROKEN
@@ -62,6 +63,19 @@ def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
     return SubjectVerdict.LOSSLESS if is_law_kept else SubjectVerdict.INCONCLUSIVE
 
 
+def _is_declared(check: CheckResult, facts: Facts) -> bool:
+    """Whether the user's configuration, or the code itself, declares that much of a wrong distribution."""
+    name = CHECKS[check.name].record_in(facts)
+    is_declared = name in facts.expected or (name == "joint" and bool(facts.declared_lossy))
+    return is_declared and facts.admits(name, _size(check, name))
+
+
+def _size(check: CheckResult, record: str) -> float:
+    """Return the total variation of a failure; one that is not known is more than another check's record."""
+    unknown = 1.0 if record == check.name else math.inf
+    return unknown if check.total_variation is None else check.total_variation
+
+
 def basis_of(checks: Sequence[CheckResult]) -> CheckResult:
     """Return the check on which the verdict rests: `joint`, or `long-texts` where that is left out."""
     found = {check.name: check for check in checks}
@@ -70,12 +84,37 @@ def basis_of(checks: Sequence[CheckResult]) -> CheckResult:
 
 
 def with_record(check: CheckResult, facts: Facts) -> CheckResult:
-    """Mark a result that is on record: a known or declared failure, or one of what is said to fail."""
-    record = facts.known.get(check.name, "")
-    if check.status is Status.FAILED and CHECKS[check.name].against_law and not check.breaks_contract:
-        record = record or facts.excuse(check.name)
-    ended = (Status.PASSED, Status.FAILED, Status.NOT_APPLICABLE)
-    return replace(check, known=record) if check.status in ended else check
+    """Mark a result that is on record; one of a larger total variation says so instead, and what to do."""
+    if check.status is not Status.FAILED or not CHECKS[check.name].against_law:
+        ended = (Status.PASSED, Status.FAILED, Status.NOT_APPLICABLE)
+        return replace(check, known=facts.known.get(check.name, "")) if check.status in ended else check
+    name = CHECKS[check.name].record_in(facts)
+    most, size = facts.size_of(name), _size(check, name)
+    if most is None:
+        return check
+    if facts.admits(name, size):
+        return replace(check, known=facts.record(name))
+    found = "an unknown total variation" if check.total_variation is None else f"{size:.3g}"
+    entry = "write" if name == check.name else f"add an expected failure of {check.name} with"
+    on_record = f"on record for {name} is {AT_MOST} = {most:g} ({facts.record(name)})"
+    line = f"{on_record}, and {found} was found; to admit it, {entry} {AT_MOST} = {rounded_up(size)}"
+    return replace(check, detail=f"{check.detail}; {line}")
+
+
+AT_MOST: Final = "at-most"
+"""The key of a configuration for the size of an expected failure."""
+
+
+def rounded_up(size: float) -> str:
+    """Return a total variation rounded up to two digits.
+
+    >>> rounded_up(0.1837), rounded_up(0.002), rounded_up(1.0)
+    ('0.19', '0.0021', '1')
+    """
+    if size >= 1:
+        return "1"
+    step = 10.0 ** (math.floor(math.log10(max(size, 1e-12))) - 1)
+    return f"{min((math.floor(size / step + 1e-9) + 1) * step, 1.0):.2g}"
 
 
 def report_on(

@@ -92,7 +92,7 @@ def _as_fields(options: Any) -> Any:
     if options.quick:
         options.checks, options.budget = options.checks or QUICK_CHECKS, options.budget or QUICK_SECONDS
     for axis, values in options.only or ():
-        setattr(options, axis, values)
+        setattr(options, axis, (*getattr(options, axis, ()), *values))
     files = options.instance or ()
     again = [found for path in files if (found := _saved_inputs(path)) is not None]
     if again and len(files) > 1:

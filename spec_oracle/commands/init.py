@@ -4,7 +4,7 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,15 +36,18 @@ def run(options: Any) -> int:
         re.sub(r"\W", "_", name.partition(":")[0].rpartition(".")[2]),
     )
     adapter = Path(f"{stem}_adapter.py")
-    subject = name if is_ready else f"{adapter.stem}:verify"
-    configuration, notes = _configuration(subject, guessed.array)
+    optional = () if is_engine(thing) else guessed.optional
+    subjects = [name if is_ready else f"{adapter.stem}:verify"]
+    subjects += [f"{adapter.stem}:{_name_without(argument)}" for argument in optional]
+    configuration, notes = _configuration(subjects, guessed.array)
     folder = Path("tests") if Path("tests").is_dir() else Path()
     files = {
-        **({} if is_ready else {adapter: adapter_text(name, guessed)}),
-        folder / f"test_{stem}_is_lossless.py": _TEST.format(stem=stem, subject=subject, array=guessed.array),
+        **({} if is_ready and not optional else {adapter: adapter_text(name, guessed)}),
+        folder / f"test_{stem}_is_lossless.py": _test_text(stem, subjects, guessed.array),
     }
     _write(files, configuration, force=options.force)
     told = [f"{name} keeps a contract as it is: no adapter is needed"] if is_ready else _told(name, guessed)
+    told = [*told, *_told_of_none(guessed)]
     fill = f"fill in the TODOs of {adapter}, then " if any("TODO" in text for text in files.values()) else ""
     lines = [
         *told,
@@ -63,25 +66,53 @@ _TEST = '''\
 import pytest
 
 from spec_oracle.pytest_plugin import checks_of
-
+'''
+_TEST_OF_ONE = """
 
 @pytest.mark.parametrize("check", checks_of("{subject}", array="{array}"))
-def test_{stem}_is_lossless(check):
+def test_{stem}_is_lossless{without}(check):
     check()
-'''
+"""
 
 
-def _configuration(subject: str, array: str) -> tuple[dict[Path, str], list[str]]:
+def _test_text(stem: str, subjects: Sequence[str], array: str) -> str:
+    """Return the file with a test of each subject."""
+    tests = (
+        _TEST_OF_ONE.format(
+            stem=stem, subject=one, array=array, without=one.partition(":verify")[2] if number else ""
+        )
+        for number, one in enumerate(subjects)
+    )
+    return "".join([_TEST, *tests])
+
+
+def _name_without(argument: Argument) -> str:
+    """Return the name of the function that leaves out a parameter."""
+    return f"verify_without_{argument.name}"
+
+
+def _told_of_none(guessed: Guess) -> Iterator[str]:
+    """Yield which parameters may be None, and whether that is audited, too."""
+    for argument in guessed.optional:
+        audited = f"{_name_without(argument)} is audited, too"
+        yield f"{argument.name} may be None, for which {argument.without}: {audited}"
+    others = [one.name for one in guessed.arguments if one.value and one.may_be_none and not one.without]
+    if others:
+        yield f"may be None, but are audited only with a value: {', '.join(others)}"
+
+
+def _configuration(subjects: Sequence[str], array: str) -> tuple[dict[Path, str], list[str]]:
     """Return the file that configures audits and what is added to it, or what the user is to add."""
     from spec_oracle.gate.configuration import FILES, find_configuration
 
     found = find_configuration(Path())
     if found.file is not None:
-        add = f'add {{name = "{subject}", array = "{array}"}} to the subjects of {found.file}'
-        return {}, [] if subject in found.subjects else [f"to do: {add}"]
+        missing = [f'{{name = "{one}", array = "{array}"}}' for one in subjects if one not in found.subjects]
+        return {}, [f"to do: add {', '.join(missing)} to the subjects of {found.file}"] if missing else []
     (own, _), (project, table) = FILES
     head = f"\n[{'.'.join(table)}]\n" if Path(project).is_file() else ""
-    said = f'{head}subjects = ["{subject}"]\narray = "{array}"\n'
+    listed = ", ".join(f'"{one}"' for one in subjects)
+    said = f'{head}subjects = [{listed}]\narray = "{array}"\n'
     return {Path(project if head else own): said}, []
 
 
@@ -122,9 +153,36 @@ def _told(name: str, guessed: Guess) -> Iterator[str]:
 
 
 def adapter_text(name: str, guessed: Guess) -> str:
-    """Return the adapter of a function: the sampler contract as its parameters, a call as its body."""
+    """Return the adapter of a function, and one more for each parameter that may be None.
+
+    A function that keeps the contract needs only these.
+    """
     module, _, thing = name.partition(":")
     top, dot, rest = thing.partition(".")
+    called = f"under_test{dot}{rest}" + guessed.called
+    about = "Keep the sampler contract; see docs/from-your-signature.md of spec-oracle."
+    functions = [] if guessed.keeps_contract else [_function("verify", about, guessed, called)]
+    for one in guessed.optional:
+        left = guessed.leaving_out(one)
+        if guessed.keeps_contract:
+            left = replace(left, result="output", result_known=True)
+        about = f"Keep the contract with None for {one.name}: {one.without}."
+        functions.append(_function(_name_without(one), about, left, called))
+    made = f"under_test = {top}({', '.join(f'{need}=None' for need in guessed.needs)})"
+    text = "\n\n".join(
+        [*([f"{made}{'  # TODO' * bool(guessed.needs)}\n"] if guessed.is_class else []), *functions]
+    )
+    blocks = [
+        f'"""{name} under the sampler contract; written by `spec-oracle init`."""',
+        "\n".join(said for library, said in _LIBRARIES.items() if re.search(rf"\b{library}", text)),
+        f"from {module} import {top}" + " as under_test" * (not guessed.is_class),
+        "\n".join(_helpers(text)),
+    ]
+    return "\n\n".join(filter(None, blocks)) + ("\n\n" if guessed.is_class else "\n\n\n") + text
+
+
+def _function(name: str, about: str, guessed: Guess, called: str) -> str:
+    """Return a function with the sampler contract as its parameters, and a call of the user's as its body."""
     values = " ".join(argument.value for argument in guessed.arguments)
     takes_uniforms, is_flat = "uniforms" in values, guessed.is_flat and guessed.array == "torch"
     options = ["draft_lengths"] * (is_flat and not takes_uniforms) + ["is_greedy"] * ("is_greedy" in values)
@@ -135,24 +193,8 @@ def adapter_text(name: str, guessed: Guess) -> str:
             *(["*", *(f"{option}=None" for option in options)] if options else []),
         ]
     )
-    called = f"under_test{dot}{rest}" + guessed.called
     body = textwrap.indent("\n".join([*_batch(is_flat, options), *_call(guessed, called, fourth)]), "    ")
-    made = f"under_test = {top}({', '.join(f'{need}=None' for need in guessed.needs)})"
-    text = "\n".join(
-        [
-            *([made + "  # TODO" * bool(guessed.needs), "", ""] if guessed.is_class else []),
-            f"def verify({signature}):",
-            '    """Keep the sampler contract; see docs/from-your-signature.md of spec-oracle."""',
-            f"{body}\n",
-        ]
-    )
-    blocks = [
-        f'"""{name} under the sampler contract; written by `spec-oracle init`."""',
-        "\n".join(said for library, said in _LIBRARIES.items() if re.search(rf"\b{library}", text)),
-        f"from {module} import {top}" + " as under_test" * (not guessed.is_class),
-        "\n".join(_helpers(text)),
-    ]
-    return "\n\n".join(filter(None, blocks)) + ("\n\n" if guessed.is_class else "\n\n\n") + text
+    return f'def {name}({signature}):\n    """{about}"""\n{body}\n'
 
 
 _LIBRARIES = {

@@ -14,7 +14,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 _Role: TypeAlias = tuple[str, str, str]
@@ -61,19 +61,37 @@ _ROLES: Final = (
 )
 """Names of parameters, what they mean, and their values: of a flat batch, of padded tensors, "" for none."""
 
+_NONE_MEANS: Final[Mapping[str, str]] = {
+    _DRAFT: "the drafts are taken as certain",
+    "draft logits": "the drafts are taken as certain",
+    "greedy requests": "no request is greedy",
+    "0 for greedy requests": "no request is greedy",
+    "a generator a request": "all requests share one generator",
+}
+"""What None says in the place of a value, by the role of a parameter: without it the contract is kept."""
+
 _METHODS: Final = ("verify", "forward", "__call__", "sample")
 _CONTRACT: Final = (_TOKENS, _DRAFT, _TARGET)
 
 
 @dataclass(frozen=True)
 class Argument:
-    """A parameter of the function: what it was taken for, and the expression it is given, "" for none."""
+    """A parameter of the function: what it was taken for, and the expression it is given, "" for none.
+
+    ``may_be_none`` as its default, its annotation, or a comparison in the function says.
+    """
 
     name: str
     role: str
     value: str
     comment: str = ""
     by_position: bool = False
+    may_be_none: bool = False
+
+    @property
+    def without(self) -> str:
+        """What None in its place means, "" where that is not known or it may not be None."""
+        return _NONE_MEANS.get(self.role, "") if self.may_be_none else ""
 
 
 @dataclass(frozen=True)
@@ -110,6 +128,16 @@ class Guess:
         return [one.role for one in self.arguments[3:]] == [_GENERATOR] or (
             [one.name for one in self.arguments[3:]] == [_UNIFORMS]
         )
+
+    @property
+    def optional(self) -> tuple[Argument, ...]:
+        """The parameters that have a value, and are left out by None in its place."""
+        return tuple(argument for argument in self.arguments if argument.without)
+
+    def leaving_out(self, argument: Argument) -> "Guess":
+        """Return the same with None for one of these parameters."""
+        given = (replace(one, value="None") if one == argument else one for one in self.arguments)
+        return replace(self, arguments=tuple(given))
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -149,6 +177,7 @@ def guess(thing: Any) -> Guess:
                 values[one.name],
                 _comment(one, source),
                 one.kind is one.POSITIONAL_ONLY,
+                _may_be_none(one, source),
             )
             for one in asked
             if one not in left
@@ -193,6 +222,13 @@ def _comment(parameter: inspect.Parameter, source: str) -> str:
 
 def _annotation(parameter: inspect.Parameter) -> str:
     return "" if parameter.annotation is parameter.empty else str(parameter.annotation)
+
+
+def _may_be_none(parameter: inspect.Parameter, source: str) -> bool:
+    """Whether a parameter may be None: by its default, its annotation, or what the function compares."""
+    annotated = re.search(r"\b(None|Optional)\b", _annotation(parameter))
+    compared = re.search(rf"\b{parameter.name} is (not )?None\b", source)
+    return parameter.default is None or bool(annotated or compared)
 
 
 def _is_flat(name: str, told: str) -> bool:

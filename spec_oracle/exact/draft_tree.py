@@ -172,6 +172,18 @@ class Account:
                 followers[context[:-1]].append(context[-1])
         return self._gaps((), 0.0, followers, allowance) / 2
 
+    def following(self, context: Context, mass: float) -> Floats:
+        """Return the probability [V] that text begins with a context and then each token.
+
+        ``mass`` is that of text which begins with the context. What ended there or before is continued by the
+        target.
+        """
+        target = self._tree.rows(context)[0]
+        if context not in self._cover:
+            return mass * target
+        cover = self._cover[context]
+        return np.maximum(cover + (mass - float(cover.sum())) * target, 0.0)
+
     def largest_gap(self) -> tuple[Context, int, float, float]:
         """Return the tokens and the next one with the largest gap, its target probability, and the one found.
 

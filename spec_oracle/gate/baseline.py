@@ -11,10 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from spec_oracle.audit.declared import ROUNDING
 from spec_oracle.audit.reports import AuditReport, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, How, Status
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.gate.tokens import Effect, TokensPerCall, tokens_compared
+from spec_oracle.gate.json_source import At, JsonSource
+from spec_oracle.gate.tokens import MOST_ERROR, Effect, TokensPerCall, tokens_compared
 from spec_oracle.version import tool_version
 
 CHECK = "baseline"
@@ -23,34 +25,43 @@ CHECK = "baseline"
 VERSION = 1
 """Of the file."""
 
+_COARSER = 2
+"""So many times the error of a run, and a baseline hides what this run would show."""
+
 
 def read_baseline(file: Path) -> dict[str, TokensPerCall]:
-    """Return the entries by subject; raises `InvalidInputError` for what is no baseline."""
+    """Return the entries by subject; raises `InvalidInputError`, with the line, for what is no baseline."""
     if not file.exists():
         raise InvalidInputError(f"{file}: no such file; write the baseline first, with --update-baseline")
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidInputError(f"{file}: cannot be read: {error}") from None
-    try:
-        version = data["baseline_version"]
-        entries = {subject: _entry(said) for subject, said in data["subjects"].items()}
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        why = f"{type(error).__name__}: {error}; write one with --update-baseline"
-        raise InvalidInputError(f"{file}: not a baseline: {why}") from None
+    source = JsonSource(file, "correct it, or delete the file and write it again with --update-baseline")
+    source.require_keys((), ("baseline_version", "tool_version", "subjects"))
+    version = source.value(("baseline_version",), int)
     if version != VERSION:
-        message = f"{file}: baseline_version: expected {VERSION}, got {version!r}"
-        raise InvalidInputError(f"{message}; write the file again with --update-baseline")
-    return entries
+        source.refuse(("baseline_version",), f"expected {VERSION}, got {version}")
+    source.value(("tool_version",), str)
+    return {subject: _entry(source, ("subjects", subject)) for subject in source.value(("subjects",), dict)}
 
 
-def _entry(said: Mapping[str, Any]) -> TokensPerCall:
-    instances = said["instances"]
-    return TokensPerCall(
-        float(said["error"]),
-        {one["digest"]: float(one["block_efficiency"]) for one in instances},
-        {one["digest"]: str(one["instance"]) for one in instances},
-    )
+def _entry(source: JsonSource, at: At) -> TokensPerCall:
+    """Return the entry of a subject; a digest, or a name of an instance, that appears twice is refused."""
+    source.require_keys(at, ("error", "instances"))
+    error = source.number((*at, "error"), 0.0, MOST_ERROR)
+    tokens: dict[str, float] = {}
+    names: dict[str, str] = {}
+    for number in range(len(source.value((*at, "instances"), list))):
+        one = (*at, "instances", number)
+        source.require_keys(one, ("instance", "digest", "block_efficiency"))
+        name, digest = (source.value((*one, key), str) for key in ("instance", "digest"))
+        if digest in names:
+            source.refuse((*one, "digest"), f"{digest!r} is the digest of an instance above, too")
+        if name in names.values():
+            source.refuse((*one, "instance"), f"{name!r} is the name of an instance above, too")
+        # Each call emits a token at least, as far as rounding lets it show.
+        tokens[digest] = source.number((*one, "block_efficiency"), 1.0 - max(error, ROUNDING))
+        names[digest] = name
+    if not tokens:
+        source.refuse((*at, "instances"), "expected at least one, got none")
+    return TokensPerCall(error, tokens, names)
 
 
 def baseline_to_json(entries: Mapping[str, TokensPerCall]) -> dict[str, Any]:
@@ -95,8 +106,9 @@ def beside_baseline(
         if update:
             raise InvalidInputError("--update-baseline: add --baseline FILE, or configure a baseline")
         return lambda report: (report, "")
-    if not update:
+    if not update or file.exists():  # what an update keeps is read before the audit, too
         entries = read_baseline(file)
+    if not update:
         return lambda report: (with_baseline(report, entries), "")
 
     def updating(report: AuditReport) -> tuple[AuditReport, str]:
@@ -125,6 +137,9 @@ def compared(report: SubjectReport, kept: TokensPerCall | None) -> CheckResult:
         return CheckResult(CHECK, Status.NOT_APPLICABLE, "compares exact distributions only")
     if kept is None:
         return CheckResult(CHECK, Status.INCONCLUSIVE, "no entry; --update-baseline makes one")
+    if kept.error > _COARSER * now.error:
+        found = f"it was found up to {kept.error:.1g} tokens per call, and now up to {now.error:.1g}"
+        return CheckResult(CHECK, Status.INCONCLUSIVE, f"{found}; write a finer one with --update-baseline")
     effect, change = tokens_compared(now, kept)
     status = {Effect.WORSE: Status.FAILED, Effect.UNCLEAR: Status.INCONCLUSIVE}.get(effect, Status.PASSED)
     hint = "" if effect is Effect.NONE else "; if intended, accept it with --update-baseline"

@@ -7,9 +7,10 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from spec_oracle.audit.checks import CHECKS, run_check
+from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.counterexample import counterexample, with_file
+from spec_oracle.audit.first_call import FirstCall
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Counterexample, TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings, Status
@@ -42,6 +43,11 @@ class SharedAudit:
         """What its checks share."""
         return replace(self.options.context(self.alpha), results=MappingProxyType(self.results))
 
+    @cached_property
+    def first(self) -> FirstCall:
+        """What is known of its contract."""
+        return FirstCall(self.subject, self.context, SUITES[self.subject.kind])
+
     @property
     def findings(self) -> Findings:
         """What `joint` found besides its result."""
@@ -61,8 +67,7 @@ class SharedAudit:
         return with_record(self.results[name], self.subject.facts)
 
     def _result(self, name: str) -> CheckResult:
-        suite, left_out = SUITES[self.subject.kind], self.options.reason_to_skip(name)
-        found = run_check(CHECKS[name], suite, self.subject, self.context, left_out)
+        found = self.first.result(CHECKS[name], self.options.reason_to_skip(name))
         if found.again is None and found.status is not Status.FAILED:
             return found
         return with_file(found, self.subject.name, replace(self.options, alpha=self.alpha))

@@ -9,6 +9,12 @@
     check = "bad-input"
     reason = "NaN rows are refused one layer up, see issue 12"
 
+    [[tool.spec-oracle.expected-failures]]
+    subject = "my_engine.sampler:verify"
+    check = "joint"
+    at-most = 2e-3                          # the largest total variation that is expected
+    reason = "tables in float16, see issue 13"
+
 Every field of `AuditOptions` and `Isolation` is a key, with dashes, for all subjects or in the table of one.
 Errors name the file and the line.
 """
@@ -22,7 +28,7 @@ from typing import Any, NoReturn, TypeAlias, get_args, get_type_hints
 
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.isolation import Isolation
-from spec_oracle.audit.options import AuditOptions
+from spec_oracle.audit.options import TINY, AuditOptions
 from spec_oracle.audit.shapes.extent import NAMES
 from spec_oracle.audit.subjects import require_name
 from spec_oracle.errors import InvalidInputError, unknown
@@ -34,6 +40,7 @@ FILES = (("spec-oracle.toml", ()), ("pyproject.toml", ("tool", "spec-oracle")))
 _RECORDS = {"skips": "skip", "expected-failures": "expected"}
 _OF_THE_RUN = {"alpha", "seed"}
 _ENTRY = ("subject", "check", "reason")
+_SIZE = "at-most"
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a string", list: "an array"}
 
 At: TypeAlias = tuple[str | int, ...]
@@ -101,8 +108,10 @@ def read_configuration(file: Path) -> Configuration:
         options["instances"] = dict(_instances(source, source.typed(said, "instances", list)))
     own = dict(_own(source, listed))
     for key, kind in _RECORDS.items():
-        for subject, check, reason in _records(source, key, said, own):
+        for subject, check, reason, most in _records(source, key, said, own):
             own[subject].setdefault(kind, {})[check] = reason
+            if most is not None:
+                own[subject].setdefault("at_most", {})[check] = most
     baseline = file.parent / source.typed(said, "baseline", str) if "baseline" in said else None
     return Configuration(file, tuple(own), options, own, limits, baseline)
 
@@ -143,7 +152,7 @@ class _Source:
         try:
             self.text = file.read_text(encoding="utf-8")
             self.data = tomllib.loads(self.text)
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise ConfigurationError(f"{file}: cannot be read: {error}") from None
 
     def refuse(self, at: At, message: str) -> NoReturn:
@@ -228,15 +237,34 @@ def _instances(source: _Source, files: Any) -> Iterator[tuple[str, Instance]]:
 
 def _records(
     source: _Source, key: str, said: Mapping[str, Any], own: Mapping[str, Any]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield subject, check and reason of each entry."""
+) -> Iterator[tuple[str, str, str, float | None]]:
+    """Yield subject, check, reason and size of each entry; None for what has no size."""
     for number, entry in enumerate(source.typed(said, key, list) if key in said else []):
         here: At = (key, number)
-        source.require_keys(here, entry, _ENTRY)
+        source.require_keys(here, entry, _ENTRY if key == "skips" else (*_ENTRY, _SIZE))
         subject, check, reason = (source.typed(entry, name, str, here) for name in _ENTRY)
         for name, value, known in (("subject", subject, own), ("check", check, CHECKS)):
             if value not in known:
                 source.refuse((*here, name), unknown(value, known))
         if not reason.strip():
             source.refuse((*here, "reason"), "expected a reason, got none")
-        yield subject, check, reason
+        yield subject, check, reason, None if key == "skips" else _size(source, here, entry)
+
+
+def _size(source: _Source, here: At, entry: Mapping[str, Any]) -> float | None:
+    """Return the size of an expected failure, None of a check that does not compare with the target."""
+    check, at = entry["check"], (*here, _SIZE)
+    if not CHECKS[check].against_law:
+        if _SIZE in entry:
+            source.refuse(at, f"{check!r} does not compare with the target: its failure has no size")
+        return None
+    if _SIZE not in entry:
+        source.refuse(
+            at,
+            f"missing: {check!r} compares with the target, and a record of it admits a total variation up to "
+            f"its size only; write {_SIZE} = {TINY:g}, and the next run prints the line with the right one",
+        )
+    most = source.typed(entry, _SIZE, float, here)
+    if not 0 < most <= 1:
+        source.refuse(at, f"expected a total variation above 0 and at most 1, got {most!r}")
+    return float(most)

@@ -1,6 +1,5 @@
 """What changed between two reports of audits, and whether anything got worse."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,8 @@ from typing import Any
 
 from spec_oracle.audit.reports import SCHEMA_VERSION, Evidence, InstanceFigures, SubjectVerdict
 from spec_oracle.audit.results import Status
-from spec_oracle.errors import InvalidInputError
+from spec_oracle.errors import unknown
+from spec_oracle.gate.json_source import At, JsonSource
 from spec_oracle.gate.tokens import Effect, TokensPerCall, tokens_compared
 
 _RANKED = {
@@ -56,18 +56,52 @@ def difference(old: Path, new: Path) -> Difference:
 
 
 def _subjects(file: Path) -> dict[str, dict[str, Any]]:
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidInputError(f"{file}: cannot be read: {error}") from None
-    try:
-        version, subjects = data["schema_version"], {one["subject"]: one for one in data["subjects"]}
-    except (KeyError, TypeError):
-        raise InvalidInputError(f"{file}: not a report of `spec-oracle audit --format json`") from None
+    """Return the subjects of a report by name, once each value that is compared has its type and range."""
+    source = JsonSource(file, "expected what `spec-oracle audit --format json` writes; audit again")
+    version = source.value(("schema_version",), int)
     if version != SCHEMA_VERSION:
-        message = f"schema_version: expected {SCHEMA_VERSION}, got {version!r}"
-        raise InvalidInputError(f"{file}: {message}; audit again with this version")
+        source.refuse(("schema_version",), f"expected {SCHEMA_VERSION}, got {version}")
+    subjects: dict[str, dict[str, Any]] = {}
+    for number in range(len(source.value(("subjects",), list))):
+        at: At = ("subjects", number)
+        found, name = source.value(at, dict), source.value((*at, "subject"), str)
+        if name in subjects:
+            source.refuse((*at, "subject"), f"{name!r} is the name of a subject above, too")
+        for key, known in _RANKED.items():
+            if (word := source.value((*at, key), str)) not in known:
+                source.refuse((*at, key), unknown(word, known))
+        for key in ("version", "rule", "smallest_detectable_tv"):
+            if key not in found:
+                source.refuse((*at, key), "missing")
+        if found["smallest_detectable_tv"] is not None:
+            source.number((*at, "smallest_detectable_tv"), 0.0, 1.0)
+        _require_checks(source, (*at, "checks"))
+        _require_figures(source, (*at, "instances"))
+        subjects[name] = found
     return subjects
+
+
+def _require_checks(source: JsonSource, at: At) -> None:
+    for number in range(len(source.value(at, list))):
+        one = (*at, number)
+        source.value((*one, "name"), str)
+        if (status := source.value((*one, "status"), str)) not in tuple(Status):
+            source.refuse((*one, "status"), unknown(status, tuple(Status)))
+        for key in ("known", "detail"):
+            if source.value(one, dict).get(key) is not None:
+                source.value((*one, key), str)
+
+
+def _require_figures(source: JsonSource, at: At) -> None:
+    digests: set[str] = set()
+    for number in range(len(source.value(at, list))):
+        one = (*at, number)
+        source.value((*one, "instance"), str)
+        if (digest := source.value((*one, "digest"), str)) in digests:
+            source.refuse((*one, "digest"), f"{digest!r} is the digest of an instance above, too")
+        digests.add(digest)
+        source.number((*one, "block_efficiency"), 0.0)
+        source.value((*one, "accepted_length"), list)
 
 
 def _subject_changes(
@@ -107,7 +141,7 @@ def _check_changes(
         if other is None:
             yield Change(name, check, _shown(one), "gone", Effect.WORSE)
         else:
-            detail = other["detail"] if other["status"] == Status.FAILED else ""
+            detail = other.get("detail") or "" if other["status"] == Status.FAILED else ""
             shown = f"{_shown(other)}{detail and ': '}{detail}"
             yield Change(name, check, _shown(one), shown, _effect(_rank, one, other))
 
@@ -115,7 +149,7 @@ def _check_changes(
 def _shown(check: Mapping[str, Any] | None) -> str:
     if check is None:
         return ""
-    return f"{check['status']}{' as expected' if check['known'] else ''}"
+    return f"{check['status']}{' as expected' if check.get('known') else ''}"
 
 
 _RANKS = {Status.SKIPPED: 1, Status.NOT_RUN: 2, Status.INCONCLUSIVE: 2, Status.FAILED: 3}
@@ -126,7 +160,7 @@ def _rank(check: Mapping[str, Any] | None) -> int:
     if check is None:
         return 0
     rank = _RANKS.get(check["status"], 0)
-    return min(rank, 1) if check["known"] else rank
+    return min(rank, 1) if check.get("known") else rank
 
 
 def _efficiency_changes(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
@@ -141,6 +175,6 @@ def _efficiency_changes(name: str, old: Mapping[str, Any], new: Mapping[str, Any
 
 def _tokens(subject: Mapping[str, Any]) -> TokensPerCall | None:
     names = ("instance", "digest", "block_efficiency", "optimum", "accepted_length")
-    figures = [InstanceFigures(*(one[name] for name in names)) for one in subject["instances"]]
+    figures = [InstanceFigures(*(one.get(name) for name in names)) for one in subject["instances"]]
     verdict, error = subject["verdict"], subject["smallest_detectable_tv"]
     return TokensPerCall.of(verdict, subject["evidence"], error, figures)

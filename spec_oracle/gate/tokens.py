@@ -13,6 +13,10 @@ from spec_oracle.audit.reports import InstanceFigures
 
 _EXACT = (Evidence.EXACT, Evidence.REPLAYED)
 
+MOST_ERROR = 0.1
+"""Tokens per call: with a larger error there is nothing to compare. Distributions that count as exact are
+known up to a total variation of 0.001, so that only drafts of 100 tokens come near it."""
+
 
 class Effect(StrEnum):
     """What a change means."""
@@ -42,6 +46,8 @@ class TokensPerCall:
         if verdict != SubjectVerdict.LOSSLESS or evidence not in _EXACT or not figures or error is None:
             return None
         length = max(len(one.accepted_length) for one in figures) - 1
+        if length * error > MOST_ERROR:
+            return None
         return cls(
             length * error,
             {one.digest: one.block_efficiency for one in figures},

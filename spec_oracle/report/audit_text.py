@@ -17,6 +17,7 @@ from spec_oracle.audit.reports import (
     TextCounterexample,
 )
 from spec_oracle.audit.results import DECLARED, CheckResult, How, Status
+from spec_oracle.audit.sampler.unexecuted_lines import NOT_JUDGED
 from spec_oracle.report.table import markdown_table, percent, plural, short, text_table
 from spec_oracle.toy import Instance, ToyModel, context_text
 from spec_oracle.version import tool_version
@@ -50,6 +51,7 @@ def audit_to_text(report: AuditReport, *, verbose: bool = False) -> str:
 
 def _is_plainly_lossless(subject: SubjectReport) -> bool:
     is_settled = not subject.error and all(check.is_settled for check in subject.checks)
+    is_settled &= not any(note.startswith(NOT_JUDGED) for note in subject.notes)
     return is_settled and subject.verdict is SubjectVerdict.LOSSLESS
 
 

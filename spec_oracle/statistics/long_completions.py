@@ -90,6 +90,16 @@ def joined(parts: Sequence[Scored]) -> Scored:
     return Scored(masses, came, drafts, doubt, places, relative)
 
 
+def part(scored: Scored, start: int, end: int) -> Scored:
+    """Return some tokens of a completion, from one of them up to another; places are counted from there."""
+    here = slice(start, end)
+    drafts = {name: q[here] for name, q in scored.drafts.items()}
+    doubt, relative = (
+        one[here] if isinstance(one, np.ndarray) else one for one in (scored.doubt, scored.relative)
+    )
+    return Scored(scored.masses[here], scored.came[here], drafts, doubt, relative=relative)
+
+
 @dataclass
 class Test:
     """Tokens of one kind in one order: counts of equal bins [G, C] of u, for each of G things known before.

@@ -73,7 +73,7 @@ class Plan:
         """Read a plan in TOML: ``task``, a table ``axes``, and a table ``fixed`` of single values."""
         try:
             found = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise InvalidInputError(f"{path}: {error}") from error
         if unknown := found.keys() - _KEYS:
             raise InvalidInputError(f"{path}: unknown {sorted(unknown)}; known ones are {sorted(_KEYS)}")

@@ -7,13 +7,13 @@ from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.toy.kinds import KINDS
-from spec_oracle.toy.model import Row, ToyModel, context_text
+from spec_oracle.toy.model import Row, ToyModel, context_text, read_rational
 from spec_oracle.toy.size import require_memory
 from spec_oracle.validation import (
     require_instance_of,
@@ -22,6 +22,9 @@ from spec_oracle.validation import (
     require_share,
     require_whole,
 )
+
+MOST_PATHS: Final = 1_000
+"""Draft paths of an instance: more have no distribution that can be computed."""
 
 _KEYS = {"vocab_size", "draft_length", "num_paths", "target", "draft"}
 
@@ -43,7 +46,8 @@ class Instance:
         require_instance_of(self.target, "target", ToyModel)
         require_instance_of(self.draft, "draft", ToyModel)
         require_whole(self.draft_length, "draft_length")
-        require_whole(self.num_paths, "num_paths")
+        if require_whole(self.num_paths, "num_paths") > MOST_PATHS:
+            raise InvalidInputError(f"num_paths: expected at most {MOST_PATHS:,}, got {self.num_paths}")
         if self.target.vocab_size != self.draft.vocab_size:
             sizes = f"{self.draft.vocab_size} tokens, the target {self.target.vocab_size}"
             raise InvalidInputError(f"draft: has {sizes}")
@@ -179,8 +183,8 @@ class Instance:
         if not text.strip():
             raise InvalidInputError(f"{path}: file is empty")
         try:
-            data = json.loads(text, parse_float=Fraction, parse_constant=float)
-        except json.JSONDecodeError as error:
+            data = json.loads(text, parse_float=_as_spelt, parse_int=_as_spelt, parse_constant=float)
+        except (json.JSONDecodeError, RecursionError) as error:
             raise InvalidInputError(f"{path}: not JSON: {error}") from None
         try:
             return cls.from_json(data)
@@ -190,6 +194,15 @@ class Instance:
     def save(self, path: str | Path) -> None:
         """Write an instance file that `load` reads back equal."""
         Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+
+
+def _as_spelt(text: str) -> Any:
+    """Return a number of the file, a whole one as int; what cannot be read is refused where it is used."""
+    try:
+        number = read_rational(text)
+    except ValueError:
+        return text
+    return number if "." in text or "e" in text.lower() else int(number)
 
 
 def _rows_to_json(model: ToyModel) -> dict[str, list[Any]]:

@@ -1,11 +1,12 @@
 """Toy language models: a table of next-token rows, small enough for every text to be enumerated."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from numbers import Rational
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -33,22 +34,63 @@ def parse_context(text: str) -> Context:
     try:
         return tuple(int(token) for token in text.split(","))
     except ValueError:
-        raise InvalidInputError(f"context {text!r}: expected token numbers joined by commas") from None
+        raise InvalidInputError(f"context {_shown(text)}: expected token numbers joined by commas") from None
+
+
+_MOST_SHOWN: Final = 60
+"""Characters of a value that an error shows."""
+
+MOST_CHARACTERS: Final = 1_000
+"""Of the text of one number."""
+
+MOST_EXPONENT: Final = 400
+"""Of ten, in the text of one number: a rational has all its digits, and floats end before."""
+
+
+def read_rational(text: str) -> Fraction:
+    """Return the number that a text such as "1/3" or "0.25" spells.
+
+    Raises ValueError, whose message completes a sentence, for what is none, or too long to be one.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(f"has {len(text):,} characters, more than the {MOST_CHARACTERS:,} that are read")
+    exponent = re.search(r"[eE]([-+]?\d[\d_]*)\s*$", text)
+    if exponent and abs(int(exponent[1])) > MOST_EXPONENT:
+        raise ValueError(f"has an exponent beyond {MOST_EXPONENT}")
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise ValueError("is not a number") from None
 
 
 def _number(value: Any, where: str) -> Any:
     """Return ``value`` as an exact fraction where it is exact, else as a float."""
+    shown = f"{where}: {_shown(value)}"
     if isinstance(value, bool):
-        raise InvalidInputError(f"{where}: {value!r} is not a number")
+        raise InvalidInputError(f"{shown} is not a number")
     try:
-        number: Any = Fraction(value) if isinstance(value, str | Rational) else float(value)
-    except (ValueError, TypeError, ZeroDivisionError):
-        raise InvalidInputError(f"{where}: {value!r} is not a number") from None
+        number: Any = read_rational(value) if isinstance(value, str) else _exact_or_float(value)
+    except (TypeError, ValueError) as error:
+        why = str(error) if isinstance(value, str) else "is not a number"
+        raise InvalidInputError(f"{shown} {why}") from None
     if isinstance(number, float) and not np.isfinite(number):
-        raise InvalidInputError(f"{where}: {value!r} is not finite")
+        raise InvalidInputError(f"{shown} is not finite")
     if number < 0:
-        raise InvalidInputError(f"{where}: {value!r} is negative")
+        raise InvalidInputError(f"{shown} is negative")
     return number
+
+
+def _exact_or_float(value: Any) -> Any:
+    return Fraction(value) if isinstance(value, Rational) else float(value)
+
+
+def _shown(value: Any) -> str:
+    """Return a value as text that fits in a line; Python writes no integers of thousands of digits."""
+    try:
+        text = str(value) if isinstance(value, Rational) else repr(value)
+    except ValueError:
+        return "an integer of thousands of digits"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
 def checked_row(row: Row, vocab_size: int, where: str) -> list[Any]:
@@ -58,6 +100,9 @@ def checked_row(row: Row, vocab_size: int, where: str) -> list[Any]:
     if len(row) != vocab_size:
         raise InvalidInputError(f"{where}: has {len(row)} entries, expected {vocab_size}")
     numbers = [_number(value, f"{where}, token {token}") for token, value in enumerate(row)]
+    for token, number in enumerate(numbers):
+        if number > 1 + SUM_TOLERANCE:  # floats end before rationals do
+            raise InvalidInputError(f"{where}, token {token}: {_shown(row[token])} is more than 1")
     if not all(isinstance(number, Fraction) for number in numbers):
         numbers = [float(number) for number in numbers]
     total: Any = sum(numbers)

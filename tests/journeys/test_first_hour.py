@@ -95,9 +95,11 @@ def test_five_commands_lead_to_a_verdict_on_a_flat_torch_sampler_right_and_wrong
     assert shown.endswith(f"next: spec-oracle {' '.join(audit)}\n")
 
     short = ("--check", "joint", "--draft-length", "1", "--budget", "8")
-    status, shown, _ = typed(*audit, *short)
+    status, shown, _ = typed(*audit, *short, "-v")
     assert status == 0, shown
     assert "my_sampler_adapter:verify: lossless; rule token (identified)" in shown
+    assert "my_sampler_adapter:verify_without_draft_probs: lossless" in shown
+    assert "not seen to run" not in shown
 
     Path("my_sampler.py").write_text(code.replace("(target - draft_probs).clamp(min=0)", "target"), "utf-8")
     status, shown, _ = typed(*audit, *short)

@@ -255,3 +255,19 @@ def test_one_run_writes_several_reports_and_annotates_the_line_of_the_code(capsy
     assert (tmp_path / "summary.md").read_text().startswith("# spec-oracle audit")
     (subject,) = json.loads((tmp_path / "report.json").read_text())["subjects"]
     assert subject["place"] == "engine.py:4"
+
+
+def test_what_is_given_twice_counts_once(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lossy.py").write_text(LOSSY_SUBJECT)
+    twice = [*["lossy:always_accepts"] * 2, *["--only", "batches=1,1", "--only", "layouts=sliced"] * 2]
+    code, out, _ = run(capsys, "audit", *twice, "--check", "shapes", "--budget", 1, "--format", "json")
+    assert code == 1
+    assert len(json.loads(out)["subjects"]) == 1
+
+
+def test_values_of_an_axis_may_be_given_one_by_one(capsys):
+    only = ["--only", "vocabularies=2", "--only", "lengths=1,2", "--only", "vocabularies=3,2"]
+    code, out, _ = run(capsys, "audit", "token", "--check", "shapes", "-v", *only, "--budget", 5)
+    assert code == 0
+    assert "the code takes only V 2, 3; no other was tried" in out

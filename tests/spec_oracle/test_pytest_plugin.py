@@ -94,6 +94,7 @@ checks = ["inputs-kept", "bad-input"]
 [[tool.spec-oracle.expected-failures]]
 subject = "samplers:wrong"
 check = "joint"
+at-most = 1.0
 reason = "issue 12"
 """
 
@@ -156,7 +157,7 @@ def test_a_selection_finds_what_the_whole_run_finds_at_the_same_rate(configured)
 
 
 def test_an_entry_that_passes_fails(configured):
-    record = CONFIGURED.partition("[[")[2].replace('"joint"', '"inputs-kept"')
+    record = CONFIGURED.partition("[[")[2].replace('"joint"\nat-most = 1.0', '"inputs-kept"')
     configured.makepyprojecttoml(f"{CONFIGURED}[[{record.replace('samplers:wrong', 'samplers:right')}")
     result = run(configured, "-k", "right and inputs-kept")
     result.assert_outcomes(failed=1, deselected=5)
@@ -191,6 +192,7 @@ def test_checks_of_a_subject_parametrise_a_test_and_share_what_they_compute(proj
         from spec_oracle.pytest_plugin import checks_of
 
         options = dict(draft_length=1, vocab_size=2, checks=("inputs-kept",))
+        known = dict(expected={"joint": "known"}, at_most={"joint": 1})
 
         @pytest.mark.parametrize("check", checks_of(samplers.right, **options))
         def test_right(check, monkeypatch):
@@ -199,7 +201,7 @@ def test_checks_of_a_subject_parametrise_a_test_and_share_what_they_compute(proj
             monkeypatch.setattr(cases, "CHECKS", None)
             check()
 
-        @pytest.mark.parametrize("check", checks_of("samplers:wrong", expected={"joint": "known"}, **options))
+        @pytest.mark.parametrize("check", checks_of("samplers:wrong", **known, **options))
         def test_wrong(check):
             check()
     """)
@@ -208,7 +210,7 @@ def test_checks_of_a_subject_parametrise_a_test_and_share_what_they_compute(proj
 
 def test_what_is_left_open_fails(project):
     project.makepyfile(
-        odd="def f(tokens, draft_probs, target_probs, generator): raise RuntimeError('no driver')",
+        odd="def f(tokens, draft_probs, target_probs, generator): raise SystemExit('no driver')",
         test_odd="""
         import pytest
         from spec_oracle.pytest_plugin import checks_of

@@ -49,8 +49,8 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
     for case in many:
         parts += [
             partial(_same_in_any_batch, case),
-            partial(_independent_beside_seeded, case, context),
             partial(independent, equal_batches(case, context), BATCHES),
+            partial(_independent_beside_seeded, case, context),
         ]
     if pairs:
         long = partial(long_batches, pairs, subject.facts.tolerance, context)
@@ -103,7 +103,9 @@ def _sampled(cases: Sequence[Case], context: Context) -> CheckResult:
 
     rounds = ([pairs(number) for number in range(len(cases))] for _ in range(effort.ENGINE_ROUNDS))
     laws = [np.outer(first.law, second.law).reshape(-1) for first, second in kinds]
-    return judge_rounds("completions generated together", laws, rounds, alpha=context.rate)
+    return judge_rounds(
+        "completions generated together", laws, rounds, alpha=context.rate, admitted=context.admitted
+    )
 
 
 def _prompts(case: Case, cases: Sequence[Case]) -> list[Ids]:
@@ -148,4 +150,6 @@ def _independent_beside_seeded(case: Case, context: Context, rate: float) -> Che
             first, second = drawn[1::3], drawn[2::3]
             yield [kind.pairs(first[: len(second)], second)]
 
-    return judge_rounds("pairs of requests without seed", [kind.law_of_pairs], rounds(), alpha=rate)
+    return judge_rounds(
+        "pairs of requests without seed", [kind.law_of_pairs], rounds(), alpha=rate, admitted=context.admitted
+    )

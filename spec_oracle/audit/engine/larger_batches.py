@@ -16,7 +16,7 @@ from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.engine.sampled import outcomes
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.results import CheckResult
-from spec_oracle.audit.rounds import judge_process
+from spec_oracle.audit.rounds import judge_process, lower_bound
 from spec_oracle.contracts import ContractError, raising
 from spec_oracle.contracts.engine import as_list
 from spec_oracle.contracts.sampler import seed_all
@@ -65,7 +65,8 @@ def _judged(design: Design, context: Context, seconds: float, rate: float) -> Ch
             process = process.observe(np.bincount(found, minlength=len(kinds[kind].law)), place)
         pairs = kinds[0].pairs(columns[0], columns[-1])
         process = process.observe(np.bincount(pairs, minlength=len(kinds[0].law_of_pairs)), size)
-        if process.p_value <= rate or time.perf_counter() > end:
+        is_known = context.admitted is not None and lower_bound(process, rate) <= context.admitted
+        if (process.p_value <= rate and not is_known) or time.perf_counter() > end:
             break
     what = f"completions of batches of {size} requests{', with seeds' * seeded}"
     return judge_process(what, process, rate)

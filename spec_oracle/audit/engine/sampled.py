@@ -217,7 +217,7 @@ def _sampled(
     )
     plain = {label: replace(one, method="generate_plain", seeded=False) for label, one in with_plain.items()}
     rate, for_plain = split(context.rate, 3), context.budget * effort.ENGINE_PLAIN_SHARE if plain else 0.0
-    check, finds = _judged(fast, rate, context.budget - for_plain)
+    check, finds = _judged(fast, rate, context.budget - for_plain, context.admitted)
     is_wrong = False
     if plain:
         of_plain, _ = _judged(plain, rate, for_plain)
@@ -244,7 +244,7 @@ def _sampled(
 
 
 def _judged(
-    samples: dict[str, CompletionSample], rate: float, seconds: float
+    samples: dict[str, CompletionSample], rate: float, seconds: float, admitted: float | None = None
 ) -> tuple[CheckResult, float | None]:
     """Judge samples against their laws, and take the fresh ones over; return what would be found, too."""
     many = all(s.case.code.has("start_many") and s.method == "generate" for s in samples.values())
@@ -257,6 +257,7 @@ def _judged(
         batch=effort.ENGINE_MANY if many else effort.ENGINE_ROUND,
         turns=effort.ENGINE_TURNS * len(samples),
         most=10 * effort.ENGINE_MANY,
+        admitted=admitted,
     )
     for name, fresh in decision.fresh.items():
         samples[name].counts += fresh.counts

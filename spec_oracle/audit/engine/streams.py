@@ -1,7 +1,9 @@
 """The check `streams`: same seed same completion; other seeds, and requests without a seed, independent."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -11,10 +13,18 @@ from spec_oracle.audit.engine.sampled import outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
 from spec_oracle.audit.rounds import judge_rounds
+from spec_oracle.audit.sampler.dependence import Design, independent
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids
 
 TOKENS = effort.ENGINE_FIRST_TOKENS
+
+Sample: TypeAlias = Callable[[Case, np.random.Generator, float], tuple[list[Ids], list[Ids]]]
+"""Generates pairs of completions of a case: a share of all pairs."""
+
+
+_UNRELATED: Final = 2
+"""Engines of several whose completions are compared with each other: it takes 80 pairs of each."""
 
 
 def streams(subject: EngineSubject, context: Context) -> CheckResult:
@@ -23,13 +33,14 @@ def streams(subject: EngineSubject, context: Context) -> CheckResult:
         return inconclusive("next_token_probs is not the distribution of generate_plain")
     cases = list({case.name: case for case in reversed(subject.cases(context))}.values())
     seed_all(context.seed)
+    judged = _unrelated if context.is_lossy(subject) else _pairs
     parts: list[Callable[[float], CheckResult]] = [
-        partial(_pairs, cases, "pairs of completions without seed", _unseeded, context)
+        partial(judged, cases, "pairs of completions without seed", _unseeded, context)
     ]
     if seeded := [case for case in cases if case.code.takes_seeds]:
         parts += [
             lambda _: _repeated(seeded, context.seed),
-            partial(_pairs, seeded, "pairs of completions of seeds s and s + 1", _neighbours, context),
+            partial(judged, seeded, "pairs of completions of seeds s and s + 1", _neighbours, context),
         ]
     return first_failure(context.rate, *parts)
 
@@ -66,10 +77,29 @@ def _neighbours(case: Case, rng: np.random.Generator, share: float) -> tuple[lis
     return first, second
 
 
+def _unrelated(
+    cases: Sequence[Case], what: str, sample: Sample, context: Context, rate: float
+) -> CheckResult:
+    """Judge whether pairs of completions are independent, whatever their distribution is."""
+    rng, few = context.stream(f"engine/streams/unrelated {what}"), cases[:_UNRELATED]
+
+    def judged(case: Case, part: float) -> CheckResult:
+        first, second = sample(case, rng, 1 / len(few))
+        rows = len(first) // 2 * 2
+        pairs = np.full((rows, 2, TOKENS + 1), -1)
+        for row, both in enumerate(zip(first[:rows], second, strict=False)):
+            for column, completion in enumerate(both):
+                pairs[row, column, : len(completion)] = completion
+        found = independent(lambda _: pairs, [Design((2,), rows // 2)], part)
+        return replace(found, detail=f"{case.label}: {what}: {found.detail}")
+
+    return first_failure(rate, *(partial(judged, case) for case in few))
+
+
 def _pairs(
     cases: Sequence[Case],
     what: str,
-    sample: Callable[[Case, np.random.Generator, float], tuple[list[Ids], list[Ids]]],
+    sample: Sample,
     context: Context,
     rate: float,
 ) -> CheckResult:

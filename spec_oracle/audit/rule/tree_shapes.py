@@ -25,7 +25,7 @@ def shapes(subject: TreeSubject, context: Context) -> CheckResult:
     for number, (kind, vocab, length, drafting, dtype) in enumerate(sizes):
         toys = panel(vocab, length, 1, context.seed)
         name = main_instances(toys)[number % 2]
-        tolerance = max(subject.facts.tolerance, FLOAT32_ROUNDING if dtype == "float32" else 0.0)
+        tolerance = max(subject.facts.explained(length + 1), FLOAT32_ROUNDING if dtype == "float32" else 0.0)
         where = f"V = {vocab}, L = {length}, {dtype}, {kind}, instance {name!r}"
         try:
             with raising():

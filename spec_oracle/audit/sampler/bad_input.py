@@ -25,7 +25,6 @@ from spec_oracle.audit.sampler.branch_tracing import recording
 from spec_oracle.audit.sampler.one_call import one_call
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import affordable, require_affordable
-from spec_oracle.audit.sampler.unexecuted_lines import note_on
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from verifiers import Drafts
 
@@ -86,12 +85,10 @@ CALLS: Final = 2 * len(SPOILT) + 1 + effort.BAD_INPUT_EDGE_ROUNDS
 
 
 def bad_input(subject: SamplerSubject, context: Context) -> CheckResult:
-    """Judge a sampler so; where it passes, a note names the lines that no recorded call ran."""
+    """Judge a sampler so, and record which lines of it run."""
     function = recording(subject.code.function, subject.steps.update)
     called = replace(subject, code=replace(subject.code, function=function))
-    found = on_broken_input(subject, context, called)
-    note = note_on(subject, context) if found.status is Status.PASSED else ""
-    return replace(found, notes=(note,)) if note else found
+    return on_broken_input(subject, context, called)
 
 
 def on_broken_input(subject: Any, context: Context, called: Any = None) -> CheckResult:

@@ -55,8 +55,10 @@ def batch(subject: SamplerSubject, context: Context) -> CheckResult:
         lambda rate: alone_and_among_others(subject, context, rate, instance=instance),
         lambda rate: independent_calls(subject, context, rate, calls=1, requests=payable),
     ]
-    if subject.num_paths == 1 and options_of(code):
-        parts.insert(0, lambda rate: mixed_batches(subject, context, rate, instance=instance))
+    if subject.num_paths == 1 and options_of(code) and not context.is_declared(subject):
+        # It alone compares with the target: of a lossy sampler it must not hide the others.
+        place = len(parts) if context.is_lossy(subject) else 0
+        parts.insert(place, lambda rate: mixed_batches(subject, context, rate, instance=instance))
     return first_failure(context.rate, *parts)
 
 
@@ -169,7 +171,7 @@ def mixed_batches(subject: Any, context: Context, rate: float, *, instance: Inst
     law = floats.target.joint(floats.draft_length + 1)
     mixed = " and ".join(OPTIONS[name] for name in names)
     what, named = f"completions in batches that mix {mixed}", partial(completion, instance)
-    return judge_rounds(what, [law], rounds(), alpha=rate, named=named)
+    return judge_rounds(what, [law], rounds(), alpha=rate, named=named, admitted=context.admitted)
 
 
 def _chosen(names: tuple[str, ...], drafts: Drafts, rng: np.random.Generator) -> dict[str, NDArray[Any]]:

@@ -41,6 +41,9 @@ Step: TypeAlias = tuple[str, int, int, int]
 LINES: Final = -2
 """In place of an instruction: from one line to the next."""
 
+_ABOUT_TYPES: Final = TypeError, AttributeError, BufferError
+"""What code raises that is handed another kind of array than it takes."""
+
 _PASSES: Final = 16
 """So often in a call the instructions of a line are recorded; after that, as in long loops, the lines are."""
 
@@ -72,7 +75,7 @@ class Watched:
         Of sampled ids those ``looked_at`` are run, all ``in_full`` (None: at small sizes); where an ordinary
         call branches by one of which few were run, also those that it emitted.
         Raises `UnlikeError` where ordinary calls take a step that no traced call took, here or at another
-        shape, besides what ``law_after`` raises.
+        shape, and where traced calls alone raise an error about types, besides what ``law_after`` raises.
         """
         missing: set[Step] = set()
 
@@ -88,9 +91,14 @@ class Watched:
         def after(drafts: Drafts, ids: Collection[int] = ()) -> ConditionalLaw:
             seconds = max(end - time.process_time(), 0.0)
             watched, run = replace(code, function=traced), [*looked_at, *ids]
-            return self.law_after(
-                watched, drafts, request, max_seconds=seconds, looked_at=run, in_full=in_full
-            )
+            try:
+                return self.law_after(
+                    watched, drafts, request, max_seconds=seconds, looked_at=run, in_full=in_full
+                )
+            except SubjectRaisedError as error:
+                if isinstance(error.__cause__, _ABOUT_TYPES):
+                    raise UnlikeError(f"only while its random numbers were traced, it {error}") from error
+                raise
 
         laws: list[ConditionalLaw] = []
         for drafts in several:

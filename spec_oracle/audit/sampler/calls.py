@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import sampled_drafts
-from spec_oracle.audit.failing_inputs import part
+from spec_oracle.audit.failing_inputs import Part, part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, Status, passed
 from spec_oracle.audit.rounds import judge_rounds
@@ -53,11 +53,11 @@ def calls(subject: SamplerSubject, context: Context) -> CheckResult:
         return found
     require_affordable(subject, context, 2 * effort.CALLS_ROUNDS * effort.CALLS_LEAST_REQUESTS)
     requests = affordable(subject, context, effort.DEPENDENCE_SHARE)
-    return first_failure(
-        context.rate,
-        lambda rate: consecutive(subject, context, rate, vocab_size=3, draft_length=1, requests=requests),
-        lambda rate: independent_calls(subject, context, rate, calls=2, requests=requests),
-    )
+    beside_target: Part = partial(consecutive, vocab_size=3, draft_length=1, requests=requests)
+    parts: list[Part] = [beside_target, partial(independent_calls, calls=2, requests=requests)]
+    if context.is_lossy(subject):  # then the comparison with the target comes last, if at all
+        parts = parts[1:] if context.is_declared(subject) else parts[::-1]
+    return first_failure(context.rate, *(partial(one, subject, context) for one in parts))
 
 
 def _beside_rule(subject: SamplerSubject, context: Context) -> CheckResult | None:
@@ -89,7 +89,14 @@ def consecutive(
         [toy.paired(*(toy.texts(batch, generator, member) for member in (0, 1)))]
         for _ in range(effort.CALLS_ROUNDS)
     )
-    return judge_rounds("completions of two calls", [toy.law], rounds, alpha=rate, named=toy.completions)
+    return judge_rounds(
+        "completions of two calls",
+        [toy.law],
+        rounds,
+        alpha=rate,
+        named=toy.completions,
+        admitted=context.admitted,
+    )
 
 
 def _own_keys(engine: KeyedSampler, context: Context) -> CheckResult:
@@ -118,7 +125,7 @@ def _own_keys(engine: KeyedSampler, context: Context) -> CheckResult:
             yield [found]
 
     what = f"{TOKENS} tokens over several calls, noise keyed by seed and position"
-    found = judge_rounds(what, [law], rounds(), alpha=rate)
+    found = judge_rounds(what, [law], rounds(), alpha=rate, admitted=context.admitted)
     if found.status is not Status.PASSED or differing or sampled < needed:
         return found
     alike = f"all {sampled} completions of {TOKENS} tokens equal the rule's with the same keyed noise"

@@ -1,8 +1,14 @@
-"""A defect that was traced of a sampler is confirmed by plain samples at its own size."""
+"""Confirm a traced defect of a sampler with ordinary samples, on its toy instance or at its shape."""
 
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.confirm import borne_out, require_repeated, told
@@ -10,11 +16,21 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sampler
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.shapes.judged import Judged
+from spec_oracle.audit.shapes.sampled import TreeCells, chances_of
+from spec_oracle.contracts import ContractError, Emissions, SamplerCode
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.conditional import ConditionalLaw
+from spec_oracle.exact.draft_tree import DraftTree
+from verifiers import Drafts
 
 _SAME = 1e-9
 _CERTAIN = 1 - 1e-9
+
+UNDECIDED = (
+    "could not trace the random numbers: no random decision was seen, and the target leaves a choice; "
+    "sampled instead"
+)
 
 
 def confirmed_claim(
@@ -45,7 +61,101 @@ def require_decisions(known: list[ConditionalLaw], laws: list[EmissionLaw]) -> N
     )
     targets = (law.instance.floats.target.joint(law.instance.draft_length + 1) for law in laws)
     if is_certain and any(target.max() < _CERTAIN for target in targets):
-        raise NoEvidenceError(
-            "could not trace the random numbers: no random decision was seen, and the target leaves a "
-            "choice; sampled instead"
-        )
+        raise NoEvidenceError(UNDECIDED)
+
+
+@dataclass
+class ShapeSample:
+    """Ordinary calls at a shape: how often the completion of its request came to each of the ``cells``.
+
+    ``among`` puts the drafts of a request into the batch of a call.
+    """
+
+    code: SamplerCode
+    tree: DraftTree
+    among: Callable[[Drafts], Drafts]
+    request: int
+    cells: TreeCells
+    rng: np.random.Generator
+    seconds: float = 0.0
+    slack: ClassVar[float] = 0.0
+    counts: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.counts = np.zeros(len(self.law), dtype=np.int64)
+
+    @property
+    def law(self) -> NDArray[np.float64]:
+        """The probabilities [cells] that the target gives."""
+        return self.cells.law
+
+    def draw(self, count: int) -> None:
+        """Make so many calls."""
+        times = self.rng.multinomial(count, chances_of(self.tree))
+        for paths, calls in zip(self.tree.likely, times.tolist(), strict=True):
+            if not calls:
+                continue
+            drafts, level = self.among(self.tree.drafts(paths)), self.tree.level(paths)
+            for _ in range(calls):
+                if level is not None:  # any token of those for which one was run
+                    drafts.tokens[self.request, 0, level[0]] = self.rng.choice(level[1])
+                self._call(drafts)
+
+    def _call(self, drafts: Drafts) -> None:
+        generator = self.code.generator(int(self.rng.integers(2**31)))
+        started = time.perf_counter()
+        found = self.code(drafts, generator)
+        self.seconds += time.perf_counter() - started
+        own = slice(self.request, self.request + 1)
+        self.counts[self.cells.of(Emissions(found.tokens[own], found.lengths[own]), self.rng)] += 1
+
+
+def confirm_shape(sample: ShapeSample, judged: Judged, context: Context, again: Callable[[], Judged]) -> None:
+    """Sample between the distribution traced at a shape and the target's; ``again`` traces once more.
+
+    Raises `NoEvidenceError` where samples contradict what was traced, and where they are too few and either
+    no random decision was seen or it is traced to another distribution the next time.
+    """
+    assert judged.account is not None
+    seconds = min(effort.CLAIM_SECONDS, effort.CLAIM_SHARE * context.shape_seconds)
+    is_confirmed = borne_out(
+        sample,
+        sample.cells.law_of(judged.account.following),
+        rate=effort.CLAIM_PART * context.rate,
+        seconds=seconds,
+        pilot=effort.CLAIM_PILOT,
+        most=10 * effort.CLAIM_PILOT,
+    )
+    if is_confirmed:
+        return
+    if not judged.is_decided and sample.law.max() < _CERTAIN:
+        raise NoEvidenceError(UNDECIDED)
+    is_same = lambda other: abs(other.total_variation - judged.total_variation) < _SAME  # noqa: E731
+    require_repeated(again, is_same, time.process_time() + seconds)
+
+
+def confirm_breach(
+    code: SamplerCode,
+    error: ContractError,
+    context: Context,
+    is_breach: Callable[[Emissions], bool] = lambda _: False,
+) -> None:
+    """Repeat a traced call that broke the contract without tracing it, until an ordinary one does, too.
+
+    ``is_breach`` says whether one does that raises nothing. Raises `NoEvidenceError` where none does, unless
+    the breach is too rare for these samples.
+    """
+    if error.traced is None:
+        return
+    drafts, chance = error.traced
+    needed = math.ceil(-math.log(effort.CLAIM_PART * context.rate) / chance)
+    rng, end = context.stream("sampler/claimed breach"), time.perf_counter() + effort.CLAIM_SECONDS
+    for _ in range(needed):
+        try:
+            if is_breach(code(drafts, code.generator(int(rng.integers(2**31))))):
+                return
+        except ContractError:
+            return
+        if chance < _CERTAIN and time.perf_counter() > end:
+            return
+    raise NoEvidenceError(f"{needed:,} ordinary calls contradict a traced one, in which {error}")

@@ -121,7 +121,7 @@ def independent_calls(
         return result
     seconds, runs = effort.UNTRACED_SHARE * context.budget, disjoint(subject, context, calls)
     known = context.results.get("shapes")
-    is_wrong_alone = known is not None and known.status is Status.FAILED
+    is_wrong_alone = context.is_lossy(subject) or (known is not None and known.status is Status.FAILED)
     for run in runs.shared if not is_wrong_alone else ():
         if run.is_always_shared(rate / 4):
             return failed(str(run), alpha=rate, draws=result.draws, how=How.PROVEN)

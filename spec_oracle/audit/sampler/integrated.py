@@ -111,7 +111,8 @@ def integrated(code: SamplerCode, facts: Facts, context: Context, rate: float) -
         worst=worst if status is Status.FAILED else None,
         length=declared_length(exact, facts, bound + facts.tolerance),
     )
-    return CheckResult("", status, detail, rate, how=How.REPLAYED, scope=scope, findings=findings)
+    least = max(0.0, *(found.total_variation - found.error_bound for found in laws.values()))
+    return CheckResult("", status, detail, rate, 0, least, how=How.REPLAYED, scope=scope, findings=findings)
 
 
 def _require_affordable(code: SamplerCode, instances: Mapping[str, Instance], context: Context) -> None:

@@ -33,7 +33,12 @@ from spec_oracle.audit.shapes.axes import OPTIONS, Shape
 from spec_oracle.audit.streams import stream
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.contracts.sampler import NO_OPTIONS, new_generator, parameters_of
-from spec_oracle.statistics import draws_needed_by_g, smallest_detectable_tv_by_g, split
+from spec_oracle.statistics import (
+    draws_needed_by_g,
+    smallest_detectable_tv_by_g,
+    split,
+    total_variation_interval,
+)
 from verifiers import Drafts
 
 SHAPES: Final = (Shape(32_769, 16, dtype="float32"), Shape(131_072, 10, dtype="float32"))
@@ -210,10 +215,14 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
         batch=effort.LARGE_BATCH,
         turns=effort.SAMPLER_FOLLOW_UPS,
         most=max(needed.values()),
+        admitted=context.admitted,
     )
     told: dict[str, Any] = {"alpha": rate, "draws": decision.draws, "how": How.SAMPLED}
     if decision.worst is not None:
-        return failed(f"float32 rows, {decision.worst}: {decision.reason}", **told), ()
+        worst = decision.fresh.get(decision.worst, samples[decision.worst])
+        least = total_variation_interval(worst.counts, worst.law, alpha=part).lower
+        detail = f"float32 rows, {decision.worst}: {decision.reason}"
+        return failed(detail, total_variation=least, **told), ()
     found = {
         name: smallest_detectable_tv_by_g(int(one.counts.sum()), one.law, alpha=part)
         for name, one in decision.fresh.items()

@@ -49,6 +49,7 @@ def sampled(
         turns=effort.SAMPLER_FOLLOW_UPS,
         most=10 * effort.SAMPLER_BATCH,
         names=names or main_instances(instances),
+        admitted=context.admitted,
     )
     samples = {name: sample for name, sample in {**screened, **decision.fresh}.items() if sample.draws}
     draws = sum(sample.draws for sample in samples.values())
@@ -66,12 +67,15 @@ def sampled(
     scope = scope_of(f"{draws:,} samples", [sample.instance for sample in samples.values()])
     # Lower confidence bounds of the total variation; 0 where none shows.
     bounds = (total_variation_interval(s.counts, s.law, alpha=1e-6).lower for s in samples.values())
+    bound = max(bounds, default=0.0)
     findings = Findings(
         samples,
-        total_variation=max(bounds, default=0.0),
+        total_variation=bound,
         smallest_detectable_tv=decision.detectable_tv if decision.passed else None,
         instances={name: sample.instance for name, sample in samples.items()},
         worst=decision.worst,
     )
     scopes = (scope, *filter(None, [decision.statistics]))
-    return CheckResult("", status, detail, rate, draws, how=How.SAMPLED, scope=scopes, findings=findings)
+    return CheckResult(
+        "", status, detail, rate, draws, bound, how=How.SAMPLED, scope=scopes, findings=findings
+    )

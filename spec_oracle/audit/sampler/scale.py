@@ -71,7 +71,6 @@ def scale(subject: Any, context: Context) -> CheckResult:
 @part
 def every_id(subject: Any, context: Context, rate: float, *, vocab_size: int) -> CheckResult:
     """Request t has the target token t for certain, and another draft: t must come out."""
-    del rate
     code, paths, vocab = subject.code, subject.num_paths, vocab_size
     wanted = np.arange(vocab)
     drafted = (wanted * 7 + 3) % vocab
@@ -84,7 +83,9 @@ def every_id(subject: Any, context: Context, rate: float, *, vocab_size: int) ->
         token = int(np.argmax(wrong))
         found = emissions.tokens[token, 0]
         detail = f"token {found} was emitted by request {token} where {token} has probability 1"
-        return failed(detail, draws=vocab)
+        count = int(wrong.sum())
+        least = float(scipy.stats.beta.ppf(rate, count, vocab - count + 1))  # of the mean over requests
+        return failed(detail, draws=vocab, total_variation=least)
     return passed(f"each of {vocab} ids is emitted where it has probability 1", draws=vocab)
 
 
@@ -104,7 +105,9 @@ def large_offsets(subject: Any, context: Context, rate: float, *, vocab_size: in
     tokens = code(drafts, code.generator(context.seed)).tokens[:, 0]
     outcomes, law = np.minimum((tokens - drafted) % vocab, 2), np.array([0.5, 0.5, 0.0])
     named = ("the drafted token", "the token after it", "any other token").__getitem__
-    return judge_rounds("requests at large offsets", [law], [[outcomes]], alpha=rate, named=named)
+    return judge_rounds(
+        "requests at large offsets", [law], [[outcomes]], alpha=rate, named=named, admitted=context.admitted
+    )
 
 
 @part
@@ -125,7 +128,14 @@ def tokens_by_ratio(subject: Any, context: Context, rate: float) -> CheckResult:
     def named(cell: int) -> str:
         return f"the {groups[cell]:,} tokens of group {cell} of {CELLS}, ordered by p/q,"
 
-    return judge_rounds(f"first tokens at V = {VOCABULARY:,}", [law], rounds, alpha=rate, named=named)
+    return judge_rounds(
+        f"first tokens at V = {VOCABULARY:,}",
+        [law],
+        rounds,
+        alpha=rate,
+        named=named,
+        admitted=context.admitted,
+    )
 
 
 @part
@@ -236,4 +246,6 @@ def completions_in(
             yield [extended_cells(instance, emissions.tokens, emissions.lengths, rng)]
 
     named = partial(completion, instance)
-    return judge_rounds(f"completions in {dtype}", [law], rounds(), alpha=rate, named=named)
+    return judge_rounds(
+        f"completions in {dtype}", [law], rounds(), alpha=rate, named=named, admitted=context.admitted
+    )

@@ -5,7 +5,7 @@ traced exactly, and added up; code that cannot be traced is sampled at some of t
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -16,25 +16,35 @@ import numpy as np
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.failing_inputs import part, with_inputs
-from spec_oracle.audit.results import CheckResult, How, Status, TooSlowError, inconclusive
+from spec_oracle.audit.results import (
+    CheckResult,
+    How,
+    NoEvidenceError,
+    Status,
+    TooSlowError,
+    inconclusive,
+)
 from spec_oracle.audit.sampler.branch_tracing import Watched
+from spec_oracle.audit.sampler.confirm import ShapeSample, confirm_breach, confirm_shape, confirmed_claim
 from spec_oracle.audit.sampler.large import large
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import pace, too_slow
-from spec_oracle.audit.sampler.tracer import law_after
+from spec_oracle.audit.sampler.tracer import law_after, traced_law
 from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import design
 from spec_oracle.audit.shapes.extent import Extent
-from spec_oracle.audit.shapes.judged import Laws, one_shape
-from spec_oracle.audit.shapes.sampled import batches_at, sampled_at
-from spec_oracle.audit.shapes.trees import among_others, run_ids, tree_of
+from spec_oracle.audit.shapes.judged import Judged, Laws, judge, one_shape
+from spec_oracle.audit.shapes.sampled import TreeCells, batches_at, sampled_at
+from spec_oracle.audit.shapes.trees import among_others, run_ids, tree_of, wanted_of
 from spec_oracle.contracts import ContractError, SamplerCode
 from spec_oracle.contracts.sampler import Handed, new_generator, parameters_of
 from spec_oracle.errors import ImpossibleOutputError
+from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.exact.interception import EnumeratedGenerator
+from spec_oracle.toy import Instance
 from verifiers import Drafts
 
 Place: TypeAlias = tuple[Shape, DraftTree]
@@ -44,34 +54,85 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
     """Trace the code at every shape, then compare with samples; only sample where that fails."""
     if not _types(subject, context.dtypes):
         return inconclusive(f"numpy has no rows of type {', '.join(context.dtypes)}: --array torch has")
-    seconds = context.shape_seconds * (1 - effort.SHAPES_SAMPLED_SHARE)
     declared = {**subject.facts.only, **context.only}
-    covered, context = Covered(), replace(context, only=declared)
+    context = replace(context, only=declared)
+    notes: tuple[str, ...] = ()
     laws = _laws(subject, context)
+    covered = Covered(confirm=partial(_confirm, subject, context, laws))
+    try:
+        wrong, extent = _traced(subject, context, laws, covered)
+    except NoEvidenceError as error:
+        # What was traced at other shapes is worth as little.
+        covered, wrong, notes = Covered(not_traced=covered.not_traced), None, (str(error),)
+        extent = _extent(subject, context, {})
+    if wrong is not None:
+        return with_inputs(wrong, "traced_shape", subject, context, context.rate, covered.wrong)
+    found = covered.result(extent, context, _by_samples(subject, context.after_claims(), covered))
+    return replace(found, notes=(*found.notes, *notes))
+
+
+def _traced(
+    subject: SamplerSubject, context: Context, laws: Laws, covered: Covered
+) -> tuple[CheckResult | None, Extent]:
+    """Trace the code at the shapes of a design, and after all drafts of small sizes; return a failure.
+
+    Raises `NoEvidenceError` where ordinary samples contradict what was traced.
+    """
+    seconds = context.shape_seconds * (1 - effort.SHAPES_SAMPLED_SHARE)
     axes = _forms(subject, context, laws, covered)
-    extent = Extent(design(**{**declared, **axes}), declared, _optional(subject, context))
+    extent = _extent(subject, context, axes)
     if axes and not covered.lossy:
         covered.try_design(subject, context, extent.design, laws, (1 - effort.SHAPES_SMALL_SHARE) * seconds)
     if covered.lossy:
-        return _with_shape(covered.result(extent, context), subject, context, covered)
-    if axes and (law_of := context.findings.law_of):
-        end = time.process_time() + effort.SHAPES_SMALL_SHARE * seconds
-        if wrong := covered.try_small_sizes(subject, context, end, partial(law_of, end=end)):
-            return _with_shape(wrong, subject, context, covered)
-    return covered.result(extent, context, _by_samples(subject, context, covered))
+        return covered.result(extent, context), extent
+    if not axes or context.findings.law_of is None:
+        return None, extent
+    end = time.process_time() + effort.SHAPES_SMALL_SHARE * seconds
+    return covered.try_small_sizes(subject, context, end, _small_law(subject, context, end)), extent
 
 
-def _with_shape(
-    failure: CheckResult, subject: SamplerSubject, context: Context, covered: Covered
-) -> CheckResult:
-    return with_inputs(failure, "traced_shape", subject, context, context.rate, covered.wrong)
+def _extent(subject: SamplerSubject, context: Context, axes: Mapping[str, tuple[Any, ...]]) -> Extent:
+    return Extent(design(**{**context.only, **axes}), context.only, _optional(subject, context))
+
+
+def _confirm(subject: SamplerSubject, context: Context, laws: Laws, judged: Judged, tree: DraftTree) -> None:
+    """Raise `NoEvidenceError` unless ordinary calls bear out what was traced at a shape."""
+    shape = judged.shape
+    sample = ShapeSample(
+        _code_at(subject, context, shape),
+        tree,
+        partial(_batch_at, context, shape),
+        shape.request,
+        TreeCells(wanted_of(shape, tree)),
+        context.stream("sampler/shapes/claimed"),
+    )
+    explained = subject.facts.explained(shape.draft_length + 1)
+    confirm_shape(sample, judged, context, lambda: judge(shape, tree, laws, explained=explained))
+
+
+def _small_law(subject: SamplerSubject, context: Context, end: float) -> Callable[[Instance], EmissionLaw]:
+    """Return what traces the code on an instance, and confirms a defect with ordinary samples."""
+    assert context.findings.law_of is not None
+    law_of = partial(context.findings.law_of, end=end)
+
+    def confirmed(instance: Instance) -> EmissionLaw:
+        law = law_of(instance)
+        if law.total_variation > subject.facts.explained(instance.draft_length + 1):
+            confirmed_claim(subject, law, context, context.rate, partial(traced_law, subject.code, instance))
+        return law
+
+    return confirmed
 
 
 @part
 def traced_shape(subject: Any, context: Context, rate: float, *, shape: Shape, seed: int) -> CheckResult:
-    """Trace the code at one shape, and compare with the target."""
+    """Trace the code at one shape, and compare with the target; a defect is confirmed by samples."""
     del rate
-    return one_shape(subject, _laws(subject, context), shape, seed)
+    laws = _laws(subject, context)
+    try:
+        return one_shape(subject, laws, shape, seed, partial(_confirm, subject, context, laws))
+    except NoEvidenceError as error:
+        return inconclusive(str(error))
 
 
 def _types(subject: SamplerSubject, dtypes: Sequence[str] = AXES["dtype"]) -> tuple[str, ...]:
@@ -93,20 +154,45 @@ def _laws(subject: SamplerSubject, context: Context) -> Laws:
     watched = Watched(law_after, context.stream("sampler/shapes/watched"), subject.steps)
 
     def laws(shape: Shape, drafts: Sequence[Drafts], end: float) -> Sequence[ConditionalLaw]:
-        code = replace(subject.code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
-        code = _with_options(code, shape, context.stream("sampler/shapes/options"))
-        others = "sampler/shapes/other requests"
-        batches = (among_others(one, shape, context.stream(others)) for one in drafts)
+        code = _code_at(subject, context, shape)
+        batches = (_batch_at(context, shape, one) for one in drafts)
         in_full = False if shape.is_brief else None
-        found = watched.laws_after(code, batches, shape.request, run_ids(shape), end, in_full=in_full)
-        longest = max(len(prefix) for law in found for prefix in law.leaves)
-        if longest > shape.own_length:
-            drafted = f"which has only {shape.own_length} drafted tokens"
-            request = f"request {shape.request}, {drafted} in a batch of mixed draft lengths"
-            raise ImpossibleOutputError(f"num_accepted: {longest} of {request}")
+        try:
+            found = watched.laws_after(code, batches, shape.request, run_ids(shape), end, in_full=in_full)
+        except ContractError as error:
+            confirm_breach(code, error, context)
+            raise
+        for one, law in zip(drafts, found, strict=True):
+            _require_own_length(code, context, shape, one, law)
         return found
 
     return laws
+
+
+def _require_own_length(
+    code: SamplerCode, context: Context, shape: Shape, drafts: Drafts, law: ConditionalLaw
+) -> None:
+    """Raise `ImpossibleOutputError` where more tokens are accepted than were drafted for the request."""
+    masses = {len(prefix): masses.sum() for prefix, masses in law.leaves.items()}
+    longest = max(masses)
+    if longest <= shape.own_length:
+        return
+    drafted = f"which has only {shape.own_length} drafted tokens in a batch of mixed draft lengths"
+    error = ImpossibleOutputError(f"num_accepted: {longest} of request {shape.request}, {drafted}")
+    error.traced = _batch_at(context, shape, drafts), float(masses[longest])
+    confirm_breach(code, error, context, lambda found: found.lengths[shape.request] > shape.own_length + 1)
+    raise error
+
+
+def _code_at(subject: SamplerSubject, context: Context, shape: Shape) -> SamplerCode:
+    """Return the code as it is called at a shape."""
+    code = replace(subject.code, dtype=shape.dtype, ids=shape.ids, layout=shape.layout)
+    return _with_options(code, shape, context.stream("sampler/shapes/options"))
+
+
+def _batch_at(context: Context, shape: Shape, drafts: Drafts) -> Drafts:
+    """Return the drafts of a request among the other requests of a shape, always the same ones."""
+    return among_others(drafts, shape, context.stream("sampler/shapes/other requests"))
 
 
 def _with_options(code: SamplerCode, shape: Shape, rng: np.random.Generator) -> SamplerCode:
@@ -162,7 +248,7 @@ def _forms(
         for value in values:
             shape = replace(plain, **{name: value})
             if shape not in trials:
-                trials[shape] = _trial(subject, context, shape, laws)
+                trials[shape] = _trial(subject, context, shape, laws, covered)
                 covered.shapes += trials[shape].shapes
                 covered.not_traced += trials[shape].not_traced
             trial = trials[shape]
@@ -183,15 +269,18 @@ def _forms(
     return {name: values for name, values in taken.items() if values}
 
 
-def _trial(subject: SamplerSubject, context: Context, shape: Shape, laws: Laws) -> Covered:
+def _trial(subject: SamplerSubject, context: Context, shape: Shape, laws: Laws, covered: Covered) -> Covered:
     """Judge one shape; code that is made for several paths may refuse one.
 
     It shows whether code can be traced at all, and may take its time.
     """
-    trial = Covered()
+    trial = Covered(confirm=covered.confirm)
     end = time.process_time() + effort.SHAPES_FIRST_SECONDS / effort.SHAPES_ONE_SHARE
     try:
         trial.try_shapes(subject, context, [shape], laws, end)
+    except NoEvidenceError:
+        covered.not_traced += trial.not_traced
+        raise
     except ContractError as error:
         if shape.num_paths == subject.num_paths or shape.num_paths != 1:
             raise
@@ -245,7 +334,15 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
         small = max(count - effort.SHAPES_LARGE, 1)
         chosen = trees[:small] + _spread(trees[small:], count - small) + _spread(not_traced, most)
     rng = context.stream("sampler/shapes/samples")
-    found = sampled_at(subject.code, chosen, rng, alpha=context.rate, requests=requests, seconds=seconds)
+    found = sampled_at(
+        subject.code,
+        chosen,
+        rng,
+        alpha=context.rate,
+        requests=requests,
+        seconds=seconds,
+        admitted=context.admitted,
+    )
     if found.status is Status.PASSED:
         shapes_of = [shape for shape, _ in chosen]
         rounds = zip(shapes_of, batches_at(shapes_of, requests), strict=True)

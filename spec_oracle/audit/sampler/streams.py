@@ -6,6 +6,7 @@ number of outcomes.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, failed, passed
 from spec_oracle.audit.rounds import judge_rounds
+from spec_oracle.audit.sampler.dependence import Design, equal_requests, independent
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import require_affordable
 from spec_oracle.contracts import SamplerCode
@@ -37,6 +39,8 @@ def streams(subject: SamplerSubject, context: Context) -> CheckResult:
     drafts = sampled_drafts(instance, effort.STREAMS_REPEATED, context.stream("sampler/streams"))
     same = partial(same_seed, subject, context, drafts=drafts, seed=context.seed)
     other = partial(other_seeds, subject, context, instance=instance)
+    if context.is_lossy(subject):
+        other = partial(unrelated_seeds, subject, context)
     return first_failure(context.rate, *([same] if context.findings.pair is not None else [same, other]))
 
 
@@ -73,6 +77,22 @@ def other_seeds(subject: Any, context: Context, rate: float, *, instance: Instan
     return judge_rounds(
         "completions of seeds s and s + 1", [toy.law], rounds(), alpha=rate, named=toy.completions
     )
+
+
+@part
+def unrelated_seeds(subject: Any, context: Context, rate: float) -> CheckResult:
+    """Judge whether equal requests of neighbouring seeds are independent, whatever their distribution."""
+    rng, code = context.stream("sampler/streams/unrelated seeds"), subject.code
+    batch, turns = effort.STREAMS_BATCH, effort.STREAMS_ROUNDS * effort.STREAMS_SEEDS
+
+    def draw(design: Design) -> NDArray[np.int64]:
+        drafts = equal_requests(batch, subject.num_paths, design.vocab_size, design.draft_length)
+        seeds = rng.integers(2**31, size=2 * design.half).tolist()
+        calls = ([code(drafts, code.generator(seed + shift)).tokens for shift in (0, 1)] for seed in seeds)
+        return np.stack([np.concatenate(both) for both in calls])
+
+    found = independent(draw, [Design((2 * batch,), turns // 2)], rate)
+    return replace(found, detail=f"seeds s and s + 1, {batch} requests each: {found.detail}")
 
 
 class PairToy:

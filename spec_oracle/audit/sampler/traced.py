@@ -11,7 +11,7 @@ from spec_oracle.audit.exact_comparison import judge_laws
 from spec_oracle.audit.instances import instances_for
 from spec_oracle.audit.results import CheckResult, NoEvidenceError
 from spec_oracle.audit.sampler.branch_tracing import require_alike
-from spec_oracle.audit.sampler.confirm import confirmed_claim, require_decisions
+from spec_oracle.audit.sampler.confirm import confirm_breach, confirmed_claim, require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known, law_after, laws_after, traced_law
 from spec_oracle.audit.streams import stream
@@ -34,6 +34,7 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
         for name, instance in instances.items():
             laws[name] = traced_law(code, instance, known, end=end)
     except ContractError as error:
+        confirm_breach(code, error, replace(context, rate=rate))
         failure = f"instance {[*instances][len(laws)]!r}: {error}"
         is_output = isinstance(error, ImpossibleOutputError)
     except (NotTracedError, SubjectRaisedError) as error:

@@ -16,6 +16,7 @@ from spec_oracle.contracts.sampler import (
     contract_arguments,
     require_finished,
 )
+from spec_oracle.errors import ContractError
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.conditional import ConditionalLaw, Outcome, law_of
 from spec_oracle.exact.emission import EmissionLaw
@@ -158,7 +159,11 @@ def _outcome(branch: Branch[Any], drafts: Drafts, request: int) -> Outcome:
         if (accepted == OPEN).any():
             raise NotAlikeError("the accepted length is open")
         returned = (tokens, accepted)
-    found = checked_emissions(returned, drafts)
+    try:
+        found = checked_emissions(returned, drafts)
+    except ContractError as error:
+        error.traced = drafts, branch.weight
+        raise
     last = int(found.lengths[request]) - 1
     if where and where != [[request, last]]:
         raise NotAlikeError("a token was never compared with anything, and more tokens follow it")

@@ -1,14 +1,17 @@
 """Lines of the user's code that no recorded call ran: what they do is not judged.
 
 Recorded are an ordinary call at every shape that is traced, those of `bad-input`, and, for lines that are
-left, traced calls on toy instances. Code may wait in such a line for a size, an option or a number of calls
-that nobody tried.
+left, ordinary and traced calls on toy instances. Code may wait in such a line for a size, an option or a
+number of calls that nobody tried. Which checks were left out, and what they found, does not matter: a line
+that only broken input reaches is named where `bad-input` was not run.
 """
 
 import ast
 import linecache
 import time
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,15 +21,24 @@ import numpy as np
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.instances import panel
+from spec_oracle.audit.reports import SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import How
 from spec_oracle.audit.sampler.branch_tracing import LINES, Step, recording
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import law_after
-from spec_oracle.contracts import ContractError, SubjectRaisedError
+from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.places import short_path
+
+NOT_JUDGED: Final = "not judged, because it was not seen to run"
+
+_WRONG: Final = (SubjectVerdict.LOSSY, SubjectVerdict.BROKEN)
+
+_REQUESTS: Final = 16
+"""Requests of an ordinary call on a toy instance."""
 
 _SHOWN: Final = 4
 """So many places are named."""
@@ -34,28 +46,70 @@ _SHOWN: Final = 4
 _FUNCTIONS: Final = ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda
 
 
-def note_on(subject: SamplerSubject, context: Context) -> str:
-    """Return what is to be said of lines that did not run, "" where all did."""
-    joint = context.results.get("joint")
-    places = unrun(subject.steps)
-    if places and joint is not None and joint.how in {How.PROVEN, How.REPRESENTED}:
-        _run_toys(subject, context)
-        places = unrun(subject.steps)
+def with_notes(reports: Iterable[SubjectReport]) -> tuple[SubjectReport, ...]:
+    """Return the reports of a run, each with a note on lines of its files that ran for none of them.
+
+    A subject that is lossy or broken gets no note: no line of it is said to be right.
+    """
+    listed, ran = tuple(reports), defaultdict[str, set[int]](set)
+    for report in listed:
+        for name, lines in report.lines.items():
+            ran[name] |= lines
+    notes = (_note(unrun({name: ran[name] for name in report.lines})) for report in listed)
+    return tuple(
+        replace(report, notes=(*report.notes, note)) if note and report.verdict not in _WRONG else report
+        for report, note in zip(listed, notes, strict=True)
+    )
+
+
+def _note(places: Sequence[str]) -> str:
     if not places:
         return ""
     more = f" and {len(places) - _SHOWN} more" * (len(places) > _SHOWN)
-    return f"not judged, because it was not seen to run: {', '.join(places[:_SHOWN])}{more}"
+    return f"{NOT_JUDGED}: {', '.join(places[:_SHOWN])}{more}"
 
 
-def _run_toys(subject: SamplerSubject, context: Context) -> None:
+def lines_run(subject: SamplerSubject, context: Context) -> dict[str, frozenset[int]]:
+    """Return the lines of the user's code that recorded calls ran, by file."""
+    joint = context.results.get("joint")
+    if unrun(_lines(subject.steps)) or not subject.steps:
+        _call_toys(subject, context)
+    if joint is not None and joint.how in {How.PROVEN, How.REPRESENTED}:
+        _trace_toys(subject, context)
+    return _lines(subject.steps)
+
+
+def _lines(steps: Collection[Step]) -> dict[str, frozenset[int]]:
+    ran = defaultdict[str, set[int]](set)
+    for name, _, kind, following in steps:
+        if kind == LINES:
+            ran[name].add(following)
+    return {name: frozenset(lines) for name, lines in ran.items()}
+
+
+def _recorded(subject: SamplerSubject) -> SamplerCode:
+    return replace(subject.code, function=recording(subject.code.function, subject.steps.update))
+
+
+def _call_toys(subject: SamplerSubject, context: Context) -> None:
+    """Call the code on toy instances, as long as time is left."""
+    end, code = time.process_time() + effort.UNRUN_SECONDS, _recorded(subject)
+    rng, generator = context.stream("sampler/unrun"), code.generator(context.seed)
+    for instance in panel(3, 2, subject.num_paths, context.seed).values():
+        if time.process_time() > end:
+            return
+        with suppress(ContractError, SubjectRaisedError):
+            code(sampled_drafts(instance, _REQUESTS, rng, subject.drafting), generator)
+
+
+def _trace_toys(subject: SamplerSubject, context: Context) -> None:
     """Trace the code on toy instances, of which some have few possible tokens, until nothing is left."""
-    end = time.process_time() + effort.UNRUN_SECONDS
-    code = replace(subject.code, function=recording(subject.code.function, subject.steps.update))
+    end, code = time.process_time() + effort.UNRUN_SECONDS, _recorded(subject)
     for instance in panel(3, 2, subject.num_paths, context.seed).values():
         table = draft_table(instance)
         for row in np.flatnonzero(table.law.probability):
             left = end - time.process_time()
-            if left <= 0 or not unrun(subject.steps):
+            if left <= 0 or not unrun(_lines(subject.steps)):
                 return
             try:
                 law_after(code, table.drafts(np.array([row])), 0, max_seconds=left)
@@ -63,16 +117,12 @@ def _run_toys(subject: SamplerSubject, context: Context) -> None:
                 break
 
 
-def unrun(steps: Collection[Step]) -> list[str]:
+def unrun(ran: Mapping[str, Collection[int]]) -> list[str]:
     """Return the places, "file:line" or "file:first-last", of statements that did not run.
 
-    They are those of functions of which something ran, and of functions in them. An exception that is raised
-    is no output, so that what raises one is left out.
+    ``ran`` are the lines that did, by file. Named are statements of functions of which something ran, and of
+    functions in them. An exception that is raised is no output, so that what raises one is left out.
     """
-    ran: dict[str, set[int]] = {}
-    for name, _, kind, following in steps:
-        if kind == LINES:
-            ran.setdefault(name, set()).add(following)
     places = []
     for name, lines in sorted(ran.items()):
         left_out = sorted(set(_unrun_in(_parsed(name), lines, within=False)))

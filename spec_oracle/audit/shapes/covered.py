@@ -10,11 +10,20 @@ from typing import Any, Final
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, Cover, How, Status, failed, inconclusive, passed
+from spec_oracle.audit.results import (
+    CheckResult,
+    Cover,
+    How,
+    NoEvidenceError,
+    Status,
+    failed,
+    inconclusive,
+    passed,
+)
 from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Shape
 from spec_oracle.audit.shapes.design import Design
 from spec_oracle.audit.shapes.extent import Extent, budget_for, scope_of
-from spec_oracle.audit.shapes.judged import Judged, Laws, judge
+from spec_oracle.audit.shapes.judged import Confirm, Judged, Laws, judge
 from spec_oracle.audit.shapes.kinds import SPARSE
 from spec_oracle.audit.shapes.pairs import cost
 from spec_oracle.audit.shapes.trees import tree_of
@@ -44,6 +53,7 @@ class Covered:
     at ``unlike`` shapes, not traced ones, ordinary calls take branches that traced ones do not;
     ``other_types`` says what is wrong in types that do not count; ``seconds`` were taken by so many
     ``units`` of `cost`; ``too_many`` is the least vocabulary all tokens of which are too many outcomes.
+    Shapes that are judged lossy are handed to ``confirm``.
     """
 
     shapes: list[Judged] = field(default_factory=list)
@@ -59,6 +69,7 @@ class Covered:
     seconds: float = 0.0
     units: float = 0.0
     too_many: float = math.inf
+    confirm: Confirm = lambda *_: None
 
     @property
     def lossy(self) -> Judged | None:
@@ -103,7 +114,8 @@ class Covered:
         """Judge shapes until one is a defect, or time is over; each may take a part of what is left.
 
         Where rows of a type that does not count are sampled wrongly, or not traced, the shape is tried again
-        with rows of the last type that does. Raises `ContractError` for what nobody may return for such rows.
+        with rows of the last type that does. Raises `ContractError` for what nobody may return for such rows,
+        and `NoEvidenceError` where what was traced is contradicted.
         """
         for number, shape in enumerate(shapes, start=context.seed if seed is None else seed):
             for dtype in (shape.dtype, context.dtypes[-1]):
@@ -114,9 +126,18 @@ class Covered:
                 tree = tree_of(one, number, subject.drafting)
                 left = end - started
                 most = max(min(effort.SHAPES_SECONDS, left), share * left)
+                explained = subject.facts.explained(one.draft_length + 1)
                 limit = started + (most if dtype in context.dtypes else effort.SHAPES_OTHER_TYPE_SECONDS)
                 try:
-                    found = judge(one, tree, laws, explained=subject.facts.tolerance, end=limit)
+                    found = judge(one, tree, laws, explained=explained, end=limit)
+                    if found.is_lossy and dtype not in self.other_types:
+                        self.confirm(replace(found, seed=number), tree)
+                except NoEvidenceError as error:
+                    self.not_traced.append((one, tree))
+                    if dtype in context.dtypes:
+                        raise
+                    self.left_out[_short(error)] += 1
+                    continue
                 except (*_NOT_TRACED, ContractError) as error:
                     if self._is_told(error, one, context):
                         continue
@@ -164,7 +185,7 @@ class Covered:
                 self.left_out[_short(error)] += 1
                 continue
             shape = Shape(vocab, length, subject.num_paths)
-            if distance > subject.facts.tolerance:
+            if distance > subject.facts.explained(length + 1):
                 self.small_wrong.append(shape)
                 return self.failure(f"total variation {distance:.3g} at {shape}", distance)
             self.small.append(shape)

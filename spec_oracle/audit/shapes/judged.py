@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from spec_oracle.audit.results import CheckResult, How, failed, passed
@@ -19,6 +19,8 @@ Laws: TypeAlias = Callable[[Shape, Sequence[Drafts], float], Sequence[Conditiona
 ENGINES: Final = "float32"
 """The type in which engines compute, whatever their rows come in."""
 
+_CERTAIN: Final = 1 - 1e-9
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -26,7 +28,8 @@ class Judged:
 
     ``allowed`` is what rounding explains; ``unseen`` the probability of drafts that were not tried;
     ``assumed`` that of tokens that others represent; ``drafts`` were tried; the ``seed`` is the tree's;
-    ``gap`` names the token that is farthest off, where the shape is lossy.
+    ``gap`` names the token that is farthest off, where the shape is lossy, and ``account`` has all of what
+    was found; ``is_decided``: whether a random decision was seen.
     """
 
     shape: Shape
@@ -37,6 +40,8 @@ class Judged:
     drafts: int
     seed: int = 0
     gap: str = ""
+    account: Account | None = field(default=None, compare=False, repr=False)
+    is_decided: bool = True
 
     @property
     def is_lossy(self) -> bool:
@@ -45,6 +50,10 @@ class Judged:
 
     def __str__(self) -> str:
         return f"total variation {self.total_variation:.3g} at {self.shape}{self.gap}"
+
+
+Confirm: TypeAlias = Callable[[Judged, DraftTree], None]
+"""Raises `NoEvidenceError` where a shape that was judged lossy may be right."""
 
 
 def judge(shape: Shape, tree: DraftTree, laws: Laws, *, explained: float, end: float = math.inf) -> Judged:
@@ -66,7 +75,10 @@ def judge(shape: Shape, tree: DraftTree, laws: Laws, *, explained: float, end: f
         account.assumed,
         len(listed),
     )
-    return replace(judged, gap=_gap(account)) if judged.is_lossy else judged
+    if not judged.is_lossy:
+        return judged
+    is_decided = any(max(masses.max() for masses in law.leaves.values()) < _CERTAIN for law in found)
+    return replace(judged, gap=_gap(account), account=account, is_decided=is_decided)
 
 
 def _gap(account: Account) -> str:
@@ -75,10 +87,13 @@ def _gap(account: Account) -> str:
     return f": {after}, token {token} is emitted with probability {found:.4g}, {expected:.4g} expected"
 
 
-def one_shape(subject: Any, laws: Laws, shape: Shape, seed: int) -> CheckResult:
+def one_shape(
+    subject: Any, laws: Laws, shape: Shape, seed: int, confirm: Confirm = lambda *_: None
+) -> CheckResult:
     """Judge one shape, with its tree of that seed."""
     tree = tree_of(shape, seed, subject.drafting)
-    found = judge(shape, tree, laws, explained=subject.facts.tolerance)
+    found = judge(shape, tree, laws, explained=subject.facts.explained(shape.draft_length + 1))
     if found.is_lossy:
+        confirm(found, tree)
         return failed(str(found), total_variation=found.total_variation, how=How.PROVEN)
     return passed(f"total variation {found.total_variation:.3g} at {shape}", how=How.PROVEN)

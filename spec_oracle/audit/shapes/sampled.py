@@ -8,9 +8,8 @@ cells with the target's probabilities, whatever the rule.
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,21 +42,26 @@ class TreeCells:
             followers[path] = set()
         self._cells: dict[Context, NDArray[np.int64]] = {}
         self._cumulative: dict[Context, NDArray[np.float64]] = {}
-        masses: dict[Context, float] = {(): 1.0}
-        law: list[NDArray[np.floating[Any]]] = []
-        for context in sorted(followers, key=len):
+        for number, context in enumerate(sorted(followers, key=len)):
             target = tree.rows(context)[0]
-            cells = _numbered(target)
-            for token in followers[context]:
-                masses[*context, token] = masses[context] * target[token]
-            goes_on = list(followers[context])
-            ends = target.copy()
-            ends[goes_on] = 0.0
-            law.append(masses[context] * np.bincount(cells, ends, minlength=_SINGLE + _PARTS))
-            cells += (len(law) - 1) * (_SINGLE + _PARTS)
-            cells[goes_on] = -1
+            cells = _numbered(target) + number * (_SINGLE + _PARTS)
+            cells[list(followers[context])] = -1
             self._cells[context], self._cumulative[context] = cells, target.cumsum()
-        self.law = np.concatenate(law)
+        self.law = self.law_of(lambda context, mass: mass * tree.rows(context)[0])
+
+    def law_of(self, following: Callable[[Context, float], NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return the law [cells] of texts of which ``following`` says how they go on.
+
+        It returns the probability [V] of a context and each token, given that of the context.
+        """
+        masses: dict[Context, float] = {(): 1.0}
+        law: NDArray[np.float64] = np.zeros(len(self._cells) * (_SINGLE + _PARTS))
+        for context, cells in self._cells.items():
+            after = following(context, masses[context])
+            ends = cells >= 0
+            law += np.bincount(cells[ends], after[ends], minlength=len(law))
+            masses |= {(*context, int(token)): float(after[token]) for token in np.flatnonzero(~ends)}
+        return law
 
     def of(self, emissions: Emissions, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return the cell of each emission, int [B], once the target has continued it."""
@@ -92,6 +96,12 @@ def _numbered(target: NDArray[np.float64]) -> NDArray[np.int64]:
     return cells
 
 
+def chances_of(tree: DraftTree) -> NDArray[np.float64]:
+    """Return the probability of each likely draft, given that it is one of them."""
+    chances: NDArray[np.float64] = np.array(list(tree.likely.values()))
+    return np.asarray(chances / chances.sum())
+
+
 def batches_at(shapes: Sequence[Shape], requests: float) -> list[int]:
     """Return how many requests each of the rounds has at each shape, of ``requests`` in all."""
     most = int(requests / len(shapes) / effort.SHAPES_ROUNDS)
@@ -106,6 +116,7 @@ def sampled_at(
     alpha: float,
     requests: float,
     seconds: float = 0.0,
+    admitted: float | None = None,
 ) -> CheckResult:
     """Judge texts sampled at shapes, in batches of independent requests, against the target's.
 
@@ -117,9 +128,8 @@ def sampled_at(
 
     def drawn(number: int) -> NDArray[np.int64]:
         shape, tree = trees[number]
-        tuples = list(tree.likely)
-        chances = np.array(list(tree.likely.values()))
-        chosen = rng.choice(len(tuples), size=batches[number], p=chances / chances.sum())
+        tuples, chances = list(tree.likely), chances_of(tree)
+        chosen = rng.choice(len(tuples), size=batches[number], p=chances)
         several = [tree.drafts(paths) for paths in tuples]
         names = ("tokens", "draft_probs", "target_probs")
         drafts = Drafts(*(np.concatenate([getattr(one, name) for one in several])[chosen] for name in names))
@@ -139,4 +149,4 @@ def sampled_at(
             yield [drawn(number) for number in range(len(trees))]
 
     what = f"completions at {len(trees)} input shapes"
-    return judge_rounds(what, [some.law for some in cells], rounds(), alpha=alpha)
+    return judge_rounds(what, [some.law for some in cells], rounds(), alpha=alpha, admitted=admitted)

@@ -21,26 +21,26 @@ from typing import Any
 
 import numpy as np
 
-from spec_oracle.exact.interception.draws import active_source
+from spec_oracle.exact.interception.draws import Source, active_source
 from spec_oracle.exact.interception.libraries.numpy_random import EnumeratedGenerator, drawn_by_numpy
 from spec_oracle.exact.interception.libraries.python_random import drawn_by_python
 from spec_oracle.exact.interception.libraries.python_threads import traced_threads
 from spec_oracle.exact.representatives import Law
 
 
-class _Edges:
-    """A `Source` whose uniforms are smallest, ordinary, or largest, in equal parts."""
+class Ordinary:
+    """A `Source` of random numbers as libraries have them; seeds that code gives count for nothing."""
 
     def __init__(self, seed: int) -> None:
         self._ordinary = random.Random(seed)  # noqa: S311  (not for secrets)
-        self.drawn = 0
+
+    def multiple(self, first: int, last: int) -> int:
+        """Draw a whole number."""
+        return self._ordinary.randint(first, last)
 
     def uniform(self, bits: int = 53, *, zero: bool = True) -> float:
         """Draw a multiple of 2^-bits."""
-        first, last = int(not zero), 2**bits - 1
-        multiple: int = self._ordinary.choice((first, last, self._ordinary.randint(first, last)))
-        self.drawn += multiple in (first, last)
-        return float(multiple / 2**bits)
+        return float(self.multiple(int(not zero), 2**bits - 1) / 2**bits)
 
     def integer(self, count: int) -> int:
         """Draw one of 0..count-1."""
@@ -60,6 +60,18 @@ class _Edges:
         return real
 
 
+class _Edges(Ordinary):
+    """A `Source` whose uniforms are smallest, ordinary, or largest, in equal parts."""
+
+    drawn = 0
+
+    def multiple(self, first: int, last: int) -> int:
+        """Draw a whole number, the first or the last one often."""
+        found: int = self._ordinary.choice((first, last, super().multiple(first, last)))
+        self.drawn += found in (first, last)
+        return found
+
+
 @dataclass(frozen=True)
 class EdgeDraws:
     """A ``generator`` to hand over, of the library asked for."""
@@ -77,6 +89,19 @@ class EdgeDraws:
 def edge_draws(array: str, seed: int) -> Iterator[EdgeDraws]:
     """Let all generators, global ones too, draw uniforms at the edges; ``array`` is "numpy" or "torch"."""
     source = _Edges(seed)
+    with drawn_from(source, array, seed):
+        generator: Any = EnumeratedGenerator(seed)
+        if array == "torch":
+            generator = import_module("torch").Generator().manual_seed(seed)
+        yield EdgeDraws(generator, source)
+
+
+@contextlib.contextmanager
+def drawn_from(source: Source, array: str, seed: int) -> Iterator[None]:
+    """Let the random functions of numpy, ``random`` and torch draw from a source.
+
+    Of generators that exist, torch's do so, too.
+    """
     torch_draws: Callable[[], Any] = contextlib.nullcontext
     if array == "torch" or "torch" in sys.modules:
         from spec_oracle.exact.interception.libraries.torch_mode import drawn_by_torch
@@ -85,9 +110,6 @@ def edge_draws(array: str, seed: int) -> Iterator[EdgeDraws]:
     token = active_source.set(source)
     try:
         with drawn_by_numpy(seed), drawn_by_python(), traced_threads(torch_draws), torch_draws():
-            generator: Any = EnumeratedGenerator(seed)
-            if array == "torch":
-                generator = import_module("torch").Generator().manual_seed(seed)
-            yield EdgeDraws(generator, source)
+            yield
     finally:
         active_source.reset(token)

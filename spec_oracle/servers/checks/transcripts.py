@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
+import numpy as np
+
 from spec_oracle.audit import effort, streams
 from spec_oracle.audit.logprobs import NEGLIGIBLE, Distribution, Logs
 from spec_oracle.audit.long_tokens import is_decided, result_of_tokens
@@ -19,6 +21,7 @@ from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
 from spec_oracle.contracts.completion import Prefix, Sampling
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.servers.checks.copies import Copies
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.long_texts import Judged
 from spec_oracle.servers.checks.model import EXPLAINS, NAMED, Distances, compare, told
@@ -30,6 +33,11 @@ from spec_oracle.servers.client.server import Server
 from spec_oracle.statistics import long_completions
 
 ADVICE: Final = "record more completions, or raise --detect"
+ONCE: Final = (
+    "each token was counted once; record each completion once, or, if you did, find out why the server "
+    "repeats itself (temperature 0, one seed for all requests)"
+)
+LEAST: Final = 1e-300
 OLDEST: Final = "before sampling filters"
 
 
@@ -127,6 +135,10 @@ class Transcripts:
         drafts = Distributions(server) if any(some.draft_rows for some in transcripts) else None
         rng = streams.stream(seed, "transcripts/uniforms")
         self.judged, self._first = Judged(reference, drafts, rng), long_completions.Evidence([], rng)
+        # The same of new tokens alone: copies, if there are any, count once.
+        other = streams.stream(seed, "transcripts/new tokens")
+        self._once, self._first_once = Judged(reference, drafts, other), long_completions.Evidence([], other)
+        self.copies = Copies()
         self._recorded, self._distances = None, Distances()
         if rows is not None:
             reference.reading = OLDEST
@@ -148,8 +160,7 @@ class Transcripts:
         self.judged.add([(0, transcript.tokens)])
         self.completions += 1
         reference = self.judged.distributions
-        if first := self.judged.scored(0, transcript.tokens[:1], start=0):
-            self._first.add(first)
+        self._add_new(transcript)
         if (recorded := self._recorded) is not None:
             recorded.logs = _by_prefix(transcript.tokens, transcript.rows)
             compare(recorded.logs, recorded, reference, self._distances)
@@ -157,6 +168,20 @@ class Transcripts:
             prefix = (0, transcript.tokens[:place])
             if row := reference.logs.get(prefix):
                 self._reported.add(log, transcript.tokens[place], row, reference.after(prefix))
+
+    def _add_new(self, transcript: Transcript) -> None:
+        """Judge the first token, and once more the tokens that are new."""
+        scored, reference = self.judged.scored(0, transcript.tokens, start=0), self.judged.distributions
+        own = scored.masses[np.arange(len(scored.came)), scored.came]
+        error = 2 * reference.error / min(self.sampling.temperature or 1.0, 1.0)
+        logs = np.log(np.clip(np.where(np.isnan(own), 1.0, own), LEAST, 1.0)) + error
+        is_new = self.copies.add(transcript.prompt, transcript.tokens, np.minimum(logs, 0.0))
+        new = replace(scored, masses=np.where(is_new[:, None], scored.masses, np.nan))
+        self._first.add(long_completions.part(scored, 0, 1))
+        self._first_once.add(long_completions.part(new, 0, 1))
+        if len(own) > 1:
+            self._once.evidence.add(long_completions.part(new, 1, len(own)))
+        self._once.completions, self._once.ruled_out = self.judged.completions, self.judged.ruled_out
 
     def _fill(self, transcript: Transcript) -> None:
         """Let the distributions be those of one transcript: a monitor keeps no others."""
@@ -190,7 +215,7 @@ class Transcripts:
 
     def is_decided(self, alpha: float) -> bool:
         """Whether the completions so far are known to be wrong."""
-        return is_decided(self.judged, alpha)
+        return is_decided(self._once if self.copies.found else self.judged, alpha)
 
     def _model(self, tokens: CheckResult, detect: float) -> CheckResult:
         """Say whether what the reference contradicts is the served model, without any speculation."""
@@ -200,9 +225,10 @@ class Transcripts:
             return told("recorded next-token distributions", self._distances, 0.0, detect)
         if tokens.status is not Status.FAILED:
             return not_asked("no difference from the reference was found that a model could explain")
-        what = f"{self._first.tokens:,} first tokens, on which nothing speculates,"
-        known: dict[str, Any] = {"draws": self._first.tokens, "how": How.SAMPLED}
-        if self._first.p_value <= effort.SERVER_BLAME_RATE:
+        first = self._first_once if self.copies.found else self._first
+        what = f"{first.tokens:,} first tokens, on which nothing speculates,"
+        known: dict[str, Any] = {"draws": first.tokens, "how": How.SAMPLED}
+        if first.p_value <= effort.SERVER_BLAME_RATE:
             return failed(f"{what} contradict the reference, too: {EXPLAINS} this", proviso=NAMED, **known)
         more = "record `rows`, or requests for one token, to know whether the model is another one"
         return inconclusive(f"{what} are as expected; {more}", **known)
@@ -210,9 +236,16 @@ class Transcripts:
     def report(self, name: str, alpha: float, detect: float, ended: str = "") -> SubjectReport:
         """Return the report of all read so far; ``ended`` says why there is no more."""
         doubtful = self.judged.distributions.uncertainty
+        copies = self.copies.found
         tokens = result_of_tokens(
-            self.judged, detect, alpha, ended=ended, advice=ADVICE, uncertainty=doubtful
+            *(self._once if copies else self.judged, detect, alpha),
+            ended=ended,
+            advice=ADVICE,
+            uncertainty=doubtful,
         )
+        if copies:
+            status = Status.INCONCLUSIVE if tokens.status is Status.PASSED else tokens.status
+            tokens = replace(tokens, status=status, detail=f"{copies}: {ONCE}; {tokens.detail}")
         checks = (
             replace(tokens, name="long-texts"),
             replace(self._reported.result(self.completions), name="logprobs"),

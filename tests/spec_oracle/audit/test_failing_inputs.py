@@ -127,3 +127,8 @@ def test_a_file_that_is_damaged_is_named(tmp_path, capsys):
     file.write_text('{"part": "one_call", "inputs": {}}', encoding="utf-8")
     assert main(["audit", "token", "--instance", str(file)]) == 3
     assert "saved.json: no inputs of a failed check" in capsys.readouterr().err
+    for rate in ("NaN", "-1", "10", "true"):
+        kept = f'"check": "streams", "inputs": {{}}, "says": "", "rate": {rate}'
+        file.write_text(f'{{"part": "one_call", {kept}}}', encoding="utf-8")
+        with pytest.raises(InvalidInputError, match="saved.json: .*rate: expected a number in"):
+            Again.load(file)

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spec_oracle.audit import AuditOptions, audit
+from spec_oracle.audit.instances import panel
 from spec_oracle.cli import main
 from spec_oracle.commands.signatures import guess
 from spec_oracle.contracts.sampler import SamplerCode
@@ -100,8 +102,10 @@ def test_an_adapter_without_open_questions_keeps_the_contract(folder, capsys, na
     code = SamplerCode(loaded(file).verify, array="torch")
     options = {"draft_lengths": np.array([0, 2, 1])} if "flat" in name else {}
     assert (code(drafts(), code.generator(0), options).lengths >= 1).all()
-    assert find_configuration(folder).subjects == (f"{file.stem}:verify",)
-    assert find_configuration(folder).options_of(f"{file.stem}:verify").array == "torch"
+    first, *others = find_configuration(folder).subjects
+    assert first == f"{file.stem}:verify"
+    assert others == [f"{file.stem}:verify_without_draft_probs"] * ("flat" in name)
+    assert all(find_configuration(folder).options_of(one).array == "torch" for one in (first, *others))
 
 
 def test_the_adapter_to_copy_is_what_is_guessed():
@@ -118,6 +122,70 @@ def test_the_adapter_to_copy_is_what_is_guessed():
             assert (
                 f"{argument.name}={argument.value}," in text or f"{argument.name} = {argument.value}" in text
             )
+
+
+OF_N_GRAMS = """
+import numpy as np
+
+
+def verify(draft_tokens, draft_probs: np.ndarray | None, target_probs, generator):
+    emitted, counts = [], []
+    for b, (drafted, rows) in enumerate(zip(draft_tokens, target_probs)):
+        kept = []
+        for i, token in enumerate(drafted):
+            if draft_probs is None:
+                takes = generator.random() < FACTOR * rows[i, token]
+                rest = np.where(np.arange(len(rows[i])) == token, 0.0, rows[i])
+            else:
+                takes = generator.random() * draft_probs[b, i, token] < rows[i, token]
+                rest = np.maximum(rows[i] - draft_probs[b, i], 0.0)
+            if not takes:
+                break
+            kept.append(token)
+        else:
+            rest = rows[len(drafted)]
+        counts.append(len(kept))
+        kept.append(generator.choice(len(rest), p=rest / rest.sum()))
+        emitted.append(kept + [-1] * (len(drafted) + 1 - len(kept)))
+    return np.array(emitted), np.array(counts)
+"""
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [("2", "lossy"), ("1", "lossless")])
+def test_the_branch_of_a_parameter_that_may_be_none_is_audited(folder, capsys, factor, verdict):
+    """With the rows of the draft both are right: only without them one accepts twice as often as it may."""
+    (folder / "grams.py").write_text(OF_N_GRAMS.replace("FACTOR", factor))
+    assert main(["init", "grams:verify"]) == 0
+    shown = capsys.readouterr().out
+    assert "grams:verify keeps a contract as it is: no adapter is needed" in shown
+    assert "draft_probs may be None, for which the drafts are taken as certain" in shown
+    subjects = find_configuration(folder).subjects
+    assert subjects == ("grams:verify", "grams_adapter:verify_without_draft_probs")
+    (test,) = folder.glob("test_*.py")
+    assert all(f'checks_of("{subject}", array="numpy")' in test.read_text() for subject in subjects)
+    instances = {"reversed": panel(3, 1, 1, 0)["reversed"]}
+    options = AuditOptions(checks=(), budget=10.0, instances=instances, shrink=False)
+    first, second = (report.verdict for report in audit(*subjects, options=options).subjects)
+    assert (first, second) == ("lossless", verdict)
+
+
+def test_what_none_means_is_audited_only_where_it_is_known(folder, capsys):
+    (folder / "mine.py").write_text(
+        "import torch\n\n\n"
+        "def verify(draft_ids: torch.Tensor, draft_probs, target_probs, bonus_ids=None, is_greedy=None,\n"
+        "           generators: 'Optional[dict]' = None):\n"
+        "    rows = target_probs if draft_probs is None else draft_probs\n"
+        "    return output_ids\n"
+    )
+    assert main(["init", "mine:verify"]) == 0
+    shown, text = capsys.readouterr().out, (folder / "mine_adapter.py").read_text()
+    assert "may be None, but are audited only with a value: bonus_ids" in shown
+    without = ("draft_probs", "is_greedy", "generators")
+    names = ["verify", *(f"verify_without_{name}" for name in without[:2])]
+    assert [f"mine_adapter:{name}" for name in names] == [*find_configuration(folder).subjects]
+    assert "    is_greedy=None," in text.partition("def verify_without_is_greedy")[2]
+    assert "is_greedy" not in text.partition("def verify_without_is_greedy(")[2].partition(")")[0]
+    compile(text, "mine_adapter.py", "exec")
 
 
 def test_what_is_not_known_is_marked_and_named(folder, capsys):

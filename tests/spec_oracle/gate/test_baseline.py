@@ -125,17 +125,81 @@ def test_a_baseline_keeps_what_a_report_does_not_cover_in_an_order_that_does_not
     ("text", "message"),
     [
         ("{", "cannot be read"),
-        ("[]", "not a baseline"),
-        ('{"baseline_version": 1}', "not a baseline: KeyError: 'subjects'"),
-        ('{"baseline_version": 7, "subjects": {}}', "baseline_version: expected 1, got 7"),
-        ('{"baseline_version": 1, "subjects": {"a": {"error": "x"}}}', "not a baseline"),
+        ("[" * 100_000, "cannot be read: it is nested too deeply"),
+        ("[]", "bad.json:1: expected an object, got []"),
+        ('{"baseline_version": 1,\n"tool_version": ""\n}', "bad.json:1: subjects: missing"),
+        ('{\n"baseline_version": 7, "subjects": {}}', "bad.json:2: baseline_version: expected 1, got 7"),
+        ('{\n"baseline_version": true}', "bad.json:2: baseline_version: expected a whole number, got true"),
     ],
 )
 def test_files_that_are_no_baselines_are_refused(tmp_path, text, message):
     (tmp_path / "bad.json").write_text(text)
-    with pytest.raises(InvalidInputError, match="bad.json: ") as caught:
+    with pytest.raises(InvalidInputError, match="bad.json:") as caught:
         read_baseline(tmp_path / "bad.json")
     assert message in str(caught.value)
+
+
+GOOD = """{
+ "baseline_version": 1,
+ "tool_version": "0.1.0",
+ "subjects": {
+  "mine": {
+   "error": 2e-06,
+   "instances": [
+    {"instance": "flat", "digest": "0a", "block_efficiency": 2.5},
+    {"instance": "zeros", "digest": "0b", "block_efficiency": 1.0}
+   ]
+  }
+ }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("2e-06", "10", ":6: subjects.mine.error: expected a number from 0 to 0.1, got 10"),
+        ("2e-06", "-1e-6", ":6: subjects.mine.error: expected a number from 0 to 0.1, got -1e-06"),
+        ("2e-06", "NaN", ":6: subjects.mine.error: expected a number from 0 to 0.1, got NaN"),
+        ("2e-06", "1e999", ":6: subjects.mine.error: expected a number from 0 to 0.1, got Infinity"),
+        ("2e-06", "null", ":6: subjects.mine.error: expected a number, got null"),
+        ("2e-06", "true", ":6: subjects.mine.error: expected a number, got true"),
+        ("2e-06", '"2e-06"', ':6: subjects.mine.error: expected a number, got "2e-06"'),
+        ('"error": 2e-06,', "", ":5: subjects.mine.error: missing; expected a number"),
+        ("2e-06", '2e-06, "error": 0', ":6: subjects.mine.error: appears twice, here and in line 6"),
+        ("2.5", "NaN", ":8: subjects.mine.instances[0].block_efficiency: expected a number of at least"),
+        ("2.5", "0.5", ":8: subjects.mine.instances[0].block_efficiency: expected a number of at least"),
+        ("2.5", "-Infinity", "expected a number of at least 0.999998, got -Infinity"),
+        ("2.5", "1" + 400 * "0", "expected a number of at least 0.999998, got 1000"),
+        ("1.0}", "[1.0]}", ":9: subjects.mine.instances[1].block_efficiency: expected a number, got [1.0]"),
+        ("0b", "0a", ":9: subjects.mine.instances[1].digest: '0a' is the digest of an instance above, too"),
+        ("zeros", "flat", ":9: subjects.mine.instances[1].instance: 'flat' is the name of an instance"),
+        ('"0b"', "11", ":9: subjects.mine.instances[1].digest: expected a string, got 11"),
+        ('"digest": "0b"', '"digets": "0b"', ":9: subjects.mine.instances[1].digets: unknown key 'digets'"),
+        ('"tool_version"', '"comment"', ":3: comment: unknown key 'comment'"),
+        ('  "mine"', '  "mine": 3,\n  "mine"', ":5: subjects.mine: appears twice, here and in line 6"),
+    ],
+)
+def test_numbers_of_a_baseline_are_not_believed(tmp_path, old, new, message):
+    file = tmp_path / "b.json"
+    file.write_text(GOOD)
+    assert read_baseline(file)["mine"].mean == 1.75
+    assert old in GOOD
+    file.write_text(GOOD.replace(old, new))
+    with pytest.raises(InvalidInputError) as caught:
+        read_baseline(file)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(f"{file}:")
+    assert str(caught.value).endswith("or delete the file and write it again with --update-baseline")
+
+
+def test_an_error_that_a_run_does_not_have_hides_no_change(kept):
+    assert compared(report_on(1e-5), kept)[2].status is Status.FAILED
+    kept.write_text(kept.read_text().replace('"error": 2e-06', '"error": 0.09'))
+    assert read_baseline(kept)["mine"].error == 0.09
+    check = compared(report_on(1e-5), kept)[2]
+    assert check.status is Status.INCONCLUSIVE
+    assert "it was found up to 0.09 tokens per call, and now up to 2e-06" in check.detail
 
 
 def test_the_command_writes_and_compares(tmp_path, monkeypatch, capsys):
@@ -154,3 +218,8 @@ def test_the_command_writes_and_compares(tmp_path, monkeypatch, capsys):
     assert main(["audit"]) == 2
     assert "baseline     failed       accepts less than before" in capsys.readouterr().out
     assert main(["audit", "--update-baseline", "--no-config", "block"]) == 3
+    data["subjects"]["block"]["error"] = 10
+    (tmp_path / "b.json").write_text(json.dumps(data))
+    for more in ([], ["--update-baseline"]):
+        assert main(["audit", *more]) == 3
+        assert "b.json:1: subjects.block.error: expected a number from 0 to 0.1" in capsys.readouterr().err

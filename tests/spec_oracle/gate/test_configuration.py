@@ -43,6 +43,12 @@ reason = "checked one layer up"
 subject = "block"
 check = "inputs-kept"
 reason = "issue 12"
+
+[[tool.spec-oracle.expected-failures]]
+subject = "token"
+check = "scale"
+at-most = 2e-3
+reason = "issue 13"
 """
 
 
@@ -66,6 +72,7 @@ def test_what_is_said_of_all_of_one_and_on_the_command_line(written, tmp_path):
     assert found.options_of("token", skip={"scale": ""}).skip.keys() == {"scale", "bad-input"}
     assert token.skip == {"bad-input": "checked one layer up"}
     assert block.expected == {"inputs-kept": "issue 12"}
+    assert (token.expected, token.at_most) == ({"scale": "issue 13"}, {"scale": 2e-3})
     assert found.limits == {"jobs": 1, "timeout": 60, "memory": 2.5}
     assert found.baseline == tmp_path / "kept/efficiency.json"
     assert token.counterexamples == tmp_path / "found"
@@ -99,6 +106,8 @@ def test_a_project_without_a_table_has_none(written, tmp_path, text):
         ("alpha = 1e-4", 'array = "jax"', ":12: array: expected one of numpy, torch"),
         ('"bad-input"]', '"bad-inptu"]', ":13: checks: unknown check 'bad-inptu'; did you mean 'bad-input'?"),
         ("timeout = 60", "timeout = -1", ":15: timeout: expected a positive number of seconds, got -1"),
+        ("memory = 2.5", "memory = inf", ":16: memory: expected a positive number of GiB below"),
+        ("memory = 2.5", "seed = -1", ":16: seed: expected at least 0, got -1"),
         (
             "draft-length = 1, num-paths",
             "alpha = 0.1, num-paths",
@@ -113,6 +122,29 @@ def test_a_project_without_a_table_has_none(written, tmp_path, text):
         ('check = "inputs-kept"', 'check = "input-kept"', ":27: expected-failures[0].check: unknown"),
         ('reason = "issue 12"', 'reason = " "', ":28: expected-failures[0].reason: expected a reason"),
         ('reason = "issue 12"', "", ":25: expected-failures[0].reason: missing; expected a string"),
+        (
+            "at-most = 2e-3",
+            "",
+            ":30: expected-failures[1].at-most: missing: 'scale' compares with the target",
+        ),
+        ("at-most = 2e-3", "at-most = 0", ":33: expected-failures[1].at-most: expected a total variation"),
+        ("at-most = 2e-3", "at-most = 1.5", ":33: expected-failures[1].at-most: expected a total variation"),
+        ("at-most = 2e-3", "at-most = nan", ":33: expected-failures[1].at-most: expected a total variation"),
+        (
+            "at-most = 2e-3",
+            "at-most = true",
+            ":33: expected-failures[1].at-most: expected a number, got True",
+        ),
+        (
+            'check = "scale"',
+            'check = "length"',
+            ":33: expected-failures[1].at-most: 'length' does not compare",
+        ),
+        (
+            'reason = "checked',
+            'at-most = 1\nreason = "checked',
+            ":23: skips[0].at-most: unknown key 'at-most'",
+        ),
         ("[[tool.spec-oracle.skips]]", "[tool.spec-oracle.skips]", ":20: skips: expected an array, got"),
         ("jobs = 1", "jobs = ", ": cannot be read: Invalid value (at line 14"),
     ],

@@ -7,6 +7,7 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, audit
 from spec_oracle.cli import main
+from spec_oracle.errors import InvalidInputError
 from spec_oracle.gate.difference import difference
 from spec_oracle.gate.tokens import Effect
 from spec_oracle.report import AUDIT_FORMATS
@@ -16,6 +17,9 @@ REPORT = json.loads(
         audit("token", "block", options=AuditOptions(vocab_size=2, draft_length=2, checks=("inputs-kept",)))
     )
 )
+
+
+NAN, INFINITY = float("nan"), float("inf")
 
 
 @pytest.fixture
@@ -112,12 +116,43 @@ def test_the_command_tells_the_worst_first_and_where_most_is_lost(changes, tmp_p
     ("text", "message"),
     [
         ("{", "cannot be read"),
-        ("[]", "not a report"),
-        ('{"schema_version": 3}', "not a report"),
-        ('{"schema_version": 1, "subjects": []}', "schema_version: expected"),
+        ("[]", "bad.json:1: expected an object, got []"),
+        ('{"schema_version": 3}', "bad.json:1: subjects: missing; expected an array"),
+        ('{"schema_version": 1,\n"subjects": []}', "bad.json:1: schema_version: expected"),
+        ('{"schema_version": 3,\n"subjects": [{}]}', "bad.json:2: subjects[0].subject: missing"),
     ],
 )
 def test_files_that_are_no_reports_are_refused(tmp_path, capsys, text, message):
     (tmp_path / "bad.json").write_text(text)
     assert main(["diff", str(tmp_path / "bad.json"), str(tmp_path / "bad.json")]) == 3
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s[0].update(verdict="fine"), "subjects[0].verdict: unknown 'fine'"),
+        (
+            lambda s: s[1].update(subject="token"),
+            "'token' is the name of a subject above, too",
+        ),
+        (lambda s: s[0].pop("rule"), "subjects[0].rule: missing"),
+        (lambda s: s[0].update(smallest_detectable_tv=10), "expected a number from 0 to 1, got 10"),
+        (
+            lambda s: s[0].update(smallest_detectable_tv=NAN),
+            "expected a number from 0 to 1, got NaN",
+        ),
+        (lambda s: s[0]["checks"][0].update(status="fine"), "subjects[0].checks[0].status: unknown 'fine'"),
+        (
+            lambda s: s[0]["instances"][1].update(block_efficiency=NAN),
+            "block_efficiency: expected a",
+        ),
+        (lambda s: s[0]["instances"][1].update(block_efficiency=INFINITY), "got Infinity"),
+        (lambda s: s[0]["instances"].append(s[0]["instances"][0]), "is the digest of an instance above, too"),
+    ],
+)
+def test_numbers_and_words_of_reports_are_not_believed(changes, tmp_path, change, message):
+    with pytest.raises(InvalidInputError) as caught:
+        changes(change)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(f"{tmp_path / 'new.json'}:1: ")

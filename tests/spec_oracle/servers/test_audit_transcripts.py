@@ -58,6 +58,41 @@ def test_200_completions_are_judged_by_the_rows_they_hold(defect, code, verdict,
     assert "200 completions" in checks["long-texts"]["detail"]
 
 
+def cut(line, end):
+    """Return a line of which only the first tokens were recorded, as before a retry."""
+    parts = ("tokens", "rows", "draft_rows", "logprobs")
+    return {key: value[:end] if key in parts else value for key, value in line.items()}
+
+
+RIGHT = lines(30)
+COPIED = {
+    "the whole file": RIGHT * 7,
+    "other fields": [
+        {"id": n, "time": n / 7, **dict(reversed(line.items()))} for n in range(7) for line in RIGHT
+    ],
+    "retries": [some for line in RIGHT for some in (*[cut(line, 20)] * 3, *[cut(line, 40)] * 3, line)],
+}
+
+
+@pytest.mark.parametrize("found", COPIED.values(), ids=COPIED)
+def test_copies_of_right_completions_are_never_lossy_and_no_pass(found, tmp_path, capsys):
+    """Counted again and again, chance looks like a defect; by new tokens the rate is 1e-6."""
+    code, subject, checks = report(capsys, written(tmp_path / "some.jsonl", found), "--detect", "0.9")
+    assert (code, subject["verdict"]) == (2, "inconclusive")
+    assert re.match(
+        r"1\d\d of 210 completions are equal to one before \(at most \d", checks["long-texts"]["detail"]
+    )
+    assert "each token was counted once" in checks["long-texts"]["detail"]
+    assert checks["logprobs"]["status"] == "passed"
+
+
+def test_copies_of_wrong_completions_are_lossy(tmp_path, capsys):
+    file = written(tmp_path / "some.jsonl", 2 * lines(120, "always-accept"))
+    code, _, checks = report(capsys, file, "--detect", "0.2")
+    assert code == 1
+    assert "each token was counted once" in checks["long-texts"]["detail"]
+
+
 def test_too_few_are_no_pass(tmp_path, capsys):
     code, subject, checks = report(capsys, written(tmp_path / "few.jsonl", lines(3)))
     assert (code, subject["verdict"]) == (2, "inconclusive")

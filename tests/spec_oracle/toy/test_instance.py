@@ -80,6 +80,83 @@ def test_errors_name_what_is_wrong(tmp_path, change, message):
     assert "\n" not in str(caught.value)
 
 
+LARGE = {
+    "1e999999999": "has an exponent beyond 400",
+    "-1e999999999": "has an exponent beyond 400",
+    "1e-999999999": "has an exponent beyond 400",
+    "1" + "0" * 100_000: "has 100,001 characters, more than the 1,000 that are read",
+    "0." + "3" * 5_000: "has 5,002 characters, more than the 1,000 that are read",
+}
+"""What no probability is, as a string or as a number of JSON, and what is said of it."""
+
+LARGE_TEXTS = {
+    "1_0e9_9999_9999": "has an exponent beyond 400",
+    "1/1e999999999": "has an exponent beyond 400",
+    "1/1" + "0" * 100_000: "has 100,003 characters, more than the 1,000 that are read",
+    "1e999999999/3": "is not a number",
+}
+"""The same as strings only."""
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [*((json.dumps(text), says) for text, says in (LARGE | LARGE_TEXTS).items()), *LARGE.items()],
+    ids=[text[:20] for text in (*LARGE, *LARGE_TEXTS, *(f"number {text}" for text in LARGE))],
+)
+def test_numbers_without_end_are_refused_at_once(tmp_path, written, message):
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps(GOOD).replace("0.1", written))
+    with pytest.raises(InvalidInputError) as caught:
+        Instance.load(path)
+    assert 'target, context "0", token 0: ' in str(caught.value)
+    assert str(caught.value).endswith(message)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("1e400", "'1e400' is more than 1"),
+        ("2", "'2' is more than 1"),
+        ("inf", "'inf' is not a number"),
+        ("nan", "'nan' is not a number"),
+        (10**900, f"1{'0' * 59}... is more than 1"),
+        (10**9000, "an integer of thousands of digits is more than 1"),
+    ],
+    ids=["exponent", "two", "infinity", "nan", "900 digits", "9,000 digits"],
+)
+def test_what_is_no_probability_is_named(value, message):
+    target = {**GOOD["target"], "0": [value, 0.9]}
+    with pytest.raises(InvalidInputError) as caught:
+        Instance.from_json({**GOOD, "target": target})
+    assert str(caught.value) == f'target, context "0", token 0: {message}'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            json.dumps(GOOD)[:-1] + f', "draft_length": {"9" * 5000}}}',
+            "draft_length: expected a whole number",
+        ),
+        (json.dumps(GOOD)[:-1] + ', "vocab_size": 1e999999999}', "vocab_size: is 1e999999999, but"),
+        ("[" * 100_000, "not JSON"),
+        (json.dumps({**GOOD, "num_paths": 10**9}), "num_paths: expected at most 1,000, got 1000000000"),
+    ],
+)
+def test_files_without_end_are_refused_at_once(tmp_path, text, message):
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(InvalidInputError, match=message):
+        Instance.load(path)
+
+
+def test_small_and_long_probabilities_are_read_exactly(tmp_path):
+    path = tmp_path / "good.json"
+    path.write_text(json.dumps(GOOD).replace("[0.1, 0.9]", f'["1e-300", "{"9" * 300}e-300"]'))
+    assert Instance.load(path).target.conditional((0,))[0] == Fraction(1, 10**300)
+
+
 @pytest.mark.parametrize(("text", "message"), [("", "is empty"), ("{", "not JSON"), ("[]", "JSON object")])
 def test_broken_files_are_one_clear_line(tmp_path, text, message):
     path = tmp_path / "broken.json"

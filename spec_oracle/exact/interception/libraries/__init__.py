@@ -6,7 +6,7 @@ from typing import Any
 
 
 @contextmanager
-def replaced(owner: Any, **values: Any) -> Iterator[None]:
+def replaced(owner: Any, /, **values: Any) -> Iterator[None]:
     """Give attributes of a module or class other values, quicker than `unittest.mock` does."""
     before = {name: getattr(owner, name) for name in values}
     try:

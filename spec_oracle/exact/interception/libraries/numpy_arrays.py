@@ -23,6 +23,7 @@ from spec_oracle.exact.interception.comparisons import (
     remembering,
 )
 from spec_oracle.exact.interception.draws import Noise, alike, low_precision, single
+from spec_oracle.exact.interception.libraries.numpy_memory import GuardedArray
 from spec_oracle.exact.interception.races import places
 from spec_oracle.exact.interception.run import active_run, current_run
 from spec_oracle.exact.interception.symbols import Scalar, Symbol, any_symbol
@@ -39,10 +40,8 @@ _FEW: Final = 64
 plain_objects: Final = partial(np.array, dtype=object, subok=False)
 """Copy into an ordinary object array; bound here because the name in numpy is replaced in a run."""
 
-_ArrayBase: Any = np.ndarray  # its generic signatures do not allow for what happens here
 
-
-class NoiseArray(_ArrayBase):  # type: ignore[misc]
+class NoiseArray(GuardedArray):
     """An array of numbers and symbols, stored as objects; ``dtype`` is the number type it passes for."""
 
     def __array_finalize__(self, origin: Any) -> None:
@@ -237,7 +236,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: Any, options: Any) -> Any:
             return many
     objects = [_objects(value, kind) for value, kind in zip(inputs, types, strict=True)]
     if outputs:
-        kept["out"] = tuple(output.view(np.ndarray) for output in outputs)
+        kept["out"] = tuple(np.ndarray.view(output, np.ndarray) for output in outputs)
     compute = _ELEMENTWISE[ufunc]
     if ufunc.nout == 1 and method == "__call__" and max(array.size for array in objects) > _FEW:
         found = None

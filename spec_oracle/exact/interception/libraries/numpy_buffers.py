@@ -21,6 +21,7 @@ from spec_oracle.exact.interception.libraries.numpy_arrays import (
     has_symbols,
     passing_for,
 )
+from spec_oracle.exact.interception.libraries.numpy_memory import guard_from_numba
 from spec_oracle.exact.interception.symbols import Symbol
 
 _ALLOCATE: Final = ("zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like")
@@ -39,6 +40,7 @@ def traced_arrays() -> Iterator[None]:
     The compiled modules of `numpy.random` keep the originals: they have no Python frame of their own, so a
     real generator would look foreign, and it writes its numbers straight into the memory of the array.
     """
+    guard_from_numba()
     replacements = {name: _allocating(getattr(np, name)) for name in _ALLOCATE}
     replacements |= {name: _converting(getattr(np, name)) for name in _CONVERT}
     originals = SimpleNamespace(**vars(np))

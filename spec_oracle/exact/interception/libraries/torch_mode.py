@@ -93,7 +93,7 @@ def _is_composite(func: Any) -> bool:
 
 
 def _show(tensor: Any, *, frozen: bool = False) -> None:
-    """Note that numpy has the tensor's memory, or (``frozen``) a copy; no other tensor may take its place."""
+    """Note that others read the tensor's memory, or (``frozen``) a copy; no tensor may take its place."""
     run = current_run()
     run.shown.setdefault(address(tensor), (frozen, tensor))
     run.has_frozen = run.has_frozen or frozen
@@ -107,14 +107,14 @@ def _written(func: Any) -> list[tuple[int, str]]:
 
 
 def _require_unshown(func: Any, args: Any, kwargs: Any, *, boxed: bool) -> None:
-    """Refuse to write where numpy would not see it, or would see boxes."""
+    """Refuse to write where numpy would not see it, or where others would see boxes."""
     for position, argument in _written(func):
         value = args[position] if position < len(args) else kwargs.get(argument)
         if isinstance(value, torch.Tensor):
             frozen, _ = current_run().shown.get(address(value), (None, None))
             if frozen or (frozen is not None and (boxed or _is_random(func))):
                 name = f"torch.{func.overloadpacket.__name__}"
-                current_run().cannot_trace(name, "random numbers in memory that numpy shares")
+                current_run().cannot_trace(name, "random numbers in memory that others read")
 
 
 class _Random(_Quick):
@@ -175,7 +175,10 @@ _WAYS_OUT: Final[dict[Any, Callable[..., Any]]] = {
 
 _READERS: Final = frozenset(
     getattr(torch.Tensor, name)
-    for name in ("numpy", "__array__", "data_ptr", "untyped_storage", "__dlpack__")
+    for name in """
+    numpy __array__ data_ptr const_data_ptr mutable_data_ptr storage untyped_storage share_memory_ __dlpack__
+    """.split()  # noqa: SIM905
+    if hasattr(torch.Tensor, name)
 )
 """Functions that let others read the memory: boxed integers are decided first, boxed noise is refused."""
 
@@ -244,7 +247,7 @@ class _Functions(TorchFunctionMode):  # type: ignore[misc]
             args = tuple(_boxed(v) if isinstance(v, Symbol) else v for v in args)
             kwargs = {k: _boxed(v) if isinstance(v, Symbol) else v for k, v in kwargs.items()}
         result = func(*args, **kwargs)
-        if isinstance(result, np.ndarray) and args[0].dtype in FLOATS:
+        if func in _READERS and (args[0].dtype in FLOATS or not isinstance(result, np.ndarray)):
             _show(args[0])
         return result
 
@@ -289,7 +292,19 @@ def _boxed(data: Any, dtype: Any = None) -> Any:
     return tensor
 
 
+_really_to_dlpack: Final = torch.to_dlpack
+
+
+def to_dlpack(tensor: Any) -> Any:
+    """Return the capsule of an ordinary tensor, as torch does, whose modes do not see that function."""
+    with torch._C.DisableTorchFunction():  # noqa: SLF001  (our own looks are not to be traced)
+        settle(tensor, "torch.to_dlpack")
+        _show(tensor)
+        return _really_to_dlpack(tensor)
+
+
 STAND_INS: Final[dict[str, Any]] = {
+    "to_dlpack": to_dlpack,
     "from_numpy": functools.partial(_made, torch.from_numpy),
     "manual_seed": lambda *_: torch.default_generator,
 }

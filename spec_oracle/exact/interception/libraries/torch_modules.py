@@ -24,7 +24,7 @@ from spec_oracle.exact.interception.libraries.torch_boxes import (
     symbols_at,
     tensors_in,
 )
-from spec_oracle.exact.interception.libraries.torch_mode import STAND_INS
+from spec_oracle.exact.interception.libraries.torch_mode import STAND_INS, to_dlpack
 from spec_oracle.exact.interception.run import current_run
 from spec_oracle.exact.interception.symbols import Pending, Symbol
 
@@ -64,7 +64,11 @@ def untraced_modules() -> Iterator[None]:
         finally:
             depth -= 1
 
-    with replaced(torch, **STAND_INS), replaced(torch.nn.Module, __call__=call):
+    with (
+        replaced(torch, **STAND_INS),
+        replaced(torch.utils.dlpack, to_dlpack=to_dlpack),
+        replaced(torch.nn.Module, __call__=call),
+    ):
         yield
 
 

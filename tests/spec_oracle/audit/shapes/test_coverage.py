@@ -103,6 +103,21 @@ def test_what_is_declared_must_make_sense():
         AuditOptions(vocabularies=[1])
 
 
+def test_a_value_that_is_given_twice_is_tried_once():
+    options = AuditOptions(vocabularies=[3, 2, 3], layouts=["sliced", "sliced"], dtypes=["float64"] * 2)
+    assert options.context(1e-6).only == {"vocab_size": (3, 2), "layout": ("sliced",)}
+    assert options.context(1e-6).dtypes == ("float64",)
+    assert AuditOptions(prompts=((0, 1), (2,), (0, 1))).prompts == ((0, 1), (2,))
+
+
+@pytest.mark.parametrize(
+    ("axis", "size"), [("vocabularies", 10**9), ("lengths", 1000), ("batches", 10**5), ("paths", 1000)]
+)
+def test_a_size_that_no_call_can_have_is_refused_at_once(axis, size):
+    with pytest.raises(InvalidInputError, match=f"{axis}: expected at most .*, got {size}"):
+        AuditOptions(**{axis: [3, size]})
+
+
 OPTIONAL = {
     "short-drafts-of-long-ones": ("draft_lengths short", {"vocab_size": (5, 33), "draft_length": (1, 2, 6)}),
     "beside-greedy-in-a-batch-of-three": ("is_greedy", {"vocab_size": (5, 32_769), "draft_length": (1, 2)}),

@@ -1,0 +1,146 @@
+"""Random numbers that code draws by itself: which line of the user's code asks for them.
+
+Code that is handed its random decisions must not ask numpy, ``random`` or torch for others. `watched_draws`
+stands between: seeds are ignored, so that code whose random numbers count does something else when it is
+called again, and every line of the user's code that asks for a number is noted. Functions that the user's
+modules imported by name are replaced there, too.
+
+What no function can stand before, such as a numpy generator that was made earlier, draws as always.
+`line_that_draws` finds it: after which line of the user's code the state of a generator is another.
+"""
+
+import gc
+import pickle
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import numpy as np
+
+from spec_oracle.exact.interception.draws import Source
+from spec_oracle.exact.interception.edge_draws import Ordinary, drawn_from
+from spec_oracle.exact.interception.libraries import replaced
+from spec_oracle.exact.representatives import Law
+from spec_oracle.places import is_users, running_at
+
+_ROOM: Final = str(Path(__file__).parent)
+_OF_RANDOMNESS: Final = ("numpy", "torch")
+"""Packages through which the user's code asks for random numbers."""
+
+
+@dataclass
+class WatchedDraws:
+    """A `Source` of ordinary numbers that notes the ``lines`` of the user's code which ask for them.
+
+    Numbers that another package asks for, such as the random start of a solver, are given and not noted.
+    """
+
+    source: Source
+    lines: list[str] = field(default_factory=list)
+
+    def uniform(self, bits: int = 53, *, zero: bool = True) -> Any:
+        """Note the line, and draw."""
+        self._note()
+        return self.source.uniform(bits, zero=zero)
+
+    def integer(self, count: int) -> Any:
+        """Note the line, and draw."""
+        self._note()
+        return self.source.integer(count)
+
+    def decide(self, weights: Sequence[float] | Law) -> int:
+        """Note the line, and draw."""
+        self._note()
+        return self.source.decide(weights)
+
+    def later(self, choose: Callable[[], int]) -> Any:
+        """Note the line, and draw."""
+        self._note()
+        return self.source.later(choose)
+
+    def other(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the real function, which notes the line first."""
+        function = self.source.other(name, real)
+
+        def noted(*arguments: Any, **keywords: Any) -> Any:
+            self._note()
+            return function(*arguments, **keywords)
+
+        return noted
+
+    def _note(self) -> None:
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  (the documented way to walk one's own stack)
+        while frame is not None and _passes_on(frame.f_code.co_filename):
+            frame = frame.f_back
+        if frame is not None and is_users(frame.f_code.co_filename):
+            self.lines.append(running_at(frame))
+
+
+@lru_cache(maxsize=4096)
+def _passes_on(filename: str) -> bool:
+    """Whether a source file is of this room, or of a library that is asked for random numbers."""
+    parts = Path(filename).parts
+    package = parts[parts.index("site-packages") + 1] if "site-packages" in parts else ""
+    return filename.startswith((_ROOM, "<")) or package in _OF_RANDOMNESS
+
+
+@contextmanager
+def watched_draws(array: str = "numpy", seed: int = 0) -> Iterator[WatchedDraws]:
+    """Watch which code asks for random numbers; what it gets comes from a stream of the watch's own."""
+    watched = WatchedDraws(Ordinary(seed))
+    before = {(owner, name): value for owner in (random, np.random) for name, value in vars(owner).items()}
+    with drawn_from(watched, array, seed), ExitStack() as by_name:
+        now = {
+            id(value): vars(owner)[name]
+            for (owner, name), value in before.items()
+            if vars(owner)[name] is not value
+        }
+        for module in [*sys.modules.values()]:
+            if is_users(getattr(module, "__file__", None) or "<"):
+                names = {name: now[id(value)] for name, value in vars(module).items() if id(value) in now}
+                by_name.enter_context(replaced(module, **names))
+        yield watched
+
+
+def line_that_draws(prepared: Callable[[], Callable[[], object]]) -> str:
+    """Return "file:line" of the user's code after which a generator's state is another, "" for none.
+
+    ``prepared()`` returns the call; generators that it makes itself are not looked at. What the call raises
+    is suppressed.
+    """
+    kinds = (np.random.BitGenerator, random.Random)
+    generators = [thing for thing in gc.get_objects() if issubclass(type(thing), kinds)]
+    before, last, found = [_state(one) for one in generators], "", ""
+
+    def look(frame: FrameType | None) -> None:
+        nonlocal last, found
+        if not found and [_state(one) for one in generators] != before:
+            found = last
+        last = running_at(frame)
+
+    def went(frame: FrameType, _: str, __: Any) -> Any:
+        look(frame)
+        return None if found else went
+
+    call, tracing = prepared(), sys.gettrace()
+    sys.settrace(lambda frame, *_: went if is_users(frame.f_code.co_filename) and not found else None)
+    try:
+        with suppress(Exception):
+            call()
+    finally:
+        sys.settrace(tracing)
+    look(None)
+    return found
+
+
+def _state(generator: Any) -> Any:
+    """Return what changes when a generator draws, None of one that does not say."""
+    with suppress(Exception):
+        return generator.getstate() if isinstance(generator, random.Random) else pickle.dumps(generator.state)
+    return None

@@ -1,0 +1,140 @@
+"""Completions that were recorded more than once: which tokens are new, and how many copies chance explains.
+
+A token is new if nothing was sampled behind the same text before: behind the prompt and the tokens so far, or
+behind these tokens whatever the prompt. That is known before it came. So new tokens alone are sound evidence,
+however often completions were written down, in which order, as a whole, up to a retry, or from there on.
+
+Whether there are copies at all is decided by two e-processes, each with half of `RATE` for a whole file. The
+first bets on completions that are equal to one before. A right one is with probability s at most, the sum of
+the probabilities of all different ones before after its prompt. The second bets on completions that have a
+stretch of text in common with one before: of probability x, from one of T + 1 places on, they do by chance
+with probability p = 2 n (T + 1) x at most, where n came before, and 1 / (2 sqrt(p)) has a mean of 1 at most.
+Token ids are compared, no lines: time stamps and request ids play no part.
+
+>>> copies = Copies()
+>>> tokens, logs = range(20), np.full(20, np.log(0.1))
+>>> [int(copies.add([1], tokens[:end], logs[:end]).sum()) for end in (12, 20, 20)]
+[12, 7, 0]
+>>> copies.found
+'1 of 3 completions is equal to one before (at most 0.0 by chance), 1 has a longer part of one than by chance'
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Final
+
+import numpy as np
+
+from spec_oracle.arrays import Booleans, Floats
+
+RATE: Final = 1e-9
+"""Of files without copies in which some are found, at most."""
+
+_SHARES: Final = np.array([0.02, 0.1, 0.3, 0.6, 0.9])
+"""Of copies, that are bet on in equal parts."""
+
+_LONG: Final = 1e-4
+"""P-value up to which a completion that begins as one before is counted as a copy."""
+
+_LEAST: Final = 1e-300
+
+
+@dataclass
+class _Bets:
+    """An e-process: by share of copies, and the largest mean so far; nats."""
+
+    log_e: Floats = field(default_factory=lambda: np.zeros(len(_SHARES)))
+    largest: float = 0.0
+
+    def observe(self, e_value: float) -> None:
+        """Bet each share of copies at an e-value, which is 0 for a completion that is no copy."""
+        self.log_e = self.log_e + np.log1p(_SHARES * (e_value - 1))
+        mean = float(np.logaddexp.reduce(self.log_e)) - math.log(len(_SHARES))
+        self.largest = max(self.largest, mean)
+
+
+@dataclass
+class Copies:
+    """What was seen of completions so far, as hashes: texts behind which a token was sampled.
+
+    ``equal`` counts completions that are equal to one before, ``expected`` how many of these chance explains
+    at most; ``parts`` those that only have a part in common with one before, longer than chance explains.
+    """
+
+    completions: int = field(default=0, init=False)
+    equal: int = field(default=0, init=False)
+    expected: float = field(default=0.0, init=False)
+    parts: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._texts, self._beginnings, self._whole = set[int](), set[int](), set[int]()
+        self._mass: defaultdict[int, float] = defaultdict(float)
+        self.bets = _Bets(), _Bets()
+
+    def add(self, prompt: Sequence[int], tokens: Sequence[int], logs: Floats) -> Booleans:
+        """Add a completion; return which of its T tokens are new, [T].
+
+        ``logs`` [T] are the log-probabilities of its tokens at most, 0 where they are not known.
+        """
+        *_, start = accumulate(map(int, prompt), _hashed, initial=1)
+        texts = list(accumulate(map(int, tokens), _hashed, initial=start))
+        beginnings = list(accumulate(map(int, tokens), _hashed, initial=0))
+        seen = np.array(
+            [[node in self._texts for node in texts], [b in self._beginnings for b in beginnings]]
+        )
+        is_equal = self._bet_on_equal(start, texts[-1], float(logs.sum()))
+        p_value = self._bet_on_stretch(min(_least_sum(logs, one[:-1] & one[1:]) for one in seen), len(tokens))
+        self.parts += p_value <= _LONG and not is_equal
+        self.completions += 1
+        self._texts.update(texts)
+        self._beginnings.update(beginnings)
+        return np.asarray(~seen[:, :-1].any(axis=0))
+
+    def _bet_on_equal(self, start: int, end: int, log_mass: float) -> bool:
+        """Return whether the completion between two texts is equal to one before."""
+        whole, chance = _hashed(start, end), min(self._mass[start], 1.0)
+        is_equal = whole in self._whole
+        if chance:  # else there was none before
+            self.bets[0].observe(is_equal / max(chance, _LEAST))
+            self.expected += chance
+        if is_equal:
+            self.equal += 1
+        else:
+            self._whole.add(whole)
+            self._mass[start] += math.exp(max(log_mass, math.log(_LEAST)))
+        return is_equal
+
+    def _bet_on_stretch(self, log_mass: float, tokens: int) -> float:
+        """Return the p-value of what a completion has in common with one before, of such a probability."""
+        if not self.completions:
+            return 1.0
+        number = 2 * self.completions * (tokens + 1)
+        p_value = min(1.0, max(number * math.exp(max(log_mass, math.log(_LEAST))), _LEAST))
+        self.bets[1].observe(0.5 / math.sqrt(p_value))
+        return p_value
+
+    @property
+    def found(self) -> str:
+        """Say how many copies there are, "" for no more than chance explains."""
+        if max(bets.largest for bets in self.bets) < -math.log(RATE / 2):
+            return ""
+        are, have = ("is", "are")[self.equal != 1], ("has", "have")[self.parts != 1]
+        found = f"{self.equal:,} of {self.completions:,} completions {are} equal to one before "
+        found += f"(at most {self.expected:.1f} by chance)"
+        return found + f", {self.parts:,} {have} a longer part of one than by chance" * (self.parts > 0)
+
+
+def _hashed(before: int, token: int) -> int:
+    return hash((before, token))
+
+
+def _least_sum(logs: Floats, chosen: Booleans) -> float:
+    """Return the least sum of numbers [T] in a row, all of them ``chosen`` [T]; 0 for none."""
+    return min(accumulate(zip(logs.tolist(), chosen.tolist(), strict=True), _added, initial=0.0))
+
+
+def _added(before: float, one: tuple[float, bool]) -> float:
+    return before + one[0] if one[1] else 0.0

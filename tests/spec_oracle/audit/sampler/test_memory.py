@@ -1,0 +1,289 @@
+"""Code that reads the memory of its random numbers is sampled: it cannot be traced, and need not be wrong.
+
+Samples call right code wrong with a probability of 1e-6 at most; what is wrong here, by a total variation
+above 0.1, they miss with a probability below 1e-9.
+"""
+
+import functools
+import sys
+from dataclasses import replace
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from spec_oracle.audit.table import CHECKS
+
+from spec_oracle.audit import AuditOptions, SubjectVerdict, audit, effort
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.instances import panel
+from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
+from spec_oracle.audit.sampler import confirm as claimed
+from spec_oracle.audit.sampler.confirm import ShapeSample, confirm_breach, confirm_shape
+from spec_oracle.audit.sampler.subject import SamplerSubject
+from spec_oracle.audit.sampler.traced import traced
+from spec_oracle.audit.sampler.tracer import law_after
+from spec_oracle.audit.shapes.axes import Shape
+from spec_oracle.audit.shapes.judged import judge
+from spec_oracle.audit.shapes.sampled import TreeCells
+from spec_oracle.audit.shapes.trees import among_others, tree_of
+from spec_oracle.contracts import ContractError, SamplerCode
+from spec_oracle.exact.interception import CannotTraceError, EnumeratedGenerator, enumerate_calls
+from spec_oracle.exact.interception.libraries import numpy_memory
+from tests.spec_oracle.audit.sampler import memory
+from verifiers import Drafting
+
+INTEGRATED = CheckResult("joint", Status.PASSED, "integrated over its uniforms", how=How.REPLAYED)
+ASKED = [read for read in memory.READERS if read is not memory.by_iterator]
+UNSEEN = memory.by_address_in_the_object
+NAMES = {"ids": lambda read: read.__name__}
+
+
+@pytest.fixture(autouse=True)
+def few_samples(monkeypatch):
+    monkeypatch.setattr(effort, "SHAPES_MOST_REQUESTS", effort.SHAPES_MOST_REQUESTS // 6)
+
+
+def at_shapes(subject, results=None):
+    return CHECKS["shapes"].outcome(subject, Context(most_shapes=8, results=results or {}))
+
+
+@pytest.mark.parametrize("read", ASKED, **NAMES)
+def test_the_memory_of_traced_numbers_is_not_read(read):
+    with pytest.raises(CannotTraceError, match=r"memory\.py"):
+        enumerate_calls(lambda: read(EnumeratedGenerator().random((2, 3))).tolist())
+
+
+@pytest.mark.parametrize("read", memory.TENSOR_READERS, **NAMES)
+def test_the_memory_of_traced_tensors_is_not_read(read):
+    with pytest.raises(CannotTraceError, match=r"memory\.py"):
+        enumerate_calls(lambda: read(torch.rand(3, dtype=torch.float64)).tolist())
+
+
+def test_dlpack_of_a_traced_tensor_is_refused():
+    (branch,) = enumerate_calls(lambda: torch.from_dlpack(torch.to_dlpack(torch.ones(2))).tolist())
+    assert branch.result == [1.0, 1.0]
+    for module in (torch, torch.utils.dlpack):
+        with pytest.raises(CannotTraceError, match="to_dlpack"):
+            enumerate_calls(lambda: module.to_dlpack(torch.rand(2)) is None)  # noqa: B023
+
+
+@pytest.mark.parametrize("read", [*memory.READERS, UNSEEN], **NAMES)
+def test_a_right_kernel_that_takes_its_uniforms_is_right_at_all_shapes(read):
+    subject = SamplerSubject.of_uniforms("mine", memory.of_uniforms(read))
+    found = at_shapes(subject, {"joint": INTEGRATED})
+    assert found.status is Status.PASSED
+    assert "output distribution exact" not in found.detail
+
+
+@pytest.mark.parametrize("read", [*memory.READERS, UNSEEN], **NAMES)
+def test_a_right_kernel_that_is_given_a_generator_is_sampled(read):
+    subject = SamplerSubject("mine", SamplerCode(memory.of_generator(read)))
+    with pytest.raises(NoEvidenceError):
+        traced(subject, Context(budget=30.0, draft_length=2), 1e-6)
+    assert at_shapes(subject).status is Status.PASSED
+
+
+@pytest.mark.parametrize("read", [*memory.TENSOR_READERS, memory.of_tensor_in_cpp], **NAMES)
+def test_a_right_kernel_on_tensors_is_right_at_all_shapes(read):
+    subject = SamplerSubject.of_uniforms("mine", memory.of_uniforms(read), array="torch")
+    assert at_shapes(subject, {"joint": INTEGRATED}).status is Status.PASSED
+
+
+def of_tensor_generator(read, factor=1.0):
+    verify = memory.of_uniforms(read, factor)
+
+    def drawing(draft_tokens, draft_probs, target_probs, generator):
+        shape = (draft_tokens.shape[0], draft_tokens.shape[1] + 1)
+        uniforms = torch.rand(shape, generator=generator, dtype=torch.float64)
+        return verify(draft_tokens, draft_probs, target_probs, uniforms)
+
+    return drawing
+
+
+def test_a_traced_call_that_breaks_the_contract_counts_only_if_ordinary_ones_do():
+    """Traced random numbers are NaN to an extension in C++, which returns an id behind the last one then."""
+    subject = SamplerSubject("mine", SamplerCode(of_tensor_generator(memory.of_tensor_in_cpp), "torch"))
+    with pytest.raises(ContractError, match="must be ids"):
+        law_after(subject.code, one_request())
+    with pytest.raises(NoEvidenceError, match="ordinary calls contradict a traced one"):
+        traced(subject, Context(budget=30.0), 1e-6)
+
+
+def one_request():
+    tree = tree_of(Shape(5, 3), 0, Drafting.INDEPENDENT)
+    return tree.drafts(next(iter(tree.likely)))
+
+
+def out_of_range(chance):
+    def verify(draft_tokens, draft_probs, target_probs, generator):
+        batch, length = draft_tokens.shape
+        tokens = np.full((batch, length + 1), -1)
+        tokens[:, 0] = [5 if number < chance else 0 for number in generator.random(batch)]
+        return tokens, np.zeros(batch, dtype=np.int64)
+
+    return SamplerCode(verify)
+
+
+@pytest.mark.parametrize("chance", [1.0, 0.1, 1e-9])
+def test_a_breach_that_ordinary_calls_bear_out_or_that_is_rare_is_one(chance, monkeypatch):
+    monkeypatch.setattr(effort, "CLAIM_SECONDS", 0.05 if chance < 1e-6 else 60.0)
+    code = out_of_range(chance)
+    with pytest.raises(ContractError) as caught:
+        law_after(code, one_request())
+    assert caught.value.traced[1] == pytest.approx(chance)
+    confirm_breach(code, caught.value, Context(rate=1e-7))
+
+
+@pytest.mark.parametrize(
+    ("function", "how"),
+    [
+        (memory.of_uniforms(memory.by_memoryview, 1.6), How.REPLAYED),
+        (memory.of_generator(UNSEEN, 1.6), How.SAMPLED),
+    ],
+)
+def test_a_wrong_kernel_is_found_by_integration_or_samples(function, how):
+    is_handed = how is How.REPLAYED
+    subject = (
+        SamplerSubject.of_uniforms("mine", function)
+        if is_handed
+        else SamplerSubject("mine", SamplerCode(function))
+    )
+    instances = {"reversed": panel(3, 1, 1, 0)["reversed"]}
+    found = CHECKS["joint"].outcome(subject, Context(budget=120.0, instances=instances))
+    assert (found.status, found.how) == (Status.FAILED, how)
+
+
+@pytest.mark.parametrize("read", [memory.by_pointer, UNSEEN], **NAMES)
+def test_a_kernel_that_is_wrong_at_large_vocabularies_is_found_by_samples(read):
+    subject = SamplerSubject.of_uniforms("mine", memory.of_uniforms(read, 1.6, above=8))
+    found = at_shapes(subject, {"joint": INTEGRATED})
+    assert found.status is Status.FAILED
+    assert "samples contradict the expected distribution" in found.detail
+
+
+def test_a_whole_audit_of_a_right_kernel_ends_lossless():
+    instances = {name: panel(3, 1, 1, 0)[name] for name in ("good-draft", "reversed")}
+    options = AuditOptions(instances=instances, checks=("shapes", "calls"), budget=120.0, shrink=False)
+    (report,) = audit(memory.of_uniforms(UNSEEN), options=options).subjects
+    statuses = {check.name: check.status for check in report.checks}
+    assert (report.verdict, statuses["shapes"]) == (SubjectVerdict.LOSSLESS, Status.PASSED)
+
+
+def test_memory_that_code_keeps_from_a_traced_call_holds_numbers_in_its_next_one():
+    """A buffer that was made while the code was traced holds objects, over which C would write numbers."""
+    kept = {}
+
+    def verify(draft_tokens, draft_probs, target_probs, generator):
+        uniforms = generator.random((len(draft_tokens), draft_tokens.shape[1] + 1))
+        buffer = kept.setdefault(uniforms.shape, np.empty(uniforms.shape))
+        copied = np.array(memory.by_pointer(uniforms))
+        np.frombuffer(buffer, dtype=np.float64)[:] = copied
+        return memory.token_rule(draft_tokens, draft_probs, target_probs, buffer)
+
+    code = SamplerCode(verify)
+    with pytest.raises(CannotTraceError):
+        law_after(code, one_request())
+    (buffer,) = kept.values()
+    assert np.ndarray.dtype.__get__(buffer).hasobject
+    code(one_request(), code.generator(0))
+    assert buffer.dtype == np.float64
+    assert 0 < float(buffer.sum()) < 4
+
+
+def test_numba_asks_before_it_reads_an_array(monkeypatch):
+    """As its registry of types does: a function of a value and a context, dispatched by the value's class."""
+
+    @functools.singledispatch
+    def typeof_impl(value, context):
+        return type(value)
+
+    module = ModuleType("numba.extending")
+    module.typeof_impl = typeof_impl
+    monkeypatch.setitem(sys.modules, "numba", ModuleType("numba"))
+    monkeypatch.setitem(sys.modules, "numba.extending", module)
+    numpy_memory._register_with_numba.cache_clear()
+    kept = []
+
+    def draw():
+        kept[:] = np.zeros(3), np.zeros(3)[1:]
+        return typeof_impl(EnumeratedGenerator().random(3), None) is None
+
+    with pytest.raises(CannotTraceError, match="compiled by numba"):
+        enumerate_calls(draw)
+    whole, part = kept
+    assert typeof_impl(whole, None) is np.ndarray
+    assert whole.dtype == np.float64
+    with pytest.raises(TypeError, match="while random numbers were traced"):
+        typeof_impl(part, None)
+    numpy_memory._register_with_numba.cache_clear()
+
+
+def judged_at(code, shape):
+    """Return the tree of a shape, what was traced there, and a sample without any call yet."""
+    tree = tree_of(shape, 0, Drafting.INDEPENDENT)
+
+    def among(drafts):
+        return among_others(drafts, shape, np.random.default_rng(1))
+
+    def laws(_, several, end):
+        return [law_after(code, among(drafts), shape.request) for drafts in several]
+
+    sample = ShapeSample(code, tree, among, shape.request, TreeCells(tree), np.random.default_rng(0))
+    return judge(shape, tree, laws, explained=1e-9), sample
+
+
+def too_eager(draft_tokens, draft_probs, target_probs, generator):
+    uniforms = generator.random((len(draft_tokens), draft_tokens.shape[1] + 1))
+    tokens, accepted = np.full(uniforms.shape, -1), np.zeros(len(uniforms), dtype=np.int64)
+    for b, drafted in enumerate(draft_tokens):
+        q, p = draft_probs[b], target_probs[b]
+        for i, token in enumerate(drafted):
+            if not uniforms[b, i] * q[i, token] < 1.4 * p[i, token]:
+                weights = np.maximum(p[i] - q[i], 0)
+                break
+            tokens[b, i] = token
+        else:
+            i, weights = len(drafted), p[-1]
+        accepted[b] = i
+        tokens[b, i] = np.searchsorted(np.cumsum(weights), uniforms[b, -1] * weights.sum(), side="right")
+    return tokens, accepted
+
+
+EAGER_AT = [Shape(5, 3), Shape(6, 2, batch=3, place="middle"), Shape(40, 2, kind="spread")]
+
+
+@pytest.mark.parametrize("shape", EAGER_AT, ids=str)
+def test_samples_follow_what_was_traced_of_wrong_code(shape):
+    """A chi-square test; its false-alarm rate is 1e-6."""
+    judged, sample = judged_at(SamplerCode(too_eager), shape)
+    assert judged.is_lossy
+    claimed_law = sample.cells.law_of(judged.account.following)
+    sample.draw(3000)
+    possible = claimed_law > 1e-12
+    assert not sample.counts[~possible].any()
+    expected = claimed_law[possible] * sample.counts.sum() / claimed_law.sum()
+    statistic = ((sample.counts[possible] - expected) ** 2 / expected).sum()
+    assert statistic < stats.chi2.isf(1e-6, possible.sum() - 1)
+    assert abs(claimed_law - sample.law).sum() / 2 > 0.01
+    confirm_shape(sample, judged, Context(rate=1e-7), lambda: judged)
+
+
+def test_samples_contradict_what_was_traced_of_right_code():
+    judged, sample = judged_at(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
+    assert judged.is_lossy
+    with pytest.raises(NoEvidenceError, match="20 uninstrumented samples contradict"):
+        confirm_shape(sample, judged, Context(rate=1e-7), lambda: judged)
+
+
+def test_without_a_decision_what_few_samples_leave_open_is_no_evidence(monkeypatch):
+    monkeypatch.setattr(claimed, "borne_out", lambda *_, **__: False)
+    judged, sample = judged_at(SamplerCode(memory.of_generator(UNSEEN)), Shape(5, 3))
+    assert not judged.is_decided
+    with pytest.raises(NoEvidenceError, match="no random decision was seen"):
+        confirm_shape(sample, judged, Context(rate=1e-7), lambda: judged)
+    judged, sample = judged_at(SamplerCode(too_eager), Shape(5, 3))
+    confirm_shape(sample, judged, Context(rate=1e-7), lambda: judged)
+    with pytest.raises(NoEvidenceError, match="two distributions"):
+        confirm_shape(sample, judged, Context(rate=1e-7), lambda: replace(judged, total_variation=0.5))
