@@ -82,7 +82,8 @@ class Check:
         except ContractError as error:
             result = breached(error, subject, context, rate, alpha=rate, how=How.SAMPLED)
         except SubjectRaisedError as error:
-            result = inconclusive(str(error), alpha=rate)
+            is_type = context.exact and isinstance(error.__cause__, TypeError | AttributeError)
+            result = inconclusive(f"{error}{OF_RATIONALS * is_type}", alpha=rate)
         except TooSlowError as error:
             result = CheckResult("", Status.NOT_RUN, str(error))
         return replace(result, name=self.name, breaks_contract=result.breaks_contract and self.against_law)
@@ -119,6 +120,7 @@ def unless_lossy(answer: Answer) -> Answer:
     )
 
 
+OF_RATIONALS: Final = "; --exact gives it arrays of rationals, which some functions of numpy do not take"
 PERCENT: Final = Fraction(1, 100)
 TAKES_ROWS = "it is given the target's next-token distributions"
 REPORTS_NOTHING = "it returns tokens, and no log-probabilities of them"
