@@ -321,4 +321,4 @@ def _beside_plain(
         detail = "generate and generate_plain differ; next_token_probs differs from generate_plain too: "
         return replace(check, status=Status.FAILED, detail=detail + of_plain.detail)
     detail = f"next_token_probs is not the distribution of generate_plain: {of_plain.detail}"
-    return replace(check, status=Status.INCONCLUSIVE, detail=detail)
+    return replace(check, status=Status.INCONCLUSIVE, detail=detail, is_undecided=True)
