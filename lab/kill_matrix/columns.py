@@ -17,7 +17,7 @@ from scipy.stats import chisquare
 from lab.specimens.specimen import Specimen
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, run_guarded
-from spec_oracle.audit.coupled.subject import of_coupled_rule, requests
+from spec_oracle.audit.coupled.subject import CoupledSubject, of_coupled_rule, requests
 from spec_oracle.audit.draws import Sampler, sampled_drafts
 from spec_oracle.audit.engine.laws import Asked, traced
 from spec_oracle.audit.engine.subject import EngineSubject
@@ -28,7 +28,7 @@ from spec_oracle.audit.rounds import judge_process
 from spec_oracle.audit.sampler.claimed import require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampling import screen
-from spec_oracle.audit.subjects import of_engines
+from spec_oracle.audit.subjects import Subject, of_engines
 from spec_oracle.audit.table import CHECKS, KINDS
 from spec_oracle.audit.tree.draftings import DEPTH, SampledTrees, draftings
 from spec_oracle.audit.tree.joint import law_on
@@ -77,32 +77,45 @@ ENGINE_TOKENS, ENGINE_SECONDS = 3, 20.0
 Column: TypeAlias = Callable[[], CheckResult]
 
 
-def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Column]:
-    """Return what is run on a specimen, by column, at a false-alarm rate of ``alpha`` for all of it."""
+def subject_of(specimen: Specimen) -> Subject:
+    """Return a specimen as the subject of an audit."""
     rule = specimen.rule
     facts = Facts(rule_at=None if rule is None else lambda _: rule)
+    if specimen.engine is not None:
+        return of_engines(specimen.name, specimen.engine(), facts)
+    if specimen.verifier is not None:
+        return VerifierSubject(specimen.name, specimen.verifier, facts, specimen.num_paths)
+    if specimen.tree is not None:
+        return of_tree_rule(specimen.name, specimen.tree)
+    if specimen.coupled is not None:
+        return of_coupled_rule(specimen.name, specimen.coupled, num_paths=specimen.num_paths)
+    assert specimen.function is not None
+    code = SamplerCode(specimen.function, specimen.array)
+    return SamplerSubject(specimen.name, code, facts, specimen.num_paths)
+
+
+def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Column]:
+    """Return what is run on a specimen, by column, at a false-alarm rate of ``alpha`` for all of it."""
     in_full = "shapes" in specimen.detected_by or specimen.name.startswith(OF_SHAPES)
     most_shapes = None if in_full else FEW_SHAPES
     bench = Context(alpha=alpha, seed=seed, most_shapes=most_shapes, dtypes=specimen.dtypes, shrink=False)
-    if specimen.engine is not None:
-        return _of_engines(of_engines(specimen.name, specimen.engine(), facts), bench)
-    if specimen.verifier is not None:
-        verifier = VerifierSubject(specimen.name, specimen.verifier, facts)
-        found = _of_one_call(verifier, bench, partial(emission_law, specimen.verifier, merged=False))
-        if isinstance(specimen.verifier, StatefulVerifier):
+    subject = subject_of(specimen)
+    if isinstance(subject, EngineSubject):
+        return _of_engines(subject, bench)
+    if isinstance(subject, VerifierSubject):
+        found = _of_one_call(subject, bench, partial(emission_law, subject.verifier, merged=False))
+        if isinstance(subject.verifier, StatefulVerifier):
             return found
-        return {**found, YARDSTICK: partial(_first_token_of_function, verifier.code, bench)}
-    if specimen.tree is not None:
-        return _of_tree(of_tree_rule(specimen.name, specimen.tree), bench)
-    if specimen.coupled is not None:
-        return _of_coupled_rule(specimen, bench)
-    assert specimen.function is not None
-    code = SamplerCode(specimen.function, specimen.array)
-    subject = SamplerSubject(specimen.name, code, facts)
+        return {**found, YARDSTICK: partial(_first_token_of_function, subject.code, bench)}
+    if isinstance(subject, TreeSubject):
+        return _of_tree(subject, bench)
+    if isinstance(subject, CoupledSubject):
+        return _of_coupled_rule(subject, bench)
+    assert isinstance(subject, SamplerSubject)
     return {
-        **_of_one_call(subject, bench, partial(_traced, code)),
-        "joint": partial(_screening, code, bench),
-        YARDSTICK: partial(_first_token_of_function, code, bench),
+        **_of_one_call(subject, bench, partial(_traced, subject.code)),
+        "joint": partial(_screening, subject.code, bench),
+        YARDSTICK: partial(_first_token_of_function, subject.code, bench),
     }
 
 
@@ -141,9 +154,8 @@ def _of_engines(engines: EngineSubject, bench: Context) -> dict[str, Column]:
     return {**columns, **_after_joint(engines, replace(bench, tokens=tokens, budget=ENGINE_SECONDS))}
 
 
-def _of_coupled_rule(specimen: Specimen, bench: Context) -> dict[str, Column]:
+def _of_coupled_rule(subject: CoupledSubject, bench: Context) -> dict[str, Column]:
     """Return the checks and the first token of a coupled rule."""
-    subject = of_coupled_rule(specimen.name, specimen.coupled, num_paths=specimen.num_paths)
 
     def first_token() -> CheckResult:
         toy = instances_for(bench, subject.num_paths)["flat"]
