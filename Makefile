@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install audit test test-fast lm test-lm test-gpu specimens claims studies benchmarks gpu-kit test-nightly engines test-engines servers test-servers vllm test-vllm lint docs smoke format clean
+.PHONY: help install audit test test-fast lm test-lm test-gpu specimens golden claims studies benchmarks gpu-kit test-nightly engines test-engines servers test-servers vllm test-vllm lint docs smoke format clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -47,6 +47,9 @@ ONE_CORE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 specimens: install  ## run every check on every known defect, write docs/specimens.md and docs/catalogue.md
 	$(BIN)/python -m lab.specimens --catalogue --output docs/catalogue.md
 	$(BIN)/python -m lab.specimens --format markdown --output docs/specimens.md
+
+golden: install  ## audit a fixed list of subjects, print what differs from their recorded reports: minutes
+	$(ONE_CORE) $(BIN)/python -m lab.kill_matrix.golden
 
 claims: install  ## decide published claims by exact enumeration, write docs/claims.md
 	$(BIN)/python -m lab.claims --output docs/claims.md

@@ -7,6 +7,8 @@ And low-precision inputs (float16, bfloat16) are computed in float32.
 
 from collections.abc import Callable
 from dataclasses import fields
+from fractions import Fraction
+from math import isfinite
 from numbers import Integral, Rational
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -54,13 +56,15 @@ def unfilled(shape: tuple[int, ...], like: Array) -> Array:
     return namespace(like).empty(shape, dtype=like.dtype, device=array_api_compat.device(like))
 
 
-def filled(values: Array, number: float) -> Array:
+def filled(values: Array, number: float | Rational) -> Array:
     """Return an array like ``values`` that holds ``number`` everywhere, in its number type.
 
-    Not ``values * 0 + number``: a NaN would survive that.
+    Not ``values * 0 + number``: a NaN would survive that. Among rationals a float is the rational that it is.
     """
     if not is_exact(values):
         return namespace(values).full_like(values, number)
+    if not isinstance(number, Rational) and isfinite(number):
+        number = Fraction(float(number))
     # One rational stands everywhere, since each takes long to make; the first says what a rational is.
     one = values.flat[0] * 0 + number if values.size else None
     if not isinstance(one, Integral) and isinstance(one, Rational):

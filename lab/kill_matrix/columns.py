@@ -33,6 +33,7 @@ from spec_oracle.audit.sampler.confirm import require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known, traced_law
 from spec_oracle.audit.sampling import screen
+from spec_oracle.audit.subject import Subject
 from spec_oracle.audit.subjects import of_engines
 from spec_oracle.audit.suite import SUITES, result_of
 from spec_oracle.contracts import SamplerCode, SubjectRaisedError
@@ -73,30 +74,41 @@ ENGINE_TOKENS, ENGINE_SECONDS = 3, 20.0
 Column: TypeAlias = Callable[[], CheckResult]
 
 
-def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Column]:
-    """Return what is run on a specimen, by column, at a false-alarm rate of ``alpha`` for all of it."""
+def subject_of(specimen: Specimen) -> Subject:
+    """Return a specimen as the subject of an audit."""
     rule = specimen.rule
     facts = Facts(rule_at=None if rule is None else lambda _: rule)
+    if specimen.engine is not None:
+        return of_engines(specimen.name, specimen.engine(), facts)
+    if specimen.verifier is not None:
+        return VerifierSubject(specimen.name, specimen.verifier, facts, specimen.num_paths)
+    if specimen.tree is not None:
+        return of_tree_rule(specimen.name, specimen.tree)
+    assert specimen.function is not None
+    code = SamplerCode(specimen.function, specimen.array)
+    return SamplerSubject(specimen.name, code, facts, specimen.num_paths)
+
+
+def columns_of(specimen: Specimen, alpha: float, seed: int) -> Mapping[str, Column]:
+    """Return what is run on a specimen, by column, at a false-alarm rate of ``alpha`` for all of it."""
     in_full = "shapes" in specimen.detected_by or specimen.name.startswith(OF_SHAPES)
     most_shapes = None if in_full else FEW_SHAPES
     bench = Context(alpha=alpha, seed=seed, most_shapes=most_shapes, dtypes=specimen.dtypes, shrink=False)
-    if specimen.engine is not None:
-        return _of_engines(of_engines(specimen.name, specimen.engine(), facts), bench)
-    if specimen.verifier is not None:
-        verifier = VerifierSubject(specimen.name, specimen.verifier, facts)
-        found = _of_one_call(verifier, bench, partial(emission_law, specimen.verifier, merged=False))
-        if isinstance(specimen.verifier, StatefulVerifier):
+    subject = subject_of(specimen)
+    if isinstance(subject, EngineSubject):
+        return _of_engines(subject, bench)
+    if isinstance(subject, VerifierSubject):
+        found = _of_one_call(subject, bench, partial(emission_law, subject.verifier, merged=False))
+        if isinstance(subject.verifier, StatefulVerifier):
             return found
-        return {**found, YARDSTICK: partial(_first_token_of_function, verifier.code, bench)}
-    if specimen.tree is not None:
-        return _of_tree(of_tree_rule(specimen.name, specimen.tree), bench)
-    assert specimen.function is not None
-    code = SamplerCode(specimen.function, specimen.array)
-    subject = SamplerSubject(specimen.name, code, facts)
+        return {**found, YARDSTICK: partial(_first_token_of_function, subject.code, bench)}
+    if isinstance(subject, TreeSubject):
+        return _of_tree(subject, bench)
+    assert isinstance(subject, SamplerSubject)
     return {
-        **_of_one_call(subject, bench, partial(_traced, code)),
-        "joint": partial(_screening, code, bench),
-        YARDSTICK: partial(_first_token_of_function, code, bench),
+        **_of_one_call(subject, bench, partial(_traced, subject.code)),
+        "joint": partial(_screening, subject.code, bench),
+        YARDSTICK: partial(_first_token_of_function, subject.code, bench),
     }
 
 

@@ -22,6 +22,7 @@ from lab.specimens.table_engine import (
     Uniform,
     engine,
     inverted,
+    rule_passes,
     table,
 )
 
@@ -79,6 +80,23 @@ class SteppingEngine(TableEngine):
     def is_over(self, text: list[int]) -> bool:
         """Whether the last token is a stop token."""
         return bool(text) and text[-1] in self.stop_tokens
+
+
+@dataclass
+class SlightlyWrong(SteppingEngine):
+    """Accepts a little too much after two calls that accepted all drafts: ``more`` times p/q."""
+
+    more: float = 1.2
+
+    def emitted(self, context: list[int], drafts: list[int], uniform: Uniform, seed: int | None) -> list[int]:
+        """Return what a call emits."""
+        full = (self.draft_length, self.draft_length)
+        self.passes = self.passes_more if self.past[-2:] == [full, full] else rule_passes
+        return self.verified(context, drafts, uniform, seed)
+
+    def passes_more(self, uniform: Any, p: float, q: float, seed: int | None) -> bool:
+        """Accept with a probability that is too large."""
+        return rule_passes(uniform, self.more * p, q, seed)
 
 
 class SometimesBare(SteppingEngine):
@@ -139,15 +157,18 @@ class DraftsAhead(SteppingEngine):
             yield emitted
 
 
+@dataclass
 class DraftsAtFirst(SteppingEngine):
-    """Draws the drafts of two calls before the first one: the drafter looks at no text."""
+    """Draws the drafts of several calls before the first one: the drafter looks at no text."""
+
+    drawn_at_first: int = 4
 
     def steps(
         self, prompt: Sequence[int], max_new_tokens: int, seed: int | None = None
     ) -> Iterator[list[int]]:
         """Decode speculatively; yield what each call emits."""
         uniform = self.source(seed)
-        self.all = [inverted(self.draft(()), uniform(), seed) for _ in range(4)]
+        self.all = [inverted(self.draft(()), uniform(), seed) for _ in range(self.drawn_at_first)]
         yield from super().steps(prompt, max_new_tokens, None)
 
     def drafts(self, context: list[int], most: int, uniform: Uniform, seed: int | None) -> list[int]:
@@ -291,6 +312,11 @@ def near(context: Sequence[int]) -> Row:
     return [0.8 * p + 0.2 * q for p, q in zip(SHARP(context), DRAFT(context), strict=True)]
 
 
+def _mostly_drafts(context: Sequence[int]) -> Row:
+    """Return a row of a target that is near to a drafter that looks at no text."""
+    return [0.97 * q + 0.03 * p for p, q in zip(TARGET(context), DRAFT(()), strict=True)]
+
+
 def _stepping(part: Callable[[Past], bool]) -> Any:
     return engine(partial(SteppingEngine, is_wrong=part))
 
@@ -321,6 +347,10 @@ specimens_of("calls", engine=engine)(
     pattern_stop_inside_a_block=(
         "H7: Behind a wholly accepted draft only the last token of a call is compared with the stop token",
         partial(LateStops, stop_tokens=(2,)),
+    ),
+    pattern_slightly_after_full=(
+        "E12: After two calls that accepted all of three drafts the next one accepts a little too much",
+        partial(SlightlyWrong, draft_length=3, target=SHARP, draft=near),
     ),
     pattern_cache_of_four_drafts=(
         "E12: The cache has room for four drafts accepted in a row, and loses tokens beyond",
@@ -367,6 +397,16 @@ specimens_of(engine=engine)(
     pattern_drafts_at_first=(
         "control: Draws the drafts of two calls before the first one",
         partial(DraftsAtFirst, draft=lambda context: DRAFT(())),
+    ),
+    pattern_drafts_three_calls_ahead=(
+        "control: Draws the drafts of three calls before the first one; they are likely",
+        partial(
+            DraftsAtFirst,
+            target=_mostly_drafts,
+            draft=lambda context: DRAFT(()),
+            draft_length=1,
+            drawn_at_first=3,
+        ),
     ),
     pattern_carries_over=("control: After a rejected block of two, two tokens of the residual", CarriesOver),
 )

@@ -15,6 +15,7 @@ _FAMILIES = {
         *(
             "engine_paths",
             "call_patterns",
+            "rounded",
             "reported",
             "cached_defects",
             "untried",

@@ -106,6 +106,9 @@ CHECKS: Final = MappingProxyType(
 """All checks by name, in the order in which they run."""
 
 
+OF_RATIONALS: Final = "; --exact gives it arrays of rationals, which some functions of numpy do not take"
+
+
 def run_check(check: Check, suite: Suite, subject: Any, context: Context, left_out: str = "") -> CheckResult:
     """Return the result of a check and how long it took, unless it is ``left_out`` for a reason.
 
@@ -124,7 +127,8 @@ def run_check(check: Check, suite: Suite, subject: Any, context: Context, left_o
     except ContractError as error:
         result = breached(error, subject, context, rate, alpha=rate, how=How.SAMPLED)
     except SubjectRaisedError as error:
-        result = inconclusive(str(error), alpha=rate)
+        is_type = context.exact and isinstance(error.__cause__, TypeError | AttributeError)
+        result = inconclusive(f"{error}{OF_RATIONALS * is_type}", alpha=rate)
     except TooSlowError as error:
         result = CheckResult("", Status.NOT_RUN, str(error))
     is_broken = result.breaks_contract and check.against_law

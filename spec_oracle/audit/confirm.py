@@ -37,13 +37,20 @@ _RARE = 1e-9
 
 
 def borne_out(
-    sample: Sampled, claimed: NDArray[np.float64], *, rate: float, seconds: float, pilot: int, most: int
+    sample: Sampled,
+    claimed: NDArray[np.float64],
+    *,
+    rate: float,
+    seconds: float,
+    pilot: int,
+    most: int,
+    is_patient: bool = False,
 ) -> bool:
     """Draw until samples [C] decide between ``claimed`` [C] and the law that they should follow; say if so.
 
     Raises `NoEvidenceError` where they decide against what is claimed. False where ``seconds`` do not
-    suffice: a defect that would take longer gets a few times ``pilot`` samples only, in calls of ``most``
-    samples at most.
+    suffice: a defect that would take longer gets a few times ``pilot`` samples only, unless ``is_patient``.
+    Samples come in calls of ``most`` at most.
     """
     bound, size, drawn, pace = -math.log(rate), pilot, 0, 0.0
     while True:
@@ -60,7 +67,7 @@ def borne_out(
         pace = max(pace, size / max(sample.seconds - before, 1e-9))  # a busy machine slows some of them
         left = (seconds - sample.seconds) * pace
         is_short = drawn > _LOOKS * pilot and drawn + left < draws_needed(claimed, sample.law, rate)
-        if left < 1 or is_short:
+        if left < 1 or (is_short and not is_patient):
             return False
         size = int(max(min(2 * size, most, left), 1))
 

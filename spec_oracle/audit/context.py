@@ -113,7 +113,7 @@ def first_failure(alpha: float, *parts: Callable[[float], CheckResult]) -> Check
     """Run the parts of a check, each with its part of ``alpha``, up to the first that fails.
 
     What one part leaves open does not hide the others. Draws add up. The result is the first failure, else
-    the first part that is open, else the last one.
+    the first part that saw a deviation and left it undecided, else the first that is open, else the last one.
     """
     results: list[CheckResult] = []
     rate = split(alpha, len(parts))
@@ -122,6 +122,7 @@ def first_failure(alpha: float, *parts: Callable[[float], CheckResult]) -> Check
         if results[-1].status is Status.FAILED:
             break
     order = (Status.FAILED, Status.INCONCLUSIVE, Status.NOT_RUN)
+    results.sort(key=lambda result: not result.is_undecided)
     chosen = next((r for status in order for r in results if r.status is status), results[-1])
     return replace(chosen, draws=sum(result.draws for result in results))
 

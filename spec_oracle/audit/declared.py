@@ -11,7 +11,8 @@ ROUNDING = 1e-12
 """Largest total variation that float64 rounding may cause in an audit; rationals cause none."""
 
 FLOAT32_ROUNDING = 1e-6
-"""The same for code that computes in float32 inside, as engines do: not lossy for it, and told."""
+"""The same for code that may compute in float32 inside: not lossy for it, and told. For engines it is the
+least that counts as rounding: see `spec_oracle.audit.engine.rounding`."""
 
 
 @dataclass(frozen=True)

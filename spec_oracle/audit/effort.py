@@ -171,8 +171,13 @@ ENGINE_LONG_MANY: Final = 2  # Completions at once of engines that decode many r
 ENGINE_REPORTS: Final = (12, 2)
 # Share of the budget for them; those after one prompt are looked at anyway.
 ENGINE_REPORTS_SHARE: Final = 0.1
-# Histories of a pattern on which samples confirm a defect.
+# Histories of a pattern on which few samples confirm a defect; what these leave open gets more.
 ENGINE_LIKELY: Final = 8
+# Histories of the same calls over which the next one is averaged, before samples are taken.
+ENGINE_ALIKE: Final = 64
+# Share of the time for a call that was left open which is for all that earlier calls may hide, and share for
+# further histories; the rest is for samples.
+ENGINE_SETTLING_SHARE: Final = 0.2
 # How much longer a generation takes when its random numbers are traced: a first guess.
 ENGINE_TRACING: Final = 5.0
 # TV between traced and uninstrumented runs of an engine that uninstrumented samples should detect.

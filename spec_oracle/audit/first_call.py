@@ -84,7 +84,7 @@ class FirstCall:
         is_law_found = is_traced and bool(found.findings and found.findings.total_variation)
         if found.status in (Status.FAILED, Status.INCONCLUSIVE) and not is_law_found and self._is_at_fault():
             return replace(breach(ContractError(self.fault)), name=name, seconds=found.seconds)
-        if found.breaks_contract and (place := place_of(self.subject)):
+        if found.breaks_contract and "(at " not in found.detail and (place := place_of(self.subject)):
             return replace(found, detail=f"{found.detail} (at {place})")
         return found
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from math import inf
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import COUNTED, Context
@@ -15,7 +16,8 @@ from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.statistics import DEFAULT_ALPHA
 from spec_oracle.statistics.validation import require_rate
 from spec_oracle.toy import Instance
-from spec_oracle.validation import is_real
+from spec_oracle.toy.instance import MOST_PATHS
+from spec_oracle.validation import is_real, is_whole
 
 TINY = 1e-9
 """A size that admits nothing: with it a run says which size it found."""
@@ -49,7 +51,13 @@ SIZES: Final = {
 }
 """Options that list sizes which a sampler takes: the least and the largest that can be tried."""
 
-_LEAST: Final = {"vocab_size": 1, "draft_length": 1, "num_paths": 1, "tokens": 1, "seed": 0}
+_LIMITS: Final = {
+    "vocab_size": (1, inf),
+    "draft_length": (1, inf),
+    "num_paths": (1, MOST_PATHS),
+    "tokens": (1, 10_000),
+    "seed": (0, inf),
+}
 
 SEVERAL: Final = (*SIZES, "layouts", "ids", "dtypes", "prompts")
 """Options of several values, of which each counts once."""
@@ -101,10 +109,7 @@ class AuditOptions:
 
     def __post_init__(self) -> None:
         require_rate(self.alpha, "alpha")
-        for name, least in _LEAST.items():
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise InvalidInputError(f"{name}: expected at least {least}, got {value}")
+        _require_within(_LIMITS, {name: (getattr(self, name),) for name in _LIMITS})
         if not self.budget > 0:
             raise InvalidInputError(f"budget: expected a positive number of seconds, got {self.budget}")
         if self.array not in LIBRARIES:
@@ -115,7 +120,7 @@ class AuditOptions:
             raise InvalidInputError("prompts: expected at least one token each, got none")
         if self.instances is not None and not self.instances:
             raise InvalidInputError("instances: expected at least one, got none")
-        _require_within_limits({name: getattr(self, name) for name in SIZES})
+        _require_within(SIZES, {name: getattr(self, name) for name in SIZES})
         listed = dict.fromkeys(("checks", "skip", "expected"), (CHECKS, "check"))
         forms = {"dtypes": (TYPES, "type"), "layouts": (LAYOUTS, "layout"), "ids": (IDS, "type of ids")}
         for field_name, (known, what) in {**listed, **forms}.items():
@@ -156,10 +161,13 @@ class AuditOptions:
         return words
 
 
-def _require_within_limits(sizes: Mapping[str, Collection[object]]) -> None:
-    for name, (least, most) in SIZES.items():
-        for size in sizes[name]:
-            if type(size) is not int or size < least:
-                raise InvalidInputError(f"{name}: expected at least {least}, got {size!r}")
-            if size > most:
-                raise InvalidInputError(f"{name}: expected at most {most:,}, got {size!r}")
+def _require_within(limits: Mapping[str, tuple[int, float]], given: Mapping[str, Collection[Any]]) -> None:
+    """Raise `InvalidInputError` for what is no whole number within the limits of its option; None is."""
+    for name, (least, most) in limits.items():
+        for value in given[name]:
+            if value is None:
+                continue
+            if not is_whole(value) or value < least:
+                raise InvalidInputError(f"{name}: expected at least {least}, got {value!r}")
+            if value > most:
+                raise InvalidInputError(f"{name}: expected at most {most:,}, got {value!r}")

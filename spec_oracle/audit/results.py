@@ -142,9 +142,10 @@ class CheckResult:
     lower confidence bound, None where a check measures none. ``known`` is the reason or the page of a failure
     on record, empty for others. ``scope`` and ``notes`` are lines for the reader; ``coverage`` by axis and
     value is that of `shapes`; ``proviso`` completes the verdict. ``breaks_contract`` if
-    what failed is no output at all, so that it has no distribution. ``shown`` is a completion that shows the
-    defect of an engine or a server; ``again``, of type `spec_oracle.audit.failing_inputs.Again`, are inputs
-    on which a check fails, and how to run it on them.
+    what failed is no output at all, so that it has no distribution. ``is_undecided`` if it saw a deviation
+    from the target's distribution, and could neither confirm nor refute it: the verdict is not lossless then.
+    ``shown`` is a completion that shows the defect of an engine or a server; ``again``, of type
+    `spec_oracle.audit.failing_inputs.Again`, are inputs on which a check fails, and how to run it on them.
     ``seconds`` is what the check took. ``findings`` stay in the process of the audit.
     """
 
@@ -160,6 +161,7 @@ class CheckResult:
     notes: tuple[str, ...] = ()
     proviso: str = ""
     breaks_contract: bool = False
+    is_undecided: bool = False
     coverage: Mapping[str, Mapping[str, Cover]] = field(default_factory=dict)
     shown: Any = None
     again: Any = field(default=None, compare=False)

@@ -43,6 +43,8 @@ def breaches(checks: Iterable[CheckResult]) -> list[CheckResult]:
 def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
     """Return the verdict: never lossless where a check found the distribution wrong, whatever its name.
 
+    Nor where one saw a deviation that it could not decide: that is inconclusive.
+
     What breaks the contract is told apart from a wrong distribution. `broken`, if a first call on ordinary
     input does (see `spec_oracle.audit.first_call`), whatever it returns or raises: the wrapper does not fit.
     Where ordinary calls keep the contract: `broken`, if at some sizes or after some drafts what is returned
@@ -57,7 +59,8 @@ def verdict_of(checks: Sequence[CheckResult], facts: Facts) -> SubjectVerdict:
     if breaches(checks):
         return SubjectVerdict.BROKEN
     # Another check that is open has its own line, but what was found of one call stands without it.
-    is_law_kept = bool(checks) and basis_of(checks).status is Status.PASSED
+    is_seen_wrong = any(check.is_undecided for check in checks)
+    is_law_kept = bool(checks) and basis_of(checks).status is Status.PASSED and not is_seen_wrong
     if is_law_kept and facts.bound:
         return SubjectVerdict.DECLARED_LOSSY
     return SubjectVerdict.LOSSLESS if is_law_kept else SubjectVerdict.INCONCLUSIVE

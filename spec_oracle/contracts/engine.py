@@ -198,7 +198,10 @@ class EngineCode:
         with raising():
             rows = [*self.engine.rows_along(list(prompt), list(completion))]
         return np.stack(
-            [self._checked("rows_along", row, context) for row, context in zip(rows, contexts, strict=True)]
+            [
+                self.checked_row(row, context, "rows_along")
+                for row, context in zip(rows, contexts, strict=True)
+            ]
         )
 
     def law(self, prompt: Ids, tokens: int) -> dict[Ids, float]:
@@ -249,14 +252,20 @@ class EngineCode:
         """Return the distribution that the drafter is meant to have, float64 [V]."""
         return self._checked_row("draft_probs", context)
 
-    def _checked_row(self, method: str, context: Ids) -> NDArray[np.float64]:
+    def returned(self, context: Ids, method: str = "next_token_probs") -> Any:
+        """Return what the engine returns for the token after a context, as it is."""
         with raising():
-            returned = getattr(self.engine, method)(list(context))
-        return self._checked(method, returned, context)
+            return getattr(self.engine, method)(list(context))
 
-    def _checked(self, method: str, returned: Any, context: Ids) -> NDArray[np.float64]:
+    def _checked_row(self, method: str, context: Ids) -> NDArray[np.float64]:
+        return self.checked_row(self.returned(context, method), context, method)
+
+    def checked_row(
+        self, returned: Any, context: Ids, method: str = "next_token_probs"
+    ) -> NDArray[np.float64]:
+        """Return what was returned as a distribution, float64 [V]; raises `NoLawError` if it is none."""
         with raising():
-            row = np.asarray(returned.detach().cpu() if hasattr(returned, "detach") else returned, np.float64)
+            row = as_float64(returned)
         if row.shape != (self.vocab_size,):
             raise NoLawError(f"{method}: shape {row.shape} after {context}, expected {(self.vocab_size,)}")
         if not (np.isfinite(row) & (row >= 0)).all() or abs(row.sum() - 1) > ROW_TOLERANCE:
@@ -356,6 +365,13 @@ class EngineCode:
                 f"{method} returned {len(completion)} tokens for max_new_tokens {tokens}"
             )
         return completion
+
+
+def as_float64(returned: Any) -> NDArray[np.float64]:
+    """Return numbers as float64, whether they came as a list, an array, or a tensor of any number type."""
+    return np.asarray(
+        returned.detach().cpu().double() if hasattr(returned, "detach") else returned, np.float64
+    )
 
 
 def copy_of(engine: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from spec_oracle.arrays import Numbers
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.exact.rationals import to_fractions, to_internal
+from spec_oracle.exact.rationals import to_fractions, to_internal, whole_as_rationals
 
 Array = Any
 
@@ -22,6 +22,7 @@ class Arithmetic:
     """How probabilities travel to the code under test and back.
 
     ``prepare`` turns the instance's numbers into those that draft laws and weights are computed in;
+    ``chances`` does so with numbers of a decision, which must then be rationals if this ``is_exact``;
     ``from_numpy`` and ``to_numpy`` translate arrays of any type; ``probabilities`` translates rows, in the
     precision under test; ``finish`` turns summed weights into what results show.
     """
@@ -31,6 +32,8 @@ class Arithmetic:
     from_numpy: Callable[[Numbers], Array] = _unchanged
     to_numpy: Callable[[Array], Numbers] = np.asarray
     finish: Callable[[Numbers], Numbers] = _unchanged
+    chances: Callable[[Numbers], Numbers] = _unchanged
+    is_exact: bool = False
 
 
 NUMPY: Final = Arithmetic()
@@ -44,7 +47,7 @@ def arithmetic(*, exact: bool = False, array: str = "numpy", dtype: str = "float
     if exact:
         if array != "numpy" or dtype != "float64":
             raise InvalidInputError(f"exact: rationals need array='numpy', got {array!r} and dtype {dtype!r}")
-        return Arithmetic(prepare=to_internal, finish=to_fractions)
+        return Arithmetic(prepare=to_internal, finish=to_fractions, chances=whole_as_rationals, is_exact=True)
     if array == "torch":
         return _torch(dtype)
     if dtype not in ("float64", "float32", "float16"):

@@ -4,17 +4,20 @@ It follows scripts, for whole batches of branches (docs/theory.md, "Enumeration"
 of the code is involved.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from numbers import Rational
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
 from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
-from spec_oracle.errors import SpecOracleError
+from spec_oracle.errors import ContractError, SpecOracleError
 from spec_oracle.exact.arithmetic import NUMPY, Arithmetic
 from spec_oracle.exact.errors import TooManyBranchesError
 from spec_oracle.exact.representatives import FEW_OF_A_BATCH, Alike, Stand, chosen, represented
+from spec_oracle.places import running_at
 from verifiers.arrays import is_nan, minimum_one, positive_part
 
 T = TypeVar("T")
@@ -83,7 +86,7 @@ class ScriptedDecisions:
         """Answer with True or False from the script; chances outside [0, 1] are clipped."""
         chance = self._chosen.to_numpy(probability)
         _refuse(is_nan(chance), self._position, "a probability is NaN")
-        chance = minimum_one(positive_part(chance))
+        chance = minimum_one(positive_part(self._chosen.chances(chance)))
         answer = self._next(np.stack([1 - chance, chance], axis=-1), chance.shape)
         return self._chosen.from_numpy(answer.astype(bool))
 
@@ -92,6 +95,7 @@ class ScriptedDecisions:
         weight = self._chosen.to_numpy(weights)
         _refuse(is_nan(weight), self._position, "a weight is NaN")
         _refuse(weight < 0, self._position, "a weight is negative")
+        weight = self._chosen.chances(weight)
         total = weight.sum(axis=-1, keepdims=True)
         _refuse(total <= 0, self._position, "all weights are zero")
         is_first = self._leave_open and self.open is None
@@ -106,6 +110,8 @@ class ScriptedDecisions:
         asked = chances.reshape(shape[0], -1, chances.shape[-1])
         if self._position == len(self._script):
             if ((asked > 0).sum(axis=-1) > 1).any():
+                if self._chosen.is_exact:
+                    _require_rationals(asked, self._position)
                 raise _Undecided(asked)
             # Nothing branches here: the run may go on.
             outcomes = asked.argmax(axis=-1)
@@ -136,6 +142,18 @@ class _Answer:
             raise DecisionError(
                 f"decision {position}: its probabilities changed between two runs with the same inputs and "
                 "earlier decisions; verify must take all randomness from its DecisionSource"
+            )
+
+
+def _require_rationals(asked: Numbers, decision: int) -> None:
+    """Raise `ContractError` for a float: what it is added to, or multiplied with, is none of the law's."""
+    for index, chance in np.ndenumerate(asked):
+        if not isinstance(chance, Rational):
+            place = running_at(sys._getframe())  # noqa: SLF001  (the documented way to one's own stack)
+            raise ContractError(
+                f"decision {decision}: the probability {float(chance):.6g} of outcome {index[-1]} for "
+                f"request {index[0]} is a float{f' (at {place})' * bool(place)}: with --exact compute with "
+                "the numbers of the arrays, or make constants by `filled(x, 0.5)` of verifiers.arrays"
             )
 
 
@@ -196,8 +214,8 @@ def enumerate_branches(
     look, few of many outcomes are run: see `representatives`.
 
     Raises `DecisionError` for impossible decisions and when mass is lost, the mark of code that takes
-    randomness from elsewhere, `TooManyBranchesError` where a decision follows one of which few outcomes are
-    run.
+    randomness from elsewhere, `ContractError` for floats among rationals, `TooManyBranchesError` where a
+    decision follows one of which few outcomes are run.
     """
     mass_in = probability.astype(np.float64)
     mass_out = np.zeros(len(probability))

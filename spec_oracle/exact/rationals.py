@@ -1,6 +1,7 @@
 """Rationals for the exact mode: `gmpy2.mpq` inside where it is installed, `fractions.Fraction` in results."""
 
 from fractions import Fraction
+from numbers import Integral, Rational
 from typing import Any
 
 import numpy as np
@@ -30,3 +31,19 @@ def to_internal(values: Numbers) -> Numbers:
 def to_fractions(values: Numbers) -> Numbers:
     """Return an object array of `Fraction`."""
     return np.asarray(_to_fraction(values), dtype=object)
+
+
+def whole_as_rationals(values: Numbers) -> Numbers:
+    """Return an object array in which whole numbers of any type are rationals; other floats stay floats."""
+    kinds = set(map(type, values.flat))
+    if all(issubclass(kind, Rational) and not issubclass(kind, Integral) for kind in kinds):
+        return values
+    return np.asarray(_whole_to_internal(values), dtype=object)
+
+
+def _whole(value: Any) -> Any:
+    is_whole = isinstance(value, Integral) or (not isinstance(value, Rational) and float(value).is_integer())
+    return _rational(int(value)) if is_whole else value
+
+
+_whole_to_internal = np.frompyfunc(_whole, 1, 1)

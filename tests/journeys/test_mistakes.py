@@ -118,6 +118,7 @@ MISTAKES = [
     ("audit token --instance binary.json", "binary.json"),
     ("audit token --prompt a,b", "--prompt"),
     ("audit token --tokens 0", "--tokens"),
+    ("audit token --tokens 1000000000", "tokens: expected at most 10,000, got 1000000000"),
     ("audit token --jobs 0", "--jobs"),
     ("audit token --timeout 0", "--timeout"),
     ("audit token --memory -1", "--memory"),

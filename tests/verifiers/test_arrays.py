@@ -1,6 +1,7 @@
 """Constants and masks hold whatever the values are, in the number type of the values."""
 
 from fractions import Fraction
+from numbers import Rational
 
 import numpy as np
 import pytest
@@ -48,3 +49,15 @@ def test_constants_of_rationals_are_rationals():
         divide(values, zeros(values), otherwise=1),
     ):
         assert {type(number) for number in constant} == {Fraction}
+
+
+@pytest.mark.parametrize("number", [0.5, np.float64(0.5), np.float32(0.5), Fraction(1, 2)])
+def test_a_float_becomes_a_rational_among_rationals(number):
+    for some in (Fraction(1, 3), pytest.importorskip("gmpy2").mpq(1, 3), 3):
+        found = filled(np.array([some, some], dtype=object), number)
+        assert found.tolist() == [Fraction(1, 2)] * 2
+        assert all(isinstance(one, Rational) for one in found)
+
+
+def test_a_float_that_is_no_number_stays_one_among_rationals():
+    assert np.isnan(filled(np.array([Fraction(1, 3)], dtype=object), float("nan")).astype(float)).all()

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure, first_that_works
-from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.engine.calls import equal_batches
 from spec_oracle.audit.engine.confirm import confirmed_claim
 from spec_oracle.audit.engine.exact_comparison import Asked, Compared, traced
 from spec_oracle.audit.engine.judged import judged, worst_of
 from spec_oracle.audit.engine.larger_batches import generated_together, larger_batches
 from spec_oracle.audit.engine.long_texts import long_batches
+from spec_oracle.audit.engine.rounding import Rounding, rounding_of
 from spec_oracle.audit.engine.sampled import outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
@@ -41,8 +41,10 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
     if not pairs and not many:
         return not_asked("needs the optional method generate_batch(); see docs/audit-your-engine.md")
 
+    rounding = rounding_of(subject, context)
+
     def together(rate: float) -> CheckResult:
-        traced_pairs = partial(_traced, pairs, subject.facts, replace(context, rate=rate))
+        traced_pairs = partial(_traced, pairs, rounding, replace(context, rate=rate))
         return first_that_works([traced_pairs, partial(_sampled, pairs, context.after_claims(rate))])
 
     parts: list[Callable[[float], CheckResult]] = []
@@ -53,12 +55,12 @@ def batch(subject: EngineSubject, context: Context) -> CheckResult:
             partial(_independent_beside_seeded, case, context),
         ]
     if pairs:
-        long = partial(long_batches, pairs, subject.facts.tolerance, context)
+        long = partial(long_batches, pairs, rounding.a_token, context)
         parts += [partial(larger_batches, pairs, context), long, together]
     return first_failure(context.rate, *parts)
 
 
-def _traced(cases: Sequence[Case], facts: Facts, context: Context) -> CheckResult:
+def _traced(cases: Sequence[Case], rounding: Rounding, context: Context) -> CheckResult:
     """Find the law of two completions generated together; raises `NoEvidenceError` where it is not exact."""
     found, end = [], time.process_time() + context.budget
     for case in cases:
@@ -67,9 +69,9 @@ def _traced(cases: Sequence[Case], facts: Facts, context: Context) -> CheckResul
         law = traced(_pair_of(code, prompts, tokens), effort.ENGINE_RUNS, end)
         expected = product([code.law(prompt, tokens) for prompt in prompts])
         found.append(Compared(case, len(prompts) * tokens, law, expected))
-    result = judged(found, facts.tolerance)
+    result = judged(found, rounding)
     if result.status is Status.FAILED:
-        line = confirmed_claim(worst_of(found), context, facts.tolerance)
+        line = confirmed_claim(worst_of(found), context, rounding)
         result = replace(result, scope=(line,))
     return result
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure, first_that_works
 from spec_oracle.audit.engine.patterns import after_patterns
+from spec_oracle.audit.engine.rounding import rounding_of
 from spec_oracle.audit.engine.sampled import BINS, sampled_longer
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.traced import traced_longer
@@ -34,10 +35,11 @@ def calls(subject: EngineSubject, context: Context) -> CheckResult:
     cases = subject.cases(context)
     seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
 
+    rounding = rounding_of(subject, context)
     showing = [] if context.is_lossy(subject) else subject.cases(context, "steps")
 
     def completions(rate: float) -> CheckResult:
-        traced = partial(traced_longer, cases, subject.facts, replace(context, rate=rate), seconds)
+        traced = partial(traced_longer, cases, rounding, replace(context, rate=rate), seconds)
         return first_that_works([traced, partial(sampled_longer, cases, context.after_claims(rate))])
 
     def longer(rate: float) -> CheckResult:
@@ -48,7 +50,7 @@ def calls(subject: EngineSubject, context: Context) -> CheckResult:
         if found.status is not Status.PASSED or found.how is not How.PROVEN:
             return found
         left = effort.ENGINE_CALLS_SHARE * context.budget - (time.process_time() - started)
-        after = after_patterns(showing, subject.facts.tolerance, replace(context, rate=rate / 2), left)
+        after = after_patterns(showing, rounding, replace(context, rate=rate / 2), left)
         draws, scope = found.draws + after.draws, (*found.scope, *after.scope)
         return replace(found if after.status is Status.PASSED else after, draws=draws, scope=scope)
 

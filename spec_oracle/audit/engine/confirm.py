@@ -13,6 +13,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.confirm import borne_out, require_repeated, told
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.exact_comparison import Asked, Compared, TracedLaw, traced
+from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.exact.completions import distance
 
 _SAME = 1e-9
@@ -41,7 +42,7 @@ class PlainSample:
         self.seconds += time.perf_counter() - started
 
 
-def confirmed_claim(worst: Compared, context: Context, tolerance: float, until: float = math.inf) -> str:
+def confirmed_claim(worst: Compared, context: Context, rounding: Rounding, until: float = math.inf) -> str:
     """Sample between what was traced and what is expected; return a line on how the claim stands.
 
     Where samples are too few, it is traced again: once, and more often only before ``until``. Raises
@@ -49,7 +50,7 @@ def confirmed_claim(worst: Compared, context: Context, tolerance: float, until: 
     differ from it, that is confirmed too: both share the part of the rate.
     """
     claims = [(worst.traced, worst.expected)]
-    if worst.plain is not None and worst.rows_off > worst.tokens * tolerance:
+    if worst.plain is not None and not rounding.explains(worst.rows_off, worst.tokens):
         claims.append((worst.plain, worst.reported))
     first, *_ = [_confirmed(claim, law, context, len(claims), until) for claim, law in claims]
     return first

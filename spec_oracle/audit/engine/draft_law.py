@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit.context import Context, first_that_works
-from spec_oracle.audit.declared import Facts
+from spec_oracle.audit.engine.rounding import Rounding, rounding_of
 from spec_oracle.audit.engine.steps import SeenStep, drafts_off, sampled_steps
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
+from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed
 from spec_oracle.audit.rounds import judge_process
 from spec_oracle.contracts.engine import ROW_TOLERANCE
 from spec_oracle.statistics import EProcess
@@ -25,13 +25,16 @@ def draft_law(subject: EngineSubject, context: Context) -> CheckResult:
     cases = subject.cases(context, "start")
     if not cases:
         return not_asked("needs the optional method start(); see docs/audit-your-engine.md")
-    return first_that_works([partial(_traced, cases, subject.facts), partial(_sampled, cases, context)])
+    rounding = rounding_of(subject, context)
+    return first_that_works([partial(_traced, cases, rounding), partial(_sampled, cases, context)])
 
 
-def _traced(cases: Sequence[Case], facts: Facts) -> CheckResult:
+def _traced(cases: Sequence[Case], rounding: Rounding) -> CheckResult:
     gap, where = max(map(drafts_off, cases))
-    if gap > facts.tolerance:
+    if not rounding.explains(gap):
         detail = f"{where}: drafts do not follow the reported q, total variation {gap:.3g}"
+        if rounding.may_explain(gap):
+            return inconclusive(f"{detail}; {rounding.doubt}", how=How.PROVEN, notes=rounding.notes)
         return failed(detail, total_variation=gap, how=How.PROVEN)
     detail = f"drafts follow the reported q up to a total variation of {gap:.1e}"
     return passed(detail, total_variation=gap, how=How.PROVEN)

@@ -3,8 +3,9 @@
 Every outcome of every random number of whole generations is run. A run in which no random decision was seen
 shows nothing where the target leaves a choice: the engine's random numbers are out of sight then.
 
-*Rounding.* Engines compute in float32, so that the distribution of each token may be off by the subject's
-tolerance given all that came before it. Completions are then off by at most that for each of their tokens:
+*Rounding.* Engines compute in float32, so that the distribution of each token may be off by a little, given
+all that came before it (`spec_oracle.audit.engine.rounding`). Completions are then off by at most that for
+each of their tokens:
 for laws P and Q of completions x_1..x_n, TV(P, Q) <= sum over t of E_P TV(P(x_t | x_<t), Q(x_t | x_<t)),
 since exchanging the rows of one position after the other moves the law by the mean distance of the rows of
 that position.
@@ -185,9 +186,10 @@ class Compared:
         """Distance of the rows from target-only decoding."""
         return distance(self.reported, self.expected)
 
-    def is_off(self, tolerance: float) -> bool:
-        """Whether rounding by ``tolerance`` a token does not explain a distance."""
-        return max(self.total_variation, self.rows_off) > self.tokens * tolerance
+    @property
+    def off(self) -> float:
+        """The larger of both distances."""
+        return max(self.total_variation, self.rows_off)
 
 
 @dataclass

@@ -8,6 +8,7 @@ from functools import partial
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_that_works
+from spec_oracle.audit.engine.rounding import rounding_of
 from spec_oracle.audit.engine.sampled import sampled_first_tokens
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.engine.traced import traced_first_tokens
@@ -24,5 +25,5 @@ def joint(subject: EngineSubject, context: Context) -> CheckResult:
     seed_all(context.seed)
     cases = subject.cases(context)
     seconds = min(case.code.trial(case.prompt, effort.ENGINE_LEAST_TOKENS) for case in cases)
-    traced = partial(traced_first_tokens, cases, subject.facts, context, seconds)
+    traced = partial(traced_first_tokens, cases, rounding_of(subject, context), context, seconds)
     return first_that_works([traced, partial(sampled_first_tokens, cases, context.after_claims())])

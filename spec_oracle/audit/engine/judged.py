@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.declared import ROUNDING, Facts
+from spec_oracle.audit.declared import ROUNDING
 from spec_oracle.audit.engine.confirm import confirmed_claim
 from spec_oracle.audit.engine.exact_comparison import Compared, Tracer
+from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.sampled import confirmed
 from spec_oracle.audit.engine.wording import counted, scope_of, shown
 from spec_oracle.audit.results import CheckResult, Findings, How, Status, WrongCompletion
@@ -15,18 +16,18 @@ from spec_oracle.exact.completions import completion_gap
 
 
 def judged_and_confirmed(
-    found: Sequence[Compared], facts: Facts, context: Context, tracer: Tracer
+    found: Sequence[Compared], rounding: Rounding, context: Context, tracer: Tracer
 ) -> CheckResult:
     """Judge the laws that ``tracer`` found, and have plain samples confirm what is said of them.
 
     Raises `NoEvidenceError` where samples contradict a law.
     """
-    result, off = judged(found, facts.tolerance), None
+    result, off = judged(found, rounding), None
     worst, cases = worst_of(found), list(dict.fromkeys(compared.case for compared in found))
     lengths = sorted({compared.tokens for compared in found})
     scope = scope_of(cases, lengths, f"traced in {tracer.runs:,} runs")
     if result.status is Status.FAILED:
-        line = confirmed_claim(worst, context, facts.tolerance, tracer.due)
+        line = confirmed_claim(worst, context, rounding, tracer.due)
         gap = completion_gap(worst.traced.law, worst.expected)
         off = WrongCompletion(worst.case.name, worst.case.prompt, worst.tokens, gap, worst.total_variation)
     else:
@@ -35,35 +36,53 @@ def judged_and_confirmed(
         line = confirmed(laws, context, stream(context.seed, "engine/confirmed"))
     return replace(
         result,
-        scope=(scope, line),
+        scope=(scope, line, str(rounding)),
+        notes=result.notes or (str(rounding),) * rounding.is_assumed,
         shown=off,
         findings=Findings(
             total_variation=max(compared.total_variation for compared in found),
-            smallest_detectable_tv=lengths[-1] * facts.tolerance,
-            is_reference_wrong=any(c.rows_off > c.tokens * facts.tolerance for c in found),
+            smallest_detectable_tv=lengths[-1] * rounding.a_token,
+            is_reference_wrong=not all(rounding.explains(c.rows_off, c.tokens) for c in found),
             traced=tuple(found),
         ),
     )
 
 
-def judged(found: Sequence[Compared], tolerance: float) -> CheckResult:
-    """Say whether all laws are those of target-only decoding, up to rounding by ``tolerance`` a token."""
+def is_wrong(found: Sequence[Compared], rounding: Rounding) -> bool:
+    """Whether a law is farther from target-only decoding than rounding can explain."""
+    return not all(rounding.may_explain(one.off, one.tokens) for one in found)
+
+
+def judged(found: Sequence[Compared], rounding: Rounding) -> CheckResult:
+    """Say whether all laws are those of target-only decoding, up to rounding.
+
+    A distance that may be rounding, but is larger than what counts as such, stays undecided.
+    """
     worst = worst_of(found)
     wrong = max(found, key=lambda compared: compared.rows_off / compared.tokens)
     gap = max(compared.total_variation for compared in found)
-    rounding = " (float32 rounding)" if gap > ROUNDING else ""
+    said = " (rounding)" if gap > ROUNDING else ""
     most = counted(max(compared.tokens for compared in found), "token")
-    detail = f"{len(found)} distributions of up to {most}: off by {gap:.1e} at most{rounding}"
+    detail = f"{len(found)} distributions of up to {most}: off by {gap:.1e} at most{said}"
     status = Status.PASSED
-    if worst.total_variation > worst.tokens * tolerance:
-        status, detail, gap = Status.FAILED, _failure(worst), worst.total_variation
-    elif wrong.is_off(tolerance):
+    if not rounding.may_explain(worst.total_variation, worst.tokens):
+        status, detail, gap = Status.FAILED, _failure(worst, rounding), worst.total_variation
+    elif not rounding.explains(worst.total_variation, worst.tokens):
         status = Status.INCONCLUSIVE
-        detail = (
-            f"{wrong.case.label}: generate and generate_plain agree, next_token_probs differs; correct it "
-            f"(total variation {wrong.rows_off:.3g} of {counted(wrong.tokens, 'token')})"
-        )
-    return CheckResult("", status, detail, total_variation=gap, how=How.PROVEN)
+        detail = f"{_size(worst.label, worst.total_variation, worst.tokens)}; {rounding.doubt}"
+    elif not rounding.explains(wrong.rows_off, wrong.tokens):
+        status = Status.INCONCLUSIVE
+        who = f"{wrong.case.label}: generate and generate_plain agree, next_token_probs differs"
+        is_clear = not rounding.may_explain(wrong.rows_off, wrong.tokens)
+        detail = _size(f"{who}; correct it" if is_clear else who, wrong.rows_off, wrong.tokens)
+        detail += "" if is_clear else f"; {rounding.doubt}"
+    result = CheckResult("", status, detail, total_variation=gap, how=How.PROVEN)
+    is_open = status is Status.INCONCLUSIVE
+    return replace(result, is_undecided=is_open, notes=rounding.notes if is_open else ())
+
+
+def _size(what: str, distance: float, tokens: int) -> str:
+    return f"{what}: total variation {distance:.3g} of {counted(tokens, 'token')}"
 
 
 def worst_of(found: Sequence[Compared]) -> Compared:
@@ -71,10 +90,11 @@ def worst_of(found: Sequence[Compared]) -> Compared:
     return max(found, key=lambda compared: compared.total_variation / compared.tokens)
 
 
-def _failure(worst: Compared) -> str:
+def _failure(worst: Compared, rounding: Rounding) -> str:
     gap = completion_gap(worst.traced.law, worst.expected)
     kept = "; a generation changes the next ones" if worst.traced.keeps_state or worst.is_pair else ""
-    wrong = "; next_token_probs differs from generate_plain too" if worst.rows_off > ROUNDING * 1e6 else ""
+    is_row_wrong = not rounding.explains(worst.rows_off, worst.tokens)
+    wrong = "; next_token_probs differs from generate_plain too" * is_row_wrong
     return (
         f"{worst.label}: completion {shown(gap.sequence)} has probability {gap.actual:.4g}, target-only "
         f"decoding gives it {gap.expected:.4g} (total variation {worst.total_variation:.3g} of "

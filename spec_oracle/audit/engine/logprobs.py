@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.rounding import rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.logprobs import NEGLIGIBLE, Compared
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
@@ -33,8 +34,9 @@ def logprobs(subject: EngineSubject, context: Context) -> CheckResult:
     seed_all(context.seed)
     ends = time.perf_counter() + effort.ENGINE_REPORTS_SHARE * context.budget
     known, tokens, draws = set[str](), 0, 0
+    tolerance = rounding_of(subject, context).a_token
     for case in cases:
-        found = _Found(case, subject.facts.tolerance)
+        found = _Found(case, tolerance)
         wrong = found.wrong()
         draws, tokens = draws + found.draws, tokens + found.tokens
         if wrong:

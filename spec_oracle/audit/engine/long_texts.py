@@ -19,6 +19,7 @@ from spec_oracle.arrays import Floats
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.larger_batches import generated_together
+from spec_oracle.audit.engine.rounding import rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.wording import counted, scope_of, shown
 from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed
@@ -41,14 +42,15 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
         return inconclusive("next_token_probs is not the distribution of generate_plain")
     seed_all(context.seed)
     rng, every = context.stream("engine/long-texts"), subject.cases(context)
-    read = _Read(every, subject.facts.tolerance, context.rate / 2, rng)
+    read = _Read(every, rounding_of(subject, context).a_token, context.rate / 2, rng)
     result = read.result(effort.ENGINE_LONG_SHARE * context.budget)
     if result.status is Status.FAILED and (plain := subject.cases(context, "generate_plain")):
         beside = replace(read, cases=plain, method="generate_plain")
         wanted = effort.ENGINE_LONG_BESIDE * read.evidence.tokens
         if beside.result(context.budget, wanted).status is Status.FAILED:
             why = "without speculation they do so, too: next_token_probs is not their distribution"
-            result = replace(result, status=Status.INCONCLUSIVE, detail=f"{result.detail}; {why}")
+            detail = f"{result.detail}; {why}"
+            result = replace(result, status=Status.INCONCLUSIVE, detail=detail, is_undecided=True)
     return result
 
 

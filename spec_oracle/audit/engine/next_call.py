@@ -106,6 +106,7 @@ class Calls:
     ends: float = field(init=False)
     _after: dict[History, list[Outcome]] = field(default_factory=dict, init=False)
     _extended: dict[tuple[History, Call], History] = field(default_factory=dict, init=False)
+    _alike: dict[tuple[History, int], list[tuple[float, History]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.ends = time.process_time() + self.seconds
@@ -178,13 +179,15 @@ class Calls:
         mass = math.fsum(one.mass for one in self.after(history) if one.call == outcome.call)
         return History((*history.calls, outcome.call), outcome.script, history.chance * mass, history)
 
-    def going_on(self, before: History, accepted: int) -> dict[Call, Outcome]:
+    def going_on(
+        self, before: History, accepted: int, count: int = effort.ENGINE_LIKELY
+    ) -> dict[Call, Outcome]:
         """Return calls that accept so much, likely ones first, after which the completion is not over."""
         likeliest: dict[Call, Outcome] = {}
         for outcome in sorted(self.after(before), key=lambda one: -one.mass):
             if outcome.call.accepted == accepted and not self._is_over(before.text + outcome.call.emitted):
                 likeliest.setdefault(outcome.call, outcome)
-        return dict([*likeliest.items()][: 2 * effort.ENGINE_LIKELY])
+        return dict([*likeliest.items()][: 2 * count])
 
     def telling(self, before: History, accepted: int, count: int) -> list[History]:
         """Return that many histories with one call more, which accepts so much: the most telling ones."""
@@ -192,13 +195,13 @@ class Calls:
         calls = self._telling(before.text, [*found], count)
         return [self.longer(before, found[call]) for call in calls]
 
-    def likeliest(self, pattern: Pattern) -> list[History]:
-        """Return the likeliest histories of a pattern, of those whose beginnings are likeliest, too."""
+    def likeliest(self, pattern: Pattern, count: int = effort.ENGINE_LIKELY) -> list[History]:
+        """Return so many of the likeliest histories of a pattern, whose beginnings are likeliest, too."""
         level = [History()]
         for accepted in pattern:
-            longer = [(one, out) for one in level for out in self.going_on(one, accepted).values()]
+            longer = [(one, out) for one in level for out in self.going_on(one, accepted, count).values()]
             longer.sort(key=lambda some: -some[0].chance * some[1].mass)
-            level = [self.longer(*some) for some in longer[: effort.ENGINE_LIKELY]]
+            level = [self.longer(*some) for some in longer[:count]]
         return level
 
     def longer(self, before: History, outcome: Outcome) -> History:
@@ -254,27 +257,37 @@ class Calls:
         """Return the longest emission of the next call, tokens."""
         return max(len(outcome.call.emitted) for outcome in self.after(history))
 
-    def laws(self, history: History, *, averaged: bool) -> tuple[Mapping[Ids, float], Mapping[Ids, float]]:
+    def alike(self, history: History, averaged: int) -> list[tuple[float, History]]:
+        """Return all histories of the same calls that differ in what the last ``averaged`` hide, and weights.
+
+        What a call hides is all that was decided in it and does not show in what it emitted: rejected drafts,
+        drafts that were made ahead.
+        """
+        if not averaged or history.before is None:
+            return [(1.0, history)]
+        if (history, averaged) not in self._alike:
+            self._alike[history, averaged] = [
+                (weight * out.mass, history if out.script is history.script else self.extended(before, out))
+                for weight, before in self.alike(history.before, averaged - 1)
+                for out in self.after(before)
+                if out.call == history.calls[-1]
+            ]
+        return self._alike[history, averaged]
+
+    def laws(self, history: History, *, averaged: int) -> tuple[Mapping[Ids, float], Mapping[Ids, float]]:
         """Return the law of the text after the next call, and the target's.
 
-        Given all that was decided before; or ``averaged`` over what the last call hides, that is all that was
-        decided in it and does not show in what it emitted: rejected drafts, drafts that were made ahead.
+        Given all that was decided before; or on average over what the last ``averaged`` calls hide.
         """
-        alike = [(1.0, history)]
-        if averaged and history.before is not None:
-            alike = [
-                (outcome.mass, self.extended(history.before, outcome))
-                for outcome in self.after(history.before)
-                if outcome.call == history.calls[-1]
-            ]
-        width, total = max(self.width(one) for _, one in alike), math.fsum(mass for mass, _ in alike)
+        alike = self.alike(history, averaged)
+        width, total = max(self.width(one) for _, one in alike), math.fsum(weight for weight, _ in alike)
         law = summed(
-            (text, share * mass / total)
-            for share, one in alike
+            (text, weight * mass / total)
+            for weight, one in alike
             for text, mass in self.law(one, width).items()
         )
         return law, self._of_target(history.text, len(history.text) + width)
 
-    def off(self, history: History, *, averaged: bool) -> float:
+    def off(self, history: History, *, averaged: int) -> float:
         """Return the distance of the next call from the target."""
         return distance(*self.laws(history, averaged=averaged))

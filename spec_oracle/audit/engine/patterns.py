@@ -8,28 +8,23 @@ one.
 A right engine may fail it: drafts that were made ahead are known given all decisions, and rules with
 carry-over are right on average over accepted lengths only. So a call that is off is judged again on average
 over what the last call hides; calls after one that is off are not judged; and nothing is called wrong that
-uninstrumented completions do not confirm, which have all that is hidden on average.
+uninstrumented completions do not confirm, which have all that is hidden on average. What they cannot decide
+within the budget is undecided: the engine is not lossless then.
 """
 
+import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
-from spec_oracle.audit.confirm import borne_out
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.confirm import PlainSample
-from spec_oracle.audit.engine.exact_comparison import Asked
-from spec_oracle.audit.engine.next_call import Call, Calls, History, Pattern, Seen, told
+from spec_oracle.audit.engine.next_call import Calls, History, Pattern, told
+from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.subject import Case
-from spec_oracle.audit.engine.wording import shown
-from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, failed, inconclusive, passed
-from spec_oracle.exact.completions import Ids, completion_gap, distance, summed
+from spec_oracle.audit.engine.suspects import Suspect
+from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
 from spec_oracle.exact.errors import NotTracedError
 
 CALLS = 3
@@ -38,15 +33,18 @@ CALLS = 3
 _SHOWN = 6
 
 
-def after_patterns(cases: Sequence[Case], tolerance: float, context: Context, seconds: float) -> CheckResult:
+def after_patterns(
+    cases: Sequence[Case], rounding: Rounding, context: Context, seconds: float
+) -> CheckResult:
     """Judge the next call after every pattern of accepted lengths, for the first prompt of each engine.
 
     All within ``seconds`` of processor time, but for samples that confirm a defect. Engines of which least is
-    left come first, so that as many as possible are done; second histories of a pattern come last.
+    left come first, so that as many as possible are done; second histories of a pattern come last, and calls
+    that few samples left open after them.
     """
     firsts = {case.name: case for case in reversed(cases)}.values()
     every = [
-        Patterns(case, tolerance, context, seconds, 0.5 ** (number + 1))
+        Patterns(case, rounding, context, seconds, 0.5 ** (number + 1))
         for number, case in enumerate([*firsts][::-1])
     ]
     for number in range(max(effort.ENGINE_HISTORIES)):
@@ -61,7 +59,30 @@ def after_patterns(cases: Sequence[Case], tolerance: float, context: Context, se
                 continue
             if wrong is not None:
                 return wrong
-    return passed("", how=How.PROVEN, draws=sum(one.draws for one in every), scope=(*_scope(every),))
+    wrong = _settled(every, effort.CLAIM_SHARE * context.budget)
+    if wrong is not None:
+        return wrong
+    draws, scope = sum(one.draws for one in every), (*_scope(every),)
+    still_open = [suspect for one in every for suspect in one.still_open]
+    if not still_open:
+        return passed("", how=How.PROVEN, draws=draws, scope=scope)
+    first = max(still_open, key=lambda suspect: suspect.draws)
+    more = f" ({len(still_open)} such calls are undecided)" * (len(still_open) > 1)
+    how = How.SAMPLED if first.draws else How.PROVEN
+    return inconclusive(f"{first}; {first.why}{more}", how=how, draws=draws, scope=scope, is_undecided=True)
+
+
+def _settled(every: Sequence["Patterns"], seconds: float) -> CheckResult | None:
+    """Decide calls that are open, those that need the fewest completions first; return a defect."""
+    ends = time.perf_counter() + seconds
+    waiting = [(one, suspect) for one in every for suspect in one.still_open if suspect.needed]
+    for one, suspect in sorted(waiting, key=lambda both: both[1].needed):
+        left = ends - time.perf_counter()
+        if left <= 0:
+            return None
+        if (wrong := one.decided(suspect, suspect.is_settled, left)) is not None:
+            return wrong
+    return None
 
 
 def _scope(every: Sequence["Patterns"]) -> Iterator[str]:
@@ -80,12 +101,13 @@ class Patterns:
 
     ``reached`` are histories of it, ``next_lengths`` the accepted lengths of the calls after these;
     ``judged`` those after which the call is the target's, ``on_average`` those after which it depends on more
-    than the text. Calls are traced for ``seconds``; ``rate_part`` of the rate is this engine's. ``why`` says
-    why it was given up; ``took`` is the time that it took.
+    than the text, ``still_open`` are calls that are off, and neither confirmed nor refuted yet. Calls are
+    traced for ``seconds``; ``rate_part`` of the rate is this engine's. ``why`` says why it was given up;
+    ``took`` is the time that it took.
     """
 
     case: Case
-    tolerance: float
+    rounding: Rounding
     context: Context
     seconds: float
     rate_part: float
@@ -93,6 +115,7 @@ class Patterns:
     reached: dict[Pattern, list[History]] = field(default_factory=dict, init=False)
     on_average: set[Pattern] = field(default_factory=set, init=False)
     judged: set[Pattern] = field(default_factory=set, init=False)
+    still_open: list[Suspect] = field(default_factory=list, init=False)
     next_lengths: dict[Pattern, set[int]] = field(default_factory=dict, init=False)
     draws: int = field(default=0, init=False)
     why: str = field(default="", init=False)
@@ -158,7 +181,8 @@ class Patterns:
 
     def _wrong_after(self, pattern: Pattern, number: int) -> CheckResult | None:
         """Judge the call after history ``number`` of a pattern, if there is one and it was not judged."""
-        if any(pattern[:size] in self.on_average for size in range(len(pattern) + 1)):
+        known = self.on_average | {suspect.history.pattern for suspect in self.still_open}
+        if any(pattern[:size] in known for size in range(len(pattern) + 1)):
             return None
         reached = self.reached.setdefault(pattern, [])
         if len(reached) > number or (history := self._another(pattern)) is None:
@@ -166,23 +190,48 @@ class Patterns:
         reached.append(history)
         lengths = {outcome.call.accepted for outcome in self.calls.after(history)}
         self.next_lengths.setdefault(pattern, set()).update(lengths)
-        wrong = self._wrong(history)
-        if history.pattern in self.on_average:
-            self.judged.discard(pattern)
-        elif wrong is None:
-            self.judged.add(pattern)
-        return wrong
+        return self._wrong(history, pattern)
 
-    def _wrong(self, history: History) -> CheckResult | None:
-        """Judge the call after a history; patterns of calls that samples find right are noted."""
-        allowed = self.calls.width(history) * self.tolerance
-        if self.calls.off(history, averaged=False) <= allowed:
-            return None
+    def _wrong(self, history: History, pattern: Pattern) -> CheckResult | None:
+        """Judge the call after a history; patterns of calls that samples find right, or open, are noted."""
+        suspect = Suspect(self.case, self.calls, history, self.rounding, self.context)
         try:
-            is_wrong = self.calls.off(history, averaged=True) > allowed
-            return self._confirmed(history) if is_wrong else None
+            suspect.widen(effort.ENGINE_ALIKE)
+            if not suspect.is_off():
+                self.judged.add(pattern)
+                return None
+            self.judged.discard(pattern)
+            if not suspect.may_be_rounding():
+                return self.decided(suspect, suspect.is_confirmed, effort.CLAIM_SHARE * self.context.budget)
+            suspect.why = self.rounding.doubt
         except NotTracedError as error:
-            return inconclusive(f"{self._said(history)}; not confirmed: {error}")
+            suspect.needed, suspect.why = math.inf, f"not confirmed: {error}"
+        self.still_open.append(suspect)
+        return None
+
+    def decided(
+        self, suspect: Suspect, decide: Callable[[float, float], bool | None], seconds: float
+    ) -> CheckResult | None:
+        """Let completions decide whether a call is wrong; one that is right, or open, is noted."""
+        self.rate_part /= 2
+        before = suspect.draws
+        verdict = decide(effort.CLAIM_PART * self.context.rate * self.rate_part, seconds)
+        self.draws += suspect.draws - before
+        self.still_open = [one for one in self.still_open if one is not suspect]
+        if verdict is None:
+            self.still_open.append(suspect)
+        elif not verdict and suspect.is_off():
+            self.on_average.add(suspect.history.pattern)
+        if not verdict:
+            return None
+        return failed(
+            str(suspect),
+            how=How.PROVEN,
+            alpha=self.context.rate,
+            draws=suspect.draws,
+            total_variation=suspect.total_variation,
+            scope=(f"{suspect.draws:,} plain completions, too, follow what was traced and not the target",),
+        )
 
     def _another(self, pattern: Pattern) -> History | None:
         """Return another history whose last calls have a pattern, of other calls before if that can be.
@@ -207,94 +256,3 @@ class Patterns:
             yield from self.reached.get((length, *shorter), [])
         for one in self.reached.get(shorter[:-1], [])[:1] if shorter and not number else []:
             yield from self.calls.telling(one, shorter[-1], max(effort.ENGINE_HISTORIES))
-
-    def _said(self, history: History) -> str:
-        law, expected = self.calls.laws(history, averaged=True)
-        gap = completion_gap(law, expected)
-        after = f"after accepted lengths {told(history.pattern)}" if history.calls else "at first"
-        follows = shown(gap.sequence[len(history.text) :])
-        return (
-            f"{self.case.label}: {after}, the next call is not distributed as the target (total variation "
-            f"{distance(law, expected):.3g}): completion {shown(history.text)} goes on with {follows} with "
-            f"probability {gap.actual:.4g}, target-only decoding gives it {gap.expected:.4g}"
-        )
-
-    def _confirmed(self, history: History) -> CheckResult | None:
-        """Let uninstrumented completions decide whether a call is wrong; None, and a note, if it is not."""
-        said, budget = self._said(history), effort.CLAIM_SHARE * self.context.budget
-        self.calls.ends = max(self.calls.ends, time.process_time() + budget)
-        sample, claimed = self._sample(history)
-        self.rate_part /= 2
-        try:
-            is_confirmed = borne_out(
-                sample,
-                claimed,
-                rate=effort.CLAIM_PART * self.context.rate * self.rate_part,
-                seconds=budget,
-                pilot=effort.ENGINE_ROUND,
-                most=effort.ENGINE_MANY,
-            )
-        except NoEvidenceError:
-            self.on_average.add(history.pattern)
-            is_confirmed = None
-        draws = int(sample.counts.sum())
-        self.draws += draws
-        if is_confirmed is None:
-            return None
-        if not is_confirmed:
-            return inconclusive(f"{said}; {draws:,} completions are too few to confirm it; raise --budget")
-        return failed(
-            said,
-            how=How.PROVEN,
-            alpha=self.context.rate,
-            draws=draws,
-            total_variation=self.calls.off(history, averaged=True),
-            scope=(f"{draws:,} plain completions, too, follow what was traced and not the target",),
-        )
-
-    def _sample(self, history: History) -> tuple[PlainSample, NDArray[np.float64]]:
-        """Return what samples completions up to the call after a history, and the law [C] that is claimed.
-
-        Outcomes are its calls, and the likeliest ones of its pattern, with the tokens that follow, as many as
-        show the defect; all else is one outcome. What is claimed is halfway to what was traced: other
-        decisions may have led to the same calls.
-        """
-        level = list({one.calls: one for one in (*self.calls.likeliest(history.pattern), history)}.values())
-        length, size = len(history.text), len(history.calls)
-        laws = {averaged: self.calls.laws(history, averaged=averaged)[0] for averaged in (False, True)}
-        hides = distance(laws[False], laws[True]) > self.calls.width(history) * self.tolerance
-        found = [self.calls.laws(one, averaged=hides) for one in level]
-
-        def cut(law: Mapping[Ids, float], count: int) -> dict[Ids, float]:
-            return summed((text[: length + count], mass) for text, mass in law.items())
-
-        by_count = {
-            count: [(cut(law, count), cut(target, count)) for law, target in found]
-            for count in range(1, max(map(self.calls.width, level)) + 1)
-        }
-        gaps = {count: sum(distance(*both) for both in laws) for count, laws in by_count.items()}
-        count = next(count for count, gap in gaps.items() if 2 * gap >= max(gaps.values()))
-        number, claimed, expected = dict[Any, int](), list[float](), list[float]()
-        for one, (law, target) in zip(level, by_count[count], strict=True):
-            for text in {**law, **target}:
-                number[one.calls, text] = len(number)
-                expected.append(one.chance * target.get(text, 0.0))
-                claimed.append(one.chance * (law.get(text, 0.0) + target.get(text, 0.0)) / 2)
-
-        def outcome(seen: Seen) -> Any:
-            text = tuple(token for emitted, _ in seen for token in emitted)
-            return tuple(Call(tuple(emitted), accepted) for emitted, accepted in seen[:size]), text[
-                : length + count
-            ]
-
-        asked = Asked(
-            self.case.code,
-            lambda engine, _: self.calls.seen(engine, self.calls.tokens, length + count),
-            outcome,
-            fresh=self.calls.fresh,
-        )
-        rest = 1 - sum(expected)
-        sample = PlainSample(
-            asked, number, np.array([*expected, rest]), self.context.stream("engine/patterns")
-        )
-        return sample, np.array([*claimed, rest])

@@ -45,6 +45,8 @@ from spec_oracle.statistics import (
 
 MOST_OUTCOMES = 300
 BINS = 3
+MOST_BINNED = 5
+"""How many tokens of a completion have bins: so that there are fewer outcomes than `MOST_OUTCOMES`."""
 RARER = 2
 """How many times as many samples as bins outcomes may take."""
 
@@ -107,9 +109,10 @@ def outcomes(code: EngineCode, prompt: Ids, tokens: int, rng: np.random.Generato
     """Return one outcome a completion, or tokens in bins of equal probability.
 
     Bins where completions are too many, or so rare that they take many more samples of an engine that decodes
-    one request at a time.
+    one request at a time. Of long completions the tokens at `binned` places have bins.
     """
-    uniform = np.full(BINS**tokens, float(BINS) ** -tokens)
+    places = binned(tokens)
+    uniform = np.full(BINS ** len(places), float(BINS) ** -len(places))
     if code.vocab_size**tokens <= MOST_OUTCOMES:
         listed = listed_outcomes(code.law(prompt, tokens))
         needed, for_bins = (
@@ -121,9 +124,19 @@ def outcomes(code: EngineCode, prompt: Ids, tokens: int, rng: np.random.Generato
 
     def outcome(completion: Ids) -> int:
         bins = code.bins(prompt, completion, rng.random(tokens), BINS)
-        return len(uniform) if bins is None else int(bins @ BINS ** np.arange(tokens))
+        return len(uniform) if bins is None else int(bins[places] @ BINS ** np.arange(len(places)))
 
     return Outcomes(np.append(uniform, 0.0), outcome)
+
+
+def binned(tokens: int) -> list[int]:
+    """Return the places of a completion whose tokens have bins: all, or a few from the first to the last.
+
+    >>> binned(4), binned(48)
+    ([0, 1, 2, 3], [0, 12, 24, 35, 47])
+    """
+    places: list[int] = np.linspace(0, tokens - 1, min(tokens, MOST_BINNED)).round().astype(int).tolist()
+    return places
 
 
 @dataclass
@@ -236,11 +249,21 @@ def _sampled(
         alpha=context.rate,
         draws=draws,
         total_variation=bound,
-        scope=(scope_of(cases, lengths, f"{draws:,} samples"), *check.scope),
+        scope=(scope_of(cases, lengths, f"{draws:,} samples{_judged_of(lengths)}"), *check.scope),
         shown=max(off, key=lambda some: some.total_variation, default=None) if is_failed else None,
         findings=Findings(total_variation=bound, smallest_detectable_tv=finds, is_reference_wrong=is_wrong),
     )
     return result, seen
+
+
+def _judged_of(lengths: Sequence[int]) -> str:
+    """Say which tokens of completions are judged, "" where all are."""
+    places = binned(lengths[-1])
+    if len(places) == lengths[-1]:
+        return ""
+    return (
+        f", of which tokens {', '.join(str(place + 1) for place in places)} are judged, each given all before"
+    )
 
 
 def _judged(
@@ -298,4 +321,4 @@ def _beside_plain(
         detail = "generate and generate_plain differ; next_token_probs differs from generate_plain too: "
         return replace(check, status=Status.FAILED, detail=detail + of_plain.detail)
     detail = f"next_token_probs is not the distribution of generate_plain: {of_plain.detail}"
-    return replace(check, status=Status.INCONCLUSIVE, detail=detail)
+    return replace(check, status=Status.INCONCLUSIVE, detail=detail, is_undecided=True)

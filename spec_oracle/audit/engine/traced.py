@@ -5,16 +5,18 @@ from dataclasses import replace
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.engine.exact_comparison import Compared, Tracer
-from spec_oracle.audit.engine.judged import judged_and_confirmed
+from spec_oracle.audit.engine.judged import is_wrong, judged_and_confirmed
+from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.sampled import sampled_with_seeds
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.results import CheckResult, NoEvidenceError, Status
 from spec_oracle.contracts.speculation import Speculation
 
 
-def traced_first_tokens(cases: Sequence[Case], facts: Facts, context: Context, seconds: float) -> CheckResult:
+def traced_first_tokens(
+    cases: Sequence[Case], rounding: Rounding, context: Context, seconds: float
+) -> CheckResult:
     """Find the laws of the first tokens after every prompt, without seeds and with one.
 
     Completions are one token longer where only that shows what drafts do. A generation takes ``seconds``
@@ -29,11 +31,10 @@ def traced_first_tokens(cases: Sequence[Case], facts: Facts, context: Context, s
         found += [tracer.compared(case, tokens) for case in cases]
         for compared in found:
             seen |= compared.traced.speculation
-        if any(compared.is_off(facts.tolerance) for compared in found):
+        if is_wrong(found, rounding):
             break
     unseeded, why_not = len(found), ""
-    is_off = any(compared.is_off(facts.tolerance) for compared in found)
-    takers = [] if is_off else [case for case in cases if case.code.takes_seeds]
+    takers = [] if is_wrong(found, rounding) else [case for case in cases if case.code.takes_seeds]
     try:
         for tokens in range(1, min(most, effort.ENGINE_FIRST_TOKENS) + 1):
             found += [
@@ -43,7 +44,7 @@ def traced_first_tokens(cases: Sequence[Case], facts: Facts, context: Context, s
             ]
     except NoEvidenceError as error:
         found, why_not = found[:unseeded], f"requests with seeds: {error}"
-    result = judged_and_confirmed(found, facts, context, tracer)
+    result = judged_and_confirmed(found, rounding, context, tracer)
     never, notes = seen.told()
     if result.status is Status.PASSED and never:
         result = replace(result, status=Status.INCONCLUSIVE, detail=never)
@@ -70,7 +71,7 @@ def _with_sampled_seeds(
     )
 
 
-def traced_longer(cases: Sequence[Case], facts: Facts, context: Context, seconds: float) -> CheckResult:
+def traced_longer(cases: Sequence[Case], rounding: Rounding, context: Context, seconds: float) -> CheckResult:
     """Find the laws of longer completions, and of two generations in a row; errors as above.
 
     What `joint` traced of the first tokens is not traced again. Of engines with several draft lengths
@@ -96,9 +97,9 @@ def traced_longer(cases: Sequence[Case], facts: Facts, context: Context, seconds
         before = tracer.runs, tracer.seconds
         found += [tracer.compared(case, tokens) for case in wanted]
         costs.append((tracer.runs - before[0], tracer.seconds - before[1]))
-        if any(compared.is_off(facts.tolerance) for compared in found):
-            return judged_and_confirmed(found, facts, context, tracer)
+        if is_wrong(found, rounding):
+            return judged_and_confirmed(found, rounding, context, tracer)
     for name in dict.fromkeys(case.name for case in cases):
         own = [case for case in cases if case.name == name]
         found.append(tracer.pair(own[0], own[-1].prompt))
-    return judged_and_confirmed(found, facts, context, tracer)
+    return judged_and_confirmed(found, rounding, context, tracer)

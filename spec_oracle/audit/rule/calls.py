@@ -12,6 +12,7 @@ from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, failed, passed
 from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.exact import DecisionError, VerdictError, decoded_law
+from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
 
 
@@ -32,9 +33,11 @@ def decoded(subject: VerifierSubject, context: Context, rate: float, *, instance
     how: dict[str, Any] = {"exact": context.exact, "array": "numpy" if context.exact else context.array}
     try:
         law_with = partial(decoded_law, subject.verifier, instance, tokens, **how)
-        worst = max((law_with(stop_token=stop) for stop in (None, 0)), key=lambda law: law.total_variation)
+        with raising():
+            laws = [law_with(stop_token=stop) for stop in (None, 0)]
     except (DecisionError, VerdictError) as error:
         return failed(str(error))
+    worst = max(laws, key=lambda law: law.total_variation)
     tv, gap = float(worst.total_variation), worst.largest_gap
     found: dict[str, Any] = {"total_variation": tv, "how": How.PROVEN}
     if worst.total_variation > (0 if context.exact else subject.facts.tolerance):

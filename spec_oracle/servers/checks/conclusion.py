@@ -84,7 +84,8 @@ def unless_unconfirmed(result: CheckResult, context: Context) -> CheckResult:
     """Return the result, which fails nothing where the reported probabilities were not confirmed before."""
     if result.status is not Status.FAILED or not is_unconfirmed(context):
         return result
-    return replace(result, status=Status.INCONCLUSIVE, detail=f"{UNCONFIRMED} ({result.detail})")
+    detail = f"{UNCONFIRMED} ({result.detail})"
+    return replace(result, status=Status.INCONCLUSIVE, detail=detail, is_undecided=True)
 
 
 def conclude(

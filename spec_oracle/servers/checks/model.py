@@ -145,9 +145,8 @@ def told(what: str, apart: Distances, noise: float, detect: float) -> CheckResul
     doubt = f"+- {apart.half:.2g}"
     if noise > apart.half:
         doubt = f"up to {noise:.2g} of it are noise of equal requests"
-    return inconclusive(
-        f"{detail}, {doubt}: not surely less than {detect:g}; raise --budget or --detect", **known
-    )
+    open_ = f"{detail}, {doubt}: not surely less than {detect:g}; raise --budget or --detect"
+    return inconclusive(open_, is_undecided=least > 0, **known)
 
 
 def compare(prefixes: Iterable[Prefix], own: Distributions, theirs: Distributions, apart: Distances) -> None:

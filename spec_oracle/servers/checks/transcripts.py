@@ -253,6 +253,8 @@ class Transcripts:
         )
         verdict = {Status.FAILED: SubjectVerdict.LOSSY, Status.PASSED: SubjectVerdict.LOSSLESS}
         worst = Status.FAILED if model.status is Status.FAILED else tokens.status
+        if worst is Status.PASSED and model.is_undecided:
+            worst = Status.INCONCLUSIVE
         return SubjectReport(
             name,
             "server",

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+import verifiers
 from spec_oracle.audit import AuditOptions, Evidence, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import NOTHING_DECLARED
@@ -68,3 +69,19 @@ def test_a_folder_that_cannot_be_written_keeps_the_verdict(tmp_path):
     assert found.file is None
     assert "not saved: " in AUDIT_FORMATS["text"](report)
     assert json.loads(AUDIT_FORMATS["json"](report))["subjects"][0]["counterexample"]["not_saved"]
+
+
+class RaisesInLaterChecks:
+    """A right rule that refuses batches of 130 requests, which `joint` does not have."""
+
+    def verify(self, drafts, decisions):
+        if drafts.batch == 130:
+            raise KeyError("no such batch")
+        return verifiers.get("token").verify(drafts, decisions)
+
+
+def test_what_a_rule_raises_in_later_checks_is_its_own():
+    (found,) = audit(RaisesInLaterChecks, options=replace(QUICK, checks=("batch",))).subjects
+    batch = next(check for check in found.checks if check.name == "batch")
+    assert batch.status is Status.INCONCLUSIVE
+    assert "raised KeyError: 'no such batch' (at tests/spec_oracle/audit/test_broken.py:" in batch.detail

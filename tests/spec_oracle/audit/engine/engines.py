@@ -121,6 +121,14 @@ class WrongAfterTwo(Right):
         return self.next_token_probs(after if len(after) < 4 else [0, 0])
 
 
+class WrongLate(Right):
+    """Is right for sixteen tokens; later tokens are sampled from the rows of drafts."""
+
+    def target(self, context, emitted):
+        after = [*context, *emitted]
+        return self.next_token_probs(after) if len(after) < 16 else DRAFT(after)
+
+
 class PastTheStop(Right):
     """Looks for the stop token at the end of a call only."""
 

@@ -3,13 +3,18 @@
 import shlex
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
-from spec_oracle.audit.engine.subject import EngineSubject
+from spec_oracle.audit.engine.sampled import CompletionSample, binned, outcomes
+from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.audit.results import How
 from spec_oracle.audit.subjects import of_object
+from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.report import AUDIT_FORMATS
+from spec_oracle.statistics import goodness_of_fit_by_g
 from tests.spec_oracle.audit.engine import engines
 
 QUICK = AuditOptions(budget=6.0)
@@ -189,6 +194,31 @@ def test_a_large_vocabulary_is_judged_by_bins():
         for engine in (engines.Large, engines.LargeGreedy)
     )
     assert (right.verdict, wrong.verdict) == (SubjectVerdict.LOSSLESS, SubjectVerdict.LOSSY)
+
+
+@pytest.mark.parametrize(("engine", "wrong"), [(engines.Right, []), (engines.WrongLate, [24, 35, 47])])
+def test_places_of_completions_too_long_to_enumerate_are_judged(engine, wrong):
+    """One run in a million fails; a place that is off by 0.15 is missed in one of a thousand."""
+    code, rng = EngineCode(engine()), np.random.default_rng(0)
+    judged = outcomes(code, (0,), 48, rng)
+    sample = CompletionSample(Case("", code, (0,), ""), 48, judged, rng, seeded=True)
+    sample.draw(1600)
+    assert (len(sample.counts), sample.counts[-1]) == (3**5 + 1, 0)
+    bins = sample.counts[:-1].reshape((3,) * 5)  # the last place first
+    found = []
+    for number, place in enumerate(binned(48)):
+        counts = np.moveaxis(bins, -1 - number, 0).sum(axis=(1, 2, 3, 4))
+        fit = goodness_of_fit_by_g(counts, [1 / 3] * 3, alpha=1e-6 / 5, miss=1e-3)
+        assert fit.smallest_detectable_tv < 0.15
+        found += [] if fit.passed else [place]
+    assert found == wrong
+
+
+def test_an_audit_of_long_completions_ends():
+    found = report_on(engines.WrongLate, AuditOptions(budget=2.0, tokens=48, checks=["calls"], shrink=False))
+    calls = next(check for check in found.checks if check.name == "calls")
+    assert calls.how is How.SAMPLED
+    assert any("tokens 1, 13, 25, 36, 48 are judged, each given all before" in line for line in calls.scope)
 
 
 def test_prompts_and_lengths_can_be_chosen():

@@ -1,21 +1,28 @@
 """The call after every pattern of accepted lengths: all are reached, and averages are not defects."""
 
+import time
+from dataclasses import replace
+
 import pytest
 
-from lab.specimens.call_patterns import DraftsAhead, SteppingEngine
+from lab.specimens.call_patterns import DraftsAhead, SlightlyWrong, SteppingEngine
 from lab.specimens.registry import specimens
+from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.next_call import Calls, History
 from spec_oracle.audit.engine.patterns import Patterns, after_patterns
-from spec_oracle.audit.results import Status
+from spec_oracle.audit.engine.rounding import Rounding
+from spec_oracle.audit.engine.suspects import Suspect
+from spec_oracle.audit.results import How, Status
 from spec_oracle.audit.subjects import of_engines
 
 CONTEXT = Context(alpha=1e-8, budget=60.0)
+EXACT = Rounding(1e-9, unsure=1e-9)
 
 
-def judged(engine, seconds=30.0):
-    subject = of_engines("mine", {"": engine})
-    return after_patterns(subject.cases(CONTEXT, "steps"), 1e-9, CONTEXT, seconds)
+def judged(engine, seconds=30.0, budget=60.0, rounding=EXACT):
+    subject, context = of_engines("mine", {"": engine}), replace(CONTEXT, budget=budget)
+    return after_patterns(subject.cases(context, "steps"), rounding, context, seconds)
 
 
 def test_every_pattern_of_a_right_engine_is_covered():
@@ -84,6 +91,103 @@ def test_a_rule_with_carry_over_is_not_lossy():
     assert "right on average over earlier calls only, by samples: after no call" in found.scope[0]
 
 
+def test_drafts_made_three_calls_ahead_are_averaged_without_samples():
+    """Given the calls before, the third one is off by what the first one hides, and right on average."""
+    found = judged(specimens()["pattern-drafts-three-calls-ahead"].engine()[""])
+    assert (found.status, found.draws) == (Status.PASSED, 0)
+    assert "after 13 of 13 patterns of three accepted lengths" in found.scope[0]
+    assert "by samples" not in found.scope[0]
+
+
+def test_a_deviation_that_completions_cannot_decide_is_undecided():
+    """Off by 3e-4 after 1-1, which takes some 10^8 completions: the report says so."""
+    found = judged(SlightlyWrong(draft_length=1, more=1.001), budget=1.0)
+    assert (found.status, found.is_undecided, found.how) == (Status.INCONCLUSIVE, True, How.SAMPLED)
+    assert "after accepted lengths 1-1, the next call is not distributed as the target" in found.detail
+    assert "neither confirm nor refute it; about " in found.detail
+    assert "(--budget " in found.detail
+    assert "after 5 of 8 patterns of three accepted lengths" in found.scope[0]
+
+
+def test_a_subject_with_an_undecided_deviation_is_never_called_lossless():
+    options = AuditOptions(budget=3.0, checks=("calls",))
+    report = audit(SlightlyWrong(draft_length=1, more=1.001), options=options)
+    (found,) = report.subjects
+    assert {check.name: check.status for check in found.checks}["joint"] is Status.PASSED
+    assert found.verdict is SubjectVerdict.INCONCLUSIVE
+    assert report.exit_code == 2
+
+
+class Timed(SlightlyWrong):
+    """Every completion takes a millisecond of a clock that is set by hand."""
+
+    clock = None
+
+    def steps(self, prompt, max_new_tokens, seed=None):
+        self.clock.now += 1e-3
+        return super().steps(prompt, max_new_tokens, seed)
+
+
+class Clock:
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        for name in ("process_time", "perf_counter"):
+            monkeypatch.setattr(time, name, lambda: self.now)
+
+
+@pytest.fixture
+def suspect(monkeypatch):
+    """Return what makes the call after 1-1 a suspect; the clock runs of completions only."""
+
+    def made(more):
+        engine = Timed(draft_length=1, more=more)
+        (case,) = of_engines("mine", {"": engine}).cases(CONTEXT, "steps")[:1]
+        calls = Calls(case, 24, 60.0)
+        return Suspect(case, calls, calls.likeliest((1, 1))[0], EXACT, CONTEXT)
+
+    Timed.clock = Clock(monkeypatch)
+    return made
+
+
+def test_completions_that_decide_grow_with_the_budget(suspect):
+    """All the time is spent on what they cannot decide; two fifths at most for other ways to know more."""
+    for seconds in (4, 16):
+        one = suspect(1.001)
+        assert one.is_settled(1e-9, seconds) is None
+        assert 600 * seconds <= one.draws <= 1000 * seconds
+        assert one.needed > 100 * one.draws
+
+
+def test_what_few_completions_leave_open_more_of_them_confirm(suspect):
+    """Off by 0.06 after 1-1: some 5,000 confirm it on average, and there is time for 24,000."""
+    one = suspect(1.2)
+    assert one.is_confirmed(1e-9, 0.2) is None
+    assert one.draws < 400
+    assert one.is_settled(1e-9, 40.0) is True
+
+
+class WrongTwice(SlightlyWrong):
+    """Takes its draft for certain after 0-0, besides."""
+
+    def emitted(self, context, drafts, uniform, seed):
+        if self.past[-2:] == [(1, 0), (1, 0)]:
+            self.drafted += len(drafts)
+            return [*drafts, self.choose(self.target([*context, *drafts]), uniform(), seed)]
+        return super().emitted(context, drafts, uniform, seed)
+
+
+def test_an_undecided_call_hides_no_defect_after_another_pattern():
+    found = judged(WrongTwice(draft_length=1, more=1.001))
+    assert found.status is Status.FAILED
+    assert "after accepted lengths 0-0" in found.detail
+
+
+def test_what_may_be_rounding_is_undecided_and_takes_no_completions():
+    found = judged(SlightlyWrong(draft_length=1, more=1.00001), rounding=Rounding(1e-9, unsure=1e-3))
+    assert (found.status, found.is_undecided, found.draws) == (Status.INCONCLUSIVE, True, 0)
+    assert "cannot be told from rounding" in found.detail
+
+
 class AllAtOnce(SteppingEngine):
     """Shows its calls after the last one."""
 
@@ -129,7 +233,7 @@ def test_engines_that_need_least_come_first(monkeypatch):
 
     monkeypatch.setattr(Patterns, "timed", noted)
     engines = {"longer": SteppingEngine(draft_length=2), "shorter": SteppingEngine(draft_length=1)}
-    found = after_patterns(of_engines("mine", engines).cases(CONTEXT, "steps"), 1e-9, CONTEXT, 60.0)
+    found = after_patterns(of_engines("mine", engines).cases(CONTEXT, "steps"), EXACT, CONTEXT, 60.0)
     assert [line.split(":")[0].split()[1] for line in found.scope] == ["'longer',", "'shorter',"]
     assert all("not reached" not in line for line in found.scope)
     first_round = turns[: turns.index("longer", 1)]

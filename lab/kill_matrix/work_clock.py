@@ -1,0 +1,87 @@
+"""A clock that counts work: what audits decide by time is then the same on every machine, under any load.
+
+Audits read a clock to know how many samples their budget pays. While `counted` replaces it, a second is so
+many requests, calls and traced random numbers, whatever they take; seconds of a budget are an amount of work.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, Final
+from unittest import mock
+
+from spec_oracle import threads
+from spec_oracle.contracts import SamplerCode
+from spec_oracle.contracts.engine import EngineCode
+
+READ: Final = 10
+"""Microseconds of a look at the clock: tracing looks once a random number or a comparison of one."""
+
+CALL: Final = 100
+"""Microseconds of a call of code under test."""
+
+REQUEST: Final = 20
+"""Microseconds of each request of a call that verifies or decodes several."""
+
+CLOCKS: Final = ("monotonic", "perf_counter", "process_time")
+"""What audits read, of the module `time`."""
+
+LOOKS: Final = 60.0
+"""Seconds between two looks at a call, which is ended if it hangs: few, since busy machines are slow."""
+
+_REAL: Final = SimpleNamespace(**{name: getattr(time, name) for name in (*CLOCKS, "thread_time")})
+
+
+@dataclass
+class WorkClock:
+    """``microseconds`` of work so far, by the costs above."""
+
+    microseconds: int = 0
+
+    def spend(self, microseconds: int) -> None:
+        """Add some work."""
+        self.microseconds += microseconds
+
+    def read(self) -> float:
+        """Return the seconds of work; looks of other threads are not counted, since they come at random."""
+        if threading.current_thread() is threading.main_thread():
+            self.spend(READ)
+        return self.microseconds / 1e6
+
+
+@contextmanager
+def counted() -> Iterator[WorkClock]:
+    """Replace the clocks of `time` by one that counts work, for audits in this process.
+
+    Calls of code under test that hang are still ended by the time of day: the module that watches them keeps
+    the real clocks.
+    """
+    clock = WorkClock()
+    call, session, raising = SamplerCode.__call__, EngineCode.session, threads._as_errors  # noqa: SLF001
+
+    def counted_call(code: Any, drafts: Any, *arguments: Any, **options: Any) -> Any:
+        clock.spend(REQUEST * drafts.batch)
+        return call(code, drafts, *arguments, **options)
+
+    def counted_session(code: Any, prompt: Any, tokens: int, seeds: Any) -> Any:
+        clock.spend(REQUEST * len(seeds))
+        return session(code, prompt, tokens, seeds)
+
+    def counted_raising() -> Any:
+        clock.spend(CALL)
+        return raising()
+
+    with ExitStack() as patches:
+        for owner, name, replacement in (
+            (threads, "time", _REAL),
+            (threads, "_LOOKS", LOOKS),
+            (threads, "_as_errors", counted_raising),
+            (SamplerCode, "__call__", counted_call),
+            (EngineCode, "session", counted_session),
+            *((time, name, clock.read) for name in CLOCKS),
+        ):
+            patches.enter_context(mock.patch.object(owner, name, replacement))
+        yield clock

@@ -1,0 +1,166 @@
+"""How much of a distance from the target rounding explains: one measure for every check of an engine.
+
+Engines compute in float32 as a rule, and verification sums in another order than a request for one token
+does: its probabilities p' differ from p by a factor of up to 1 + r, either way. Where a call accepts and
+corrects by the same p', its token is distributed as p', at a total variation of r / 2 at most from p. Where
+the rows of draft and target are computed apart each time (the draft when it samples, accepts and corrects,
+the target when it accepts and corrects), probabilities that are accepted are off by 3 r in all, and those of
+corrections by 7 r: 3 r since more or less is rejected, 4 r in the residual. The total variation, half of the
+sum, is 5 r at most. Over the tokens of a completion these add up
+(`spec_oracle.audit.engine.exact_comparison`).
+
+r is 1e-5 for float32, some hundred units in the last place, as sums of some thousand numbers are off, and
+1e-2 for narrower types. Of rows in float32, or in float64 with the marks of it, up to r counts as rounding:
+twice what one row explains. Rows in float64 keep the least tolerance of the subject. Where an engine gives
+the same row in two ways, and these differ, twice that difference counts, as long as it can be rounding at
+all. Beyond what counts, and up to 5 r, nobody can know: softmax in float64 of logits in float32 has no mark.
+That is neither passed nor called lossy, and samples could not show it: 1e-5 takes some 10^11 of them.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec_oracle.audit.context import Context
+from spec_oracle.audit.engine.subject import Case, EngineSubject
+from spec_oracle.contracts import SubjectRaisedError
+from spec_oracle.contracts.engine import EngineCode, as_float64
+from spec_oracle.exact.completions import Ids, is_ended
+
+FLOAT32: Final = 1e-5
+"""Relative error of a probability that float32 explains, r."""
+
+NARROWER: Final = 1e-2
+"""The same of float16 and bfloat16."""
+
+APART: Final = 5
+"""Total variation of a token, in units of r, where every row of draft and target is computed apart."""
+
+MOST: Final = 1e-4
+"""Rows that differ by more, total variation, do so for another reason than rounding in float32."""
+
+_MARK: Final = 1e-10
+"""Rows of float64 sum to 1, and repeat, up to less."""
+
+_NARROW: Final = ("float16", "bfloat16", "float8")
+
+_LIKELY: Final = 3
+_ASKED: Final = 2, 6
+"""Prompts after which rows are asked for in two ways, and how many along one text behind each."""
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """The total variation a token that counts as rounding; up to ``unsure`` it may still be rounding.
+
+    ``why`` says how that is known, for people; ``is_assumed`` if it is more than the engine's rows must show.
+    """
+
+    a_token: float
+    unsure: float = APART * FLOAT32
+    why: str = "float64 rows"
+    is_assumed: bool = False
+
+    def explains(self, distance: float, tokens: int = 1) -> bool:
+        """Whether a distance between distributions of so many tokens counts as rounding."""
+        return distance <= tokens * self.a_token
+
+    def may_explain(self, distance: float, tokens: int = 1) -> bool:
+        """Whether it cannot be excluded that rounding causes a distance."""
+        return distance <= tokens * max(self.unsure, self.a_token)
+
+    def __str__(self) -> str:
+        return f"a total variation of up to {self.a_token:.1e} a token counts as rounding: {self.why}"
+
+    @property
+    def doubt(self) -> str:
+        """Why a distance that it may explain is neither passed nor called lossy."""
+        told = f"up to {self.unsure:.1e} a token cannot be told from rounding"
+        return f"{told}, up to {self.a_token:.1e} counts as such"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What counts as rounding and why, and how to know it better, for what it leaves in doubt."""
+        return (
+            str(self),
+            (
+                "to know what is rounding, return probabilities in the number type in which the engine "
+                "computes, show those of verification by rows_along, or compute in float64"
+            ),
+        )
+
+
+def rounding_of(subject: EngineSubject, context: Context) -> Rounding:
+    """Return what counts as rounding in every check of a subject: of its engines the most that any needs."""
+    return _rounding_of(tuple(subject.cases(context)), subject.facts.tolerance)
+
+
+@lru_cache(maxsize=16)
+def _rounding_of(cases: tuple[Case, ...], least: float) -> Rounding:
+    prompts = {case.code: [one.prompt for one in cases if one.code is case.code] for case in cases}
+    each = [_after(code, one, least) for code, some in prompts.items() for one in some[: _ASKED[0]]]
+    most = max(each, key=lambda one: one.a_token)
+    return replace(most, unsure=max(one.unsure for one in each))
+
+
+def _after(code: EngineCode, prompt: Ids, least: float) -> Rounding:
+    """Ask for the rows along one text again, in other order and in other ways; look at their number type."""
+    contexts = _along(code, prompt)
+    returned = [code.returned(context) for context in reversed(contexts)][::-1]
+    rows = [code.checked_row(row, context) for row, context in zip(returned, contexts, strict=True)]
+    again = _distance(code, contexts, rows)
+    total = max(abs(float(as_float64(row).sum()) - 1) for row in returned)
+    apart = {"differs by {} when asked again": again, "sums to 1 up to {} only": total}
+    if code.has("rows_along"):
+        with suppress(SubjectRaisedError, ValueError):  # the checks that need it say so
+            along = code.rows_along(prompt, (*contexts[-1], 0)[len(prompt) :])
+            apart["differs from rows_along by {}"] = again = max(again, _distance(code, contexts, along))
+    way, most = max(apart.items(), key=lambda item: item[1])
+    types = sorted({_type_of(row) for row in returned})
+    is_narrow = any(one.startswith(_NARROW) for one in types)
+    stated = FLOAT32 if is_narrow or "float32" in types or most > _MARK else 0.0
+    a_token = max(least, stated, 2 * most if most <= MOST else 0.0)
+    is_float64 = not stated and again > 0  # computed twice, it differs by rounding of float64 only
+    seen = f", and {way.format(f'{most:.1e}')}" if most > _MARK else ""
+    relative = 0.0 if is_float64 else NARROWER if is_narrow else FLOAT32
+    return Rounding(
+        a_token,
+        unsure=max(a_token, APART * relative, 2 * most),
+        why=f"next_token_probs returns {' and '.join(types)}{seen}",
+        is_assumed=a_token > least,
+    )
+
+
+def _along(code: EngineCode, prompt: Ids) -> list[Ids]:
+    """Return a prompt, and it with some likely tokens behind it, up to an end of the completion."""
+    contexts = [prompt]
+    while len(contexts) < _ASKED[1]:
+        row = code.row(contexts[-1])
+        likely = np.argsort(-row, kind="stable")[: min(np.count_nonzero(row), _LIKELY)]
+        longer = (*contexts[-1], int(likely[len(contexts) % len(likely)]))
+        if is_ended(longer[len(prompt) :], code.endings):
+            break
+        try:
+            code.row(longer)
+        except SubjectRaisedError:  # it may have no room for more
+            break
+        contexts.append(longer)
+    return contexts
+
+
+def _distance(code: EngineCode, contexts: Sequence[Ids], rows: Iterable[NDArray[np.float64]]) -> float:
+    """Return how far rows are from those after the same contexts, total variation, at most."""
+    return max(
+        float(np.abs(row - code.row(context)).sum() / 2) for row, context in zip(rows, contexts, strict=True)
+    )
+
+
+def _type_of(row: Any) -> str:
+    """Return the number type of a row: a Python list has that of its numbers."""
+    dtype = getattr(row, "dtype", None) or np.asarray(row).dtype
+    return str(dtype).rpartition(".")[2]
