@@ -55,7 +55,7 @@ text-after-stop padded-slot-inverts-rows seeded-requests-accept-all third-of-a-b
 third-draft-untested pattern-two-full pattern-short-stop-window reports-the-residual
 cached-rollback-one-too-far cached-cap-hides-stop recurrent-column-0 one-block-of-16-tokens ragged-mask
 """
-"""Verifiers, rules for draft trees, rules for coupled drafts, samplers, engines."""
+"""Verifiers, rules for draft trees, samplers, engines."""
 
 CONTROLS: Final = """
 chain-block greedy-multipath tree-certain-siblings
