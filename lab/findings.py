@@ -25,7 +25,7 @@ from typing import Any
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.report.table import markdown_table
 from spec_oracle.third_party.engines import vllm
-from spec_oracle.third_party.engines.hugging_face import Generate
+from spec_oracle.third_party.engines.hugging_face import TransformersEngine
 from spec_oracle.third_party.samplers.wheels import WHEELS, Wheel, wheel
 
 FOLDER = Path(__file__).parents[1] / "docs" / "findings"
@@ -195,39 +195,39 @@ FINDINGS = (
 )
 
 
-def stop_sequence() -> Generate:
+def stop_sequence() -> TransformersEngine:
     """Return transformers' assisted decoding with a stop sequence, for an audit."""
-    return Generate("assistant", "stop sequence")
+    return TransformersEngine("assistant", "stop sequence")
 
 
-def guidance() -> dict[str, Generate]:
+def guidance() -> dict[str, TransformersEngine]:
     """Return it with classifier-free guidance."""
-    return {one: Generate(one, "guidance") for one in ("assistant", "lookup")}
+    return {one: TransformersEngine(one, "guidance") for one in ("assistant", "lookup")}
 
 
-def other_tokenizer() -> Generate:
+def other_tokenizer() -> TransformersEngine:
     """Return it with an assistant whose tokenizer lists its tokens in no order."""
-    return Generate("other tokenizer, unsorted", "top-k")
+    return TransformersEngine("other tokenizer, unsorted", "top-k")
 
 
-def gemma_assistant() -> Generate:
+def gemma_assistant() -> TransformersEngine:
     """Return it with Gemma 4's assistant."""
-    return Generate("Gemma 4 assistant", "top-k")
+    return TransformersEngine("Gemma 4 assistant", "top-k")
 
 
-def least_length() -> dict[str, vllm.Generate]:
+def least_length() -> dict[str, vllm.VllmEngine]:
     """Return vLLM's engines with `min_tokens` and a stop token; needs vLLM for CPUs."""
-    return {one: vllm.Generate(one, "least length", repaired=True) for one in vllm.DRAFTERS}
+    return {one: vllm.VllmEngine(one, "least length", repaired=True) for one in vllm.DRAFTERS}
 
 
-def grammar() -> dict[str, vllm.Generate]:
+def grammar() -> dict[str, vllm.VllmEngine]:
     """Return vLLM's engines with a grammar, structured outputs by a regular expression."""
-    return {one: vllm.Generate(one, "grammar", repaired=True) for one in vllm.DRAFTERS}
+    return {one: vllm.VllmEngine(one, "grammar", repaired=True) for one in vllm.DRAFTERS}
 
 
-def top_k() -> dict[str, vllm.Generate]:
+def top_k() -> dict[str, vllm.VllmEngine]:
     """Return vLLM's engines with `top_k` alone."""
-    return {one: vllm.Generate(one, "top-k", repaired=True) for one in vllm.DRAFTERS}
+    return {one: vllm.VllmEngine(one, "top-k", repaired=True) for one in vllm.DRAFTERS}
 
 
 def copied(finding: Finding, folder: Path, *, patched: bool) -> Path:

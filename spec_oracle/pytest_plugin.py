@@ -71,10 +71,10 @@ def checks_of(subject: Any, **options: Any) -> list[Any]:
     is_named = isinstance(subject, str) and subject in found.subjects
     chosen = (found if is_named else Configuration()).options_of(str(subject), **options)
     shared = SharedAudit(subject, chosen)
-    return [pytest.param(Case(shared, name), id=name) for name in shared.check_names()]
+    return [pytest.param(SubjectCheck(shared, name), id=name) for name in shared.check_names()]
 
 
-class Case:
+class SubjectCheck:
     """One check of one subject: calling it in a test passes, fails, skips, or fails as expected."""
 
     def __init__(self, shared: "SharedAudit", name: str) -> None:
@@ -134,10 +134,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         shared.alpha = split(rate.alpha, rate.sharers)
 
 
-def _case_of(item: pytest.Item) -> Case | None:
+def _case_of(item: pytest.Item) -> SubjectCheck | None:
     """Return the check that a test is parametrised with, None for tests of something else."""
     call = getattr(item, "callspec", None)
-    return next((value for value in call.params.values() if isinstance(value, Case)), None) if call else None
+    return (
+        next((value for value in call.params.values() if isinstance(value, SubjectCheck)), None)
+        if call
+        else None
+    )
 
 
 @pytest.hookimpl(wrapper=True)

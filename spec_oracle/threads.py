@@ -46,7 +46,7 @@ class CallEndedError(SubjectRaisedError):
 
 
 @dataclass
-class _Call:
+class _GuardedCall:
     """The call in progress: when it must be over (`time.monotonic`), and why it is ended."""
 
     seconds: float
@@ -74,7 +74,7 @@ class _Call:
 class _State:
     """What is known of the calls of this process; only the main thread begins and ends calls."""
 
-    call: _Call | None = None
+    call: _GuardedCall | None = None
     most: float = float("inf")
     is_watched: bool = False
     deaths: list[str] = field(default_factory=list)
@@ -130,7 +130,7 @@ def raising(seconds: float = float("inf")) -> Iterator[None]:
     ours = _Settings.now()
     if _state.theirs is not None:
         _state.theirs.apply(ours)
-    _state.call = _Call(min(seconds, _state.most))
+    _state.call = _GuardedCall(min(seconds, _state.most))
     try:
         with _as_errors():
             yield

@@ -27,10 +27,10 @@ def inputs_as_found(request, monkeypatch):
 def few_equal_requests(monkeypatch):
     """Take few samples of equal requests, for dependence that shows only where requests differ."""
     from spec_oracle.audit.sampler import disjoint
-    from spec_oracle.audit.sampler.dependence import Design
+    from spec_oracle.audit.sampler.dependence import CallSizes
 
-    monkeypatch.setattr(disjoint, "CHAINS", (Design((1, 2), 60),))
-    monkeypatch.setattr(disjoint, "BATCHES", (Design((2,), 60),))
+    monkeypatch.setattr(disjoint, "CHAINS", (CallSizes((1, 2), 60),))
+    monkeypatch.setattr(disjoint, "BATCHES", (CallSizes((2,), 60),))
 
 
 @pytest.fixture

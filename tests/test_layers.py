@@ -1,6 +1,7 @@
 """Imports go one way: from the algorithms up to the command line, and nowhere in a circle."""
 
 import ast
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -127,3 +128,13 @@ def test_no_modules_import_each_other():
     graph = nx.DiGraph(imports())
     circles = {frozenset(part) for part in nx.strongly_connected_components(graph) if len(part) > 1}
     assert not circles
+
+
+def test_a_class_name_has_one_meaning():
+    """A private class has the name of no other: who reads `Run` in two files must not wonder."""
+    places = defaultdict(set)
+    for module, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not module.startswith("lab"):
+                places[node.name.lstrip("_")].add(module)
+    assert not {name: modules for name, modules in places.items() if len(modules) > 1}

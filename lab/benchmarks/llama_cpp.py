@@ -27,7 +27,7 @@ from spec_oracle.contracts.completion import Sampling
 from spec_oracle.language_models import load_language_model
 from spec_oracle.language_models.loading import smollm2_file
 from spec_oracle.report import AUDIT_FORMATS
-from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server
 from spec_oracle.servers.checks.weights import Weights, of_weights
 from spec_oracle.servers.client.client import Client, Limits
@@ -224,7 +224,7 @@ def audited(run, folder, *, seed=0, budget=BUDGET, detect=None):
     SmolLM2 the built-in ones.
     """
     mode, options, sampling, fine = (RUNS | SMOLLM2)[run]
-    plan, chosen = Plan(detect=detect or fine), AuditOptions(seed=seed, budget=budget)
+    plan, chosen = ServerPlan(detect=detect or fine), AuditOptions(seed=seed, budget=budget)
     if run in SMOLLM2:
         with smollm2_server(folder, mode, options, sampling) as (server, reference, drafts):
             subject = ServerSubject(run, server, plan, reference, seed=seed, draft=drafts)

@@ -18,7 +18,7 @@ from lab.benchmarks.llama_cpp import OTHERS, serving, smollm2_models, weights_of
 from spec_oracle.audit import AuditOptions
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.report import formatted
-from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server
 from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.client import Client, Limits, Request
@@ -136,7 +136,7 @@ def audited(rule, target, draft, weights, *, seconds=SECONDS, detect=0.2):
     with proxying(target, draft, rule) as url, Client(url, Limits(concurrency=WIDTH)) as client:
         server = connect(client, Sampling(top_k=3))
         drafts = Weights(weights, server.prompts)
-        plan = Plan(detect=detect)
+        plan = ServerPlan(detect=detect)
         subject = ServerSubject(rule, server, plan, started=started, draft=drafts)
         skip = dict.fromkeys(OTHERS, "")
         return audit_server(subject, AuditOptions(budget=seconds, skip=skip))

@@ -22,7 +22,7 @@ from spec_oracle.audit import AuditOptions, AuditReport, audit
 from spec_oracle.audit.rule import tree_subject as trees
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.errors import EngineError, InvalidInputError, unknown
-from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server
 from spec_oracle.servers.checks.transcripts import Transcripts, line_of, read_all
 from spec_oracle.servers.client.server import connect
@@ -222,7 +222,7 @@ def _server(stand_in: Mapping[str, Any], clock: WorkClock, **fields: Any) -> Ser
 
     reference = own.pop("reference", None)
     other = None if reference is None else connected(reference)
-    return ServerSubject("stand-in", connected(own), Plan(detect=DETECTED), other, **fields)
+    return ServerSubject("stand-in", connected(own), ServerPlan(detect=DETECTED), other, **fields)
 
 
 @cache

@@ -25,7 +25,7 @@ import scipy
 import verifiers
 from spec_oracle.acceptance import RULES, RuleFigures, acceptance
 from spec_oracle.acceptance.figures import mean_interval
-from spec_oracle.acceptance.log import Calls, read_calls
+from spec_oracle.acceptance.log import LoggedCalls, read_calls
 from spec_oracle.acceptance.recorder import Recorder
 from spec_oracle.acceptance.rules import TYPICAL_SHARE, TYPICAL_THRESHOLD, accepted_lengths
 from spec_oracle.arrays import Floats
@@ -142,7 +142,7 @@ class AtSameContexts:
             recorder.prompt = request % self.prompts
             recorder.write(tokens.tolist(), int(accepted), target.numpy(), draft.numpy())
 
-    def calls(self) -> dict[str, Calls]:
+    def calls(self) -> dict[str, LoggedCalls]:
         """Return what was recorded, by the rule that verified."""
         return {
             name: read_calls(one.file.getvalue().splitlines())  # type: ignore[attr-defined]
@@ -159,7 +159,7 @@ def at_same_contexts(
     copies: int = COPIES,
     tokens: int = TOKENS,
     seed: int = SEED,
-) -> dict[str, Calls]:
+) -> dict[str, LoggedCalls]:
     """Return the calls of each rule, [copies * prompts * tokens], call n of all at the same context."""
     import torch
 
@@ -198,7 +198,7 @@ class Compared:
         return abs(self.difference) <= self.half
 
 
-def compared(calls: Mapping[str, Calls], rate: float = RATE) -> dict[str, Compared]:
+def compared(calls: Mapping[str, LoggedCalls], rate: float = RATE) -> dict[str, Compared]:
     """Compare each rule's run with its figure from the log of `LOGGED`, at error rate ``rate`` over all."""
     log = calls[LOGGED]
     figures = {one.name: one for one in acceptance(log, rule=LOGGED).rules}

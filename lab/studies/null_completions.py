@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from spec_oracle.statistics import clopper_pearson
-from spec_oracle.statistics.long_completions import Evidence, Scored, joined, point_masses
+from spec_oracle.statistics.long_completions import Scored, TokenEvidence, joined, point_masses
 
 RATES: Final = (0.5, 0.1, 0.01)
 ORDERS: Final = ("p/q", "n-gram")
@@ -40,7 +40,7 @@ def completion(rng: np.random.Generator, noise: float) -> Scored:
 def smallest_p_value(number: int, rounds: int) -> float:
     """Return the smallest p-value of all looks of one audit; every other one has noise."""
     rng = np.random.default_rng([number, 30])
-    evidence = Evidence(ORDERS, rng)
+    evidence = TokenEvidence(ORDERS, rng)
     for _ in range(rounds):
         evidence.add(joined([completion(rng, NOISE * (number % 2)) for _ in range(AT_ONCE)]))
     return evidence.p_value

@@ -25,7 +25,7 @@ from spec_oracle.language_models.command import prompts_of
 from spec_oracle.report.table import markdown_table
 from spec_oracle.servers.checks.reference import prefix_counts
 from spec_oracle.statistics import homogeneity
-from spec_oracle.statistics.long_completions import Evidence, Scored
+from spec_oracle.statistics.long_completions import Scored, TokenEvidence
 
 PROMPTS = Path("docs/prompts.txt")
 COMPLETIONS, TOKENS, AT_ONCE = 12, 64, 4
@@ -121,7 +121,7 @@ def short_law(one: Served, prompt: Sequence[int]) -> dict[tuple[int, ...], float
 def tokens_until(compared: Compared, run: range, rng: np.random.Generator) -> list[float]:
     """Return after how many tokens of a run the evidence suffices, by error rate; inf for never."""
     before, own = (np.concatenate(one, axis=1)[list(run)].ravel() for one in (compared.before, compared.own))
-    evidence, start, found = Evidence([N_GRAM], rng), 0, [math.inf] * len(ALPHAS)
+    evidence, start, found = TokenEvidence([N_GRAM], rng), 0, [math.inf] * len(ALPHAS)
     while start < len(own) and not math.isfinite(found[0]):
         end = min(len(own), max(start + 16, int(start * GROWTH)))
         part = slice(start, end)

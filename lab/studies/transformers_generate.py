@@ -144,11 +144,11 @@ TRIED = Tried(
 def measured(version: str, generator: str, option: str, vocab_size: int, tokens: int) -> Cell:
     """Enumerate texts of ``tokens`` tokens, with drafts and without, with the version that is imported."""
     from spec_oracle.errors import SpecOracleError
-    from spec_oracle.third_party.engines.hugging_face import Generate
+    from spec_oracle.third_party.engines.hugging_face import TransformersEngine
 
     started, asked = time.process_time(), (version, generator, option, vocab_size, tokens)
     try:
-        engine = Generate(generator, option, vocab_size)
+        engine = TransformersEngine(generator, option, vocab_size)
         if tokens == AFTER_PATTERNS:
             said = judged_after_patterns(engine, PATTERNS_SECONDS)
             return Cell(*asked, time.process_time() - started, verdict=said)

@@ -24,7 +24,7 @@ from spec_oracle.commands.options import add, jobs
 from spec_oracle.report.progress import showing_progress
 from spec_oracle.report.table import markdown_table
 from spec_oracle.sweeps import Plan, rows_for
-from spec_oracle.third_party.engines.vllm import DRAFTERS, OPTIONS, Generate
+from spec_oracle.third_party.engines.vllm import DRAFTERS, OPTIONS, VllmEngine
 
 TOKENS = 3
 MOST_SECONDS = 40.0
@@ -106,7 +106,7 @@ def measured(drafter: str, option: str, draft_length: int, how: str) -> Cell:
     from spec_oracle.threads import one_torch_thread
 
     asked, started = (drafter, option, draft_length, how), time.perf_counter()
-    engine = Generate(drafter, option, draft_length, repaired=how != "as shipped")
+    engine = VllmEngine(drafter, option, draft_length, repaired=how != "as shipped")
     found: dict[str, Any] = {}
     try:
         with one_torch_thread():
@@ -125,15 +125,15 @@ def measured(drafter: str, option: str, draft_length: int, how: str) -> Cell:
     return Cell(*asked, seconds=time.perf_counter() - started, **found)
 
 
-def _enumerated(engine: Generate) -> dict[str, Any]:
+def _enumerated(engine: VllmEngine) -> dict[str, Any]:
     """Return what the exact distributions of the first call, and of the next after each, show."""
-    from spec_oracle.audit.engine.next_call import NO_DRAFTS, Calls, History, told
+    from spec_oracle.audit.engine.next_call import NO_DRAFTS, History, TracedCalls, told
     from spec_oracle.audit.engine.subject import Case
     from spec_oracle.contracts.engine import EngineCode
     from spec_oracle.exact.completions import completion_gap, distance
 
     case = Case("", EngineCode(engine), engine.prompts[0], "")
-    calls, first = Calls(case, engine.draft_length + 2, MOST_SECONDS), History()
+    calls, first = TracedCalls(case, engine.draft_length + 2, MOST_SECONDS), History()
     after = [calls.longer(first, one) for one in calls.going_on(first, NO_DRAFTS).values()]
     every = [first, *after]
     # Drafts that were made ahead are no defect by themselves.
@@ -151,7 +151,7 @@ def _enumerated(engine: Generate) -> dict[str, Any]:
     }
 
 
-def _sampled(engine: Generate) -> str:
+def _sampled(engine: VllmEngine) -> str:
     """Return "lossy", or what samples of batches of equal requests, and rows of one, say of each other."""
     from spec_oracle.audit.rounds import judge_rounds
     from spec_oracle.contracts import raising
@@ -172,12 +172,12 @@ def _sampled(engine: Generate) -> str:
     return "lossy" if result.status.value == "failed" else result.detail
 
 
-def _after_patterns(engine: Generate) -> str:
+def _after_patterns(engine: VllmEngine) -> str:
     """Return what is found of the call after each pattern of accepted lengths."""
     return judged_after_patterns(engine, PATTERNS[engine.drafter][engine.draft_length])
 
 
-def _logprobs(engine: Generate) -> str:
+def _logprobs(engine: VllmEngine) -> str:
     """Return what the check of reported log-probabilities says."""
     from spec_oracle.audit import AuditOptions, audit
 

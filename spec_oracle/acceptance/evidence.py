@@ -81,7 +81,7 @@ def _log_pmf(upper: Floats, lower: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class AcceptanceEvidence:
     """Counts ``accepted`` int [N] beside a rule's ``chances``, and the chances [N, L] of ``others``."""
 
     accepted: Integers

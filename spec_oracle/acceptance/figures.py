@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import scipy
 
-from spec_oracle.acceptance.evidence import CONFIDENCE, Chances, Evidence, share_bounds
-from spec_oracle.acceptance.log import Calls
+from spec_oracle.acceptance.evidence import CONFIDENCE, AcceptanceEvidence, Chances, share_bounds
+from spec_oracle.acceptance.log import LoggedCalls
 from spec_oracle.acceptance.rules import RULES, accepted_lengths
 from spec_oracle.arrays import Floats
 from spec_oracle.errors import InvalidInputError
@@ -131,7 +131,7 @@ class Acceptance:
 
 
 def acceptance(
-    calls: Calls,
+    calls: LoggedCalls,
     *,
     file: str = "",
     rule: str = "token",
@@ -161,7 +161,9 @@ def acceptance(
     names = [rule, *(name for name in RULES if name not in missing and name != rule)]
     chances = {name: _chances(calls, name, noise) for name in names}
     evidence = {
-        name: Evidence(calls.accepted, one, [chances[other].known for other in names if other != name])
+        name: AcceptanceEvidence(
+            calls.accepted, one, [chances[other].known for other in names if other != name]
+        )
         for name, one in chances.items()
     }
     p_values = [one.p_value for one in evidence.values()]
@@ -194,13 +196,13 @@ def acceptance(
     )
 
 
-def _chances(calls: Calls, rule: str, noise: float) -> Chances:
+def _chances(calls: LoggedCalls, rule: str, noise: float) -> Chances:
     slack = max(noise, LEAST_NOISE)
     known, lower, upper = (RULES[rule].chances(calls, one) for one in (0.0, -slack, slack))
     return Chances(*(np.asarray(one, dtype=np.float64) for one in (known, lower, upper)))
 
 
-def _figures(calls: Calls, name: str, evidence: Evidence, p_value: float) -> RuleFigures:
+def _figures(calls: LoggedCalls, name: str, evidence: AcceptanceEvidence, p_value: float) -> RuleFigures:
     expected = accepted_lengths(evidence.chances.known).sum(axis=1)
     bounds: Any = calls.surplus if "surplus" in RULES[name].needs else (0, 0)
     low, high = (float(one.mean()) for one in evidence.chances.bounds)
@@ -232,7 +234,7 @@ def mean_interval(values: Floats, prompts: Sequence[Hashable]) -> tuple[float, f
     return mean - half, mean + half
 
 
-def definitions(calls: Calls, tails: Floats) -> tuple[Definition, ...]:
+def definitions(calls: LoggedCalls, tails: Floats) -> tuple[Definition, ...]:
     """Return what engines call acceptance, from the counts and from P(tau >= i) [N, L] of a rule."""
     places = np.arange(1, tails.shape[1] + 1)
     both = (calls.accepted[:, None] >= places).astype(float), tails

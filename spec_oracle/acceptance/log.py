@@ -38,7 +38,7 @@ Row = tuple[Integers, Floats]
 
 
 @dataclass(frozen=True)
-class Calls:
+class LoggedCalls:
     """N calls, drafts padded to the longest, L tokens: ``p`` and ``q`` [N, L], p = 0 and q = 1 where padded.
 
     ``lengths`` and ``accepted`` int [N]; ``surplus`` [2, N, L], its lower and upper bound; ``largest`` and
@@ -61,7 +61,7 @@ class Calls:
         return np.arange(self.p.shape[1])[None, :] < self.lengths[:, None]
 
 
-def read_calls(lines: Iterable[str]) -> Calls:
+def read_calls(lines: Iterable[str]) -> LoggedCalls:
     """Return the calls of a log; empty lines are left out.
 
     Raises `InvalidInputError` that names the line and the field, and for a log without any drafted token.
@@ -79,7 +79,7 @@ def read_calls(lines: Iterable[str]) -> Calls:
         filled = [np.pad(row, pad, constant_values=value) for row, pad in zip(rows, after, strict=True)]
         return np.stack(filled, axis=-2)
 
-    return Calls(
+    return LoggedCalls(
         np.array([call["length"] for call in calls]),
         np.array([call["accepted"] for call in calls]),
         padded("p"),

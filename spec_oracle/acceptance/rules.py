@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from spec_oracle.acceptance.log import Calls, block_weights
+from spec_oracle.acceptance.log import LoggedCalls, block_weights
 from spec_oracle.arrays import Floats, Numbers
 
 TYPICAL_THRESHOLD, TYPICAL_SHARE = 0.09, 0.3
@@ -28,12 +28,12 @@ class Rule:
     ``needs`` are the fields of a log besides p and q; ``says`` when a drafted token x is accepted.
     """
 
-    chances: Callable[[Calls, float], Numbers]
+    chances: Callable[[LoggedCalls, float], Numbers]
     says: str
     needs: tuple[str, ...] = ()
     is_lossless: bool = True
 
-    def is_known(self, calls: Calls) -> bool:
+    def is_known(self, calls: LoggedCalls) -> bool:
         """Whether the log has what the rule depends on."""
         return all(getattr(calls, name) is not None for name in self.needs)
 
@@ -48,28 +48,28 @@ def _times(values: Any, slack: float) -> Any:
     return values * math.exp(slack) if slack else values
 
 
-def _token(calls: Calls, slack: float) -> Numbers:
+def _token(calls: LoggedCalls, slack: float) -> Numbers:
     return np.asarray(np.minimum(1, _times(calls.p / calls.q, slack)))
 
 
-def _match(calls: Calls, slack: float) -> Numbers:
+def _match(calls: LoggedCalls, slack: float) -> Numbers:
     return np.asarray(np.minimum(1, _times(calls.p, slack)))
 
 
-def _greedy(calls: Calls, slack: float) -> Floats:
+def _greedy(calls: LoggedCalls, slack: float) -> Floats:
     return _if(_times(calls.p, 2 * max(slack, 0.0)) >= calls.largest, calls, slack)
 
 
-def _typical(calls: Calls, slack: float) -> Floats:
+def _typical(calls: LoggedCalls, slack: float) -> Floats:
     threshold = np.minimum(TYPICAL_THRESHOLD, TYPICAL_SHARE * np.exp(-calls.entropy))  # type: ignore[operator]
     return _if(_times(calls.p, 2 * max(slack, 0.0)) > threshold, calls, slack)
 
 
-def _if(is_accepted: Any, calls: Calls, slack: float) -> Floats:
+def _if(is_accepted: Any, calls: LoggedCalls, slack: float) -> Floats:
     return np.asarray(_times((is_accepted & calls.is_draft).astype(float), min(slack, 0.0)))
 
 
-def _block(calls: Calls, slack: float) -> Numbers:
+def _block(calls: LoggedCalls, slack: float) -> Numbers:
     """Block verification: tau is the largest i whose independent accept uniform is below h_i.
 
     h_i = S_i / (S_i + 1 - w_i), and h_L = w_L, which is the same with q = 0 after the last draft: S_L = w_L.
@@ -88,7 +88,7 @@ def _block(calls: Calls, slack: float) -> Numbers:
     return np.asarray(np.minimum(1, _times(_ratio(tail, before, otherwise=0), slack)))
 
 
-def _stops(calls: Calls, weights: Numbers, surplus: Numbers) -> Numbers:
+def _stops(calls: LoggedCalls, weights: Numbers, surplus: Numbers) -> Numbers:
     """Return h_i, i = 0..L, [N, L+1]; after the end of a shorter draft 0."""
     inside = np.concatenate([calls.is_draft, np.zeros((len(calls.p), 1), dtype=bool)], axis=1)
     left = np.where(inside, np.concatenate([surplus, surplus[:, :1]], axis=1), weights)

@@ -164,7 +164,7 @@ class _Steps:
 
 def _names(journal: Iterable[Any]) -> list[str]:
     """Return the names of the checks of the kind that a journal names; of all, where it names none."""
-    kind = next((entry.kind for entry in journal if isinstance(entry, _Known)), "")
+    kind = next((entry.kind for entry in journal if isinstance(entry, _LostSubject)), "")
     return [check.name for check in SUITES.get(kind, CHECKS.values())]
 
 
@@ -218,7 +218,7 @@ def _audited(
 
 
 @dataclass(frozen=True)
-class _Known:
+class _LostSubject:
     """What is left of a subject whose process is gone."""
 
     name: str
@@ -228,9 +228,9 @@ class _Known:
     place: str = ""
 
 
-def _known(subject: Any) -> _Known:
+def _known(subject: Any) -> _LostSubject:
     facts = replace(subject.facts, rule_at=None)
-    return _Known(subject.name, subject.kind, facts, subject.num_paths, place_of(subject))
+    return _LostSubject(subject.name, subject.kind, facts, subject.num_paths, place_of(subject))
 
 
 def _report(  # noqa: PLR0917
@@ -265,7 +265,7 @@ def _ending(code: int | None) -> str:
 
 def _remains(name: str, folder: Path, reason: str, options: AuditOptions, alpha: float) -> SubjectReport:
     """Return the report on a subject whose process is gone: its journal, and why the rest is missing."""
-    known, checks = _Known(name), []
+    known, checks = _LostSubject(name), []
     for entry in _journal(folder):
         if isinstance(entry, CheckResult):
             checks.append(entry)
@@ -284,7 +284,7 @@ def _unloaded(
     name: str, reason: str, options: AuditOptions, alpha: float, *, error: str = ""
 ) -> SubjectReport:
     checks = [CheckResult(check, Status.NOT_RUN, reason) for check in CHECKS]
-    return replace(report_on(_Known(name), options, alpha, tuple(checks)), error=error)
+    return replace(report_on(_LostSubject(name), options, alpha, tuple(checks)), error=error)
 
 
 def _journal(folder: Path) -> list[Any]:

@@ -1,7 +1,7 @@
 """Reported log-probabilities: the distribution that they are of, and whether they are those expected.
 
 A list of log-probabilities may be meant after sampling filters or before them: each is a *reading*.
-`Compared` holds those reported of a completion against those expected of its tokens, and names what is wrong.
+`ReportedLogprobs` compares those reported of a completion with those expected, and names what is wrong.
 """
 
 import math
@@ -122,7 +122,7 @@ READINGS: Final[Mapping[str, Reading]] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Compared:
+class ReportedLogprobs:
     """A completion, what one-token requests list at each of its tokens, how many, and a tolerance in nats.
 
     Or what another ``source`` lists.

@@ -5,7 +5,7 @@ from typing import Any, Final, Protocol
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
-from spec_oracle.statistics.long_completions import APART, Evidence, by
+from spec_oracle.statistics.long_completions import APART, TokenEvidence, by
 from spec_oracle.statistics.power import draws_needed_by_joint_e_process
 
 RATIO: Final = "p/q"
@@ -18,10 +18,10 @@ _PART: Final = 0.05
 """Of the rate: about that of one order, by which completions are planned."""
 
 
-class Judged(Protocol):
+class JudgedTokens(Protocol):
     """Completions whose tokens were judged; ``ruled_out`` is what proves them wrong, "" if nothing does."""
 
-    evidence: Evidence
+    evidence: TokenEvidence
     completions: int
     ruled_out: str
 
@@ -31,13 +31,13 @@ def tokens_needed(tv: float, rate: float, part: float = _PART) -> int:
     return draws_needed_by_joint_e_process(tv, [_TENTHS], alpha=part * rate)
 
 
-def is_decided(read: Judged, rate: float) -> bool:
+def is_decided(read: JudgedTokens, rate: float) -> bool:
     """Whether completions are known to be wrong."""
     return bool(read.ruled_out) or read.evidence.p_value <= rate
 
 
 def result_of_tokens(
-    read: Judged,
+    read: JudgedTokens,
     coarsest: float,
     rate: float,
     *,

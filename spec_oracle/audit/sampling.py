@@ -61,7 +61,7 @@ class Stream(Sampled, Protocol):
 
 
 @dataclass(frozen=True)
-class Decision(Generic[S]):
+class SampledDecision(Generic[S]):
     """Whether samples follow their laws.
 
     ``worst`` names one that does not, None without one; ``reason`` says how that is known, ``statistics`` is
@@ -95,7 +95,7 @@ def judge_samples(
     most: int,
     names: Sequence[str] = (),
     admitted: float | None = None,
-) -> Decision[S]:
+) -> SampledDecision[S]:
     """Judge samples of many laws, within ``seconds``: all are screened, those of some ``names`` decided.
 
     Screening draws ``batch`` of each, then by turns, at most ``turns`` times and within its share of the
@@ -139,8 +139,8 @@ def judge_samples(
         fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=part)
         detectable = max(detectable, fit.smallest_detectable_tv)
         if not fit.passed:
-            return Decision(name, contradiction(fit), str(fit), math.inf, draws, decided)
-    return Decision(None, "", "", detectable, draws, decided)
+            return SampledDecision(name, contradiction(fit), str(fit), math.inf, draws, decided)
+    return SampledDecision(None, "", "", detectable, draws, decided)
 
 
 def shows_more(sample: Sampled, admitted: float, rate: float) -> bool:
@@ -155,7 +155,7 @@ def judge_looks(
     count: int,
     seconds: float,
     progress: Callable[[int, int], None] = lambda *_: None,
-) -> Decision[Stream]:
+) -> SampledDecision[Stream]:
     """Judge one `Stream` while it is sampled, up to ``count`` samples, or for ``seconds``, or until it ends.
 
     Half of the rate is for the looks, the other half for the G test of all samples in the end.
@@ -178,7 +178,7 @@ def judge_looks(
         return _contradicted(process, [""])
     fit = goodness_of_fit_by_g(sample.counts, sample.law, alpha=half, slack=sample.slack)
     worst, reason = (None, "") if fit.passed else ("", contradiction(fit))
-    return Decision(worst, reason, str(fit), fit.smallest_detectable_tv, fit.draws, ended=sample.ended)
+    return SampledDecision(worst, reason, str(fit), fit.smallest_detectable_tv, fit.draws, ended=sample.ended)
 
 
 def screen(samples: Sequence[Sampled], rate: float, sizes: Iterable[int]) -> EProcess:
@@ -207,11 +207,11 @@ def _evidence(samples: Sequence[Sampled]) -> EProcess:
     return process
 
 
-def _contradicted(process: EProcess, names: Sequence[str]) -> Decision[Any]:
+def _contradicted(process: EProcess, names: Sequence[str]) -> SampledDecision[Any]:
     worst = names[int(process.log_e_by_sample.argmax())]
     statistics = f"e-process: p-value {process.p_value:.1e} after {process.draws} samples"
     reason = f"{process.draws:,} samples contradict the expected distribution"
-    return Decision(worst, reason, statistics, math.inf, process.draws)
+    return SampledDecision(worst, reason, statistics, math.inf, process.draws)
 
 
 def _seconds(samples: Iterable[Sampled]) -> float:

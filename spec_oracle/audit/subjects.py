@@ -22,7 +22,7 @@ from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.results import DECLARED
 from spec_oracle.audit.rule import tree_subject as trees
 from spec_oracle.audit.rule.subject import VerifierSubject
-from spec_oracle.audit.sampler.subject import Generator, Noise, SamplerSubject
+from spec_oracle.audit.sampler.subject import DrawsItself, SamplerSubject, TakesNoise
 from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import SamplerCode, raising, takes_four, takes_uniforms
 from spec_oracle.contracts.engine import EngineCode
@@ -116,8 +116,8 @@ def of_third_party(known: registry.Known) -> Subject:
         return SamplerSubject.of_uniforms(known.name, loaded.with_uniforms, facts, array=known.array)
     found: Any = of_object(known.name, loaded, array=known.array)
     found = replace(found, facts=facts)
-    if isinstance(found, SamplerSubject) and isinstance(found.randomness, Generator):
-        noise = Noise(loaded) if hasattr(loaded, "with_noise") else found.randomness
+    if isinstance(found, SamplerSubject) and isinstance(found.randomness, DrawsItself):
+        noise = TakesNoise(loaded) if hasattr(loaded, "with_noise") else found.randomness
         return replace(found, traceable=known.is_traceable, randomness=noise)
     ours: Subject = found
     return ours

@@ -9,7 +9,7 @@ from typing import Any
 from spec_oracle.audit.rule.tree_subject import TreeSubject
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import EmissionLaw
-from spec_oracle.exact.tree_drafting import Shape, ShapedTrees
+from spec_oracle.exact.tree_drafting import ShapedTrees, TreeShape
 from spec_oracle.exact.tree_emission import tree_emission_law
 from spec_oracle.optimum import tree_optimum
 from spec_oracle.threads import raising
@@ -128,5 +128,5 @@ class DraftTrees:
                 f"tree: {self.shape} is {levels} tokens deep, the instance has draft_length "
                 f"{instance.draft_length}"
             )
-        trees = ShapedTrees(Shape.fan_out(*self.shape.fan_outs), self.siblings)
+        trees = ShapedTrees(TreeShape.fan_out(*self.shape.fan_outs), self.siblings)
         return replace(instance, draft_length=levels), trees

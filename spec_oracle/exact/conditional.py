@@ -67,7 +67,7 @@ class Emitted(NamedTuple):
     next_token: Any
 
 
-class Outcome(NamedTuple):
+class RunOutcome(NamedTuple):
     """What one run comes to: the accepted tokens, the one that follows (maybe `OPEN`), and the probability.
 
     ``stands``: values in it that stand for others; ``alike``: those that should lead to what others lead to.
@@ -125,7 +125,7 @@ def laws_after(
 
     ``run(rows, decisions)`` verifies some of the requests, ``most_rows`` at a time. Errors as above.
     """
-    found: list[list[Outcome]] = [[] for _ in drafted]
+    found: list[list[RunOutcome]] = [[] for _ in drafted]
     for branches in enumerate_branches(
         run,
         np.ones(len(drafted)),
@@ -139,7 +139,7 @@ def laws_after(
     return [law_of(vocab_size, outcomes) for outcomes in found]
 
 
-def law_of(vocab_size: int, outcomes: Sequence[Outcome]) -> ConditionalLaw:
+def law_of(vocab_size: int, outcomes: Sequence[RunOutcome]) -> ConditionalLaw:
     """Return the law of the emission of one request, from all its runs.
 
     Raises `NotAlikeError` unless outcomes of which few were run lead to the same.
@@ -161,7 +161,7 @@ def law_of(vocab_size: int, outcomes: Sequence[Outcome]) -> ConditionalLaw:
 
 def _outcomes(
     branches: Branches[Emitted], vocab_size: int, chosen: Arithmetic
-) -> Iterator[tuple[int, Outcome]]:
+) -> Iterator[tuple[int, RunOutcome]]:
     """Yield the request and the outcome of every finished branch."""
     prefixes, next_token = branches.result
     is_open = isinstance(next_token, OpenToken)
@@ -176,4 +176,4 @@ def _outcomes(
             raise TooManyBranchesError("the code changes a sampled token id that represents others, not run")
         opened = None if last is not None else Stand(OPEN, tokens, next_token.chances[number])
         stands = tuple(one for one in (stand, opened) if one is not None)
-        yield row, Outcome(prefixes[number], following, weight, stands, alike)
+        yield row, RunOutcome(prefixes[number], following, weight, stands, alike)

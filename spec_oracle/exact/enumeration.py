@@ -69,13 +69,13 @@ class OpenToken:
 class ScriptedDecisions:
     """A `verifiers.DecisionSource` that answers from a script, in order, for a batch of rows.
 
-    ``script`` holds what was asked and answered, one `_Answer` per call; certain answers are added to it.
+    ``script`` holds what was asked and answered, one `_Decided` per call; certain answers are added to it.
     ``chosen`` translates between the arrays of the code under test and numpy. The first axis of every request
     must be the batch. With ``leave_open``, the first categorical decision of one
     answer a row beyond the script is answered with an `OpenToken`, which is then ``open``.
     """
 
-    def __init__(self, script: list["_Answer"], chosen: Arithmetic, *, leave_open: bool = False) -> None:
+    def __init__(self, script: list["_Decided"], chosen: Arithmetic, *, leave_open: bool = False) -> None:
         self._script = script
         self._position = 0
         self._chosen = chosen
@@ -115,7 +115,7 @@ class ScriptedDecisions:
                 raise _Undecided(asked)
             # Nothing branches here: the run may go on.
             outcomes = asked.argmax(axis=-1)
-            self._script.append(_Answer(outcomes, np.ones(outcomes.shape)))
+            self._script.append(_Decided(outcomes, np.ones(outcomes.shape)))
         answer = self._script[self._position]
         answer.require_same(asked, self._position)
         self._position += 1
@@ -123,14 +123,14 @@ class ScriptedDecisions:
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _Decided:
     """The ``outcomes`` int [rows, decisions] of one call, and the chances [rows, decisions] they had."""
 
     outcomes: Integers
     chances: Floats
 
-    def of_rows(self, rows: Any) -> "_Answer":
-        return _Answer(self.outcomes[rows], self.chances[rows])
+    def of_rows(self, rows: Any) -> "_Decided":
+        return _Decided(self.outcomes[rows], self.chances[rows])
 
     def require_same(self, asked: Numbers, position: int) -> None:
         """Raise `DecisionError` unless the code asks what it asked before, in the same place."""
@@ -187,7 +187,7 @@ class Branches(Generic[T]):
 class _Unfinished:
     rows: Integers
     weight: Numbers
-    script: list[_Answer]
+    script: list[_Decided]
     represented: tuple[Represented | None, ...]
 
     def pieces(self, size: int) -> Iterator["_Unfinished"]:
@@ -266,10 +266,10 @@ def _expand(branch: _Unfinished, chances: Numbers, looked_at: Integers | None) -
         outcomes = np.concatenate([outcomes[kept], outcome[:, None]], axis=1)
         taken = np.concatenate([taken[kept], factor[:, None].astype(np.float64)], axis=1)
         source = source[kept]
-    return _continued(branch, source, weight, _Answer(outcomes, taken))
+    return _continued(branch, source, weight, _Decided(outcomes, taken))
 
 
-def _continued(branch: _Unfinished, source: Integers, weight: Numbers, answer: _Answer) -> _Unfinished:
+def _continued(branch: _Unfinished, source: Integers, weight: Numbers, answer: _Decided) -> _Unfinished:
     """Return the rows ``source`` of a branch after one more answer, each with its ``weight``."""
     script = [*(earlier.of_rows(source) for earlier in branch.script), answer]
     known: tuple[Represented | None, ...] = (None,) * len(source)
@@ -301,7 +301,7 @@ def _expand_few(branch: _Unfinished, chances: Numbers, looked_at: Integers) -> _
         for one in alike:
             known[row, one] = Represented(stand if one == alike[-1] else None, (*before, (decision, one)))
     source, outcome = np.nonzero(run)
-    answer = _Answer(outcome[:, None], chances[source, outcome][:, None].astype(np.float64))
+    answer = _Decided(outcome[:, None], chances[source, outcome][:, None].astype(np.float64))
     after = _continued(branch, source, branch.weight[source] * weights[source, outcome], answer)
     places = zip(source.tolist(), outcome.tolist(), after.represented, strict=True)
     return replace(after, represented=tuple(known.get((row, one), usual) for row, one, usual in places))

@@ -51,7 +51,7 @@ class ReplayedLaw:
         return self.unresolved + self.unseen
 
 
-class _Cells(NamedTuple):
+class _Boxes(NamedTuple):
     """Boxes: corners [N, d], label (-1: mixed), a point inside [N, d].
 
     ``trimmed``: made by a cut right beside a face.
@@ -63,8 +63,8 @@ class _Cells(NamedTuple):
     probe: Floats
     trimmed: Booleans
 
-    def at(self, where: Any) -> "_Cells":
-        return _Cells(*(part[where] for part in self))
+    def at(self, where: Any) -> "_Boxes":
+        return _Boxes(*(part[where] for part in self))
 
     @property
     def volume(self) -> Floats:
@@ -89,7 +89,7 @@ def replayed_law(
     """
     if not 1 <= dimensions <= _MAX_DIMENSIONS:
         raise InvalidInputError(f"dimensions: expected 1..{_MAX_DIMENSIONS}, got {dimensions}")
-    subject = _Subject(function)
+    subject = _Integrand(function)
     rng = np.random.default_rng(seed)
     mixed, settled = _sorted_out(subject, _grid(dimensions))
     rounds, unseen = 0, 1.0
@@ -112,7 +112,7 @@ def replayed_law(
     return ReplayedLaw(probabilities, max(1 - assigned, 0.0), min(unseen, 1.0))
 
 
-class _Subject:
+class _Integrand:
     """The code under test with its ``labels`` numbered in order of appearance."""
 
     def __init__(self, function: Callable[[Floats], Any]) -> None:
@@ -142,7 +142,7 @@ def _codes(rows: Integers) -> Integers:
     return codes
 
 
-def _grid(dimensions: int) -> _Cells:
+def _grid(dimensions: int) -> _Boxes:
     """Cut the cube into equal boxes."""
     per_axis = max(1, min(16, int(_INITIAL_CELLS ** (1 / dimensions))))
     edges = np.linspace(0, LARGEST_UNIFORM, per_axis + 1)
@@ -151,18 +151,18 @@ def _grid(dimensions: int) -> _Cells:
     return _fresh(low, high, np.zeros(len(low), dtype=bool))
 
 
-def _fresh(low: Floats, high: Floats, trimmed: Booleans) -> _Cells:
-    return _Cells(low, high, np.full(len(low), -1), (low + high) / 2, trimmed)
+def _fresh(low: Floats, high: Floats, trimmed: Booleans) -> _Boxes:
+    return _Boxes(low, high, np.full(len(low), -1), (low + high) / 2, trimmed)
 
 
-def _corners(cells: _Cells) -> Floats:
+def _corners(cells: _Boxes) -> Floats:
     """Return the corners [N, 2^d, d]; bit k of a corner's number says whether it is high on axis k."""
     dimensions = cells.low.shape[1]
     is_high = (np.arange(2**dimensions)[:, None] >> np.arange(dimensions)) & 1
     return np.where(is_high[None], cells.high[:, None], cells.low[:, None])
 
 
-def _sorted_out(subject: _Subject, cells: _Cells) -> tuple[_Cells, _Cells]:
+def _sorted_out(subject: _Integrand, cells: _Boxes) -> tuple[_Boxes, _Boxes]:
     """Split cells into mixed and settled ones."""
     points = np.concatenate([_corners(cells), cells.probe[:, None]], axis=1)
     labels = subject(points)
@@ -171,14 +171,14 @@ def _sorted_out(subject: _Subject, cells: _Cells) -> tuple[_Cells, _Cells]:
     return cells.at(~settled), cells.at(settled)
 
 
-def _joined(first: _Cells, second: _Cells) -> _Cells:
+def _joined(first: _Boxes, second: _Boxes) -> _Boxes:
     pairs: Any = zip(first, second, strict=True)
-    return _Cells(*map(np.concatenate, pairs))
+    return _Boxes(*map(np.concatenate, pairs))
 
 
 def _refined(
-    subject: _Subject, mixed: _Cells, settled: _Cells, max_evaluations: int
-) -> tuple[_Cells, _Cells]:
+    subject: _Integrand, mixed: _Boxes, settled: _Boxes, max_evaluations: int
+) -> tuple[_Boxes, _Boxes]:
     """Cut mixed cells, the largest first, until little is mixed or the evaluations are spent."""
     while mixed.volume.sum() > _TOLERANCE and subject.evaluations < max_evaluations:
         order = np.argsort(-mixed.volume)
@@ -188,7 +188,7 @@ def _refined(
     return mixed, settled
 
 
-def _cut(subject: _Subject, cells: _Cells) -> _Cells:
+def _cut(subject: _Integrand, cells: _Boxes) -> _Boxes:
     """Cut each cell in two where the label changes along an edge.
 
     A change right beside a face is trimmed off. If the rest has such a change again, its boundary is oblique
@@ -211,7 +211,7 @@ def _cut(subject: _Subject, cells: _Cells) -> _Cells:
 
 
 def _breakpoint(
-    subject: _Subject, start: Floats, axis: Integers, below: Floats, above: Floats
+    subject: _Integrand, start: Floats, axis: Integers, below: Floats, above: Floats
 ) -> tuple[Floats, Floats]:
     """Return an interval around a change of label on the segment from ``start`` along the axis.
 
@@ -228,7 +228,7 @@ def _breakpoint(
     return below, above
 
 
-def _changing_edge(cells: _Cells, labels: Integers) -> tuple[Floats, Integers]:
+def _changing_edge(cells: _Boxes, labels: Integers) -> tuple[Floats, Integers]:
     """Return a segment across each cell, as its low end and its axis, on which the label changes.
 
     The segment is the edge on the axis with most changes. If no two corners differ, it runs through the
@@ -247,7 +247,7 @@ def _changing_edge(cells: _Cells, labels: Integers) -> tuple[Floats, Integers]:
     return start, axis
 
 
-def _probe(subject: _Subject, cells: _Cells, count: int, rng: np.random.Generator) -> Booleans:
+def _probe(subject: _Integrand, cells: _Boxes, count: int, rng: np.random.Generator) -> Booleans:
     """Probe settled cells at points uniform on their union; return which cells a probe contradicts."""
     volume = cells.volume
     index = rng.choice(len(volume), size=count, p=volume / volume.sum())

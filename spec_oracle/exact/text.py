@@ -84,7 +84,7 @@ def decoded_law(
     if stop_token is not None and not (is_whole(stop_token) and 0 <= stop_token < vocab):
         raise InvalidInputError(f"stop_token: {stop_token!r} outside 0..{vocab - 1}")
     require_memory(vocab, num_tokens, exact=exact)
-    calls = _Calls(bound, numbers, chosen)
+    calls = _FurtherCalls(bound, numbers, chosen)
     law = np.full(vocab**num_tokens, calls.zero)
     pending = [_OpenText((), fresh_state(verifier, 1), calls.zero + 1)]
     while pending:
@@ -110,7 +110,7 @@ def tokens_per_call(verifier: AnyVerifier, instance: Instance, num_calls: int) -
     call by a modified target may cost it in the next.
     """
     require_whole(num_calls, "num_calls")
-    calls = _Calls(*prepared_call(verifier, instance, exact=False, array="numpy", dtype="float64"))
+    calls = _FurtherCalls(*prepared_call(verifier, instance, exact=False, array="numpy", dtype="float64"))
     pending = [_OpenText((), fresh_state(verifier, 1), 1.0)]
     means = []
     for _ in range(num_calls):
@@ -165,7 +165,7 @@ def _merged(items: Sequence[_OpenText]) -> list[_OpenText]:
     return [replace(same[0], mass=sum(item.mass for item in same)) for same in _grouped(items, key)]
 
 
-class _Calls:
+class _FurtherCalls:
     """Runs one more call for all texts that share their last tokens."""
 
     def __init__(self, verifier: AnyVerifier, instance: Instance, chosen: Arithmetic) -> None:

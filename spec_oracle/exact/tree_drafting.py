@@ -56,7 +56,7 @@ class TreeDrafting(Protocol):
 
 
 @dataclass(frozen=True)
-class Shape:
+class TreeShape:
     """Slots for tokens: ``parents[i]`` is the slot above slot i, `ROOT` for the root; depth by depth.
 
     Raises `InvalidInputError` for a slot below a later one, and for one that is not depth by depth.
@@ -83,7 +83,7 @@ class Shape:
         return tuple(depths)
 
     @classmethod
-    def fan_out(cls, *children: int) -> "Shape":
+    def fan_out(cls, *children: int) -> "TreeShape":
         """Return the shape whose nodes at depth d have ``children[d]`` children each."""
         parents, level = list[int](), [ROOT]
         for count in children:
@@ -93,12 +93,12 @@ class Shape:
         return cls(tuple(parents))
 
     @classmethod
-    def paths(cls, num_paths: int, length: int) -> "Shape":
+    def paths(cls, num_paths: int, length: int) -> "TreeShape":
         """Return ``num_paths`` paths that part at the root, as `verifiers.trees.of_paths` lays them out."""
         return cls.fan_out(num_paths, *[1] * (length - 1))
 
     @classmethod
-    def stem(cls, stem: int, num_paths: int, length: int) -> "Shape":
+    def stem(cls, stem: int, num_paths: int, length: int) -> "TreeShape":
         """Return paths of ``length`` tokens that part after ``stem`` shared ones (delayed, 2602.16994)."""
         return cls.fan_out(*[1] * stem, num_paths, *[1] * (length - 1))
 
@@ -113,7 +113,7 @@ class ShapedTrees:
     Raises `InvalidInputError` for `Siblings.BEAM`, and for `Siblings.PATHS` with a shape that branches twice.
     """
 
-    shape: Shape
+    shape: TreeShape
     siblings: Siblings = Siblings.INDEPENDENT
     least_token: Any = 0
     least_top: Any = 0

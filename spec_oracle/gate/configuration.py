@@ -87,14 +87,14 @@ def find_configuration(folder: Path) -> Configuration:
     """Return the configuration in a folder, an empty one without any; raises `ConfigurationError`."""
     for name, table in FILES:
         file = folder / name
-        if file.is_file() and (not table or _at(_Source(file).data, table) is not None):
+        if file.is_file() and (not table or _at(_ConfigurationFile(file).data, table) is not None):
             return read_configuration(file)
     return Configuration()
 
 
 def read_configuration(file: Path) -> Configuration:
     """Return what a file says; raises `ConfigurationError` for what makes no sense, with its line."""
-    source = _Source(file, dict(FILES).get(file.name, ()))
+    source = _ConfigurationFile(file, dict(FILES).get(file.name, ()))
     said = _at(source.data, source.table)
     if said is None:
         source.refuse((), f"there is no table [{'.'.join(map(str, source.table))}]")
@@ -144,7 +144,7 @@ def _at(data: Any, at: Sequence[str | int]) -> Any:
     return data
 
 
-class _Source:
+class _ConfigurationFile:
     """A parsed file, and ``table``, the part of it that is ours."""
 
     def __init__(self, file: Path, table: At = ()) -> None:
@@ -195,7 +195,7 @@ def _fields(kind: type) -> dict[str, tuple[str, type]]:
     return fields
 
 
-def _values(source: _Source, within: At, said: Mapping[str, Any], kind: type) -> dict[str, Any]:
+def _values(source: _ConfigurationFile, within: At, said: Mapping[str, Any], kind: type) -> dict[str, Any]:
     """Return the fields of a class of options that a table sets, accepted by that class."""
     values: dict[str, Any] = {}
     for key, (name, simple) in _fields(kind).items():
@@ -210,7 +210,7 @@ def _values(source: _Source, within: At, said: Mapping[str, Any], kind: type) ->
     return values
 
 
-def _own(source: _Source, listed: Sequence[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _own(source: _ConfigurationFile, listed: Sequence[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each subject with its own options."""
     seen: set[str] = set()
     for number, said in enumerate(listed):
@@ -227,7 +227,7 @@ def _own(source: _Source, listed: Sequence[Any]) -> Iterator[tuple[str, dict[str
         yield name, _values(source, here, said, AuditOptions)
 
 
-def _instances(source: _Source, files: Any) -> Iterator[tuple[str, Instance]]:
+def _instances(source: _ConfigurationFile, files: Any) -> Iterator[tuple[str, Instance]]:
     for number, name in enumerate(files):
         try:
             yield name, Instance.load(source.file.parent / name)
@@ -236,7 +236,7 @@ def _instances(source: _Source, files: Any) -> Iterator[tuple[str, Instance]]:
 
 
 def _records(
-    source: _Source, key: str, said: Mapping[str, Any], own: Mapping[str, Any]
+    source: _ConfigurationFile, key: str, said: Mapping[str, Any], own: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, str, float | None]]:
     """Yield subject, check, reason and size of each entry; None for what has no size."""
     for number, entry in enumerate(source.typed(said, key, list) if key in said else []):
@@ -251,7 +251,7 @@ def _records(
         yield subject, check, reason, None if key == "skips" else _size(source, here, entry)
 
 
-def _size(source: _Source, here: At, entry: Mapping[str, Any]) -> float | None:
+def _size(source: _ConfigurationFile, here: At, entry: Mapping[str, Any]) -> float | None:
     """Return the size of an expected failure, None of a check that does not compare with the target."""
     check, at = entry["check"], (*here, _SIZE)
     if not CHECKS[check].against_law:

@@ -103,7 +103,7 @@ def decode(
     ]:
         if value < 1:
             raise InvalidInputError(f"{name}: expected at least 1, got {value}")
-    run = _Run(
+    run = _RunningBatch(
         verifier,
         _Reader.of_prompts(target, prompts),
         _Reader.of_prompts(draft, prompts),
@@ -179,7 +179,7 @@ class _Reader:
 
 
 @dataclass
-class _Run:
+class _RunningBatch:
     """A batch of running requests; every `call` advances all of them."""
 
     verifier: AnyVerifier

@@ -29,12 +29,12 @@ from spec_oracle.optimum.concave_program import concave_optimum
 from spec_oracle.optimum.dual_simplex import CoveringProgram
 from spec_oracle.optimum.flow_program import FloatOptimum, flow_optimum
 from spec_oracle.optimum.paths import IndependentPaths
-from spec_oracle.optimum.trees import DraftTrees, PrefixTree, draft_trees, trees_of
+from spec_oracle.optimum.trees import DistinctTrees, PrefixTree, draft_trees, trees_of
 from spec_oracle.toy import Instance
 from spec_oracle.validation import require_instance_of
 from verifiers import Drafting
 
-Drafts: TypeAlias = IndependentPaths | DraftTrees
+Drafts: TypeAlias = IndependentPaths | DistinctTrees
 """What a law of drafting allows: independent paths by their law alone, other laws tree by tree."""
 
 MAX_CONTEXTS = 5_000

@@ -7,7 +7,7 @@ import numpy as np
 import scipy
 
 from spec_oracle.arrays import Booleans, Floats, Integers, Numbers
-from spec_oracle.optimum.trees import DraftTrees
+from spec_oracle.optimum.trees import DistinctTrees
 
 SAME_LEVEL = 1e-9
 """Potentials that differ by less are one level; a level wrongly split or merged costs time, not truth."""
@@ -22,7 +22,7 @@ class FloatOptimum:
     sets: Booleans
 
 
-def flow_optimum(target: Floats, ceiling: Integers, trees: DraftTrees) -> FloatOptimum | None:
+def flow_optimum(target: Floats, ceiling: Integers, trees: DistinctTrees) -> FloatOptimum | None:
     """Return the optimum that HiGHS finds, None if it finds none.
 
     Arguments as in `cutting_planes.best_budgets`. With variables c(v) and f(tree, node),

@@ -88,11 +88,11 @@ class IndependentPaths:
             ratio = np.where(ground < poured, poured, ground).reshape(-1)
         return ratio
 
-    def levels(self, ratio: Numbers) -> "Levels":
+    def levels(self, ratio: Numbers) -> "PathLevels":
         """Return the level sets of s/q, given as ``ratio`` [V^L]."""
         order = np.argsort(-ratio, kind="stable")
         mass = np.cumsum(self.leaves[order])
-        return Levels(order, np.cumsum((ratio * self.leaves)[order]), self.hit(mass), _last(ratio[order]))
+        return PathLevels(order, np.cumsum((ratio * self.leaves)[order]), self.hit(mass), _last(ratio[order]))
 
     def within_capacity(self, ratio: Numbers) -> Numbers:
         """Return a law [V^L] with (capacity) next to s = ``ratio`` times q: s itself where it has it.
@@ -121,7 +121,7 @@ class IndependentPaths:
             [self.prefixes.subtrees[unreached], self.closed(levels, np.flatnonzero(overfull))]
         ), law
 
-    def closed(self, levels: "Levels", ends: Integers) -> Booleans:
+    def closed(self, levels: "PathLevels", ends: Integers) -> Booleans:
         """Return, bool [m, N], for each of the ``ends`` [m] the nodes all of whose paths come no later."""
         place = np.argsort(levels.order)
         inside = [place <= ends[:, None]]
@@ -147,7 +147,7 @@ class IndependentPaths:
 
 
 @dataclass(frozen=True)
-class Levels:
+class PathLevels:
     """Paths by falling s/q, in ``order`` [n]; ``wanted``, ``allowed`` [n]: s and H(q) of the first 1, 2, ...
 
     ``ends`` bool [n] marks the last path of each level but the lowest, whose sets hold every path.

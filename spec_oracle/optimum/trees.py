@@ -73,7 +73,7 @@ class PrefixTree:
 
 
 @dataclass(frozen=True)
-class DraftTrees:
+class DistinctTrees:
     """The draft trees that can occur; draws that give the same set of prefixes are one tree.
 
     ``paths[t]`` are the distinct paths to the leaves of tree t in lexicographic order, ``nodes[t]`` int
@@ -115,7 +115,7 @@ class DraftTrees:
         return ~np.eye(len(stop), dtype=bool)[:0], plan
 
 
-def draft_trees(instance: Instance, drafting: Drafting) -> DraftTrees:
+def draft_trees(instance: Instance, drafting: Drafting) -> DistinctTrees:
     """Enumerate the draft trees of an exact ``instance`` under ``drafting``."""
     length, vocab = instance.draft_length, instance.vocab_size
     levels = [to_internal(instance.draft.rows(d)) for d in range(length)]
@@ -126,7 +126,7 @@ def draft_trees(instance: Instance, drafting: Drafting) -> DraftTrees:
     prefixes = PrefixTree(vocab, length)
     distinct = [np.unique(row) for row in leaves]
     whole, widths = prefixes.contexts[prefixes.starts[length] :], vocab ** np.arange(length, -1, -1)
-    return DraftTrees(
+    return DistinctTrees(
         paths=tuple(tuple(whole[leaf] for leaf in row) for row in distinct),
         nodes=tuple(np.unique(prefixes.starts[:-1] + row[:, None] // widths) for row in distinct),
         probability=probability,
@@ -134,7 +134,7 @@ def draft_trees(instance: Instance, drafting: Drafting) -> DraftTrees:
     )
 
 
-def trees_of(instance: Instance, drafting: TreeDrafting) -> DraftTrees:
+def trees_of(instance: Instance, drafting: TreeDrafting) -> DistinctTrees:
     """Enumerate the draft trees of an ``instance`` that may have any shape, named by their leaves."""
     law = drafting.law(in_rationals(instance))
     trees: dict[tuple[int, ...], Any] = {}
@@ -143,7 +143,7 @@ def trees_of(instance: Instance, drafting: TreeDrafting) -> DraftTrees:
         trees[name] = trees.get(name, 0) + mass
     prefixes = PrefixTree(instance.vocab_size, instance.draft_length)
     leaves = [sorted(set(tree) - {prefixes.parent[node] for node in tree if node}) for tree in trees]
-    return DraftTrees(
+    return DistinctTrees(
         paths=tuple(tuple(sorted(prefixes.contexts[leaf] for leaf in named)) for named in leaves),
         nodes=tuple(map(np.array, trees)),
         probability=to_internal(np.array(list(trees.values()), dtype=object)),

@@ -89,7 +89,7 @@ def _untried(subject: SubjectReport) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Node:
+class _Beginning:
     """The beginning of an output: its probability as expected and as found, and the gap below it."""
 
     context: tuple[int, ...]
@@ -106,7 +106,7 @@ class _Node:
         return f"{96 * max(float(probability), 0.0):.1f}"
 
 
-def _tree(found: Counterexample | TextCounterexample) -> tuple[list[_Node], int] | None:
+def _tree(found: Counterexample | TextCounterexample) -> tuple[list[_Beginning], int] | None:
     """Return the beginnings of the output that differ, in the order of the rows, and where bars begin.
 
     What is right is not followed further down, nor, in large trees, what is nearly right.
@@ -120,16 +120,18 @@ def _tree(found: Counterexample | TextCounterexample) -> tuple[list[_Node], int]
     return nodes, 14 * len(levels) + 16
 
 
-def _levels(instance: Instance, found: Sequence[Any]) -> list[Mapping[tuple[int, ...], _Node]]:
+def _levels(instance: Instance, found: Sequence[Any]) -> list[Mapping[tuple[int, ...], _Beginning]]:
     """Return the nodes by context, level by level from the root to the whole outputs."""
     depth = instance.draft_length + 1
     shape = (instance.vocab_size,) * depth
     expected = instance.exact.target.joint(depth).reshape(shape)
     actual = np.array(found, dtype=object).reshape(shape)
     gaps = abs(actual - expected).astype(float)
-    levels: list[Mapping[tuple[int, ...], _Node]] = []
+    levels: list[Mapping[tuple[int, ...], _Beginning]] = []
     for _ in range(depth + 1):
-        nodes = {at: _Node(at, expected[at], actual[at], float(gaps[at])) for at in np.ndindex(gaps.shape)}
+        nodes = {
+            at: _Beginning(at, expected[at], actual[at], float(gaps[at])) for at in np.ndindex(gaps.shape)
+        }
         levels.insert(0, nodes)
         if gaps.ndim:
             expected, actual, gaps = (np.asarray(array.sum(axis=-1)) for array in (expected, actual, gaps))
@@ -137,8 +139,8 @@ def _levels(instance: Instance, found: Sequence[Any]) -> list[Mapping[tuple[int,
 
 
 def _visible(
-    levels: Sequence[Mapping[tuple[int, ...], _Node]], context: tuple[int, ...], threshold: float
-) -> Iterator[_Node]:
+    levels: Sequence[Mapping[tuple[int, ...], _Beginning]], context: tuple[int, ...], threshold: float
+) -> Iterator[_Beginning]:
     """Yield a node and what differs below it, in the order of the rows."""
     node = levels[len(context)][context]
     yield node

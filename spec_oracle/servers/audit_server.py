@@ -32,7 +32,7 @@ def run(options: Any) -> int:
     from spec_oracle.report import formatted
     from spec_oracle.report.progress import showing_progress
     from spec_oracle.report.terminal import show
-    from spec_oracle.servers.checks.subject import Plan, ServerSubject
+    from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
     from spec_oracle.servers.checks.suite import audit_server
     from spec_oracle.servers.checks.transcripts import line_of
     from spec_oracle.servers.checks.weights import Weights, load_rows
@@ -41,7 +41,9 @@ def run(options: Any) -> int:
 
     skip = dict.fromkeys([*(options.skip or ()), *LEFT_OUT.get(options.purpose, ())], "")
     chosen = AuditOptions(seed=options.seed, alpha=options.alpha, budget=options.budget, skip=skip)
-    plan = Plan(options.tokens, options.requests, options.detect, options.seeded, options.assume_speculating)
+    plan = ServerPlan(
+        options.tokens, options.requests, options.detect, options.seeded, options.assume_speculating
+    )
     sampling = Sampling(options.temperature, options.top_k, options.top_p, _fields(options.field))
     limits = Limits(timeout=options.timeout, concurrency=options.concurrency)
     is_served = (options.draft or "").startswith(("http://", "https://"))

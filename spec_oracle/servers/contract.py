@@ -36,20 +36,20 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Drafts:
+class DraftCounts:
     """Drafted and accepted tokens, None where not reported; ``accepted`` may be a mean per call."""
 
     drafted: float | None = None
     accepted: float | None = None
 
-    def __add__(self, other: "Drafts") -> "Drafts":
-        return Drafts(_sum(self.drafted, other.drafted), _sum(self.accepted, other.accepted))
+    def __add__(self, other: "DraftCounts") -> "DraftCounts":
+        return DraftCounts(_sum(self.drafted, other.drafted), _sum(self.accepted, other.accepted))
 
-    def since(self, before: "Drafts") -> "Drafts":
+    def since(self, before: "DraftCounts") -> "DraftCounts":
         """Return what was counted after ``before``; a mean is no count, and stays what it is."""
         if self.drafted is None or self.accepted is None or before.drafted is None or before.accepted is None:
             return self
-        return Drafts(self.drafted - before.drafted, self.accepted - before.accepted)
+        return DraftCounts(self.drafted - before.drafted, self.accepted - before.accepted)
 
 
 def _sum(first: float | None, second: float | None) -> float | None:

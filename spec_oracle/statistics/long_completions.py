@@ -178,7 +178,7 @@ class Test:
         return max(0.0, bound - self.doubt / self.tokens)
 
 
-class Evidence:
+class TokenEvidence:
     """What the tokens of completions so far say against their distributions, in the order of p and of p/q.
 
     One e-process over all orders: two fifths of the stake are on all tokens of an order; a fifth each on

@@ -31,7 +31,7 @@ from spec_oracle.audit.sampler import (
 from spec_oracle.audit.sampler import (
     throughput as pace,
 )
-from spec_oracle.audit.sampler.dependence import Design
+from spec_oracle.audit.sampler.dependence import CallSizes
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.subjects import of_engines
@@ -165,10 +165,10 @@ def small_checks(monkeypatch):
     monkeypatch.setattr(large, "SHAPES", (Shape(16_385, 6, dtype="float32"),))
     monkeypatch.setattr(length, "INSTANCES", ("flat",))
     for module in (calls, disjoint):
-        monkeypatch.setattr(module, "CHAINS", (Design((2,), 19), Design((1, 2), 23)))
-    monkeypatch.setattr(disjoint, "BATCHES", (Design((2,), 23), Design((12,), 17)))
-    monkeypatch.setattr(disjoint, "UNTRACED_CHAIN", Design((1, 3), 11, 257, 5))
-    monkeypatch.setattr(disjoint, "UNTRACED", Design((4, 7), 11, 257, 5))
+        monkeypatch.setattr(module, "CHAINS", (CallSizes((2,), 19), CallSizes((1, 2), 23)))
+    monkeypatch.setattr(disjoint, "BATCHES", (CallSizes((2,), 23), CallSizes((12,), 17)))
+    monkeypatch.setattr(disjoint, "UNTRACED_CHAIN", CallSizes((1, 3), 11, 257, 5))
+    monkeypatch.setattr(disjoint, "UNTRACED", CallSizes((4, 7), 11, 257, 5))
     monkeypatch.setattr(scale, "SWEPT_VOCABULARY", 65)
     monkeypatch.setattr(scale, "VOCABULARY", 129)
     for module in (panels, pace, length, calls, streams, batch, scale, bad_input, inputs_kept):

@@ -13,9 +13,9 @@ from spec_oracle.exact import enumerate_branches
 from tests.strategies import at_night, by_day, instances
 from tests.verifiers import balanced_reference as reference
 from verifiers.parts.balanced_selection import balanced_plan, select
-from verifiers.parts.ratio_levels import MAX_LEVELS, Levels, make_levels, prefix_bounds, running_sum
+from verifiers.parts.ratio_levels import MAX_LEVELS, RatioLevels, make_levels, prefix_bounds, running_sum
 
-LEVELS = tuple(Levels.__dataclass_fields__)
+LEVELS = tuple(RatioLevels.__dataclass_fields__)
 one_step = instances(vocab_sizes=(2, 6), draft_lengths=(1, 1), num_paths=(1, 4), max_tuples=300)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spec_oracle.toy.strategies import rows
 from tests.strategies import examples
-from verifiers.parts.rank_division import Node, divide_further, divide_root
+from verifiers.parts.rank_division import PrefixNode, divide_further, divide_root
 from verifiers.parts.rank_race import race_laws, race_times
 from verifiers.parts.ranks import Ranks, root_ranks, selection_chances
 from verifiers.parts.ratio_levels import running_sum
@@ -20,7 +20,7 @@ def random_node(rng, num_nodes, num_ranks):
     """Return nodes of any rank laws, of worths that fall with the rank, of demands up to what is served."""
     law = rng.dirichlet(np.full(num_ranks, 0.5), size=num_nodes)
     worth = -np.sort(-rng.exponential(size=(num_nodes, num_ranks)), axis=1)
-    return Node(law, worth, rng.random(num_nodes) * (law * worth).sum(axis=1))
+    return PrefixNode(law, worth, rng.random(num_nodes) * (law * worth).sum(axis=1))
 
 
 def random_rows(rng, num_nodes, vocab):

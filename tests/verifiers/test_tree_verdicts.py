@@ -7,7 +7,7 @@ import pytest
 
 import verifiers
 from spec_oracle.exact.arithmetic import NUMPY
-from spec_oracle.exact.tree_drafting import LikeliestNodes, Shape, ShapedTrees, StochasticBeam
+from spec_oracle.exact.tree_drafting import LikeliestNodes, ShapedTrees, StochasticBeam, TreeShape
 from spec_oracle.exact.tree_emission import TreeTable
 from spec_oracle.toy import Instance
 from verifiers import Drafts, InvalidInputError, replayed_decisions, tree_rule
@@ -17,10 +17,10 @@ from verifiers.trees import EMPTY, ROOT, Siblings, TreeDrafts, TreeVerdict, of_p
 NAMES = verifiers.tree_rule_names()
 TOY = Instance.random(3, 2, num_paths=2, seed=1)
 DRAFTINGS = (
-    ShapedTrees(Shape.stem(1, 2, 1)),
-    ShapedTrees(Shape((ROOT, ROOT, 1, 1)), Siblings.DISTINCT),
-    ShapedTrees(Shape.paths(2, 2), least_token=0.3),
-    ShapedTrees(Shape.fan_out(3, 1), Siblings.TOP_AND_SAMPLED),
+    ShapedTrees(TreeShape.stem(1, 2, 1)),
+    ShapedTrees(TreeShape((ROOT, ROOT, 1, 1)), Siblings.DISTINCT),
+    ShapedTrees(TreeShape.paths(2, 2), least_token=0.3),
+    ShapedTrees(TreeShape.fan_out(3, 1), Siblings.TOP_AND_SAMPLED),
     LikeliestNodes(5),
     StochasticBeam(2),
 )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import verifiers
 from spec_oracle.exact import emission_law
-from spec_oracle.exact.tree_drafting import LikeliestNodes, Shape, ShapedTrees, StochasticBeam
+from spec_oracle.exact.tree_drafting import LikeliestNodes, ShapedTrees, StochasticBeam, TreeShape
 from spec_oracle.exact.tree_emission import tree_emission_law
 from spec_oracle.optimum import single_path_optimum, tree_optimum
 from spec_oracle.toy import Instance
@@ -20,8 +20,8 @@ from verifiers.parts.tree_walk import TreeWalk
 from verifiers.trees import EMPTY, ROOT, Siblings
 
 ROUNDING = 1e-12
-UNEVEN = Shape((ROOT, ROOT, 1, 1))
-SHAPES = (Shape.paths(2, 2), Shape.stem(1, 2, 1), UNEVEN, Shape((ROOT, ROOT, ROOT, 0)))
+UNEVEN = TreeShape((ROOT, ROOT, 1, 1))
+SHAPES = (TreeShape.paths(2, 2), TreeShape.stem(1, 2, 1), UNEVEN, TreeShape((ROOT, ROOT, ROOT, 0)))
 FREE = [law for law in Siblings if law not in {Siblings.PATHS, Siblings.BEAM}]
 DRAFTINGS = [
     *(ShapedTrees(shape, law) for shape in SHAPES for law in FREE),
@@ -89,7 +89,7 @@ def test_numpy_and_torch_give_one_law(rule, data, instance):
 def test_on_paths_these_are_the_path_rules(rule, instance):
     path_rule = verifiers.get(rule)
     expected = emission_law(path_rule, instance, merged=False)
-    shape = Shape.paths(expected.instance.num_paths, instance.draft_length)
+    shape = TreeShape.paths(expected.instance.num_paths, instance.draft_length)
     siblings = Siblings(verifiers.drafting_of(path_rule).value)
     found = law(rule, expected.instance, ShapedTrees(shape, siblings))
     require_same(found, expected, ROUNDING)
@@ -102,7 +102,7 @@ def test_on_paths_these_are_the_path_rules_in_rationals(rule, instance):
     path_rule = verifiers.get(rule)
     siblings = Siblings(verifiers.drafting_of(path_rule).value)
     expected = emission_law(path_rule, instance, exact=True, merged=False)
-    found = law(rule, instance, ShapedTrees(Shape.paths(2, 2), siblings), exact=True)
+    found = law(rule, instance, ShapedTrees(TreeShape.paths(2, 2), siblings), exact=True)
     require_same(found, expected)
 
 
@@ -129,7 +129,7 @@ def test_one_tree_without_randomness_allows_the_target_mass_of_its_nodes(instanc
 @given(instance=instances(vocab_sizes=(2, 3), draft_lengths=(1, 3)), least=st.sampled_from([0, 0.3, 0.6]))
 @examples(50)
 def test_on_one_path_that_may_end_early_block_is_the_optimum(instance, least):
-    drafting = ShapedTrees(Shape.paths(1, instance.draft_length), least_token=least)
+    drafting = ShapedTrees(TreeShape.paths(1, instance.draft_length), least_token=least)
     found = law("block", instance, drafting, exact=True)
     assert found.block_efficiency == tree_optimum(instance, drafting, exact=True).value
     mixed = replace(drafting, siblings=Siblings.TOP_AND_SAMPLED)
@@ -145,7 +145,7 @@ def test_on_one_path_that_may_end_early_block_is_the_optimum(instance, least):
 def test_two_siblings_one_the_likeliest_are_spechub(instance):
     """SpecHub accepts the likeliest token a with p(a), others with min(p, q / (1 - q(a))) (2411.05289)."""
     p, q = instance.exact.target.rows(0)[0], instance.exact.draft.rows(0)[0]
-    drafting = ShapedTrees(Shape.fan_out(2), Siblings.TOP_AND_SAMPLED)
+    drafting = ShapedTrees(TreeShape.fan_out(2), Siblings.TOP_AND_SAMPLED)
     a = int(np.argmax(q))
     others = [min(p[x], q[x] / (1 - q[a])) for x in range(len(p)) if x != a] if q[a] < 1 else []
     for name in ("top_draft", "univer"):
@@ -181,7 +181,7 @@ class Pruned:
     siblings = Siblings.INDEPENDENT
 
     def law(self, instance):
-        trees = ShapedTrees(Shape.fan_out(2, 1)).law(instance)
+        trees = ShapedTrees(TreeShape.fan_out(2, 1)).law(instance)
         chances = instance.draft.rows(0)[0][trees.tokens[:, :2]]
         return replace(trees, parents=np.where(self.keeps(chances), trees.parents, EMPTY))
 
@@ -193,8 +193,8 @@ def only_below_the_likelier(chances):
 
 
 DEFECTS = {
-    "siblings without replacement": ("k_seq", ShapedTrees(Shape.fan_out(2, 1), Siblings.DISTINCT)),
-    "top tokens judged by p/q": ("recursive_rejection", ShapedTrees(Shape.fan_out(2, 1), Siblings.TOP)),
+    "siblings without replacement": ("k_seq", ShapedTrees(TreeShape.fan_out(2, 1), Siblings.DISTINCT)),
+    "top tokens judged by p/q": ("recursive_rejection", ShapedTrees(TreeShape.fan_out(2, 1), Siblings.TOP)),
     "a dynamic tree judged by p/q": ("traversal", LikeliestNodes(4)),
     "siblings of a beam counted as independent": ("k_seq", StochasticBeam(2)),
     "lengths that depend on siblings": ("lookahead_multipath_block", Pruned(only_below_the_likelier)),

@@ -21,7 +21,7 @@ from verifiers.interface import DecisionSource
 from verifiers.parts.convex_minorant import balanced
 from verifiers.parts.rank_race import race
 from verifiers.parts.ranks import root_ranks, selection_chances, with_absent
-from verifiers.parts.ratio_levels import Levels, make_levels, prefix_bounds, running_sum
+from verifiers.parts.ratio_levels import RatioLevels, make_levels, prefix_bounds, running_sum
 from verifiers.parts.repeated_rows import distinct_requests
 
 
@@ -34,7 +34,7 @@ class BalancedPlan:
     sum min(p, law) is from ``levels.optimum``, the largest acceptance that any one-step rule reaches.
     """
 
-    levels: Levels
+    levels: RatioLevels
     ranks: Array
     law: Array
     shortfall: Array

@@ -38,13 +38,13 @@ from verifiers.arrays import (
 from verifiers.parts.convex_minorant import NEGLIGIBLE, balanced, per_mass
 from verifiers.parts.rank_race import race
 from verifiers.parts.ranks import Ranks, root_ranks
-from verifiers.parts.ratio_levels import Levels, make_levels, prefix_bounds, running_sum
+from verifiers.parts.ratio_levels import RatioLevels, make_levels, prefix_bounds, running_sum
 
 _NO_BOUND = 1e30
 
 
 @dataclass(frozen=True)
-class Node:
+class PrefixNode:
     """N prefixes v of paths: ``law`` and ``worth`` of `Ranks`, and ``demand`` [N], u = C(v)/q(v)."""
 
     law: Array
@@ -56,7 +56,7 @@ class Node:
         """The ranks at the prefixes."""
         return Ranks(self.law, self.worth)
 
-    def only(self, chosen: Array) -> "Node":
+    def only(self, chosen: Array) -> "PrefixNode":
         """Return the prefixes ``chosen`` int [M]."""
         return map_fields(lambda values: values[chosen], self)
 
@@ -65,16 +65,16 @@ class Node:
 class Division:
     """The ranks of N nodes divided among V tokens in G levels; ``law`` [N, G, R], of a draft of a level."""
 
-    node: Node
-    levels: Levels
+    node: PrefixNode
+    levels: RatioLevels
     law: Array
 
-    def child(self, parent: Array, token: Array, ratio: Array) -> Node:
+    def child(self, parent: Array, token: Array, ratio: Array) -> PrefixNode:
         """Return the children ``token`` of nodes ``parent``, both int [M], of ratios p/q [M]."""
         xp = namespace(self.law)
         law, worth = self.levels.at(parent, token, self.law), self.node.worth[parent]
         wanted, served = self.node.demand[parent] * ratio, xp.sum(law * worth, axis=-1)
-        return Node(law, worth, xp.where(wanted < served, wanted, served))
+        return PrefixNode(law, worth, xp.where(wanted < served, wanted, served))
 
     def rate(self, parent: Array) -> Array:
         """Return s(x|v) / q(x|v) [M, V] at nodes v ``parent`` int [M], s the law of the selected path."""
@@ -92,21 +92,21 @@ def divide_root(target: Array, draft: Array, num_paths: Array | int, steps: int)
     count = zeros(arange_like(target, target.shape[0])) + num_paths
     levels = make_levels(target, draft, partial(prefix_bounds, count=count))
     ranks = root_ranks(levels.draft_mass, count, steps)
-    return _division(Node(ranks.law, ranks.worth, ones(target[:, 0])), levels)
+    return _division(PrefixNode(ranks.law, ranks.worth, ones(target[:, 0])), levels)
 
 
-def divide_further(target: Array, draft: Array, node: Node) -> Division:
+def divide_further(target: Array, draft: Array, node: PrefixNode) -> Division:
     """Divide the ranks of ``node`` among its tokens, given its rows p, q [N, V]."""
     return _division(node, make_levels(target, draft, partial(_bounds, node)))
 
 
-def _bounds(node: Node, passed: Array, draft_passed: Array) -> Array:
+def _bounds(node: PrefixNode, passed: Array, draft_passed: Array) -> Array:
     """Return the bound (1) for sets of masses p(H), q(H), [N, M], in their type; the last is the whole."""
     node = map_fields(lambda values: namespace(values).astype(values, passed.dtype), node)
     return node.ranks.reached(draft_passed) + node.demand[:, None] * (passed[:, -1:] - passed)
 
 
-def _division(node: Node, levels: Levels) -> Division:
+def _division(node: PrefixNode, levels: RatioLevels) -> Division:
     """Divide the ranks of every node by a race."""
     ranks, mass = map_fields(as_float64, node.ranks), as_float64(levels.draft_mass)
     wanted, block = _wanted(as_float64(levels.target_mass) * as_float64(node.demand)[:, None], mass, ranks)

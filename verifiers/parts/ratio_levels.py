@@ -41,7 +41,7 @@ _SMALLEST_KEY = 1e-30
 
 
 @dataclass(frozen=True)
-class Levels:
+class RatioLevels:
     """Tokens as levels of p/q, highest first; all probability mass, B requests, V tokens, G levels.
 
     ``level`` int [B, V]; ``share`` [B, V], the chance that a draft of the token counts as one of the next
@@ -101,7 +101,7 @@ def _rough_and_lost(mass: Array) -> tuple[Array, Array]:
     return rough, xp.concat([none, xp.cumulative_sum(lost, axis=-1)], axis=-1)
 
 
-def make_levels(target: Array, draft: Array, bound: Callable[[Array, Array], Array]) -> Levels:
+def make_levels(target: Array, draft: Array, bound: Callable[[Array, Array], Array]) -> RatioLevels:
     """Return the levels of rows p, q [B, V], each of mass one.
 
     ``bound`` returns the bound on acceptance of the prefixes of masses p(T) and q(T), all [B, V+1]. One level
@@ -121,7 +121,9 @@ def make_levels(target: Array, draft: Array, bound: Callable[[Array, Array], Arr
         level, share, target_mass, draft_mass = _grid(p, q, pick_each(key, order), slack)
     if not is_exact(target):
         target_mass, draft_mass = as_float64(target_mass), normalised(as_float64(draft_mass))
-    return Levels(_undo(order, level), _undo(order, share), target_mass, draft_mass, positive_part(least))
+    return RatioLevels(
+        _undo(order, level), _undo(order, share), target_mass, draft_mass, positive_part(least)
+    )
 
 
 def _undo(order: Array, values: Array) -> Array:

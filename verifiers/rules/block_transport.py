@@ -73,17 +73,19 @@ class BoundBlockTransport:
 
     target: Model
     draft: Model
-    _blocks: dict[tuple[Position, int, int], "Block"] = field(default_factory=dict, repr=False, compare=False)
+    _blocks: dict[tuple[Position, int, int], "TransportBlock"] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def initial_state(self, batch: int) -> State:
         """Return the state of ``batch`` fresh requests."""
         return BlockTransportVerifier().initial_state(batch)
 
-    def block(self, position: Position, length: int, paths: int) -> "Block":
+    def block(self, position: Position, length: int, paths: int) -> "TransportBlock":
         """Return the masses and the plan of a block of ``length`` tokens that begins at ``position``."""
         key = (position, length, paths)
         if key not in self._blocks:
-            self._blocks[key] = Block(self.target, self.draft, *key)
+            self._blocks[key] = TransportBlock(self.target, self.draft, *key)
         return self._blocks[key]
 
     def verify(self, drafts: Drafts, decisions: DecisionSource, state: State) -> tuple[Verdict, State]:
@@ -128,7 +130,7 @@ class _Level:
     q: NDArray[Any]
 
 
-class Block:
+class TransportBlock:
     """One block from one position: masses of all nodes, the transport plan, and what is owed afterwards."""
 
     def __init__(self, target: Model, draft: Model, position: Position, length: int, paths: int) -> None:

@@ -24,7 +24,7 @@ from verifiers.parts.walk import first_true
 
 
 @dataclass(frozen=True)
-class _Step:
+class _PathNode:
     """One node of the selected path, before its child is known; arrays [B, ...] over requests."""
 
     layers: Layers
@@ -78,7 +78,7 @@ class GreedyMultipathCarryVerifier:
         return verdict, _next_state(steps, tau, next_token, drafts, path).state
 
 
-def _descend(drafts: Drafts, layers: Layers) -> tuple[list[_Step], Array, Array]:
+def _descend(drafts: Drafts, layers: Layers) -> tuple[list[_PathNode], Array, Array]:
     """Follow the highest path; return its nodes, its index [B], and r at its end [B]."""
     present = all_true(drafts.tokens[:, :, 0])
     alpha = zeros(in_working_precision(drafts.draft_probs[:, 0, 0, 0]))
@@ -90,7 +90,7 @@ def _descend(drafts: Drafts, layers: Layers) -> tuple[list[_Step], Array, Array]
         seen = owed(row_at(drafts.target_probs, path, depth), draft, layers, drafts.num_paths)
         rank = ranks(seen.target, draft)
         law = highest_path_row(draft, rank, alpha, drafts.num_paths)
-        steps.append(_Step(layers, seen, draft, rank, law, alpha, surplus))
+        steps.append(_PathNode(layers, seen, draft, rank, law, alpha, surplus))
         present = keep_highest(present, rank, drafts.tokens[:, :, depth])
         token = pick(drafts.tokens[:, :, depth], first_true(present))
         surplus = surplus * divide(pick(seen.target, token), pick(law, token), otherwise=1)
@@ -99,7 +99,7 @@ def _descend(drafts: Drafts, layers: Layers) -> tuple[list[_Step], Array, Array]
     return steps, first_true(present), surplus
 
 
-def _next_state(steps: list[_Step], tau: Array, next_token: Array, drafts: Drafts, path: Array) -> Layers:
+def _next_state(steps: list[_PathNode], tau: Array, next_token: Array, drafts: Drafts, path: Array) -> Layers:
     """Return the layers after the emission: the old ones moved on, this call's own debt added at the end."""
     xp = namespace(drafts.draft_probs)
     length = drafts.draft_length

@@ -6,7 +6,7 @@ from typing import ClassVar
 from verifiers.arrays import Array, arange_like, divide, kept, namespace, pick, working_rows, zeros
 from verifiers.interface import DecisionSource, Drafts, Traits, Verdict
 from verifiers.parts.block_path import verify_path
-from verifiers.parts.rank_division import Division, Node, divide_further, divide_root
+from verifiers.parts.rank_division import Division, PrefixNode, divide_further, divide_root
 from verifiers.parts.ranks import selection_chances, with_absent
 from verifiers.parts.repeated_rows import distinct_requests
 from verifiers.parts.tree_block import verify_way
@@ -124,18 +124,18 @@ class _Depth:
     draft: Array
     node: Array
     division: Division
-    children: Node
+    children: PrefixNode
 
     def law(self, selected: Array) -> Array:
         """Return s(. | v) at the nodes of the paths ``selected`` int [B], [B, V]."""
         return self.draft[selected] * self.division.rate(self.node[selected])
 
 
-def _chosen(mask: Array, one: Node, other: Node) -> Node:
+def _chosen(mask: Array, one: PrefixNode, other: PrefixNode) -> PrefixNode:
     """Return the prefixes of ``one`` where ``mask`` [N] holds, those of ``other`` elsewhere."""
     where = namespace(one.law).where
     law, worth = (where(mask[:, None], *pair) for pair in ((one.law, other.law), (one.worth, other.worth)))
-    return Node(law, worth, where(mask, one.demand, other.demand))
+    return PrefixNode(law, worth, where(mask, one.demand, other.demand))
 
 
 def _flat(probs: Array) -> Array:

@@ -16,7 +16,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure, first_that_works
 from spec_oracle.audit.engine.calls import equal_batches
 from spec_oracle.audit.engine.confirm import confirmed_claim
-from spec_oracle.audit.engine.exact_comparison import Asked, Compared, traced
+from spec_oracle.audit.engine.exact_comparison import Asked, CompletionLaws, traced
 from spec_oracle.audit.engine.judged import judged, worst_of
 from spec_oracle.audit.engine.larger_batches import generated_together, larger_batches
 from spec_oracle.audit.engine.long_texts import long_batches
@@ -68,7 +68,7 @@ def _traced(cases: Sequence[Case], rounding: Rounding, context: Context) -> Chec
         tokens = TOKENS if code.vocab_size <= SMALL_VOCABULARY else 1
         law = traced(_pair_of(code, prompts, tokens), effort.ENGINE_RUNS, end)
         expected = product([code.law(prompt, tokens) for prompt in prompts])
-        found.append(Compared(case, len(prompts) * tokens, law, expected))
+        found.append(CompletionLaws(case, len(prompts) * tokens, law, expected))
     result = judged(found, rounding)
     if result.status is Status.FAILED:
         line = confirmed_claim(worst_of(found), context, rounding)

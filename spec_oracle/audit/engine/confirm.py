@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spec_oracle.audit import effort
 from spec_oracle.audit.confirm import borne_out, require_repeated, told
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.exact_comparison import Asked, Compared, TracedLaw, traced
+from spec_oracle.audit.engine.exact_comparison import Asked, CompletionLaws, TracedLaw, traced
 from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.exact.completions import distance
 
@@ -42,7 +42,9 @@ class PlainSample:
         self.seconds += time.perf_counter() - started
 
 
-def confirmed_claim(worst: Compared, context: Context, rounding: Rounding, until: float = math.inf) -> str:
+def confirmed_claim(
+    worst: CompletionLaws, context: Context, rounding: Rounding, until: float = math.inf
+) -> str:
     """Sample between what was traced and what is expected; return a line on how the claim stands.
 
     Where samples are too few, it is traced again: once, and more often only before ``until``. Raises

@@ -144,7 +144,7 @@ def _traced(asked: Asked, most_runs: int, end: float) -> TracedLaw:
 
 
 @dataclass(frozen=True)
-class Compared:
+class CompletionLaws:
     """The law of completions of at most ``tokens`` tokens, beside that of target-only decoding.
 
     ``reported`` is the law by the engine's rows, ``plain`` that of what it generates without speculation,
@@ -210,23 +210,23 @@ class Tracer:
     def __post_init__(self) -> None:
         self.due = time.process_time() + self.budget
 
-    def compared(self, case: Case, tokens: int) -> Compared:
+    def compared(self, case: Case, tokens: int) -> CompletionLaws:
         """Return the law of one generation's completions, beside that of target-only decoding."""
         before, plain = (self.runs, self.seconds), None
         found = self._timed(completions_of(case.code, case.prompt, tokens))
         if case.code.has("generate_plain"):
             plain = self._timed(completions_of(case.code, case.prompt, tokens, "generate_plain"))
         cost = self.runs - before[0], self.seconds - before[1]
-        return Compared(case, tokens, found, case.code.law(case.prompt, tokens), plain, cost=cost)
+        return CompletionLaws(case, tokens, found, case.code.law(case.prompt, tokens), plain, cost=cost)
 
-    def seeded(self, without: Compared) -> Compared:
+    def seeded(self, without: CompletionLaws) -> CompletionLaws:
         """Return the law of the same completions of requests with a seed."""
         case, tokens = without.case, without.tokens
         asked = completions_of(case.code, case.prompt, tokens, seeded=True)
         found = self._timed(replace(asked, seed=next(self.seeds)))
         return replace(without, traced=found, cost=(found.runs, 0.0))
 
-    def pair(self, case: Case, then: Ids) -> Compared:
+    def pair(self, case: Case, then: Ids) -> CompletionLaws:
         """Return the law of two completions of a fresh engine, one after the other, beside the product."""
         code, requests = case.code, ((case.prompt, effort.ENGINE_FIRST_TOKENS), (then, 1))
 
@@ -240,7 +240,7 @@ class Tracer:
 
         found = self._timed(Asked(code, both, checked, fresh=code.unused is not None))
         expected = product([code.law(prompt, tokens) for prompt, tokens in requests])
-        return Compared(case, effort.ENGINE_FIRST_TOKENS + 1, found, expected, is_pair=True)
+        return CompletionLaws(case, effort.ENGINE_FIRST_TOKENS + 1, found, expected, is_pair=True)
 
     def can_afford_another(self, costs: Sequence[tuple[int, float]]) -> bool:
         """Whether one more token is cheap: laws grow by a factor with each, at most by the last one."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import ROUNDING
 from spec_oracle.audit.engine.confirm import confirmed_claim
-from spec_oracle.audit.engine.exact_comparison import Compared, Tracer
+from spec_oracle.audit.engine.exact_comparison import CompletionLaws, Tracer
 from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.sampled import confirmed
 from spec_oracle.audit.engine.wording import counted, scope_of, shown
@@ -16,7 +16,7 @@ from spec_oracle.exact.completions import completion_gap
 
 
 def judged_and_confirmed(
-    found: Sequence[Compared], rounding: Rounding, context: Context, tracer: Tracer
+    found: Sequence[CompletionLaws], rounding: Rounding, context: Context, tracer: Tracer
 ) -> CheckResult:
     """Judge the laws that ``tracer`` found, and have plain samples confirm what is said of them.
 
@@ -48,12 +48,12 @@ def judged_and_confirmed(
     )
 
 
-def is_wrong(found: Sequence[Compared], rounding: Rounding) -> bool:
+def is_wrong(found: Sequence[CompletionLaws], rounding: Rounding) -> bool:
     """Whether a law is farther from target-only decoding than rounding can explain."""
     return not all(rounding.may_explain(one.off, one.tokens) for one in found)
 
 
-def judged(found: Sequence[Compared], rounding: Rounding) -> CheckResult:
+def judged(found: Sequence[CompletionLaws], rounding: Rounding) -> CheckResult:
     """Say whether all laws are those of target-only decoding, up to rounding.
 
     A distance that may be rounding, but is larger than what counts as such, stays undecided.
@@ -85,12 +85,12 @@ def _size(what: str, distance: float, tokens: int) -> str:
     return f"{what}: total variation {distance:.3g} of {counted(tokens, 'token')}"
 
 
-def worst_of(found: Sequence[Compared]) -> Compared:
+def worst_of(found: Sequence[CompletionLaws]) -> CompletionLaws:
     """Return what is farthest from target-only decoding, measured by the rounding that is allowed."""
     return max(found, key=lambda compared: compared.total_variation / compared.tokens)
 
 
-def _failure(worst: Compared, rounding: Rounding) -> str:
+def _failure(worst: CompletionLaws, rounding: Rounding) -> str:
     gap = completion_gap(worst.traced.law, worst.expected)
     kept = "; a generation changes the next ones" if worst.traced.keeps_state or worst.is_pair else ""
     is_row_wrong = not rounding.explains(worst.rows_off, worst.tokens)

@@ -31,12 +31,14 @@ def larger_batches(cases: Sequence[Case], context: Context, rate: float) -> Chec
     seed_all(context.seed)
     sizes, names = effort.ENGINE_LARGER_BATCHES, list(dict.fromkeys(case.name for case in cases))
     own = [[case for case in cases if case.name == name] for name in names]
-    designs = [Design(some, size, seeded) for some in own for size in sizes for seeded in (False, True)]
+    designs = [
+        LargerBatches(some, size, seeded) for some in own for size in sizes for seeded in (False, True)
+    ]
     seconds = effort.ENGINE_LARGER_SHARE * context.budget / len(designs)
     return first_failure(rate, *(partial(_judged, design, context, seconds) for design in designs))
 
 
-class Design(NamedTuple):
+class LargerBatches(NamedTuple):
     """Batches of one size, of one engine; all their requests have seeds, or none has one."""
 
     cases: Sequence[Case]
@@ -44,7 +46,7 @@ class Design(NamedTuple):
     seeded: bool
 
 
-def _judged(design: Design, context: Context, seconds: float, rate: float) -> CheckResult:
+def _judged(design: LargerBatches, context: Context, seconds: float, rate: float) -> CheckResult:
     """Judge batches of one design, whose last request is like the first one."""
     cases, size, seeded = design
     rng = context.stream("engine/batch/larger", size, int(seeded))

@@ -16,7 +16,7 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.rounding import rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
-from spec_oracle.audit.logprobs import NEGLIGIBLE, Compared
+from spec_oracle.audit.logprobs import NEGLIGIBLE, ReportedLogprobs
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
 from spec_oracle.contracts.completion import Completion, Reported, Sampling, Token
 from spec_oracle.contracts.engine import Report
@@ -103,7 +103,9 @@ def _fault(report: Report, case: Case, mode: str, tolerance: float) -> str:
     )
     completion = Completion(report.tokens, ended=False, reported=reported)
     source = f"its {'rows' if mode == AFTER else 'raw_probs'}"
-    compared = Compared(completion, expected, case.code.vocab_size, NEGLIGIBLE + 2 * tolerance, source)
+    compared = ReportedLogprobs(
+        completion, expected, case.code.vocab_size, NEGLIGIBLE + 2 * tolerance, source
+    )
     return compared.fault(Sampling())
 
 

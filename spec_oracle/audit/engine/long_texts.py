@@ -27,7 +27,7 @@ from spec_oracle.audit.results import CheckResult, Status, inconclusive, not_ask
 from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids, is_ended
-from spec_oracle.statistics.long_completions import Evidence, Scored, point_masses, proposed_by_n_gram
+from spec_oracle.statistics.long_completions import Scored, TokenEvidence, point_masses, proposed_by_n_gram
 
 _LAST = 6
 """Tokens that are shown before one that cannot be."""
@@ -83,7 +83,7 @@ class _Read:
 
     def __post_init__(self) -> None:
         has_drafts = any(case.code.has("draft_probs") for case in self.cases)
-        self.evidence = Evidence([*([RATIO] if has_drafts else []), N_GRAM], self.rng)
+        self.evidence = TokenEvidence([*([RATIO] if has_drafts else []), N_GRAM], self.rng)
         self._first_impossible = ""
 
     def result(self, seconds: float, wanted: int = 0) -> CheckResult:

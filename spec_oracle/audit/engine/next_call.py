@@ -55,7 +55,7 @@ Seen: TypeAlias = list[tuple[Any, int]]
 """Calls as they come: tokens, and the accepted length."""
 
 
-class Call(NamedTuple):
+class CallResult(NamedTuple):
     """What a call emitted, and how much it accepted: one less, `NO_DRAFTS` without drafts."""
 
     emitted: Ids
@@ -66,7 +66,7 @@ class Call(NamedTuple):
 class History:
     """Calls, the decisions that led through them, their probability, and the history before the last one."""
 
-    calls: tuple[Call, ...] = ()
+    calls: tuple[CallResult, ...] = ()
     script: tuple[Decision, ...] = ()
     chance: float = 1.0
     before: "History | None" = None
@@ -82,16 +82,16 @@ class History:
         return tuple(call.accepted for call in self.calls)
 
 
-class Outcome(NamedTuple):
+class CallOutcome(NamedTuple):
     """One outcome of a call: its probability, and the decisions that led there, from the first call on."""
 
     mass: float
-    call: Call
+    call: CallResult
     script: tuple[Decision, ...]
 
 
 @dataclass
-class Calls:
+class TracedCalls:
     """Runs one case to histories of at most ``tokens`` tokens, and traces the call after each.
 
     All within ``seconds`` of processor time. ``fresh``: every run is that of a copy that has generated
@@ -104,8 +104,8 @@ class Calls:
     fresh: bool = False
     runs: int = field(default=0, init=False)
     ends: float = field(init=False)
-    _after: dict[History, list[Outcome]] = field(default_factory=dict, init=False)
-    _extended: dict[tuple[History, Call], History] = field(default_factory=dict, init=False)
+    _after: dict[History, list[CallOutcome]] = field(default_factory=dict, init=False)
+    _extended: dict[tuple[History, CallResult], History] = field(default_factory=dict, init=False)
     _alike: dict[tuple[History, int], list[tuple[float, History]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -132,11 +132,11 @@ class Calls:
         self.case.code.each_call(engine, self.case.prompt, self.tokens, ended)
         return found
 
-    def after(self, history: History) -> list[Outcome]:
+    def after(self, history: History) -> list[CallOutcome]:
         """Return the outcomes of the call after a history."""
         if history not in self._after:
             self._after[history] = [
-                Outcome(mass, self._last(calls), script)
+                CallOutcome(mass, self._last(calls), script)
                 for branch in self._traced(len(history.calls) + 1, history.script)
                 for mass, calls, script in outcomes(branch)
             ]
@@ -167,11 +167,11 @@ class Calls:
         self.runs += len(branches)
         return branches
 
-    def _last(self, calls: Seen) -> Call:
+    def _last(self, calls: Seen) -> CallResult:
         tokens, accepted = calls[-1]
-        return Call(self.case.code.checked(tokens, self.tokens, "steps"), accepted)
+        return CallResult(self.case.code.checked(tokens, self.tokens, "steps"), accepted)
 
-    def extended(self, history: History, outcome: Outcome) -> History:
+    def extended(self, history: History, outcome: CallOutcome) -> History:
         """Return a history with one call more.
 
         Its probability is that of the call, given the history, whatever the call hides.
@@ -181,9 +181,9 @@ class Calls:
 
     def going_on(
         self, before: History, accepted: int, count: int = effort.ENGINE_LIKELY
-    ) -> dict[Call, Outcome]:
+    ) -> dict[CallResult, CallOutcome]:
         """Return calls that accept so much, likely ones first, after which the completion is not over."""
-        likeliest: dict[Call, Outcome] = {}
+        likeliest: dict[CallResult, CallOutcome] = {}
         for outcome in sorted(self.after(before), key=lambda one: -one.mass):
             if outcome.call.accepted == accepted and not self._is_over(before.text + outcome.call.emitted):
                 likeliest.setdefault(outcome.call, outcome)
@@ -204,13 +204,13 @@ class Calls:
             level = [self.longer(*some) for some in longer[:count]]
         return level
 
-    def longer(self, before: History, outcome: Outcome) -> History:
+    def longer(self, before: History, outcome: CallOutcome) -> History:
         """Return the history with one call more, the same one for every outcome of that call."""
         if (before, outcome.call) not in self._extended:
             self._extended[before, outcome.call] = self.extended(before, outcome)
         return self._extended[before, outcome.call]
 
-    def _telling(self, text: Ids, calls: list[Call], count: int) -> list[Call]:
+    def _telling(self, text: Ids, calls: list[CallResult], count: int) -> list[CallResult]:
         """Return the calls after which a disordered context would show best in the next row.
 
         Each one shows most of what those before it show least.

@@ -20,7 +20,7 @@ from itertools import product
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.next_call import Calls, History, Pattern, told
+from spec_oracle.audit.engine.next_call import History, Pattern, TracedCalls, told
 from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.engine.suspects import Suspect
@@ -111,7 +111,7 @@ class Patterns:
     context: Context
     seconds: float
     rate_part: float
-    calls: Calls = field(init=False)
+    calls: TracedCalls = field(init=False)
     reached: dict[Pattern, list[History]] = field(default_factory=dict, init=False)
     on_average: set[Pattern] = field(default_factory=set, init=False)
     judged: set[Pattern] = field(default_factory=set, init=False)
@@ -124,7 +124,7 @@ class Patterns:
     def __post_init__(self) -> None:
         length = int(getattr(self.case.code.engine, "draft_length", 0))
         tokens = max(effort.ENGINE_CALLS_TOKENS, (CALLS + 1) * (length + 1) + 1)
-        self.calls = Calls(self.case, tokens, self.seconds)
+        self.calls = TracedCalls(self.case, tokens, self.seconds)
 
     def timed(self, turns: Iterator[CheckResult | None]) -> CheckResult | None:
         """Return what the next turn finds wrong, if anything."""

@@ -27,7 +27,7 @@ from spec_oracle.audit.results import (
     inconclusive,
     passed,
 )
-from spec_oracle.audit.sampling import Decision, confirm, judge_samples
+from spec_oracle.audit.sampling import SampledDecision, confirm, judge_samples
 from spec_oracle.contracts import raising
 from spec_oracle.contracts.engine import EngineCode, as_list
 from spec_oracle.contracts.sampler import seed_all
@@ -271,7 +271,7 @@ def _judged(
 ) -> tuple[CheckResult, float | None]:
     """Judge samples against their laws, and take the fresh ones over; return what would be found, too."""
     many = all(s.case.code.has("start_many") and s.method == "generate" for s in samples.values())
-    decision: Decision[CompletionSample] = judge_samples(
+    decision: SampledDecision[CompletionSample] = judge_samples(
         samples,
         lambda name: replace(samples[name]),
         rate=rate,

@@ -13,7 +13,7 @@ from spec_oracle.audit.engine.sampled import outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
 from spec_oracle.audit.rounds import judge_rounds
-from spec_oracle.audit.sampler.dependence import Design, independent
+from spec_oracle.audit.sampler.dependence import CallSizes, independent
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids
 
@@ -90,7 +90,7 @@ def _unrelated(
         for row, both in enumerate(zip(first[:rows], second, strict=False)):
             for column, completion in enumerate(both):
                 pairs[row, column, : len(completion)] = completion
-        found = independent(lambda _: pairs, [Design((2,), rows // 2)], part)
+        found = independent(lambda _: pairs, [CallSizes((2,), rows // 2)], part)
         return replace(found, detail=f"{case.label}: {what}: {found.detail}")
 
     return first_failure(rate, *(partial(judged, case) for case in few))

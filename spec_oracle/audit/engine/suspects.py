@@ -22,7 +22,7 @@ from spec_oracle.audit.confirm import borne_out, draws_needed
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.confirm import PlainSample
 from spec_oracle.audit.engine.exact_comparison import Asked
-from spec_oracle.audit.engine.next_call import Call, Calls, History, Seen, told
+from spec_oracle.audit.engine.next_call import CallResult, History, Seen, TracedCalls, told
 from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.engine.wording import shown
@@ -40,7 +40,7 @@ class Suspect:
     """
 
     case: Case
-    calls: Calls
+    calls: TracedCalls
     history: History
     rounding: Rounding
     context: Context
@@ -191,7 +191,7 @@ class Suspect:
 
         def outcome(seen: Seen) -> Any:
             text = tuple(token for emitted, _ in seen for token in emitted)
-            calls = tuple(Call(tuple(emitted), accepted) for emitted, accepted in seen[:size])
+            calls = tuple(CallResult(tuple(emitted), accepted) for emitted, accepted in seen[:size])
             return calls, text[: length + count]
 
         asked = Asked(

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.exact_comparison import Compared, Tracer
+from spec_oracle.audit.engine.exact_comparison import CompletionLaws, Tracer
 from spec_oracle.audit.engine.judged import is_wrong, judged_and_confirmed
 from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.sampled import sampled_with_seeds
@@ -24,7 +24,7 @@ def traced_first_tokens(
     `NoEvidenceError` where a law would not be exact, or samples contradict it.
     """
     tracer = Tracer(context.budget, effort.ENGINE_TRACING * seconds)
-    found, seen, most = list[Compared](), Speculation(), context.tokens or effort.ENGINE_LEAST_TOKENS
+    found, seen, most = list[CompletionLaws](), Speculation(), context.tokens or effort.ENGINE_LEAST_TOKENS
     for tokens in range(1, most + 1):
         if tokens > effort.ENGINE_FIRST_TOKENS and not seen.told()[0]:
             break

@@ -8,7 +8,13 @@ import numpy as np
 
 from spec_oracle.arrays import Integers
 from spec_oracle.exact.arithmetic import arithmetic
-from spec_oracle.exact.tree_drafting import LikeliestNodes, Shape, ShapedTrees, StochasticBeam, TreeDrafting
+from spec_oracle.exact.tree_drafting import (
+    LikeliestNodes,
+    ShapedTrees,
+    StochasticBeam,
+    TreeDrafting,
+    TreeShape,
+)
 from spec_oracle.exact.tree_emission import TreeTable
 from spec_oracle.toy import Instance
 from verifiers.trees import ROOT, Siblings, TreeDrafts
@@ -61,15 +67,15 @@ def _draftings_of(law: Siblings, length: int) -> Iterator[tuple[str, TreeDraftin
         if length > 1:
             yield name, ShapedTrees(_deepened(parents, length), law)
     if length == 1:
-        yield "two children", ShapedTrees(Shape.fan_out(2), law)
+        yield "two children", ShapedTrees(TreeShape.fan_out(2), law)
     if law is Siblings.TOP:
         yield "the 4 likeliest contexts", LikeliestNodes(4)
 
 
-def _deepened(parents: tuple[int, ...], length: int) -> Shape:
+def _deepened(parents: tuple[int, ...], length: int) -> TreeShape:
     """Return a shape two tokens deep, with a chain below its last slot down to ``length`` tokens."""
     slots = len(parents)
-    return Shape((*parents, *(slots + depth - 1 for depth in range(length - DEPTH))))
+    return TreeShape((*parents, *(slots + depth - 1 for depth in range(length - DEPTH))))
 
 
 def later_sizes(accepts: Collection[Siblings]) -> Iterator[tuple[str, int, int, TreeDrafting]]:
@@ -82,14 +88,14 @@ def later_sizes(accepts: Collection[Siblings]) -> Iterator[tuple[str, int, int, 
             yield f"{label(law)}, a stochastic beam of 2", 2, 3, StochasticBeam(2)
             continue
         two = (2, 1) if law is Siblings.PATHS else (2, 2)
-        yield f"{label(law)}, three children", 3, 1, ShapedTrees(Shape.fan_out(3), law)
-        yield f"{label(law)}, two children", 4, 2, ShapedTrees(Shape.fan_out(2, 1), law)
-        yield f"{label(law)}, three tokens deep", 2, 3, ShapedTrees(Shape.fan_out(2, 1, 1), law)
+        yield f"{label(law)}, three children", 3, 1, ShapedTrees(TreeShape.fan_out(3), law)
+        yield f"{label(law)}, two children", 4, 2, ShapedTrees(TreeShape.fan_out(2, 1), law)
+        yield f"{label(law)}, three tokens deep", 2, 3, ShapedTrees(TreeShape.fan_out(2, 1, 1), law)
         for early in ({"least_token": 0.3}, {"least_top": 0.6}):
-            ends = ShapedTrees(Shape.fan_out(*two), law, **early)
+            ends = ShapedTrees(TreeShape.fan_out(*two), law, **early)
             yield f"{label(law)}, paths that end early ({next(iter(early))})", 3, 2, ends
         if law is not Siblings.PATHS:
-            ragged = ShapedTrees(Shape((ROOT, ROOT, ROOT, 0)), law)
+            ragged = ShapedTrees(TreeShape((ROOT, ROOT, ROOT, 0)), law)
             yield f"{label(law)}, three children, one of which goes on", 3, 2, ragged
         if law is Siblings.TOP:
             for count in (1, 6):

@@ -26,7 +26,7 @@ from spec_oracle.audit.sampler.disjoint import independent_calls
 from spec_oracle.audit.sampler.paired_with_rule import beside_rule, called_by_keys, rows_needed
 from spec_oracle.audit.sampler.reference import Keyed, by_keys
 from spec_oracle.audit.sampler.streams import PairToy
-from spec_oracle.audit.sampler.subject import Keys, SamplerSubject
+from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys
 from spec_oracle.audit.sampler.throughput import affordable, require_affordable
 from spec_oracle.contracts.sampler import KeyedSampler
 from spec_oracle.statistics import DEFAULT_MISS
@@ -46,7 +46,7 @@ that always proposes the first one, and a target that has it with probability 0.
 
 def calls(subject: SamplerSubject, context: Context) -> CheckResult:
     """Judge whether calls are independent: consecutive ones of two instances, equal ones at any distance."""
-    if isinstance(subject.randomness, Keys):
+    if isinstance(subject.randomness, TakesKeys):
         return _own_keys(subject.randomness.engine, context)
     found = _beside_rule(subject, context)
     if found is not None:

@@ -16,7 +16,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sampler
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.shapes.judged import Judged
+from spec_oracle.audit.shapes.judged import JudgedShape
 from spec_oracle.audit.shapes.sampled import TreeCells, chances_of
 from spec_oracle.contracts import ContractError, Emissions, SamplerCode
 from spec_oracle.exact import EmissionLaw
@@ -110,7 +110,9 @@ class ShapeSample:
         self.counts[self.cells.of(Emissions(found.tokens[own], found.lengths[own]), self.rng)] += 1
 
 
-def confirm_shape(sample: ShapeSample, judged: Judged, context: Context, again: Callable[[], Judged]) -> None:
+def confirm_shape(
+    sample: ShapeSample, judged: JudgedShape, context: Context, again: Callable[[], JudgedShape]
+) -> None:
     """Sample between the distribution traced at a shape and the target's; ``again`` traces once more.
 
     Raises `NoEvidenceError` where samples contradict what was traced, and where they are too few and either

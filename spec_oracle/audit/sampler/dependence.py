@@ -35,7 +35,7 @@ FAMILIES = 13
 
 
 @dataclass(frozen=True)
-class Design:
+class CallSizes:
     """Calls to make: ``sizes`` of batches in turn, ``2 * half`` turns; V and L of the requests."""
 
     sizes: tuple[int, ...]
@@ -58,22 +58,22 @@ class Design:
         where = f", V {self.vocab_size:,}, L {self.draft_length}" if self.vocab_size != 4 else ""
         return f"{self.size} requests a call{where}"
 
-    def within(self, share: float) -> "Design":
+    def within(self, share: float) -> "CallSizes":
         """Return the design with a share of its calls."""
         return replace(self, half=int(self.half * share))
 
 
-BATCHES: Final = tuple(Design((size,), half) for size, half in effort.BATCH_TURNS.items())
+BATCHES: Final = tuple(CallSizes((size,), half) for size, half in effort.BATCH_TURNS.items())
 """Calls that show dependence between requests of a batch."""
 
-UNTRACED: Final = Design((4, 5, 7, 8, 16), effort.UNTRACED_TURNS, 2_049, 9)
-UNTRACED_CHAIN: Final = Design((1, 3), effort.UNTRACED_TURNS, 2_049, 9)
+UNTRACED: Final = CallSizes((4, 5, 7, 8, 16), effort.UNTRACED_TURNS, 2_049, 9)
+UNTRACED_CHAIN: Final = CallSizes((1, 3), effort.UNTRACED_TURNS, 2_049, 9)
 """Calls of code that cannot be traced: numbers are shared only beyond a draft length, or a vocabulary."""
 
-CHAINS: Final = (Design((4,), effort.CALLS_TURNS), Design((1, 2, 16, 33), effort.CALLS_TURNS))
+CHAINS: Final = (CallSizes((4,), effort.CALLS_TURNS), CallSizes((1, 2, 16, 33), effort.CALLS_TURNS))
 """Chains of calls, of one batch size and of several in turn, as engines keep graphs for each size."""
 
-Draw: TypeAlias = Callable[[Design], Ints]
+Draw: TypeAlias = Callable[[CallSizes], Ints]
 """Makes the calls of a design; returns what they emit, int [2 half, C, L+1], padded with -1."""
 
 
@@ -97,7 +97,7 @@ def _spread(first: float, second: float, vocab_size: int) -> NDArray[np.float64]
 
 
 def independent(
-    draw: Draw, designs: Sequence[Design], alpha: float, *, affordable: float = math.inf
+    draw: Draw, designs: Sequence[CallSizes], alpha: float, *, affordable: float = math.inf
 ) -> CheckResult:
     """Judge emissions of equal requests, design by design, up to the first that shows dependence.
 
@@ -107,7 +107,7 @@ def independent(
     """
     share = min(1.0, affordable / max(sum(design.requests for design in designs), 1))
     rate, draws = split(alpha, len(designs)), 0
-    found: dict[Design, dict[str, float]] = {}
+    found: dict[CallSizes, dict[str, float]] = {}
     silent, alike = [], []
     for design in (design.within(share) for design in designs):
         if design.half < 1:
@@ -140,7 +140,7 @@ def independent(
     return passed("; ".join([detail, *silent]), draws=draws, alpha=alpha, how=How.SAMPLED, scope=scope)
 
 
-def _detectable(found: Mapping[Design, Mapping[str, float]]) -> str:
+def _detectable(found: Mapping[CallSizes, Mapping[str, float]]) -> str:
     """Say for every kind of pair which coupling is detected in all designs."""
     pairs = next(iter(found.values()))
     worst = {pair: max(couplings[pair] for couplings in found.values()) for pair in pairs}
@@ -152,17 +152,17 @@ def equal_calls(subject: Any, seed: int) -> Draw:
     """Return what draws from a subject that has a ``code``, with one generator for all of its designs."""
     generator = subject.code.generator(seed)
 
-    def draw(design: Design) -> Ints:
+    def draw(design: CallSizes) -> Ints:
         sizes = (subject.num_paths, design.vocab_size, design.draft_length)
         return in_turn(lambda size: subject.code(equal_requests(size, *sizes), generator).tokens)(design)
 
     return draw
 
 
-def fitted(draw: Draw, designs: Sequence[Design], seconds: float, pace: float) -> tuple[Design, ...]:
+def fitted(draw: Draw, designs: Sequence[CallSizes], seconds: float, pace: float) -> tuple[CallSizes, ...]:
     """Return designs with as many calls as so many seconds allow of code of this pace on small requests."""
 
-    def fit(design: Design) -> Design:
+    def fit(design: CallSizes) -> CallSizes:
         if replace(design, half=1).requests > seconds * pace:
             return replace(design, half=0)
         started = time.perf_counter()
@@ -177,7 +177,7 @@ def fitted(draw: Draw, designs: Sequence[Design], seconds: float, pace: float) -
 def in_turn(emit: Callable[[int], Ints]) -> Draw:
     """Return what makes the calls of a design, one by one; ``emit(size)`` returns emissions [size, L+1]."""
 
-    def draw(design: Design) -> Ints:
+    def draw(design: CallSizes) -> Ints:
         turns = ([emit(size) for size in design.sizes] for _ in range(2 * design.half))
         return np.stack([np.concatenate(turn) for turn in turns])
 

@@ -93,7 +93,7 @@ class Runs:
 
     proven: list[Shape] = field(default_factory=list)
     doubtful: dict[Shape, str] = field(default_factory=dict)
-    shared: list["_Run"] = field(default_factory=list)
+    shared: list["_CallsInTurn"] = field(default_factory=list)
 
     def told(self, result: CheckResult) -> CheckResult:
         """Return the result with a line on what is proven."""
@@ -160,7 +160,7 @@ def disjoint(subject: SamplerSubject, context: Context, calls: int, shapes: Sequ
         if shape in found.doubtful or left <= 0 or (shape.vocab_size > 10 * _LARGE and slowest > most):
             continue  # races take time with the square of the vocabulary
         mixed = frozenset(options or () if number // len(shapes) == 1 else ())
-        run = _Run(subject, shape, calls, mixed, int(rng.integers(2**32)))
+        run = _CallsInTurn(subject, shape, calls, mixed, int(rng.integers(2**32)))
         try:
             reason = run.doubt(left)
         except (NotTracedError, SubjectRaisedError, ContractError) as error:
@@ -179,7 +179,7 @@ def disjoint(subject: SamplerSubject, context: Context, calls: int, shapes: Sequ
 
 
 @dataclass(frozen=True)
-class _Run:
+class _CallsInTurn:
     """Calls in a row at a shape, with the decisions of a seed, and some of the optional arguments."""
 
     subject: SamplerSubject

@@ -16,7 +16,7 @@ from spec_oracle.audit.sampler.paired_with_rule import (
     pair_by_keys,
 )
 from spec_oracle.audit.sampler.sampled import sampled
-from spec_oracle.audit.sampler.subject import Keys, Noise, SamplerSubject, Uniforms
+from spec_oracle.audit.sampler.subject import SamplerSubject, TakesKeys, TakesNoise, TakesUniforms
 from spec_oracle.audit.sampler.traced import traced
 
 
@@ -27,14 +27,14 @@ def joint(subject: SamplerSubject, context: Context) -> CheckResult:
     that may decide has a part of the rate: all of it if those before it have decided nothing by chance.
     """
     rate, facts, source = context.rate, subject.facts, subject.randomness
-    if isinstance(source, Keys):
+    if isinstance(source, TakesKeys):
         ways = [partial(compared, pair_by_keys(source.engine), context, rate)]
-    elif isinstance(source, Noise):
+    elif isinstance(source, TakesNoise):
         ways = [
             partial(by_same_noise, source.engine, context, rate / 2),
             partial(sampled, subject, context, rate / 2),
         ]
-    elif isinstance(source, Uniforms):
+    elif isinstance(source, TakesUniforms):
         ways = [
             partial(integrated, source.code, facts, context, rate / 3),
             partial(by_same_uniforms, source.code, facts, context, rate / 3),

@@ -34,7 +34,7 @@ from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import design
 from spec_oracle.audit.shapes.extent import Extent
-from spec_oracle.audit.shapes.judged import Judged, Laws, judge, one_shape
+from spec_oracle.audit.shapes.judged import JudgedShape, Laws, judge, one_shape
 from spec_oracle.audit.shapes.sampled import TreeCells, batches_at, sampled_at
 from spec_oracle.audit.shapes.trees import among_others, run_ids, tree_of, wanted_of
 from spec_oracle.contracts import ContractError, SamplerCode
@@ -95,7 +95,9 @@ def _extent(subject: SamplerSubject, context: Context, axes: Mapping[str, tuple[
     return Extent(design(**{**context.only, **axes}), context.only, _optional(subject, context))
 
 
-def _confirm(subject: SamplerSubject, context: Context, laws: Laws, judged: Judged, tree: DraftTree) -> None:
+def _confirm(
+    subject: SamplerSubject, context: Context, laws: Laws, judged: JudgedShape, tree: DraftTree
+) -> None:
     """Raise `NoEvidenceError` unless ordinary calls bear out what was traced at a shape."""
     shape = judged.shape
     sample = ShapeSample(

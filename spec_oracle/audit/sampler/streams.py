@@ -20,7 +20,7 @@ from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, failed, passed
 from spec_oracle.audit.rounds import judge_rounds
-from spec_oracle.audit.sampler.dependence import Design, equal_requests, independent
+from spec_oracle.audit.sampler.dependence import CallSizes, equal_requests, independent
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.throughput import require_affordable
 from spec_oracle.contracts import SamplerCode
@@ -85,13 +85,13 @@ def unrelated_seeds(subject: Any, context: Context, rate: float) -> CheckResult:
     rng, code = context.stream("sampler/streams/unrelated seeds"), subject.code
     batch, turns = effort.STREAMS_BATCH, effort.STREAMS_ROUNDS * effort.STREAMS_SEEDS
 
-    def draw(design: Design) -> NDArray[np.int64]:
+    def draw(design: CallSizes) -> NDArray[np.int64]:
         drafts = equal_requests(batch, subject.num_paths, design.vocab_size, design.draft_length)
         seeds = rng.integers(2**31, size=2 * design.half).tolist()
         calls = ([code(drafts, code.generator(seed + shift)).tokens for shift in (0, 1)] for seed in seeds)
         return np.stack([np.concatenate(both) for both in calls])
 
-    found = independent(draw, [Design((2 * batch,), turns // 2)], rate)
+    found = independent(draw, [CallSizes((2 * batch,), turns // 2)], rate)
     return replace(found, detail=f"seeds s and s + 1, {batch} requests each: {found.detail}")
 
 

@@ -10,32 +10,32 @@ from verifiers import Drafting
 
 
 @dataclass(frozen=True)
-class Generator:
+class DrawsItself:
     """It draws its random numbers itself, from the generator that it is handed or from a global one."""
 
 
 @dataclass(frozen=True)
-class Uniforms:
+class TakesUniforms:
     """It takes uniforms [B, L+1] as its fourth argument; ``code`` does so."""
 
     code: SamplerCode
 
 
 @dataclass(frozen=True)
-class Noise:
+class TakesNoise:
     """Its engine also takes accept uniforms and exponential noise as arguments."""
 
     engine: RacedSampler
 
 
 @dataclass(frozen=True)
-class Keys:
+class TakesKeys:
     """Its engine's noise is a hash of (request seed, absolute position), and it takes both as arguments."""
 
     engine: KeyedSampler
 
 
-Randomness: TypeAlias = Generator | Uniforms | Noise | Keys
+Randomness: TypeAlias = DrawsItself | TakesUniforms | TakesNoise | TakesKeys
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class SamplerSubject:
     facts: Facts = NOTHING_DECLARED
     num_paths: int = 1
     traceable: bool = True
-    randomness: Randomness = Generator()
+    randomness: Randomness = DrawsItself()
     steps: set[tuple[str, int, int, int]] = field(default_factory=set, repr=False, compare=False)
     drafting: ClassVar[Drafting] = Drafting.INDEPENDENT
     kind: ClassVar[str] = "sampler"
@@ -62,9 +62,9 @@ class SamplerSubject:
     ) -> "SamplerSubject":
         """Return the subject for a function whose fourth argument are uniforms; it is handed one path."""
         code = SamplerCode(drawing_uniforms(function), array)
-        return cls(name, code, facts, randomness=Uniforms(SamplerCode(function, array)))
+        return cls(name, code, facts, randomness=TakesUniforms(SamplerCode(function, array)))
 
     @classmethod
     def of_keys(cls, name: str, engine: KeyedSampler, facts: Facts = NOTHING_DECLARED) -> "SamplerSubject":
         """Return the subject for an engine on torch tensors with keyed noise; called with fresh seeds."""
-        return cls(name, SamplerCode(engine, "torch"), facts, randomness=Keys(engine))
+        return cls(name, SamplerCode(engine, "torch"), facts, randomness=TakesKeys(engine))

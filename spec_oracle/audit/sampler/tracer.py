@@ -18,7 +18,7 @@ from spec_oracle.contracts.sampler import (
 )
 from spec_oracle.errors import ContractError
 from spec_oracle.exact.call import draft_table
-from spec_oracle.exact.conditional import ConditionalLaw, Outcome, law_of
+from spec_oracle.exact.conditional import ConditionalLaw, RunOutcome, law_of
 from spec_oracle.exact.emission import EmissionLaw
 from spec_oracle.exact.interception import (
     Branch,
@@ -145,7 +145,7 @@ def _generator(code: SamplerCode) -> Any:
     return torch.Generator()
 
 
-def _outcome(branch: Branch[Any], drafts: Drafts, request: int) -> Outcome:
+def _outcome(branch: Branch[Any], drafts: Drafts, request: int) -> RunOutcome:
     """Return what a branch comes to; raises `NotAlikeError` where what is open is not the last token."""
     returned = branch.result
     opened = next((stand for stand in branch.stands if stand.value == OPEN), None)
@@ -168,4 +168,4 @@ def _outcome(branch: Branch[Any], drafts: Drafts, request: int) -> Outcome:
     if where and where != [[request, last]]:
         raise NotAlikeError("a token was never compared with anything, and more tokens follow it")
     *prefix, following = found.tokens[request, : last + 1].tolist()
-    return Outcome(tuple(prefix), OPEN if where else following, branch.weight, branch.stands, branch.alike)
+    return RunOutcome(tuple(prefix), OPEN if where else following, branch.weight, branch.stands, branch.alike)

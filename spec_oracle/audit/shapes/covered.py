@@ -23,7 +23,7 @@ from spec_oracle.audit.results import (
 from spec_oracle.audit.shapes.axes import AXES, OPTIONS, Shape
 from spec_oracle.audit.shapes.design import Design
 from spec_oracle.audit.shapes.extent import Extent, budget_for, scope_of
-from spec_oracle.audit.shapes.judged import Confirm, Judged, Laws, judge
+from spec_oracle.audit.shapes.judged import Confirm, JudgedShape, Laws, judge
 from spec_oracle.audit.shapes.kinds import SPARSE
 from spec_oracle.audit.shapes.pairs import cost
 from spec_oracle.audit.shapes.trees import tree_of
@@ -56,7 +56,7 @@ class Covered:
     Shapes that are judged lossy are handed to ``confirm``.
     """
 
-    shapes: list[Judged] = field(default_factory=list)
+    shapes: list[JudgedShape] = field(default_factory=list)
     small: list[Shape] = field(default_factory=list)
     small_wrong: list[Shape] = field(default_factory=list)
     sampled: list[Shape] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Covered:
     confirm: Confirm = lambda *_: None
 
     @property
-    def lossy(self) -> Judged | None:
+    def lossy(self) -> JudgedShape | None:
         """The shape with the largest distance, if that is a defect."""
         wrong = [shape for shape in self.shapes if shape.is_lossy]
         return max(wrong, key=lambda shape: shape.total_variation, default=None)

@@ -23,7 +23,7 @@ _CERTAIN: Final = 1 - 1e-9
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedShape:
     """The total variation at a shape, beyond what rounding does to single tokens, and what is left open.
 
     ``allowed`` is what rounding explains; ``unseen`` the probability of drafts that were not tried;
@@ -52,11 +52,13 @@ class Judged:
         return f"total variation {self.total_variation:.3g} at {self.shape}{self.gap}"
 
 
-Confirm: TypeAlias = Callable[[Judged, DraftTree], None]
+Confirm: TypeAlias = Callable[[JudgedShape, DraftTree], None]
 """Raises `NoEvidenceError` where a shape that was judged lossy may be right."""
 
 
-def judge(shape: Shape, tree: DraftTree, laws: Laws, *, explained: float, end: float = math.inf) -> Judged:
+def judge(
+    shape: Shape, tree: DraftTree, laws: Laws, *, explained: float, end: float = math.inf
+) -> JudgedShape:
     """Judge a shape; code may compute in `ENGINES`, or in the type of its rows where that is coarser.
 
     ``explained`` is the total variation that its arithmetic explains anywhere. Errors are those of ``laws``.
@@ -67,7 +69,7 @@ def judge(shape: Shape, tree: DraftTree, laws: Laws, *, explained: float, end: f
     for paths, law in zip(listed, found, strict=True):
         account.add(paths, law)
     coarsest = max(shape.dtype, ENGINES, key=unit_roundoff)
-    judged = Judged(
+    judged = JudgedShape(
         shape,
         account.total_variation(2 * unit_roundoff(coarsest)),
         max(explained, tolerance(coarsest, tree.draft_length, tree.vocab_size)),

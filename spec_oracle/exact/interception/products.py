@@ -18,7 +18,7 @@ from spec_oracle.exact.interception.symbols import Symbol
 _SPENT = "the random number is a factor of a product, only the product is traced"
 
 
-class _Limit(NamedTuple):
+class _CountBound(NamedTuple):
     """At ``time`` the count is at least ``low`` and below ``high``."""
 
     time: float
@@ -31,11 +31,11 @@ class GrowingProduct:
 
     def __init__(self, first: Draw) -> None:
         self.length = 1
-        self._limits: list[_Limit] = []
+        self._limits: list[_CountBound] = []
         if first.high < 1:
-            self._limits.append(_Limit(-math.log(first.high), 0, 1))
+            self._limits.append(_CountBound(-math.log(first.high), 0, 1))
         if first.low > 0:
-            self._limits.append(_Limit(-math.log(first.low), 1, math.inf))
+            self._limits.append(_CountBound(-math.log(first.low), 1, math.inf))
         first.ask = partial(self.is_below, 1)
 
     def extend(self, draw: Draw) -> None:
@@ -49,14 +49,17 @@ class GrowingProduct:
         """Decide whether the product of the first ``count`` factors is below ``bound``."""
         if bound <= 0 or bound >= 1:
             return bound >= 1
-        below, above = (_Limit(-math.log(bound), 0, count), _Limit(-math.log(bound), count, math.inf))
+        below, above = (
+            _CountBound(-math.log(bound), 0, count),
+            _CountBound(-math.log(bound), count, math.inf),
+        )
         options = [sorted([*self._limits, limit]) for limit in (below, above)]
         chances = [self._probability_of(limits) for limits in options]
         outcome = current_run().decide(chances)
         self._limits = options[outcome]
         return outcome == 0
 
-    def _probability_of(self, limits: list[_Limit]) -> float:
+    def _probability_of(self, limits: list[_CountBound]) -> float:
         """Return the probability that the counting process keeps all limits; times ascend."""
         # law[n]: probability of count n so far; counts from `top` on are one.
         top = max([self.length, *(limit.low for limit in limits)])

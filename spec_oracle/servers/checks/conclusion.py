@@ -13,12 +13,12 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.reports import TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings, How, Status
-from spec_oracle.audit.sampling import Decision
+from spec_oracle.audit.sampling import SampledDecision
 from spec_oracle.contracts.completion import Token
 from spec_oracle.servers.checks.bins import Tree
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.subject import UNCONFIRMED, ServerSubject, is_unconfirmed
-from spec_oracle.servers.contract import Ask, Drafts
+from spec_oracle.servers.contract import Ask, DraftCounts
 from spec_oracle.statistics import (
     clopper_pearson,
     offending_cells,
@@ -56,7 +56,7 @@ def scope_of(tree: Tree, reported: Distributions) -> tuple[str, ...]:
 
 
 def result_of(
-    what: str, decision: Decision[Any], coarsest: float, rate: float, uncertain: str = ""
+    what: str, decision: SampledDecision[Any], coarsest: float, rate: float, uncertain: str = ""
 ) -> CheckResult:
     """Return the result of a decision; it passes if it would have detected a TV of ``coarsest``.
 
@@ -138,7 +138,7 @@ def doubt_of(subject: ServerSubject) -> float:
     return found.retried / len(found.found)
 
 
-def never_happened(drafts: Drafts) -> str:
+def never_happened(drafts: DraftCounts) -> str:
     """Say why completions show nothing of speculation, "" where they do."""
     if drafts.accepted is None:
         unknown = "the server does not report whether drafts were accepted"

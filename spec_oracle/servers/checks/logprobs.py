@@ -9,7 +9,7 @@ from typing import Any
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.logprobs import NEGLIGIBLE, Compared
+from spec_oracle.audit.logprobs import NEGLIGIBLE, ReportedLogprobs
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed
 from spec_oracle.contracts.completion import Completion, Prefix
 from spec_oracle.servers.checks.distributions import Distributions
@@ -57,15 +57,15 @@ def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
     return passed(detail, **known)
 
 
-def compared(completion: Completion, number: int, distributions: Distributions) -> Compared:
+def compared(completion: Completion, number: int, distributions: Distributions) -> ReportedLogprobs:
     """Ask for the distributions of a completion; for those that differ twice: noise may do that."""
     prefixes: list[Prefix] = [(number, completion.tokens[:end]) for end in range(len(completion.tokens))]
     allowed = tolerance(distributions)
 
-    def asked() -> Compared:
+    def asked() -> ReportedLogprobs:
         distributions.fetch(prefixes)
         logs = [distributions.logs[prefix] or {} for prefix in prefixes]
-        return Compared(completion, logs, distributions.server.listed, allowed)
+        return ReportedLogprobs(completion, logs, distributions.server.listed, allowed)
 
     for place in asked().differing():
         distributions.logs.pop(prefixes[place], None)

@@ -33,8 +33,8 @@ from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import OutOfTimeError, ServerError
 from spec_oracle.statistics.long_completions import (
     BY_P,
-    Evidence,
     Scored,
+    TokenEvidence,
     by,
     joined,
     point_masses,
@@ -54,7 +54,7 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
         return inconclusive(subjects.UNCHECKED)
     long = Completions(server, effort.SERVER_LONG_TOKENS, (context.seed, "server/long-texts"), plan.seeded)
     drafts = Distributions(subject.draft) if isinstance(subject.draft, Server) else subject.draft
-    read = Judged(subject.distributions, drafts, context.stream("server/long-texts/uniforms"))
+    read = JudgedCompletions(subject.distributions, drafts, context.stream("server/long-texts/uniforms"))
     is_alone = "joint" in subject.left_out
     finest = plan.detect if is_alone and drafts is None else min(plan.coarse, effort.SERVER_DISTANCES_TV)
     needed = tokens_needed(finest, context.rate)
@@ -99,7 +99,9 @@ def _in_advance(long: Completions, distributions: Distributions) -> Generator[li
             yield found
 
 
-def _in_time(sampled: list[Prefix], subject: ServerSubject, read: "Judged") -> Iterator[list[Prefix]]:
+def _in_time(
+    sampled: list[Prefix], subject: ServerSubject, read: "JudgedCompletions"
+) -> Iterator[list[Prefix]]:
     """Yield the completions; with local weights one by one, as long as there is time for one more pass."""
     if not isinstance(read.drafts, Weights):
         yield sampled
@@ -113,7 +115,7 @@ def _in_time(sampled: list[Prefix], subject: ServerSubject, read: "Judged") -> I
 
 
 def _as_verdict(
-    subject: ServerSubject, read: "Judged", long: Completions, result: CheckResult, rate: float
+    subject: ServerSubject, read: "JudgedCompletions", long: Completions, result: CheckResult, rate: float
 ) -> CheckResult:
     """Return the result where no other check says whether completions are right: it must detect enough."""
     plan, drafts, reason = subject.plan, long.drafts, ""
@@ -134,7 +136,7 @@ def _as_verdict(
 
 
 @dataclass
-class Judged:
+class JudgedCompletions:
     """Completions whose tokens were compared with next-token distributions.
 
     ``ruled_out`` is a token that filters rule out, "" if none came: that is a proof.
@@ -147,7 +149,7 @@ class Judged:
     ruled_out: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
-        self.evidence = Evidence([*([RATIO] if self.drafts else []), N_GRAM], self.rng)
+        self.evidence = TokenEvidence([*([RATIO] if self.drafts else []), N_GRAM], self.rng)
 
     def detected(self, rate: float) -> list[float]:
         """Return which TV a token is detected by p and by p/q."""

@@ -19,7 +19,7 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.server import Server
-from spec_oracle.servers.contract import Ask, Drafts
+from spec_oracle.servers.contract import Ask, DraftCounts
 
 NEEDS_PROBABILITIES = "the server reports no token ids with their log-probabilities"
 
@@ -47,7 +47,7 @@ def is_unconfirmed(context: Context) -> bool:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ServerPlan:
     """What to ask of a server.
 
     Completions of ``tokens`` tokens; ``requests`` of them at most, None for as many as detect a total
@@ -94,8 +94,8 @@ class Completions:
     found: list[Prefix] = field(default_factory=list, init=False)
     tally: Counter[Prefix] = field(default_factory=Counter, init=False)
     retried: int = field(default=0, init=False)
-    drafts: Drafts = field(default=Drafts(0, 0), init=False)
-    before: Drafts = field(default=Drafts(), init=False)
+    drafts: DraftCounts = field(default=DraftCounts(0, 0), init=False)
+    before: DraftCounts = field(default=DraftCounts(), init=False)
     odd_counts: str = field(default="", init=False)
 
     def sample(self, count: int, *, pilot: int = 0) -> list[Prefix]:
@@ -119,7 +119,7 @@ class Completions:
             self.found += [(int(number), tokens) for tokens in (answer.tokens, *answer.others)]
             self.tally.update(self.found[-1 - len(answer.others) :])
             self.retried += answer.is_doubtful
-            self.drafts += Drafts(answer.drafted, answer.accepted)
+            self.drafts += DraftCounts(answer.drafted, answer.accepted)
             self.odd_counts = self.odd_counts or answer.odd_counts
         return self.found[before:]
 
@@ -156,7 +156,7 @@ class ServerSubject:
 
     name: str
     server: Server
-    plan: Plan = field(default_factory=Plan)
+    plan: ServerPlan = field(default_factory=ServerPlan)
     reference: Server | None = None
     facts: Facts = NOTHING_DECLARED
     seed: int = 0

@@ -23,7 +23,7 @@ from spec_oracle.contracts.completion import Prefix, Sampling
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks.copies import Copies
 from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.long_texts import Judged
+from spec_oracle.servers.checks.long_texts import JudgedCompletions
 from spec_oracle.servers.checks.model import EXPLAINS, NAMED, Distances, compare, told
 from spec_oracle.servers.checks.ratios import Ratios
 from spec_oracle.servers.checks.weights import Rows, Weights
@@ -123,7 +123,7 @@ class Transcripts:
     ) -> None:
         self.sampling, self._rows, self.completions = transcripts[0].sampling, rows, 0
         noise = max(noise, *(some.noise for some in transcripts))
-        self._reported = Reported(NEGLIGIBLE + 5 * noise)
+        self._reported = TranscriptLogprobs(NEGLIGIBLE + 5 * noise)
         listed = max((len(row) for some in transcripts for row in some.rows if row), default=0)
         self._is_served = server is not None
         server = server or Server(Client.__new__(Client), OpenAI(""), self.sampling, (), listed)
@@ -134,10 +134,16 @@ class Transcripts:
         reference.noise = noise
         drafts = Distributions(server) if any(some.draft_rows for some in transcripts) else None
         rng = streams.stream(seed, "transcripts/uniforms")
-        self.judged, self._first = Judged(reference, drafts, rng), long_completions.Evidence([], rng)
+        self.judged, self._first = (
+            JudgedCompletions(reference, drafts, rng),
+            long_completions.TokenEvidence([], rng),
+        )
         # The same of new tokens alone: copies, if there are any, count once.
         other = streams.stream(seed, "transcripts/new tokens")
-        self._once, self._first_once = Judged(reference, drafts, other), long_completions.Evidence([], other)
+        self._once, self._first_once = (
+            JudgedCompletions(reference, drafts, other),
+            long_completions.TokenEvidence([], other),
+        )
         self.copies = Copies()
         self._recorded, self._distances = None, Distances()
         if rows is not None:
@@ -274,7 +280,7 @@ def _by_prefix(tokens: Sequence[int], rows: Sequence[Logs | None]) -> dict[Prefi
 
 
 @dataclass
-class Reported:
+class TranscriptLogprobs:
     """Reported log-probabilities beside those of the reference: before filters, and as sampled."""
 
     tolerance: float

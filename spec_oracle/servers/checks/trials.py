@@ -27,7 +27,7 @@ from spec_oracle.servers.checks.fields import (
     spellings,
 )
 from spec_oracle.servers.checks.joint import token_by_token
-from spec_oracle.servers.checks.long_texts import Judged
+from spec_oracle.servers.checks.long_texts import JudgedCompletions
 from spec_oracle.servers.checks.reference import completions_needed, prefix_counts
 from spec_oracle.servers.checks.subject import Completions, ServerSubject
 from spec_oracle.servers.client.server import Server
@@ -83,7 +83,9 @@ class Trial:
             self.laws = Left(replace(self.combination, fields=others).of(self.subject.server))
         self.laws.reading = self.subject.distributions.reading
         self.laws.along = (self.laws, None)  # scores of prompts know no penalties
-        self.judged = Judged(self.laws, None, self.context.stream("server/shapes/uniforms", self.number))
+        self.judged = JudgedCompletions(
+            self.laws, None, self.context.stream("server/shapes/uniforms", self.number)
+        )
         self.completions = Completions(
             self.server,
             self.combination.tokens,
@@ -150,7 +152,9 @@ class Trial:
 
     def _decide(self) -> None:
         """Say what is wrong, unless completions made by one-token requests contradict the rows too."""
-        again = Judged(self.laws, None, self.context.stream("server/shapes/one-token", self.number))
+        again = JudgedCompletions(
+            self.laws, None, self.context.stream("server/shapes/one-token", self.number)
+        )
         made: list[Prefix] = [(prompt, ()) for prompt, _ in self.completions.found]
         with suppress(OutOfTimeError):
             again.add(token_by_token(self.laws, made, self.completions.length))

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from spec_oracle.contracts.completion import Completion, Reported, Sampling
 from spec_oracle.servers.client.client import Request
-from spec_oracle.servers.contract import Ask, Drafts, ServerError
+from spec_oracle.servers.contract import Ask, DraftCounts, ServerError
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def as_id(token: int | str) -> int:
 _SAMPLE = re.compile(r"^(?P<name>[A-Za-z_:][\w:]*)(\{[^}]*\})?\s+(?P<value>\S+)", re.MULTILINE)
 
 
-def drafts_counted(text: str) -> Drafts:
+def drafts_counted(text: str) -> DraftCounts:
     r"""Return the drafts that a ``/metrics`` page for Prometheus counts, added up over models and ranks.
 
     vLLM and llama.cpp count tokens; SGLang shows the mean number of tokens per call, the last one included.
@@ -202,6 +202,6 @@ def drafts_counted(text: str) -> Drafts:
 
     drafted, accepted = values(":spec_decode_num_draft_tokens"), values(":spec_decode_num_accepted_tokens")
     if drafted and accepted:
-        return Drafts(sum(drafted), sum(accepted))
+        return DraftCounts(sum(drafted), sum(accepted))
     per_call = values(":spec_accept_length")
-    return Drafts(accepted=max(max(per_call) - 1, 0.0)) if per_call else Drafts()
+    return DraftCounts(accepted=max(max(per_call) - 1, 0.0)) if per_call else DraftCounts()

@@ -65,7 +65,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Reply:
     """What came back at last: ``data`` of a POST, which was JSON, the text of a GET or of a stream.
 
     ``is_doubtful`` if an attempt before may have failed for what it had to say.
@@ -136,11 +136,11 @@ class Client:
         """Requests answered per second, so far."""
         return self._answered / max(time.monotonic() - self._started, 1e-9)
 
-    def ask(self, requests: Sequence[Request]) -> list[Answer]:
+    def ask(self, requests: Sequence[Request]) -> list[Reply]:
         """Return all of `answers`."""
         return list(self.answers(requests))
 
-    def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
+    def answers(self, requests: Sequence[Request]) -> Iterator[Reply]:
         """Send requests, as many at a time as the limits allow; yield the answers in the same order.
 
         Raises `RefusedError`, `OutOfTimeError`, and `ServerError` for a server that is silent. For one that
@@ -161,12 +161,12 @@ class Client:
             for future in futures:
                 future.cancel()
 
-    def _awaited(self, future: Future[Answer]) -> Answer:
+    def _awaited(self, future: Future[Reply]) -> Reply:
         while not (future.done() or wait([future], OVERDUE).done):
             self._connections.cut_overdue()
         return future.result()
 
-    def _answer(self, request: Request) -> Answer:
+    def _answer(self, request: Request) -> Reply:
         with self._lock:
             self.requests += 1
             number = self.requests
@@ -194,7 +194,7 @@ class Client:
                     self._answered += 1
                     self._last = time.monotonic()
                     self._slowest = max(self._slowest, self._last - started)
-                return Answer(data, is_doubtful)
+                return Reply(data, is_doubtful)
             if attempt + 1 < self.limits.attempts:
                 time.sleep(max(0.0, min(pause, LONGEST_PAUSE, self._seconds_left())))
         tried = f"{self.url}: a request failed {self.limits.attempts} times"

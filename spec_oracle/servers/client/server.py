@@ -13,7 +13,7 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.client.apis import Api, LlamaCpp, OpenAI, drafts_counted, read
 from spec_oracle.servers.client.client import Client, Request
 from spec_oracle.servers.client.scoring import Listed, Scoring, Text
-from spec_oracle.servers.contract import Ask, Drafts, OutOfTimeError, RefusedError, ServerError
+from spec_oracle.servers.contract import Ask, DraftCounts, OutOfTimeError, RefusedError, ServerError
 
 APIS: Final = ("openai", "llama.cpp")
 
@@ -133,12 +133,12 @@ class Server:
         until = f", at most {max(left, 0):.0f} s left" if math.isfinite(left) else ""
         self.progress(what, done, of, now=f"{self.client.pace:.3g} requests a second{until}")
 
-    def drafts(self) -> Drafts:
+    def drafts(self) -> DraftCounts:
         """Return the drafts that the server has counted since it began; none where it does not say."""
         try:
             return drafts_counted(self.client.ask([Request("/metrics", is_probe=True)])[0].data)
         except ServerError:
-            return Drafts()
+            return DraftCounts()
 
     @cached_property
     def repeats_seeds(self) -> bool:

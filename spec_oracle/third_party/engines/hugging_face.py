@@ -19,7 +19,7 @@ LAYERS = 2
 
 
 @dataclass(frozen=True)
-class Option:
+class DecodingOption:
     """How texts are decoded: arguments of `generate`, and what these mean for the text.
 
     ``prompt`` takes the place of the usual one; ``padding`` masked tokens stand before every prompt;
@@ -66,59 +66,63 @@ LAYERED = ("Gemma 3", "LFM2", "LFM3", "MiniMax", "Qwen3-Next", "Mamba 2", "Recur
 """Architectures with sliding, convolutional, recurrent or hybrid layers."""
 STOP = {"eos_token_id": 2, "pad_token_id": 0}
 
-OPTIONS: Mapping[str, Option] = {
-    "sampling": Option(),
-    "temperature": Option({"temperature": 0.6}),
-    "top-k": Option(TWO),
-    "top-p": Option({"top_p": 0.8}),
-    "min-p": Option({"min_p": 0.3}),
-    "typical": Option({"typical_p": 0.8}),
-    "epsilon": Option({"epsilon_cutoff": 0.15}),
-    "repetition penalty": Option({"repetition_penalty": 1.7}),
-    "no repeated pairs": Option({"no_repeat_ngram_size": 2}),
-    "sequence bias": Option({"sequence_bias": {(1, 2): -2.0, (0,): 0.7}}),
-    "suppressed token": Option({"suppress_tokens": [0]}),
-    "forced token": Option({"prefix_allowed_tokens_fn": _third_is_one}),
-    "stop token": Option(STOP, stop_tokens=(2,)),
-    "two stop tokens": Option(STOP | {"eos_token_id": [1, 2]}, stop_tokens=(1, 2)),
-    "least length": Option(STOP | {"min_length": 4}, stop_tokens=(2,)),
-    "stop sequence": Option({"stopping": _sequence_stops}, stop_sequences=((2, 1),)),
-    "stop string": Option({"stopping": _string_stops}, stop_sequences=((2, 1),)),
-    "greedy": Option({"do_sample": False}),
-    "temperature of 0": Option({"temperature": 0.0}),
-    "eta": Option({"eta_cutoff": 0.15}),
-    "top-h": Option({"top_h": 0.9}),
-    "bad words": Option({"bad_words_ids": [[1, 2], [2, 0]]}),
-    "suppressed at first": Option({"begin_suppress_tokens": [1]}, from_prompt=True),
-    "forced first token": Option({"forced_bos_token_id": 2}, prompt=(0,), from_prompt=True),
-    "forced last token": Option(STOP | {"forced_eos_token_id": 2}, stop_tokens=(2,), from_prompt=True),
-    "least new tokens": Option(STOP | {"min_new_tokens": 2}, stop_tokens=(2,), from_prompt=True),
-    "length penalty": Option(
+OPTIONS: Mapping[str, DecodingOption] = {
+    "sampling": DecodingOption(),
+    "temperature": DecodingOption({"temperature": 0.6}),
+    "top-k": DecodingOption(TWO),
+    "top-p": DecodingOption({"top_p": 0.8}),
+    "min-p": DecodingOption({"min_p": 0.3}),
+    "typical": DecodingOption({"typical_p": 0.8}),
+    "epsilon": DecodingOption({"epsilon_cutoff": 0.15}),
+    "repetition penalty": DecodingOption({"repetition_penalty": 1.7}),
+    "no repeated pairs": DecodingOption({"no_repeat_ngram_size": 2}),
+    "sequence bias": DecodingOption({"sequence_bias": {(1, 2): -2.0, (0,): 0.7}}),
+    "suppressed token": DecodingOption({"suppress_tokens": [0]}),
+    "forced token": DecodingOption({"prefix_allowed_tokens_fn": _third_is_one}),
+    "stop token": DecodingOption(STOP, stop_tokens=(2,)),
+    "two stop tokens": DecodingOption(STOP | {"eos_token_id": [1, 2]}, stop_tokens=(1, 2)),
+    "least length": DecodingOption(STOP | {"min_length": 4}, stop_tokens=(2,)),
+    "stop sequence": DecodingOption({"stopping": _sequence_stops}, stop_sequences=((2, 1),)),
+    "stop string": DecodingOption({"stopping": _string_stops}, stop_sequences=((2, 1),)),
+    "greedy": DecodingOption({"do_sample": False}),
+    "temperature of 0": DecodingOption({"temperature": 0.0}),
+    "eta": DecodingOption({"eta_cutoff": 0.15}),
+    "top-h": DecodingOption({"top_h": 0.9}),
+    "bad words": DecodingOption({"bad_words_ids": [[1, 2], [2, 0]]}),
+    "suppressed at first": DecodingOption({"begin_suppress_tokens": [1]}, from_prompt=True),
+    "forced first token": DecodingOption({"forced_bos_token_id": 2}, prompt=(0,), from_prompt=True),
+    "forced last token": DecodingOption(
+        STOP | {"forced_eos_token_id": 2}, stop_tokens=(2,), from_prompt=True
+    ),
+    "least new tokens": DecodingOption(STOP | {"min_new_tokens": 2}, stop_tokens=(2,), from_prompt=True),
+    "length penalty": DecodingOption(
         STOP | {"exponential_decay_length_penalty": (1, 1.5)}, stop_tokens=(2,), from_prompt=True
     ),
-    "penalty on the prompt": Option({"encoder_repetition_penalty": 1.7}, from_prompt=True),
-    "no pairs of the prompt": Option({"encoder_no_repeat_ngram_size": 2}, from_prompt=True),
-    "guidance": Option({"guidance_scale": 1.5}, from_prompt=True),
-    "renormalised": Option({"renormalize_logits": True, "top_p": 0.8, "remove_invalid_values": True}),
-    "prefill in chunks": Option(TWO | {"prefill_chunk_size": 2}, prompt=(0, 1, 2, 0, 1)),
-    "prompt of one token": Option(TWO, prompt=(0,)),
-    "prompt of 70 tokens": Option(TWO, prompt=(0, 1, 2, 2, 1) * 14),
-    "without a cache": Option(TWO | {"use_cache": False}),
-    "many at once": Option(
+    "penalty on the prompt": DecodingOption({"encoder_repetition_penalty": 1.7}, from_prompt=True),
+    "no pairs of the prompt": DecodingOption({"encoder_no_repeat_ngram_size": 2}, from_prompt=True),
+    "guidance": DecodingOption({"guidance_scale": 1.5}, from_prompt=True),
+    "renormalised": DecodingOption({"renormalize_logits": True, "top_p": 0.8, "remove_invalid_values": True}),
+    "prefill in chunks": DecodingOption(TWO | {"prefill_chunk_size": 2}, prompt=(0, 1, 2, 0, 1)),
+    "prompt of one token": DecodingOption(TWO, prompt=(0,)),
+    "prompt of 70 tokens": DecodingOption(TWO, prompt=(0, 1, 2, 2, 1) * 14),
+    "without a cache": DecodingOption(TWO | {"use_cache": False}),
+    "many at once": DecodingOption(
         STOP | {"temperature": 0.8, "top_k": 2, "top_p": 0.9, "repetition_penalty": 1.3, "min_new_tokens": 2},
         stop_tokens=(2,),
         from_prompt=True,
     ),
-    "max_length": Option(TWO, by_length=True),
-    "left padding": Option(TWO, padding=2),
-    "static cache": Option({"cache_implementation": "static"}),
-    "quantised cache": Option({"cache_implementation": "quantized", "cache_config": {"backend": "fp8"}}),
-    "sliding window": Option(TWO, architecture="Mistral"),
-    **{name: Option(TWO, architecture=name) for name in LAYERED},
+    "max_length": DecodingOption(TWO, by_length=True),
+    "left padding": DecodingOption(TWO, padding=2),
+    "static cache": DecodingOption({"cache_implementation": "static"}),
+    "quantised cache": DecodingOption(
+        {"cache_implementation": "quantized", "cache_config": {"backend": "fp8"}}
+    ),
+    "sliding window": DecodingOption(TWO, architecture="Mistral"),
+    **{name: DecodingOption(TWO, architecture=name) for name in LAYERED},
 }
 
 
-class Generate:
+class TransformersEngine:
     """`generate` with one generator of candidates, under one option; it keeps the system contract."""
 
     def __init__(self, generator: str, option: str, vocab_size: int = VOCAB) -> None:
@@ -245,9 +249,13 @@ DEFAULT = {
 """What an audit covers that asks for no more."""
 
 
-def engines() -> dict[str, Generate]:
+def engines() -> dict[str, TransformersEngine]:
     """Return the engines of an audit by name, "generator, option"."""
     import transformers
 
     transformers.logging.set_verbosity_error()
-    return {f"{g}, {option}": Generate(g, option) for g, options in DEFAULT.items() for option in options}
+    return {
+        f"{g}, {option}": TransformersEngine(g, option)
+        for g, options in DEFAULT.items()
+        for option in options
+    }

@@ -106,7 +106,7 @@ def _diffusion(_: Module, __: str) -> Drafter:
     from transformers.cache_utils import DFlashCache  # noqa: F401  # older versions have none
     from transformers.modeling_outputs import BaseModelOutput
 
-    class Block(torch.nn.Module):  # type: ignore[misc]
+    class DecoderBlock(torch.nn.Module):  # type: ignore[misc]
         device = torch.device("cpu")
         generation_config = GenerationConfig()
 
@@ -124,7 +124,7 @@ def _diffusion(_: Module, __: str) -> Drafter:
             places = rest["position_ids"][:, -noise_embeds.shape[1] :, None].to(keys.dtype).cos()
             return BaseModelOutput(self.own(noise_embeds) + keys[:, 0].mean(dim=1, keepdim=True) + places / 3)
 
-    return _always({"assistant_model": randomised(Block(), 4), "speculation_type": "dflash"})
+    return _always({"assistant_model": randomised(DecoderBlock(), 4), "speculation_type": "dflash"})
 
 
 def _gemma_assistant(model: Module, _: str) -> Drafter:

@@ -42,7 +42,7 @@ def randomised(made: Any, seed: int, scale: float = 0.45) -> Any:
     return made
 
 
-class Generate:
+class MlxLmEngine:
     """`speculative_generate_step` with one filter and some processors; it keeps the system contract."""
 
     vocab_size = VOCAB
@@ -58,7 +58,7 @@ class Generate:
         self.keep, self.processors, self.prompts = keep, [*processors], prompts
         self.drafted = self.accepted = 0
 
-    def __deepcopy__(self, memo: Any) -> "Generate":
+    def __deepcopy__(self, memo: Any) -> "MlxLmEngine":
         """Share the models: every text begins with caches of its own."""
         return copy.copy(self)
 
@@ -168,25 +168,25 @@ def _filter(name: str, bound: float) -> Callable[[Logits], Logits]:
     return lambda logprobs: getattr(sample_utils, f"apply_{name}")(logprobs, bound)
 
 
-def engines() -> dict[str, Generate]:
+def engines() -> dict[str, MlxLmEngine]:
     """Return engines by filter, draft length, and with a logit bias."""
     from mlx_lm.sample_utils import make_logits_processors
 
     top_k, min_p = _filter("top_k", 2), _filter("min_p", 0.7)
     return {
-        "top-k": Generate(1, top_k),
-        "drafts of two": Generate(2, min_p),
-        "top-p": Generate(1, _filter("top_p", 0.6)),
-        "min-p": Generate(1, min_p),
-        "bias": Generate(1, top_k, make_logits_processors(logit_bias={1: -1.5})),
+        "top-k": MlxLmEngine(1, top_k),
+        "drafts of two": MlxLmEngine(2, min_p),
+        "top-p": MlxLmEngine(1, _filter("top_p", 0.6)),
+        "min-p": MlxLmEngine(1, min_p),
+        "bias": MlxLmEngine(1, top_k, make_logits_processors(logit_bias={1: -1.5})),
     }
 
 
-def penalties() -> dict[str, Generate]:
+def penalties() -> dict[str, MlxLmEngine]:
     """Return engines by the penalty that they apply."""
     from mlx_lm.sample_utils import make_logits_processors
 
     return {
-        name: Generate(1, _filter("top_k", 2), make_logits_processors(**{f"{name}_penalty": value}))
+        name: MlxLmEngine(1, _filter("top_k", 2), make_logits_processors(**{f"{name}_penalty": value}))
         for name, value in (("repetition", 1.7), ("presence", 1.0), ("frequency", 1.0))
     }

@@ -71,7 +71,7 @@ def _mtp(**_: int) -> Any:
 _DRAFTERS: dict[str, Callable[..., Any]] = {"dflash": _dflash, "eagle3": _eagle3, "mtp": _mtp}
 
 
-class Generate:
+class MlxVlmEngine:
     """`generate_step` with one kind of drafter and some logits processors; it keeps the engine contract."""
 
     vocab_size = VOCAB
@@ -85,7 +85,7 @@ class Generate:
         self.processors = [*processors]
         self.drafted = self.accepted = 0
 
-    def __deepcopy__(self, memo: Any) -> "Generate":
+    def __deepcopy__(self, memo: Any) -> "MlxVlmEngine":
         """Share the models: the drafter is reset, and caches are new, for every text."""
         return copy.copy(self)
 
@@ -163,26 +163,26 @@ def draw(logits: Logits) -> Any:
     return mx.array(tokens, mx.uint32).reshape(shape)
 
 
-def engines() -> dict[str, Generate]:
+def engines() -> dict[str, MlxVlmEngine]:
     """Return engines by the kind of their drafter."""
     return {
-        "DFlash": Generate("dflash"),
-        "DFlash, drafts of two": Generate("dflash", 2),
-        "MTP": Generate("mtp"),
-        "EAGLE-3": Generate("eagle3"),
+        "DFlash": MlxVlmEngine("dflash"),
+        "DFlash, drafts of two": MlxVlmEngine("dflash", 2),
+        "MTP": MlxVlmEngine("mtp"),
+        "EAGLE-3": MlxVlmEngine("eagle3"),
     }
 
 
-def eagle3() -> dict[str, Generate]:
+def eagle3() -> dict[str, MlxVlmEngine]:
     """Return EAGLE-3 with a drafter that knows two of three tokens."""
-    return {"two of three tokens": Generate("eagle3", draft_vocab=2)}
+    return {"two of three tokens": MlxVlmEngine("eagle3", draft_vocab=2)}
 
 
-def processors() -> dict[str, Generate]:
+def processors() -> dict[str, MlxVlmEngine]:
     """Return engines by a logits processor."""
     from mlx_vlm.sample_utils import make_logits_processors
 
     return {
-        "bias": Generate("dflash", 1, make_logits_processors(logit_bias={1: -1.5})),
-        "penalty": Generate("dflash", 1, make_logits_processors(presence_penalty=1.0)),
+        "bias": MlxVlmEngine("dflash", 1, make_logits_processors(logit_bias={1: -1.5})),
+        "penalty": MlxVlmEngine("dflash", 1, make_logits_processors(presence_penalty=1.0)),
     }

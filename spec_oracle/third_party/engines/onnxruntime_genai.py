@@ -131,7 +131,7 @@ def _model(draft_seed: int | None = None, *, stop: bool = False, **speculative: 
         return genai.Model(folder)
 
 
-class Generate:
+class OnnxRuntimeEngine:
     """`Generator` with one way to draft, and search options; it keeps the system contract."""
 
     vocab_size = VOCAB
@@ -185,10 +185,10 @@ class Generate:
         return tokens + [STOP] * (len(tokens) < count), generator  # the stop token is left out
 
 
-def engines() -> dict[str, Generate]:
+def engines() -> dict[str, OnnxRuntimeEngine]:
     """Return engines with a draft model, and engines that draft from what was said before."""
-    drafted = partial(Generate, (0, 1), DRAFT)
-    lookup = partial(Generate, (0, 1, 2, 0, 1), ngram_size=2)
+    drafted = partial(OnnxRuntimeEngine, (0, 1), DRAFT)
+    lookup = partial(OnnxRuntimeEngine, (0, 1, 2, 0, 1), ngram_size=2)
     return {
         "draft model": drafted(max_draft_tokens=2),
         "draft model, top-p": drafted(max_draft_tokens=2, top_p=0.9),

@@ -134,7 +134,7 @@ def _pipeline(seed: int, draft_seed: int | None = None, **options: Any) -> Any:
         return openvino_genai.LLMPipeline(places[0], "CPU", scheduler_config=scheduler, **_EXACT, **options)
 
 
-class Generate:
+class OpenVinoEngine:
     """`LLMPipeline` with one way to draft, and settings of generation; it keeps the system contract."""
 
     vocab_size = VOCAB
@@ -180,21 +180,21 @@ class Generate:
         return pipeline.generate(ov.Tensor(np.array([[*prompt]])), config)
 
 
-def lookups() -> dict[str, Generate]:
+def lookups() -> dict[str, OpenVinoEngine]:
     """Return engines that draft from the prompt."""
-    ready = partial(Generate, (0, 1, 2, 0, 1), {"prompt_lookup": True}, max_ngram_size=2)
+    ready = partial(OpenVinoEngine, (0, 1, 2, 0, 1), {"prompt_lookup": True}, max_ngram_size=2)
     return {
         "lookup": ready(num_assistant_tokens=2),
         "colder lookup": ready(num_assistant_tokens=3, temperature=0.6),
     }
 
 
-def draft_models() -> dict[str, Generate]:
+def draft_models() -> dict[str, OpenVinoEngine]:
     """Return engines with a draft model: another one, and the target itself."""
     return {
-        "draft model": Generate((0, 1), {"draft_seed": DRAFT}, num_assistant_tokens=2),
-        "confident draft model": Generate(
+        "draft model": OpenVinoEngine((0, 1), {"draft_seed": DRAFT}, num_assistant_tokens=2),
+        "confident draft model": OpenVinoEngine(
             (0, 1), {"draft_seed": DRAFT}, num_assistant_tokens=0, assistant_confidence_threshold=0.6
         ),
-        "itself": Generate((0, 1), {"draft_seed": TARGET}, num_assistant_tokens=2),
+        "itself": OpenVinoEngine((0, 1), {"draft_seed": TARGET}, num_assistant_tokens=2),
     }

@@ -37,7 +37,7 @@ DRAFTERS: Mapping[str, Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Option:
+class SamplingOption:
     """How completions are decoded: arguments of `SamplingParams`, and where completions end by them."""
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -52,35 +52,37 @@ _LOGPROBS = {"logprobs": 2, "prompt_logprobs": 1, "flat_logprobs": True}
 _OF_GENERATED = {"presence_penalty", "frequency_penalty", "bad_words", "min_tokens", "structured_outputs"}
 """What does not apply to the tokens of a prompt."""
 
-OPTIONS: Mapping[str, Option] = {
-    "sampling": Option(),
-    "temperature": Option({"temperature": 0.6}),
-    "greedy": Option({"temperature": 0.0}),
-    "top-k": Option({"top_k": 2}),
-    "top-p": Option({"top_p": 0.6}),
-    "top-k and top-p": Option({"top_k": 2, "top_p": 0.8}),
-    "min-p": Option({"min_p": 0.3}),
-    "presence penalty": Option({"presence_penalty": 1.0}),
-    "frequency penalty": Option({"frequency_penalty": 1.0}),
-    "repetition penalty": Option({"repetition_penalty": 1.7}),
-    "logit bias": Option({"logit_bias": {1: -1.5}}),
-    "allowed tokens": Option({"allowed_token_ids": [0, 2]}),
-    "bad words": Option({"bad_words": ["b", "ca"]}),
-    "stop token": Option(_STOP, stop_tokens=(2,)),
-    "stop token, ignore_eos": Option({**_STOP, "ignore_eos": True}, stop_tokens=(2,)),
-    "least length": Option({**_STOP, "min_tokens": 2}, stop_tokens=(2,)),
-    "stop string": Option({"stop": ["ca"], "include_stop_str_in_output": True}, stop_sequences=((2, 0),)),
-    "repetition ends": Option({"repetition_detection": 2}, stop_sequences=((0, 0), (1, 1), (2, 2))),
-    "grammar": Option({"structured_outputs": "(ab|c)*"}),
-    "log-probabilities": Option(_LOGPROBS),
-    "chosen log-probabilities": Option({"logprob_token_ids": [0, 2]}),
-    "two completions": Option({"n": 2}),
-    "long prompt": Option(prompt=PROMPT * 10),
-    "long prompt, cache not read": Option({"skip_reading_prefix_cache": True}, prompt=PROMPT * 10),
+OPTIONS: Mapping[str, SamplingOption] = {
+    "sampling": SamplingOption(),
+    "temperature": SamplingOption({"temperature": 0.6}),
+    "greedy": SamplingOption({"temperature": 0.0}),
+    "top-k": SamplingOption({"top_k": 2}),
+    "top-p": SamplingOption({"top_p": 0.6}),
+    "top-k and top-p": SamplingOption({"top_k": 2, "top_p": 0.8}),
+    "min-p": SamplingOption({"min_p": 0.3}),
+    "presence penalty": SamplingOption({"presence_penalty": 1.0}),
+    "frequency penalty": SamplingOption({"frequency_penalty": 1.0}),
+    "repetition penalty": SamplingOption({"repetition_penalty": 1.7}),
+    "logit bias": SamplingOption({"logit_bias": {1: -1.5}}),
+    "allowed tokens": SamplingOption({"allowed_token_ids": [0, 2]}),
+    "bad words": SamplingOption({"bad_words": ["b", "ca"]}),
+    "stop token": SamplingOption(_STOP, stop_tokens=(2,)),
+    "stop token, ignore_eos": SamplingOption({**_STOP, "ignore_eos": True}, stop_tokens=(2,)),
+    "least length": SamplingOption({**_STOP, "min_tokens": 2}, stop_tokens=(2,)),
+    "stop string": SamplingOption(
+        {"stop": ["ca"], "include_stop_str_in_output": True}, stop_sequences=((2, 0),)
+    ),
+    "repetition ends": SamplingOption({"repetition_detection": 2}, stop_sequences=((0, 0), (1, 1), (2, 2))),
+    "grammar": SamplingOption({"structured_outputs": "(ab|c)*"}),
+    "log-probabilities": SamplingOption(_LOGPROBS),
+    "chosen log-probabilities": SamplingOption({"logprob_token_ids": [0, 2]}),
+    "two completions": SamplingOption({"n": 2}),
+    "long prompt": SamplingOption(prompt=PROMPT * 10),
+    "long prompt, cache not read": SamplingOption({"skip_reading_prefix_cache": True}, prompt=PROMPT * 10),
 }
 
 
-class Generate:
+class VllmEngine:
     """`LLM.generate` with one drafter under one option; it keeps the engine contract."""
 
     vocab_size = VOCAB
@@ -94,7 +96,7 @@ class Generate:
         self.stop_tokens, self.stop_sequences = self.option.stop_tokens, self.option.stop_sequences
         self.drafted = self.accepted = 0
 
-    def __deepcopy__(self, memo: Any) -> "Generate":
+    def __deepcopy__(self, memo: Any) -> "VllmEngine":
         """Share what was started: requests of one engine are meant to be independent."""
         return copy.copy(self)
 
@@ -214,7 +216,7 @@ class Generate:
             return output
 
 
-def sampling_params(option: Option, count: int, seed: int | None) -> Any:
+def sampling_params(option: SamplingOption, count: int, seed: int | None) -> Any:
     """Return vLLM's parameters of a request for up to ``count`` tokens."""
     from vllm import SamplingParams
     from vllm.sampling_params import RepetitionDetectionParams, StructuredOutputsParams
@@ -303,11 +305,11 @@ def _target() -> Any:
     return LlamaForCausalLM.from_pretrained(_models() / "target").requires_grad_(False)
 
 
-def engines() -> dict[str, Generate]:
+def engines() -> dict[str, VllmEngine]:
     """Return the engines of an audit, as they ship."""
-    return {drafter: Generate(drafter) for drafter in DRAFTERS}
+    return {drafter: VllmEngine(drafter) for drafter in DRAFTERS}
 
 
-def repaired() -> dict[str, Generate]:
+def repaired() -> dict[str, VllmEngine]:
     """Return the same with the uninitialised memory written: vllm-project/vllm issue 55005."""
-    return {drafter: Generate(drafter, repaired=True) for drafter in DRAFTERS}
+    return {drafter: VllmEngine(drafter, repaired=True) for drafter in DRAFTERS}

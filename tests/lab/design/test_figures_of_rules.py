@@ -15,7 +15,7 @@ from lab.design.walks import TooManyDraftsError, steps_of
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
-from spec_oracle.exact.tree_drafting import Shape, ShapedTrees
+from spec_oracle.exact.tree_drafting import ShapedTrees, TreeShape
 from spec_oracle.exact.tree_emission import tree_emission_law
 from spec_oracle.toy import Instance
 from tests.strategies import at_night
@@ -60,7 +60,7 @@ def test_trees_of_any_shape_by_running_the_rule_on_every_tree(one, fan_outs):
     siblings = SIBLINGS[one.drafting]
     if one.rule == "lookahead_multipath_block":
         siblings = Siblings.PATHS
-    trees = ShapedTrees(Shape.fan_out(*shape.fan_outs), siblings)
+    trees = ShapedTrees(TreeShape.fan_out(*shape.fan_outs), siblings)
     law = tree_emission_law(verifiers.tree_rule(one.rule), instance, trees, exact=True)
     assert law.total_variation == 0
     assert one.figure(models)(shape) == law.block_efficiency

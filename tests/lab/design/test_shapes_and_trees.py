@@ -14,7 +14,7 @@ from lab.design.shapes import shapes_for, single_path, too_deep
 from lab.design.walks import steps_of
 from spec_oracle.efficiency.trees import FanOuts
 from spec_oracle.exact.drafting import draft_law
-from spec_oracle.exact.tree_drafting import Shape, ShapedTrees
+from spec_oracle.exact.tree_drafting import ShapedTrees, TreeShape
 from spec_oracle.optimum import multi_path_optimum, single_path_optimum, tree_optimum
 from spec_oracle.toy import Instance
 from verifiers import Drafting
@@ -120,7 +120,7 @@ def test_the_bound_of_a_tree_is_at_least_its_optimum(drafting):
     toy = Instance.random(2, 2, seed=2, concentration=3.0).rounded(12)
     models = Models.of(toy, exact=True)
     for fan_outs in ((1, 2), (2, 2)):
-        trees = ShapedTrees(Shape.fan_out(*fan_outs), Siblings(drafting.value))
+        trees = ShapedTrees(TreeShape.fan_out(*fan_outs), Siblings(drafting.value))
         best = tree_optimum(toy, trees, exact=True).value
         assert passing_bound(models, FanOuts(fan_outs), drafting) >= best
 

@@ -13,9 +13,9 @@ import pytest
 
 import verifiers
 from spec_oracle.acceptance import RULES, acceptance
-from spec_oracle.acceptance.evidence import Chances, Evidence, share_bounds, total_pmf
+from spec_oracle.acceptance.evidence import AcceptanceEvidence, Chances, share_bounds, total_pmf
 from spec_oracle.acceptance.figures import mean_interval
-from spec_oracle.acceptance.log import Calls, block_weights, digest, read_calls
+from spec_oracle.acceptance.log import LoggedCalls, block_weights, digest, read_calls
 from spec_oracle.acceptance.rules import TYPICAL_SHARE, TYPICAL_THRESHOLD, accepted_lengths
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import emission_law
@@ -45,7 +45,7 @@ def all_drafts(instance):
         entropy = -(whole[0] * np.log(np.where(whole[0] > 0, whole[0], 1))).sum(axis=-1)
     length = np.full(len(paths), instance.draft_length)
     largest = whole[0].max(axis=-1)
-    return Calls(length, length * 0, p, q, np.stack([surplus] * 2), largest, entropy), chances
+    return LoggedCalls(length, length * 0, p, q, np.stack([surplus] * 2), largest, entropy), chances
 
 
 @pytest.mark.parametrize("kind", ["dirichlet", "sparse"])
@@ -145,7 +145,7 @@ def test_evidence_has_mean_one_at_most_where_contexts_depend_on_counts():
         noisy = Chances(chances, chances * np.exp(-1e-6), np.minimum(1, chances * np.exp(1e-6)))
         others = [np.full((2, 2), 0.5), np.ones((2, 2))]
         if mass > 0:
-            mean += mass * np.exp(Evidence(np.array(counts), noisy, others).log_e_value)
+            mean += mass * np.exp(AcceptanceEvidence(np.array(counts), noisy, others).log_e_value)
     assert 0.5 < mean <= 1
 
 
@@ -188,14 +188,15 @@ def test_the_smallest_detected_factor_is_detected(calls):
     assert 0.96 < smallest < 0.99
     rng, chances = np.random.default_rng(6), Chances(*[RULES["token"].chances(calls, 0.0)] * 3)
     logs = [with_counts(calls, rng, factor=smallest) for _ in range(40)]
-    assert all(Evidence(log.accepted, chances).p_value <= 1e-6 for log in logs)
+    assert all(AcceptanceEvidence(log.accepted, chances).p_value <= 1e-6 for log in logs)
 
 
 def test_p_values_of_right_logs(calls):
     """Of 200 logs: p-values of the total are uniform (a failure has probability 1e-4), none is below 1e-6."""
     rng, chances = np.random.default_rng(7), RULES["token"].chances(calls, 0.0)
     found = [
-        Evidence(with_counts(calls, rng).accepted, Chances(chances, chances, chances)) for _ in range(200)
+        AcceptanceEvidence(with_counts(calls, rng).accepted, Chances(chances, chances, chances))
+        for _ in range(200)
     ]
     totals = np.sort([one.p_value_of_total() for one in found])
     assert abs(totals - np.arange(1, 201) / 200).max() < 0.16
@@ -212,7 +213,9 @@ def test_noise_forgives_what_rounding_makes_impossible(calls):
 @pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (0.94, None), (0.8, False)])
 def test_the_gate(calls, factor, passes):
     names = ("lengths", "accepted", "p", "q")
-    many = Calls(*(np.concatenate([getattr(calls, name)] * 6) for name in names), prompts=calls.prompts * 6)
+    many = LoggedCalls(
+        *(np.concatenate([getattr(calls, name)] * 6) for name in names), prompts=calls.prompts * 6
+    )
     found = acceptance(with_counts(many, np.random.default_rng(9), factor=factor), at_least=0.9)
     assert found.passes is passes
     few = acceptance(read_calls(lines(5)), at_least=0.9)

@@ -14,7 +14,7 @@ from spec_oracle.audit.subjects import of_object
 from spec_oracle.audit.suite import SUITES
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.contracts.completion import Sampling
-from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import SERVER
 from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.audit.engine.engines import Stepwise, Together
@@ -47,7 +47,7 @@ SUBJECTS = {
     "sampler": SamplerSubject("mine", SamplerCode(as_sampler(verifiers.get("token")))),
     "engine": of_object("mine", Everything),
     "server": ServerSubject(
-        "mine", connect(InProcess(StandIn()), Sampling(top_k=3), prompts=["bc"]), Plan(detect=0.1)
+        "mine", connect(InProcess(StandIn()), Sampling(top_k=3), prompts=["bc"]), ServerPlan(detect=0.1)
     ),
 }
 

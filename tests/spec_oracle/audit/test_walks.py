@@ -16,7 +16,7 @@ import verifiers
 from spec_oracle.audit import AuditOptions, audit
 from spec_oracle.contracts import as_sampler
 from spec_oracle.contracts.completion import Sampling
-from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.audit.engine.engines import TARGET, Right
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
@@ -64,7 +64,9 @@ class Least:
 
 
 def server():
-    return ServerSubject("here", connect(InProcess(StandIn()), Sampling(), prompts=["bc"]), Plan(detect=0.4))
+    return ServerSubject(
+        "here", connect(InProcess(StandIn()), Sampling(), prompts=["bc"]), ServerPlan(detect=0.4)
+    )
 
 
 @pytest.mark.parametrize(

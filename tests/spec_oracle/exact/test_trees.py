@@ -14,7 +14,7 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import VerdictError
 from spec_oracle.exact.arithmetic import NUMPY
 from spec_oracle.exact.drafting import draft_law
-from spec_oracle.exact.tree_drafting import LikeliestNodes, Shape, ShapedTrees, StochasticBeam
+from spec_oracle.exact.tree_drafting import LikeliestNodes, ShapedTrees, StochasticBeam, TreeShape
 from spec_oracle.exact.tree_emission import TreeTable, tree_conditional_laws, tree_emission_law
 from spec_oracle.optimum import check_certificate, multi_path_optimum, tree_optimum
 from spec_oracle.toy import Instance, ToyModel
@@ -48,23 +48,23 @@ def by_nodes(law):
 
 
 def test_shapes():
-    assert Shape.fan_out(2, 2).parents == (ROOT, ROOT, 0, 0, 1, 1)
-    assert Shape.paths(2, 3).parents == (ROOT, ROOT, 0, 1, 2, 3)
-    assert Shape.stem(2, 2, 2).parents == (ROOT, 0, 1, 1, 2, 3)
-    assert Shape.stem(2, 2, 2).depths == (1, 2, 3, 3, 4, 4)
-    assert Shape.stem(0, 2, 2) == Shape.paths(2, 2)
+    assert TreeShape.fan_out(2, 2).parents == (ROOT, ROOT, 0, 0, 1, 1)
+    assert TreeShape.paths(2, 3).parents == (ROOT, ROOT, 0, 1, 2, 3)
+    assert TreeShape.stem(2, 2, 2).parents == (ROOT, 0, 1, 1, 2, 3)
+    assert TreeShape.stem(2, 2, 2).depths == (1, 2, 3, 3, 4, 4)
+    assert TreeShape.stem(0, 2, 2) == TreeShape.paths(2, 2)
 
 
 @pytest.mark.parametrize("parents", [(0,), (-2,), (ROOT, 0, ROOT)])
 def test_impossible_shapes_are_refused(parents):
     with pytest.raises(InvalidInputError, match="parents: "):
-        Shape(parents)
+        TreeShape(parents)
 
 
 @pytest.mark.parametrize("siblings", [Siblings.PATHS, Siblings.BEAM])
 def test_siblings_that_do_not_fit_the_shape_are_refused(siblings):
     with pytest.raises(InvalidInputError, match="does not fit Shape"):
-        ShapedTrees(Shape.fan_out(2, 2), siblings)
+        ShapedTrees(TreeShape.fan_out(2, 2), siblings)
 
 
 @given(instance=SMALL, drafting=st.sampled_from(Drafting))
@@ -75,7 +75,7 @@ def test_paths_are_trees(instance, drafting):
     paths = draft_law(rows, instance.num_paths, drafting)
     none = np.zeros((*paths.tokens.shape, instance.vocab_size))
     tree = of_paths(Drafts(paths.tokens, none, np.concatenate([none, none[:, :, :1]], axis=2)))
-    shape = Shape.paths(instance.num_paths, instance.draft_length)
+    shape = TreeShape.paths(instance.num_paths, instance.draft_length)
     law = ShapedTrees(shape, Siblings(drafting.value)).law(instance)
     expected = by_places(tree.tokens, tree.parents, paths.probability)
     assert by_places(law.tokens, law.parents, law.probability) == expected
@@ -87,22 +87,22 @@ def test_paths_are_trees(instance, drafting):
 )
 @examples(60)
 def test_probabilities_sum_to_one_and_parents_come_first(instance, siblings):
-    drafting = ShapedTrees(Shape.fan_out(2, *[1] * (instance.draft_length - 1)), siblings, Fraction(1, 3))
+    drafting = ShapedTrees(TreeShape.fan_out(2, *[1] * (instance.draft_length - 1)), siblings, Fraction(1, 3))
     law = drafting.law(instance.exact)
     assert law.probability.sum() == 1
     assert (law.parents < np.arange(law.parents.shape[1])).all()
 
 
 def test_a_path_ends_after_an_unlikely_token_and_before_a_doubtful_one():
-    unlikely = ShapedTrees(Shape.paths(1, 2), least_token=Fraction(1, 2)).law(POSITIVE)
+    unlikely = ShapedTrees(TreeShape.paths(1, 2), least_token=Fraction(1, 2)).law(POSITIVE)
     assert by_nodes(unlikely) == {
         frozenset({0, 1}): Fraction(1, 4),
         frozenset({0, 2, 5}): Fraction(3, 32),
         frozenset({0, 2, 6}): Fraction(21, 32),
     }
-    doubtful = ShapedTrees(Shape.paths(1, 2), least_top=Fraction(3, 5)).law(POSITIVE)
+    doubtful = ShapedTrees(TreeShape.paths(1, 2), least_top=Fraction(3, 5)).law(POSITIVE)
     assert by_nodes(doubtful) == by_nodes(unlikely)
-    silent = ShapedTrees(Shape.paths(1, 2), least_top=Fraction(4, 5)).law(POSITIVE)
+    silent = ShapedTrees(TreeShape.paths(1, 2), least_top=Fraction(4, 5)).law(POSITIVE)
     assert by_nodes(silent) == {frozenset({0}): 1}
 
 
@@ -138,7 +138,7 @@ def test_a_stochastic_beam_is_the_head_of_a_random_order_of_all_paths(width):
 @given(instance=SMALL, drafting=st.sampled_from(Drafting))
 @examples(30)
 def test_over_paths_the_tree_optimum_is_the_path_optimum(instance, drafting):
-    shape = Shape.paths(instance.num_paths, instance.draft_length)
+    shape = TreeShape.paths(instance.num_paths, instance.draft_length)
     trees = ShapedTrees(shape, Siblings(drafting.value))
     optimum = tree_optimum(instance, trees, exact=True)
     assert optimum.value == multi_path_optimum(instance, drafting=drafting, exact=True).value
@@ -148,8 +148,8 @@ def test_over_paths_the_tree_optimum_is_the_path_optimum(instance, drafting):
 @pytest.mark.parametrize(
     "drafting",
     [
-        ShapedTrees(Shape((ROOT, ROOT, 1, 1))),
-        ShapedTrees(Shape.paths(2, 2), Siblings.DISTINCT, least_token=0.4),
+        ShapedTrees(TreeShape((ROOT, ROOT, 1, 1))),
+        ShapedTrees(TreeShape.paths(2, 2), Siblings.DISTINCT, least_token=0.4),
         LikeliestNodes(3),
         StochasticBeam(2),
     ],
@@ -161,7 +161,7 @@ def test_certificates_over_trees_of_any_shape(drafting):
 
 
 def test_what_is_no_tree_verifier_or_no_verdict_is_refused():
-    drafting = ShapedTrees(Shape.paths(1, 2))
+    drafting = ShapedTrees(TreeShape.paths(1, 2))
 
     class Stops:
         def __init__(self, node):
@@ -176,13 +176,16 @@ def test_what_is_no_tree_verifier_or_no_verdict_is_refused():
         with pytest.raises(VerdictError, match="node: "):
             tree_emission_law(Stops(node), TOY, drafting)
     with pytest.raises(InvalidInputError, match="shape: 3 tokens deep, the instance has draft_length 2"):
-        tree_emission_law(Stops(ROOT), TOY, ShapedTrees(Shape.paths(1, 3)))
+        tree_emission_law(Stops(ROOT), TOY, ShapedTrees(TreeShape.paths(1, 3)))
 
 
 @pytest.mark.parametrize("rule", ["traversal", "recursive_rejection_distinct", "eagle"])
 def test_what_is_emitted_after_each_tree_adds_up_to_the_law_of_a_call(rule):
     """A walk looks at its tokens, a climb does not: with its last decision open, or represented by few."""
-    toy, drafting = Instance.random(12, 2, seed=3).floats, ShapedTrees(Shape((ROOT, ROOT)), Siblings.DISTINCT)
+    toy, drafting = (
+        Instance.random(12, 2, seed=3).floats,
+        ShapedTrees(TreeShape((ROOT, ROOT)), Siblings.DISTINCT),
+    )
     table = TreeTable(toy, drafting, NUMPY)
     drafts = table.drafts(np.arange(len(table.law.probability)))
     found = [np.zeros((toy.vocab_size,) * length) for length in (1, 2, 3)]

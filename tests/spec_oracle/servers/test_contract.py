@@ -4,7 +4,7 @@ import pytest
 
 from spec_oracle.contracts.completion import Completion, Sampling
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.servers.contract import Drafts
+from spec_oracle.servers.contract import DraftCounts
 
 
 @pytest.mark.parametrize("name", ["temperature", "top_k", "top_p"])
@@ -29,6 +29,6 @@ def test_impossible_counts_are_reported(tokens, ended, accepted, words):
 
 
 def test_counters_since():
-    assert Drafts(9, 4).since(Drafts(5, 1)) == Drafts(4, 3)
-    assert Drafts(None, 1.5).since(Drafts(None, 0.0)) == Drafts(None, 1.5)
-    assert Drafts(1, 1) + Drafts(None, 2) == Drafts(None, 3)
+    assert DraftCounts(9, 4).since(DraftCounts(5, 1)) == DraftCounts(4, 3)
+    assert DraftCounts(None, 1.5).since(DraftCounts(None, 0.0)) == DraftCounts(None, 1.5)
+    assert DraftCounts(1, 1) + DraftCounts(None, 2) == DraftCounts(None, 3)

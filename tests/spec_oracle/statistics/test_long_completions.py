@@ -11,8 +11,8 @@ from spec_oracle.statistics.long_completions import (
     ALL,
     APART,
     REJECTED,
-    Evidence,
     Scored,
+    TokenEvidence,
     point_masses,
     proposed_by_n_gram,
 )
@@ -55,7 +55,7 @@ def run(seed, count, defect="", *, doubt=0.0, wrong=0.0):
     p, q = rows(rng, count)
     shown = p * np.exp(rng.uniform(-wrong, wrong, p.shape))
     shown /= shown.sum(axis=1, keepdims=True)
-    evidence = Evidence(["p/q"], rng)
+    evidence = TokenEvidence(["p/q"], rng)
     evidence.add(Scored(shown, sampled(rng, emitted(p, q, defect)), {"p/q": q}, doubt))
     return evidence
 
@@ -134,7 +134,7 @@ def test_orders_see_what_the_theory_says():
 
 def test_a_bias_from_a_late_token_on_is_seen_there():
     rng = np.random.default_rng(3)
-    evidence = Evidence(["p/q"], rng)
+    evidence = TokenEvidence(["p/q"], rng)
     for _ in range(30):
         p, q = rows(rng, 63)
         laws = np.concatenate([p[:31], q[31:]])  # tokens 2 to 32 are right
@@ -150,7 +150,7 @@ def test_what_goes_wrong_behind_a_rejection_is_seen_there():
     rng = np.random.default_rng(4)
     p, q = rows(rng, 3000)
     q = np.roll(q, 1, axis=0)  # of other contexts: rejections are frequent
-    came, evidence, corrected = sampled(rng, p), Evidence(["p/q"], rng), False
+    came, evidence, corrected = sampled(rng, p), TokenEvidence(["p/q"], rng), False
     for place in range(len(p)):
         if corrected:
             came[place] = sampled(rng, q[[place]])[0]
@@ -167,7 +167,7 @@ def test_numbers_that_repeat_are_seen_in_pairs():
     p, _ = rows(rng, 640)
     numbers = np.repeat(rng.random((160, 1, 2)), 2, axis=1).reshape(320, 2).ravel()[:, None]
     came = np.minimum((np.cumsum(p, axis=1) < numbers).sum(axis=1), VOCAB - 1)
-    evidence = Evidence([], rng)
+    evidence = TokenEvidence([], rng)
     evidence.add(Scored(p, came))
     assert evidence.p_value <= RATE
     assert evidence.worst.where == f"2 {APART}"
@@ -175,7 +175,7 @@ def test_numbers_that_repeat_are_seen_in_pairs():
 
 def test_tokens_of_probability_0_are_counted_apart_and_unknown_rows_are_left_out():
     p = np.array([[0.7, 0.3, 0.0], [np.nan] * 3, [0.5, 0.5, 0.0]])
-    evidence = Evidence(["n-gram"], np.random.default_rng(0))
+    evidence = TokenEvidence(["n-gram"], np.random.default_rng(0))
     evidence.add(Scored(p, np.array([0, 1, 2]), {"n-gram": point_masses([1, None, None], 3)}))
     assert (evidence.tokens, evidence.impossible) == (1, 1)
     counted = {test.order: test.tokens for test in evidence.tests if test.where == ALL}

@@ -9,7 +9,7 @@ from lab.specimens.call_patterns import DraftsAhead, SlightlyWrong, SteppingEngi
 from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.next_call import Calls, History
+from spec_oracle.audit.engine.next_call import History, TracedCalls
 from spec_oracle.audit.engine.patterns import Patterns, after_patterns
 from spec_oracle.audit.engine.rounding import Rounding
 from spec_oracle.audit.engine.suspects import Suspect
@@ -51,7 +51,7 @@ def test_a_call_takes_few_runs_whatever_came_before():
     """After two full acceptances one call is enumerated, not the completion of nine tokens."""
     engine = specimens()["pattern-two-full"].engine()[""]
     (case,) = of_engines("mine", {"": engine}).cases(CONTEXT, "steps")[:1]
-    calls = Calls(case, 24, 60.0)
+    calls = TracedCalls(case, 24, 60.0)
     (one,) = calls.telling(History(), 2, 1)
     (two,) = calls.telling(one, 2, 1)
     before = calls.runs
@@ -69,7 +69,7 @@ def test_a_token_that_a_call_left_open_takes_no_further_run():
 
     by_torch = SteppingEngine(draft_length=1, choose=drawn)
     (case,) = of_engines("mine", {"": by_torch}).cases(CONTEXT, "steps")[:1]
-    calls = Calls(case, 24, 60.0)
+    calls = TracedCalls(case, 24, 60.0)
     first = History()
     outcomes, before = len(calls.after(first)), calls.runs
     histories = [one for accepted in (0, 1) for one in calls.telling(first, accepted, 3)]
@@ -79,7 +79,7 @@ def test_a_token_that_a_call_left_open_takes_no_further_run():
 
 def test_drafts_made_ahead_are_averaged():
     (case,) = of_engines("mine", {"": DraftsAhead(draft_length=1)}).cases(CONTEXT, "steps")[:1]
-    calls = Calls(case, 24, 60.0)
+    calls = TracedCalls(case, 24, 60.0)
     (one,) = calls.telling(History(), 1, 1)
     assert calls.off(one, averaged=False) > 0.01
     assert calls.off(one, averaged=True) < 1e-12
@@ -142,7 +142,7 @@ def suspect(monkeypatch):
     def made(more):
         engine = Timed(draft_length=1, more=more)
         (case,) = of_engines("mine", {"": engine}).cases(CONTEXT, "steps")[:1]
-        calls = Calls(case, 24, 60.0)
+        calls = TracedCalls(case, 24, 60.0)
         return Suspect(case, calls, calls.likeliest((1, 1))[0], EXACT, CONTEXT)
 
     Timed.clock = Clock(monkeypatch)
@@ -217,7 +217,7 @@ def test_calls_that_are_shown_too_late_are_not_judged():
 def test_histories_are_told_apart_by_what_lost_tokens_would_change():
     """Rows that two tokens in a row have alike come last: a lost token does not show there."""
     (case,) = of_engines("mine", {"": SteppingEngine()}).cases(CONTEXT, "steps")[:1]
-    calls = Calls(case, 24, 60.0)
+    calls = TracedCalls(case, 24, 60.0)
     texts = [history.text for history in calls.telling(History(), 2, 8)]
     assert len({text[-1] for text in texts[:3]}) == 3
     assert texts[0][-2] != texts[0][-1]

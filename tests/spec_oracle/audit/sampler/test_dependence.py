@@ -17,7 +17,7 @@ from spec_oracle.audit.sampler import disjoint
 from spec_oracle.audit.sampler.dependence import (
     BATCHES,
     CHAINS,
-    Design,
+    CallSizes,
     equal_calls,
     equal_requests,
     findings,
@@ -126,7 +126,7 @@ def test_numbers_shared_in_a_batch_of_1030_are_found_with_a_power_of_0_999(dista
 
 def alarms(runs, level):
     """Run all families on independent outcomes; return how often a p-value is at most ``level``."""
-    rng, design = np.random.default_rng(7), Design((6,), 11)
+    rng, design = np.random.default_rng(7), CallSizes((6,), 11)
     law = np.array([0.05, 0.15, 0.2, 0.6])
     count = 0
     for _ in range(runs):
@@ -204,7 +204,7 @@ def frozen(tokens, draft_probs, target_probs, generator):
 @pytest.mark.usefixtures("less_effort")
 def test_emissions_that_are_all_alike_leave_their_design_open_and_open_positions_decide(monkeypatch):
     subject = SamplerSubject("mine", SamplerCode(frozen))
-    of_33 = (BATCHES[0], Design((33,), 10))
+    of_33 = (BATCHES[0], CallSizes((33,), 10))
     monkeypatch.setattr(disjoint, "BATCHES", of_33)
     monkeypatch.setattr(effort, "DISJOINT_CALLS", 30)
     result = independent(equal_calls(subject, 0), of_33, 1e-7)

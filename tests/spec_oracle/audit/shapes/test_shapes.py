@@ -12,7 +12,7 @@ from spec_oracle.audit.shapes.axes import AXES, Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import MOST_NUMBERS, design
 from spec_oracle.audit.shapes.extent import Extent, scope_of
-from spec_oracle.audit.shapes.judged import Judged, judge
+from spec_oracle.audit.shapes.judged import JudgedShape, judge
 from spec_oracle.audit.shapes.pairs import pairs_of
 from spec_oracle.audit.shapes.rounding import DIGITS, exact_row, tolerance
 from spec_oracle.audit.shapes.trees import among_others, ids_of_interest, tree_of
@@ -218,7 +218,7 @@ def test_what_is_covered_is_told_by_value_the_worst_before_the_best():
     right, small = Shape(3, 2), Shape(8, 2)
     wrong = replace(right, vocab_size=64, dtype="float16")
     covered = Covered(
-        [Judged(shape, gap, 1e-6, 0, 0, 1) for shape, gap in ((right, 0.0), (wrong, 0.1))],
+        [JudgedShape(shape, gap, 1e-6, 0, 0, 1) for shape, gap in ((right, 0.0), (wrong, 0.1))],
         small=[right],
         small_wrong=[small],
         sampled=[replace(right, vocab_size=4), replace(right, layout="sliced")],

@@ -10,7 +10,7 @@ import pytest
 
 from spec_oracle.audit import AuditOptions, Status
 from spec_oracle.contracts.completion import Sampling
-from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server
 from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.client import SHORTEST_ATTEMPT, Client, Limits
@@ -122,13 +122,13 @@ def audited(
     drafts = Weights(rows, served.prompts) if "weights" in draft else None
     if draft == "server":
         drafts = same_prompts(server("draft", draft=False, serves="draft"), served)
-    subject = ServerSubject("here", served, plan or Plan(), other, started=STARTED, draft=drafts)
+    subject = ServerSubject("here", served, plan or ServerPlan(), other, started=STARTED, draft=drafts)
     options = AuditOptions(budget=BUDGET, skip=dict.fromkeys(skip, ""))
     return audit_server(subject, options), clock.now - STARTED
 
 
 OTHERS = "plain-law", "joint", "shapes", "length", "logprobs", "streams", "batch"
-SPEAKS_NOT = {"shape": "silent", "plan": Plan(assume_speculating=True)}
+SPEAKS_NOT = {"shape": "silent", "plan": ServerPlan(assume_speculating=True)}
 MODES = {
     "own probabilities": {},
     "probabilities before filters": {"shape": "openai"},
@@ -140,7 +140,7 @@ MODES = {
     "long completions alone": {"draft": "server", "skip": OTHERS, "seconds": 0.03},
     "no probabilities": {**SPEAKS_NOT, "reference": {"shape": "openai"}},
     "no probabilities, no reference": SPEAKS_NOT,
-    "seeded": {"plan": Plan(seeded=True)},
+    "seeded": {"plan": ServerPlan(seeded=True)},
     "for rl": {"skip": ("length", "batch")},
     "drafts not counted": {"shape": "uncounted"},
 }

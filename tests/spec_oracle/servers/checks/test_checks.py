@@ -23,11 +23,11 @@ from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.servers.checks.bins import grow_tree
 from spec_oracle.servers.checks.conclusion import never_happened
 from spec_oracle.servers.checks.reference import prefix_counts
-from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import SERVER, audit_server, result_of
 from spec_oracle.servers.client.client import Client, Limits
 from spec_oracle.servers.client.server import connect
-from spec_oracle.servers.contract import Drafts, RefusedError, ServerError
+from spec_oracle.servers.contract import DraftCounts, RefusedError, ServerError
 from tests.spec_oracle.servers.client.stand_in import END, InProcess, StandIn
 from tests.strategies import at_night
 
@@ -44,7 +44,7 @@ def subject(*, plan=None, sampling=None, reference=None, client=None, **stand_in
     )
     if client is not None:
         server = connect(client, sampling or Sampling(top_k=3), prompts=PROMPTS)
-    return ServerSubject("here", server, plan or Plan(detect=0.1), other)
+    return ServerSubject("here", server, plan or ServerPlan(detect=0.1), other)
 
 
 def report(**options):
@@ -63,7 +63,7 @@ def statuses(found, status):
     ("shape", "detect"), [("llama.cpp", 0.1), ("openai", 0.2), *at_night(("uncounted", 0.2))]
 )
 def test_a_right_server_passes_every_check(shape, detect):
-    found = report(shape=shape, plan=Plan(detect=detect, assume_speculating=shape == "uncounted"))
+    found = report(shape=shape, plan=ServerPlan(detect=detect, assume_speculating=shape == "uncounted"))
     (server,) = found.subjects
     assert statuses(found, Status.PASSED) == RUNS
     assert server.verdict is SubjectVerdict.LOSSLESS
@@ -111,7 +111,7 @@ def test_a_planted_defect_is_found(check, planted, runs):
 
     Requests of one moment ("shared-clock") are the four that a volley sends at once, and some more.
     """
-    plan = Plan(detect=0.03 if planted["defect"] == "wrong-rows" else 0.1)
+    plan = ServerPlan(detect=0.03 if planted["defect"] == "wrong-rows" else 0.1)
     found = [
         result_of(check, subject(**planted, entropy=run, plan=plan), Context(seed=run)).status
         for run in range(runs)
@@ -149,14 +149,14 @@ def test_what_goes_wrong_late_does_not_show_in_short_texts(defect):
     ids=lambda value: value["defect"] if isinstance(value, dict) else None,
 )
 def test_verdicts_and_exit_codes(planted, verdict, code):
-    found = report(**planted, plan=Plan(detect=0.2))
+    found = report(**planted, plan=ServerPlan(detect=0.2))
     assert found.subjects[0].verdict.value == verdict
     assert found.exit_code == code
 
 
 def test_slightly_wrong_rows_are_not_held_against_texts():
     """A temperature that is a little off shows in texts first; one-token draws tell what is wrong."""
-    plan = Plan(detect=0.03)
+    plan = ServerPlan(detect=0.03)
     found = audit_server(
         subject(defect="wrong-rows", size=0.25, plan=plan),
         AuditOptions(budget=600.0, checks=("joint", "long-texts")),
@@ -169,7 +169,7 @@ def test_slightly_wrong_rows_are_not_held_against_texts():
 @pytest.mark.parametrize("runs", [3, *at_night(40)])
 def test_the_stated_power_is_had(runs):
     """A defect as large as a run says it finds is found: two misses of 3 have chance 3e-6, of 40 8e-4."""
-    plan, planted = Plan(detect=0.1), {"defect": "biased-second", "size": 0.15}
+    plan, planted = ServerPlan(detect=0.1), {"defect": "biased-second", "size": 0.15}
     good, bad = subject(plan=plan), subject(**planted)
     tree = grow_tree(good.distributions, 4, 1e-3, frozenset([END]))
     law = np.zeros(len(tree.law))
@@ -180,7 +180,9 @@ def test_the_stated_power_is_had(runs):
     assert detect < 0.2
     found = [
         result_of(
-            "joint", subject(**planted, entropy=run, plan=Plan(detect=detect)), Context(alpha=1e-3, seed=run)
+            "joint",
+            subject(**planted, entropy=run, plan=ServerPlan(detect=detect)),
+            Context(alpha=1e-3, seed=run),
         )
         for run in range(runs)
     ]
@@ -201,7 +203,7 @@ def null_runs(monkeypatch, runs):
         monkeypatch.setattr(effort, f"SERVER_{name}", value)
     failures = dict.fromkeys(RUNS, 0)
     for run in range(runs):
-        server = subject(entropy=run, plan=Plan(requests=400, detect=0.5), vocab=5, draft=False)
+        server = subject(entropy=run, plan=ServerPlan(requests=400, detect=0.5), vocab=5, draft=False)
         bench = Context(alpha=0.2, seed=run)
         for name in RUNS:
             failures[name] += result_of(name, server, bench).status is Status.FAILED
@@ -225,7 +227,7 @@ def test_2000_right_servers_fail_within_the_error_rate(monkeypatch):
 
 def test_rows_that_vary_widen_what_is_right_and_are_told():
     """Noise of 0.004 nats a token: a right server passes, and what is found is stated to be more."""
-    plan, found = Plan(detect=0.1, requests=12_000), []
+    plan, found = ServerPlan(detect=0.1, requests=12_000), []
     for noise in (0.004, 0.0):
         server = subject(defect="noisy-rows", size=noise, plan=plan)
         joint = result_of("joint", server, Context())
@@ -236,7 +238,9 @@ def test_rows_that_vary_widen_what_is_right_and_are_told():
 
 
 def test_rows_that_are_too_uncertain_leave_the_texts_open():
-    found = result_of("joint", subject(defect="noisy-rows", size=0.05, plan=Plan(detect=0.1)), Context())
+    found = result_of(
+        "joint", subject(defect="noisy-rows", size=0.05, plan=ServerPlan(detect=0.1)), Context()
+    )
     assert found.status is Status.INCONCLUSIVE
     assert "nats between equal requests, which counts as its own noise: up to 0.0" in found.detail
     assert "try one slot" in found.detail
@@ -244,7 +248,7 @@ def test_rows_that_are_too_uncertain_leave_the_texts_open():
 
 @pytest.mark.parametrize("digits", [2, *at_night(3)])
 def test_rounded_log_probabilities_do_not_make_a_right_server_lossy(digits):
-    server = subject(shape="openai", digits=digits, plan=Plan(detect=0.1, requests=12_000))
+    server = subject(shape="openai", digits=digits, plan=ServerPlan(detect=0.1, requests=12_000))
     for check in ("plain-law", "joint", "long-texts"):
         assert result_of(check, server, Context()).status is Status.PASSED
 
@@ -259,21 +263,21 @@ def test_rounded_log_probabilities_do_not_make_a_right_server_lossy(digits):
     ],
 )
 def test_texts_without_drafts_do_not_pass(planted, assume, words):
-    plan = Plan(detect=0.15, assume_speculating=assume)
+    plan = ServerPlan(detect=0.15, assume_speculating=assume)
     found = result_of("joint", subject(plan=plan, **planted), Context())
     assert found.status is (Status.INCONCLUSIVE if words else Status.PASSED)
     assert words in found.detail
 
 
 def test_texts_that_cannot_be_told_apart_do_not_pass():
-    server = subject(sampling=Sampling(), vocab=100, plan=Plan(requests=200, detect=0.5))
+    server = subject(sampling=Sampling(), vocab=100, plan=ServerPlan(requests=200, detect=0.5))
     found = result_of("joint", server, Context())
     assert found.status is Status.INCONCLUSIVE
     assert "differ in more than one token" in found.detail
 
 
 def test_too_few_draws_are_no_pass():
-    found = result_of("joint", subject(plan=Plan(requests=300, detect=0.02)), Context())
+    found = result_of("joint", subject(plan=ServerPlan(requests=300, detect=0.02)), Context())
     assert found.status is Status.INCONCLUSIVE
     assert "not 0.02" in found.detail
 
@@ -288,7 +292,7 @@ def test_an_end_that_is_seen_late_is_no_defect():
             return row
 
     server = connect(InProcess(Rare(vocab=4)), Sampling(), prompts=PROMPTS)
-    found = result_of("joint", ServerSubject("here", server, Plan(detect=0.05)), Context())
+    found = result_of("joint", ServerSubject("here", server, ServerPlan(detect=0.05)), Context())
     assert server.ends == {0}
     assert found.status is Status.PASSED
 
@@ -299,7 +303,7 @@ def test_a_server_without_probabilities_is_compared_with_a_reference(defect):
         defect=defect,
         shape="silent",
         reference={"shape": "openai", "draft": False, "entropy": 5},
-        plan=Plan(detect=0.15, requests=8000, assume_speculating=True),
+        plan=ServerPlan(detect=0.15, requests=8000, assume_speculating=True),
     )
     (server,) = found.subjects
     assert server.verdict is (SubjectVerdict.LOSSY if defect else SubjectVerdict.LOSSLESS)
@@ -311,7 +315,7 @@ def test_a_server_without_probabilities_is_compared_with_a_reference(defect):
 
 
 def test_without_probabilities_and_reference_nothing_is_known():
-    found = report(shape="silent", plan=Plan(detect=0.3))
+    found = report(shape="silent", plan=ServerPlan(detect=0.3))
     assert "no --reference server" in checks_of(found)["joint"].detail
     assert found.exit_code == 2
 
@@ -359,7 +363,7 @@ def test_a_server_that_dies_leaves_what_was_seen():
             return super().respond(path, body, name)
 
     server = connect(InProcess(Mortal()), Sampling(top_k=3), prompts=PROMPTS)
-    found = audit_server(ServerSubject("here", server, Plan(detect=0.05)), AuditOptions(budget=600.0))
+    found = audit_server(ServerSubject("here", server, ServerPlan(detect=0.05)), AuditOptions(budget=600.0))
     joint = checks_of(found)["joint"]
     assert joint.status is Status.INCONCLUSIVE
     assert "ended early: HTTP 500" in joint.detail
@@ -400,7 +404,7 @@ def with_retries(stand_in, plan):
     ("defect", "sent"), [("errors", with_retries), *at_night(("errors", over_http), ("closes", over_http))]
 )
 def test_failed_requests_count_as_doubt_unless_seeds_make_them_the_same(defect, sent):
-    plan = Plan(detect=0.2, requests=1200)
+    plan = ServerPlan(detect=0.2, requests=1200)
     found = sent(StandIn(defect, size=0.1), plan)
     assert "of it for retried completions" in checks_of(found)["joint"].detail
     assert found.subjects[0].smallest_detectable_tv > plan.detect
@@ -411,13 +415,13 @@ def test_failed_requests_count_as_doubt_unless_seeds_make_them_the_same(defect, 
 
 def test_failures_that_depend_on_the_text_are_not_taken_for_a_lossy_law():
     """A server that fails whenever the second token is 2 leaves other texts only: no fault of speculation."""
-    found = with_retries(StandIn("errors-by-text"), Plan(detect=0.2, requests=1200))
+    found = with_retries(StandIn("errors-by-text"), ServerPlan(detect=0.2, requests=1200))
     assert found.subjects[0].verdict is SubjectVerdict.INCONCLUSIVE
     assert "were retried" in checks_of(found)["joint"].detail
 
 
 def test_a_slow_server_is_asked_again():
-    found = over_http(StandIn("slow", size=0.005), Plan(detect=0.5, requests=300), timeout=0.5)
+    found = over_http(StandIn("slow", size=0.005), ServerPlan(detect=0.5, requests=300), timeout=0.5)
     assert statuses(found, Status.FAILED) == set()
 
 
@@ -428,7 +432,7 @@ def test_a_slow_server_is_asked_again():
 )
 def test_a_plan_that_makes_no_sense_is_refused(wrong):
     with pytest.raises(InvalidInputError, match=next(iter(wrong))):
-        Plan(**wrong)
+        ServerPlan(**wrong)
 
 
 def test_shares_of_the_error_rate():
@@ -439,12 +443,12 @@ def test_shares_of_the_error_rate():
 @pytest.mark.parametrize(
     ("drafts", "words"),
     [
-        (Drafts(), "does not report"),
-        (Drafts(0, 0), "nothing was drafted"),
-        (Drafts(5, 0), "no draft was accepted"),
-        (Drafts(5, 5), "no draft was rejected"),
-        (Drafts(5, 3), ""),
-        (Drafts(None, 1.2), ""),
+        (DraftCounts(), "does not report"),
+        (DraftCounts(0, 0), "nothing was drafted"),
+        (DraftCounts(5, 0), "no draft was accepted"),
+        (DraftCounts(5, 5), "no draft was rejected"),
+        (DraftCounts(5, 3), ""),
+        (DraftCounts(None, 1.2), ""),
     ],
 )
 def test_what_never_happened(drafts, words):

@@ -8,7 +8,7 @@ from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import difference
 from spec_oracle.contracts.completion import Sampling
-from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import result_of
 from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
@@ -16,7 +16,7 @@ from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
 
 def outcome(*, sampling=None, **stand_in):
     server = connect(InProcess(StandIn(**stand_in)), sampling or Sampling(0.7, 5), prompts=["bc", "def"])
-    return result_of("logprobs", ServerSubject("here", server, Plan()), Context())
+    return result_of("logprobs", ServerSubject("here", server, ServerPlan()), Context())
 
 
 @pytest.mark.parametrize("shape", ["llama.cpp", "openai"])

@@ -8,7 +8,7 @@ from spec_oracle.audit import AuditOptions, Status, effort
 from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server, result_of
 from spec_oracle.servers.client.server import connect, same_prompts
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
@@ -21,7 +21,7 @@ def served(**options):
 def judged(run=0, *, draft=True, plan=None, **planted):
     server = served(entropy=run, **planted)
     drafter = same_prompts(served(serves="draft", draft=False), server) if draft else None
-    subject = ServerSubject("here", server, plan or Plan(detect=0.05), draft=drafter)
+    subject = ServerSubject("here", server, plan or ServerPlan(detect=0.05), draft=drafter)
     return result_of("long-texts", subject, Context(seed=run))
 
 
@@ -63,7 +63,7 @@ def test_noise_counts_by_its_mean(defect, status):
 
     server = connect(InProcess(Noisy(defect)), Sampling(), prompts=["bc", "def"])
     drafter = same_prompts(served(serves="draft", draft=False), server)
-    subject = ServerSubject("here", server, Plan(detect=0.05), draft=drafter)
+    subject = ServerSubject("here", server, ServerPlan(detect=0.05), draft=drafter)
     found = result_of("long-texts", subject, Context())
     assert found.status is status, found.detail
     known = subject.distributions
@@ -77,7 +77,7 @@ def test_corrections_from_p_need_the_draft():
 
 def test_a_token_that_filters_rule_out_is_a_proof():
     server = connect(InProcess(StandIn("always-accept")), Sampling(top_k=3), prompts=["bc", "def"])
-    found = result_of("long-texts", ServerSubject("here", server, Plan(detect=0.1)), Context())
+    found = result_of("long-texts", ServerSubject("here", server, ServerPlan(detect=0.1)), Context())
     assert found.status is Status.FAILED
     assert "where it has probability 0" in found.detail
 
@@ -96,7 +96,7 @@ def test_the_verdict_rests_on_long_texts_where_joint_is_left_out(planted, verdic
     server = served(**planted)
     drafter = same_prompts(served(serves="draft", draft=False), server)
     skip = dict.fromkeys(("joint", "plain-law", "length", "logprobs", "streams", "batch"), "")
-    subject = ServerSubject("here", server, Plan(detect=0.2), draft=drafter)
+    subject = ServerSubject("here", server, ServerPlan(detect=0.2), draft=drafter)
     (found,) = audit_server(subject, AuditOptions(skip=skip)).subjects
     assert found.verdict.value == verdict
     assert (found.smallest_detectable_tv or 1) <= 0.5 or verdict == "lossy"

@@ -13,7 +13,7 @@ from spec_oracle.audit import AuditOptions, Status, SubjectVerdict
 from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.report import AUDIT_FORMATS
-from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server, result_of
 from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
@@ -42,7 +42,7 @@ def audited(server, reference, *, detect=0.1, skip=(), top_k=0):
     served, other = (
         connect(InProcess(one), Sampling(top_k=top_k), prompts=["bc", "def"]) for one in (server, reference)
     )
-    subject = ServerSubject("here", served, Plan(detect=detect, assume_speculating=True), other)
+    subject = ServerSubject("here", served, ServerPlan(detect=detect, assume_speculating=True), other)
     skipped = {*skip, "plain-law", "shapes", "length", "logprobs", "streams", "batch"}
     report = audit_server(subject, AuditOptions(budget=600.0, skip=dict.fromkeys(skipped, "")))
     return report, {check.name: check for check in report.subjects[0].checks}

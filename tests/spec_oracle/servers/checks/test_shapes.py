@@ -9,7 +9,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Cover
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.fields import covering
-from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import result_of
 from spec_oracle.servers.client.server import connect
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
@@ -20,7 +20,7 @@ def outcome(*, top_k=0, reference=None, **stand_in):
         one and connect(InProcess(one), Sampling(top_k=top_k), prompts=["bc"])
         for one in (StandIn(**stand_in), reference)
     )
-    return result_of("shapes", ServerSubject("here", server, Plan(detect=0.1), other), Context())
+    return result_of("shapes", ServerSubject("here", server, ServerPlan(detect=0.1), other), Context())
 
 
 def test_a_right_server_passes_and_unknown_fields_are_named():

@@ -17,7 +17,7 @@ from unittest import mock
 
 from lab.benchmarks.loopback import DropError
 from spec_oracle.servers.checks.fields import left_of_schema
-from spec_oracle.servers.client.client import Answer, Client, Limits
+from spec_oracle.servers.client.client import Client, Limits, Reply
 from spec_oracle.servers.contract import RefusedError, ServerError
 
 END = 0
@@ -423,7 +423,7 @@ class InProcess:
             raise (RefusedError if request.is_probe else ServerError)("HTTP 500")
         if status != 200:
             raise RefusedError(f"HTTP {status}")
-        return Answer(json.dumps(data) if request.body is None else data)
+        return Reply(json.dumps(data) if request.body is None else data)
 
 
 @contextmanager

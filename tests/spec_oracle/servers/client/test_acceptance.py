@@ -13,7 +13,7 @@ from spec_oracle.acceptance import acceptance
 from spec_oracle.acceptance.log import read_calls
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.client.acceptance import record_calls
-from spec_oracle.servers.client.client import Answer, Client
+from spec_oracle.servers.client.client import Client, Reply
 from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import ServerError
 from tests.spec_oracle.acceptance.logs import with_counts
@@ -38,7 +38,7 @@ class Scripted:
             {"tokens": tokens, "timings": {"draft_n": drafted, "draft_n_accepted": accepted}}
             for tokens, drafted, accepted in self.script
         ]
-        return [Answer("".join(f"data: {json.dumps(part)}\n\n" for part in parts))]
+        return [Reply("".join(f"data: {json.dumps(part)}\n\n" for part in parts))]
 
     def complete(self, asks):
         return [SimpleNamespace(logs={token: math.log(p) for token, p in self.row.items()}) for _ in asks]

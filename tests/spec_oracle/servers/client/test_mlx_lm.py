@@ -18,7 +18,7 @@ import pytest
 from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
-from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import result_of
 from spec_oracle.servers.client.client import Client
 from spec_oracle.servers.client.server import connect
@@ -97,7 +97,7 @@ def test_with_a_draft_model_the_prompt_cache_changes_the_law(options, status, tm
     target = ("--model", write_model(tmp_path / "target"))
     draft = ("--draft-model", write_model(tmp_path / "draft", noise=0.3))
     with connected(*target, *draft, *options) as served, connected(*target) as reference:
-        plan = Plan(detect=0.25, assume_speculating=True)
+        plan = ServerPlan(detect=0.25, assume_speculating=True)
         subject = ServerSubject("mlx-lm", served, plan, reference)
         found = result_of("joint", subject, Context(budget=600.0))
     assert found.status is status, found.detail

@@ -11,7 +11,7 @@ from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.client.apis import LlamaCpp, OpenAI, drafts_counted, read
 from spec_oracle.servers.client.client import Client
 from spec_oracle.servers.client.server import PROMPTS, connect
-from spec_oracle.servers.contract import Ask, Drafts, RefusedError, ServerError
+from spec_oracle.servers.contract import Ask, DraftCounts, RefusedError, ServerError
 from tests.spec_oracle.servers.client.stand_in import END, InProcess, StandIn
 
 VLLM = """
@@ -115,7 +115,7 @@ def test_counters_that_break_the_connection_are_no_reason_to_stop():
 
     with loopback.serving(Drops()) as url, Client(url) as client:
         server = connect(client, Sampling())
-        assert server.drafts() == Drafts()
+        assert server.drafts() == DraftCounts()
         assert server.complete([Ask(server.prompts[0], 1)])
 
 
@@ -179,4 +179,4 @@ def test_seeds_that_repeat_are_known(defect, repeats):
     ],
 )
 def test_counters_of_drafts(page, drafts):
-    assert drafts_counted(page) == Drafts(*drafts)
+    assert drafts_counted(page) == DraftCounts(*drafts)

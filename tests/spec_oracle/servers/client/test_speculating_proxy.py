@@ -15,7 +15,7 @@ from lab.benchmarks.speculating_proxy import (
 from spec_oracle.audit import Status, SubjectVerdict
 from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
-from spec_oracle.servers.checks.subject import Plan, ServerSubject
+from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import result_of
 from spec_oracle.servers.client.server import connect, same_prompts
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
@@ -26,7 +26,7 @@ def test_a_proxy_of_toy_servers_is_as_its_rule(rule):
     target, draft = InProcess(StandIn(draft=False)), InProcess(StandIn(draft=False, serves="draft"))
     server = connect(InProcess(Proxy(target, draft, rule)), Sampling(), prompts=["bc", "def"])
     drafts = same_prompts(connect(draft, Sampling(), prompts=["bc", "def"]), server)
-    subject = ServerSubject(rule, server, Plan(detect=0.05), draft=drafts)
+    subject = ServerSubject(rule, server, ServerPlan(detect=0.05), draft=drafts)
     found = result_of("long-texts", subject, Context())
     assert found.status is (Status.PASSED if rule == RIGHT else Status.FAILED), found.detail
 

@@ -40,9 +40,9 @@ def test_calls_emit_accepted_drafts_and_a_sample_of_the_target():
 
 
 def test_rows_along_a_completion_are_those_of_its_contexts():
-    from spec_oracle.third_party.engines.mlx_vlm import Generate
+    from spec_oracle.third_party.engines.mlx_vlm import MlxVlmEngine
 
-    engine = Generate("dflash")
+    engine = MlxVlmEngine("dflash")
     completion = engine.generate_plain([0, 1], 9, 1)
     rows = [engine.next_token_probs([0, 1, *completion[:end]]) for end in range(9)]
     np.testing.assert_allclose(engine.rows_along([0, 1], completion), rows, atol=1e-6)
@@ -53,9 +53,9 @@ def test_with_a_seed_completions_are_those_of_target_only_decoding(kind):
     import mlx.core as mx
     from mlx_vlm.generate import generate_step
 
-    from spec_oracle.third_party.engines.mlx_vlm import Generate
+    from spec_oracle.third_party.engines.mlx_vlm import MlxVlmEngine
 
-    engine = Generate(kind, 3)
+    engine = MlxVlmEngine(kind, 3)
 
     def completion(seed, **how):
         how |= {"max_tokens": 40, "temperature": 1.0, "seed": seed}

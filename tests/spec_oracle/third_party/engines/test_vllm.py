@@ -88,9 +88,9 @@ def test_the_engine_is_lossless_once_its_memory_is_written(name, verdict):
 
 def test_the_steps_of_the_engine_are_its_calls_and_a_request_can_be_ended():
     from spec_oracle.contracts.engine import EnoughError
-    from spec_oracle.third_party.engines.vllm import Generate
+    from spec_oracle.third_party.engines.vllm import VllmEngine
 
-    engine, calls = Generate("draft model, greedy", draft_length=2, repaired=True), []
+    engine, calls = VllmEngine("draft model, greedy", draft_length=2, repaired=True), []
     found = engine.steps(engine.prompts[0], 12, 1, calls.append)
     assert [*chain(*calls)] == found
     assert len(found) == 12
@@ -117,9 +117,9 @@ def test_the_log_probabilities_that_it_reports_are_the_models():
 def test_rows_along_a_completion_are_those_of_its_contexts(option):
     import torch
 
-    from spec_oracle.third_party.engines.vllm import Generate
+    from spec_oracle.third_party.engines.vllm import VllmEngine
 
-    engine = Generate("n-gram", option)
+    engine = VllmEngine("n-gram", option)
     (prompt,) = engine.prompts
     completion = engine.generate_plain(prompt, 40, 1)
     rows = [engine.next_token_probs([*prompt, *completion[:end]]) for end in range(len(completion))]
@@ -131,9 +131,9 @@ def recorded(path, drafter, option="sampling", count=2):
     from spec_oracle.acceptance import acceptance
     from spec_oracle.acceptance.log import read_calls
     from spec_oracle.acceptance.recorder import recorded_vllm_calls
-    from spec_oracle.third_party.engines.vllm import Generate
+    from spec_oracle.third_party.engines.vllm import VllmEngine
 
-    engine = Generate(drafter, option, draft_length=3, repaired=True)
+    engine = VllmEngine(drafter, option, draft_length=3, repaired=True)
     engine.generate(engine.prompts[0], 2)  # its warm-up verifies drafts of its own
     drafted = accepted = 0
     with recorded_vllm_calls(path):
