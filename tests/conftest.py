@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.efforts import module_of, set_effort, take_a_tenth
+
 TENTH = (
     *("BATCH_MIXED_REQUESTS", "BATCH_REPEATS", "CALLS_REQUESTS", "CLAIM_SHARE"),
     *("CONFIRMING_PILOT", "CONFIRMING_SHARE"),
@@ -10,7 +12,7 @@ TENTH = (
 )
 """Numbers of samples, and shares of the budget, of which a tenth is taken."""
 
-OF_SMALLER_INPUTS = ("test_again.py", "test_broken.py")
+OF_SMALLER_INPUTS = ("test_failing_inputs.py", "test_broken.py")
 
 
 @pytest.fixture(autouse=True)
@@ -39,11 +41,8 @@ def less_effort(monkeypatch, few_equal_requests):
 
     For right code, which must pass at any number of them, and for defects that are found without samples.
     """
-    from spec_oracle.audit import effort
     from spec_oracle.audit.sampler import disjoint
 
-    for name in TENTH:
-        value = getattr(effort, name)
-        monkeypatch.setattr(effort, name, value // 10 if isinstance(value, int) else value / 10)
-    monkeypatch.setattr(effort, "ENGINE_TV_WANTED", effort.ENGINE_TV)
+    take_a_tenth(monkeypatch, *TENTH)
+    set_effort(monkeypatch, ENGINE_TV_WANTED=module_of("ENGINE_TV").ENGINE_TV)
     monkeypatch.setattr(disjoint, "_RUNS", 1)

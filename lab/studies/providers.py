@@ -18,12 +18,12 @@ import numpy as np
 import torch
 
 from lab.studies.provider_models import Served, served
-from spec_oracle.audit import effort
 from spec_oracle.audit.long_tokens import N_GRAM
 from spec_oracle.language_models import load_language_model
 from spec_oracle.language_models.command import prompts_of
 from spec_oracle.report.table import markdown_table
 from spec_oracle.servers.checks.reference import prefix_counts
+from spec_oracle.servers.checks.subject import SERVER_TOKENS
 from spec_oracle.statistics import homogeneity
 from spec_oracle.statistics.long_completions import Scored, TokenEvidence
 
@@ -38,7 +38,7 @@ ALPHAS = (1e-6, 0.05)
 GROWTH = 1.05
 """Of a run between two looks at the evidence."""
 
-TOP_K, SHORT = 3, effort.SERVER_TOKENS
+TOP_K, SHORT = 3, SERVER_TOKENS
 """Of completions that are compared as a whole, as `audit-server --reference` does by default."""
 
 POWER, SIMULATIONS, MOST = 0.8, 40, 100_000

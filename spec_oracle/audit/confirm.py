@@ -19,15 +19,16 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.audit.sampling import Sampled
+
+CLAIM_REPEATS: Final = 2  # How often it is traced again where the defect is too small for samples.
 
 _LOOKS = 5
 """Pilots after which it is said that samples will not suffice."""
@@ -95,7 +96,7 @@ def require_repeated(find: Callable[[], Any], is_same: Callable[[Any], bool], un
     Once, and more often only before ``until``, in seconds of `time.process_time`. Raises `NoEvidenceError`
     where it comes out otherwise, or where randomness was drawn out of sight.
     """
-    for number in range(effort.CLAIM_REPEATS):
+    for number in range(CLAIM_REPEATS):
         if number and time.process_time() >= until:
             return number
         with entropy_seen() as drawn:
@@ -104,7 +105,7 @@ def require_repeated(find: Callable[[], Any], is_same: Callable[[Any], bool], un
             raise NoEvidenceError("the code takes random numbers of the operating system; sampled instead")
         if not is_same(found):
             raise NoEvidenceError("traced twice, it came to two distributions; sampled instead")
-    return effort.CLAIM_REPEATS
+    return CLAIM_REPEATS
 
 
 @contextmanager

@@ -21,6 +21,10 @@ from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.statistics import DEFAULT_ALPHA, split
 from spec_oracle.toy import Instance
 
+SHAPES_SHARE: Final = 0.6  # Share of the budget that `shapes` may take, in an audit of one subject.
+SHAPES_SHARE_OF_MANY: Final = 0.4  # Share in an audit of more than one, times a subject's part.
+SHAPES_LEAST_PART: Final = 0.05  # That much of it is left to each of many subjects.
+
 COUNTED: Final = ("float64", "float32")
 """Number types that samplers are handed in use: a difference in another type is told, and fails nothing."""
 
@@ -64,8 +68,8 @@ class Context:
     @property
     def shape_seconds(self) -> float:
         """How long the check `shapes` may take: the more subjects a run has, the shorter."""
-        share = effort.SHAPES_SHARE if self.part == 1 else effort.SHAPES_SHARE_OF_MANY
-        return share * self.budget * max(self.part, effort.SHAPES_LEAST_PART)
+        share = SHAPES_SHARE if self.part == 1 else SHAPES_SHARE_OF_MANY
+        return share * self.budget * max(self.part, SHAPES_LEAST_PART)
 
     @property
     def findings(self) -> Findings:

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,10 @@ from spec_oracle.statistics import draws_needed_by_joint_e_process
 from spec_oracle.toy import Instance
 from verifiers import Drafting, Drafts
 from verifiers.sampling import invert_cdf
+
+# TV between traced and uninstrumented runs of a sampler that uninstrumented samples should detect.
+CONFIRMING_TV: Final = 0.02
+CONFIRMING_PILOT: Final = 1000  # Requests of the first call by which their pace is measured.
 
 Requests: TypeAlias = Callable[[Instance, int, np.random.Generator], tuple[Drafts, Any]]
 """Samples the drafts of so many requests, and returns them with the random numbers that belong to them."""
@@ -172,9 +176,9 @@ def confirmed_by_samples(
     for sample, law in zip(samples.values(), laws.values(), strict=True):
         sample.law = law.extended().reshape(-1)
     expected = [sample.law for sample in samples.values()]
-    needed = draws_needed_by_joint_e_process(effort.CONFIRMING_TV, expected, alpha=rate)
+    needed = draws_needed_by_joint_e_process(CONFIRMING_TV, expected, alpha=rate)
     share, first = seconds / len(samples), next(iter(laws.values())).instance
-    count = sampler.most_within(share, first, start=effort.CONFIRMING_PILOT, most=needed)
+    count = sampler.most_within(share, first, start=CONFIRMING_PILOT, most=needed)
     for sample in samples.values():
         sample.draw(count)
     return confirm(samples, rate)

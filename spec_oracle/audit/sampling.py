@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,10 @@ from spec_oracle.statistics import (
     split,
     total_variation_interval,
 )
+
+LOOK_SECONDS: Final = 2.0  # About how far apart later looks are.
+# Share of the time by which samples may overrun it where that decides.
+SAMPLES_OVERRUN: Final = 0.1
 
 
 class Sampled(Protocol):
@@ -125,7 +129,7 @@ def judge_samples(
     chosen, detectable = names or list(samples), 0.0
     part = split(half, len(chosen))
     # What one leaves of its share of the time is for the others, in a second turn, with a little more.
-    for turn, allowed in enumerate((seconds, (1 + effort.SAMPLES_OVERRUN) * seconds)):
+    for turn, allowed in enumerate((seconds, (1 + SAMPLES_OVERRUN) * seconds)):
         for position, name in enumerate(chosen):
             sample = decided[name] if turn else decided.setdefault(name, fresh(name))
             left = (allowed - _seconds([*listed, *decided.values()])) / (
@@ -171,7 +175,7 @@ def judge_looks(
             drawn = int(sample.counts.sum())
             progress(drawn, count)
             pace = (drawn - before) / max(time.monotonic() - started, 1e-9)
-            size = max(effort.FIRST_LOOK, int(effort.LOOK_SECONDS * pace))
+            size = max(effort.FIRST_LOOK, int(LOOK_SECONDS * pace))
 
     process = screen([sample], half, sizes())
     if process.p_value <= half:

@@ -10,7 +10,7 @@ import verifiers
 from lab.specimens.registry import specimens
 from lab.specimens.toy_engine import ToyEngine
 from lab.studies.null_audits import audited
-from spec_oracle.audit import SubjectVerdict, effort
+from spec_oracle.audit import SubjectVerdict
 from spec_oracle.audit import instances as panels
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context
@@ -39,6 +39,7 @@ from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.statistics import EProcess, goodness_of_fit_by_e_process, goodness_of_fit_by_g
 from spec_oracle.toy import Instance
+from tests.efforts import set_effort
 from verifiers import numpy_decisions
 
 INSTANCE = Instance.random(3, 1, seed=5, concentration=3.0)
@@ -160,8 +161,7 @@ def small_checks(monkeypatch):
         "DISJOINT_CALLS": 100,
         "DISJOINT_NUMBERS": 2_000_000,
     }
-    for name, value in efforts.items():
-        monkeypatch.setattr(effort, name, value)
+    set_effort(monkeypatch, **efforts)
     monkeypatch.setattr(large, "SHAPES", (Shape(16_385, 6, dtype="float32"),))
     monkeypatch.setattr(length, "INSTANCES", ("flat",))
     for module in (calls, disjoint):

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,8 @@ from spec_oracle.audit.sampler.dependence import BATCHES, independent
 from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids, product
+
+ENGINE_BATCHES: Final = 60  # Batches of two completions a look, over all prompts.
 
 TOKENS = 2
 SMALL_VOCABULARY = 3
@@ -98,7 +101,7 @@ def _sampled(cases: Sequence[Case], context: Context) -> CheckResult:
     def pairs(number: int) -> NDArray[np.int64]:
         asked, (first, second) = _pair_of(cases[number].code, batches[number], TOKENS), kinds[number]
         drawn = []
-        for _ in range(effort.ENGINE_BATCHES // len(cases) + 1):
+        for _ in range(ENGINE_BATCHES // len(cases) + 1):
             one, other = asked.sampled(rng)
             drawn.append(first.outcome(one) * len(second.law) + second.outcome(other))
         return np.array(drawn)

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,12 @@ from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.dependence import CHAINS, Draw, in_turn, independent
 from spec_oracle.contracts import raising
 from spec_oracle.contracts.sampler import seed_all
+
+# Share of the budget for completions that are traced and, in what is left of it, for the calls after every
+# pattern of acceptance.
+ENGINE_CALLS_SHARE: Final = 0.7
+# Tokens and number of the completions in which it looks for tokens that depend on each other.
+ENGINE_POSITIONS: Final = (8, 12_000)
 
 
 def calls(subject: EngineSubject, context: Context) -> CheckResult:
@@ -49,7 +56,7 @@ def calls(subject: EngineSubject, context: Context) -> CheckResult:
         found = completions(rate / 2)
         if found.status is not Status.PASSED or found.how is not How.PROVEN:
             return found
-        left = effort.ENGINE_CALLS_SHARE * context.budget - (time.process_time() - started)
+        left = ENGINE_CALLS_SHARE * context.budget - (time.process_time() - started)
         after = after_patterns(showing, rounding, replace(context, rate=rate / 2), left)
         draws, scope = found.draws + after.draws, (*found.scope, *after.scope)
         return replace(found if after.status is Status.PASSED else after, draws=draws, scope=scope)
@@ -84,7 +91,7 @@ def _independent_positions(case: Case, rate: float, context: Context) -> CheckRe
     Random numbers that a later call repeats make them dependent. Pairs share their completions, and split
     the rate.
     """
-    tokens, count = effort.ENGINE_POSITIONS
+    tokens, count = ENGINE_POSITIONS
     rng = context.stream("engine/calls/positions")
     drawn = case.code.completions(case.prompt, tokens, [None] * count)
     found = [case.code.bins(case.prompt, one, rng.random(tokens), BINS, by_rank=False) for one in drawn]

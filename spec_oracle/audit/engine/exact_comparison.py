@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import cycle
 from operator import or_
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -31,6 +31,12 @@ from spec_oracle.contracts.speculation import Speculation, speculation_seen
 from spec_oracle.exact.completions import Ids, distance, product, summed
 from spec_oracle.exact.interception import NotTracedError, UnrepeatableError, enumerate_calls, outcomes
 from spec_oracle.places import raised_at
+
+ENGINE_LEAST_RUNS: Final = 300  # Runs that it may always take: the pace of the first ones says little.
+# Times the budget, in processor time, at which no run of traced completions goes on.
+ENGINE_OVERRUN: Final = 2.0
+# Runs that one more token may take, in all, where nobody asked for that token.
+ENGINE_MORE_RUNS: Final = 1500
 
 SEEDS = (0, 1, 2**31 - 1, 2)
 """Seeds of requests that are traced, by turns: what they seed is traced as well."""
@@ -246,15 +252,15 @@ class Tracer:
         """Whether one more token is cheap: laws grow by a factor with each, at most by the last one."""
         (runs_before, seconds_before), (runs, seconds) = costs[-2:]
         return (
-            runs * runs / runs_before <= effort.ENGINE_MORE_RUNS
+            runs * runs / runs_before <= ENGINE_MORE_RUNS
             and seconds * seconds / seconds_before <= self.budget - self.seconds
         )
 
     def _timed(self, asked: Asked) -> TracedLaw:
         left = (self.budget - self.seconds) / self.a_run
         started = time.perf_counter()
-        most = int(min(max(left, effort.ENGINE_LEAST_RUNS), effort.ENGINE_RUNS))
-        found = traced(asked, most, self.due + (effort.ENGINE_OVERRUN - 1) * self.budget)
+        most = int(min(max(left, ENGINE_LEAST_RUNS), effort.ENGINE_RUNS))
+        found = traced(asked, most, self.due + (ENGINE_OVERRUN - 1) * self.budget)
         took = time.perf_counter() - started
         self.seconds += took
         self.runs += found.runs

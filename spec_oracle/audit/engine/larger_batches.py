@@ -7,7 +7,7 @@ independent. All is sampled: such batches have too many outcomes to be run.
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,18 +23,23 @@ from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids
 from spec_oracle.statistics import EProcess
 
+# Sizes of the larger batches of which `batch` takes samples, without seeds and with them.
+ENGINE_LARGER_BATCHES: Final = (3, 5, 8)
+ENGINE_LARGER_LOOK: Final = 25  # Batches of each of these sizes a look.
+ENGINE_LARGER_SHARE: Final = 0.5  # Share of the budget that these samples may take.
+
 TOKENS = effort.ENGINE_FIRST_TOKENS
 
 
 def larger_batches(cases: Sequence[Case], context: Context, rate: float) -> CheckResult:
     """Judge batches of every size, half of them with seeds; each half and size has its part of the rate."""
     seed_all(context.seed)
-    sizes, names = effort.ENGINE_LARGER_BATCHES, list(dict.fromkeys(case.name for case in cases))
+    sizes, names = ENGINE_LARGER_BATCHES, list(dict.fromkeys(case.name for case in cases))
     own = [[case for case in cases if case.name == name] for name in names]
     designs = [
         LargerBatches(some, size, seeded) for some in own for size in sizes for seeded in (False, True)
     ]
-    seconds = effort.ENGINE_LARGER_SHARE * context.budget / len(designs)
+    seconds = ENGINE_LARGER_SHARE * context.budget / len(designs)
     return first_failure(rate, *(partial(_judged, design, context, seconds) for design in designs))
 
 
@@ -56,7 +61,7 @@ def _judged(design: LargerBatches, context: Context, seconds: float, rate: float
     code, prompts, end = cases[0].code, [cases[kind].prompt for kind in places], time.perf_counter() + seconds
     for _ in range(effort.ENGINE_ROUNDS):
         drawn = []
-        for _ in range(effort.ENGINE_LARGER_LOOK):
+        for _ in range(ENGINE_LARGER_LOOK):
             seeds = rng.integers(2**31, size=size).tolist() if seeded else [None] * size
             with raising():
                 returned = generated_together(code.engine, prompts, TOKENS, seeds)

@@ -8,11 +8,11 @@ reported with the probability of the residual, a constant, and another row are n
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.rounding import rounding_of
 from spec_oracle.audit.engine.subject import Case, EngineSubject
@@ -23,6 +23,11 @@ from spec_oracle.contracts.engine import Report
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids, is_ended
 
+# Tokens and number of the completions after a prompt whose reported log-probabilities are looked at.
+ENGINE_REPORTS: Final = (12, 2)
+# Share of the budget for them; those after one prompt are looked at anyway.
+ENGINE_REPORTS_SHARE: Final = 0.1
+
 AFTER, BEFORE = "after temperature and filters", "before temperature and filters"
 
 
@@ -32,7 +37,7 @@ def logprobs(subject: EngineSubject, context: Context) -> CheckResult:
     if not cases:
         return not_asked("it shows no `reported`: token ids, log-probabilities and why a completion ended")
     seed_all(context.seed)
-    ends = time.perf_counter() + effort.ENGINE_REPORTS_SHARE * context.budget
+    ends = time.perf_counter() + ENGINE_REPORTS_SHARE * context.budget
     known, tokens, draws = set[str](), 0, 0
     tolerance = rounding_of(subject, context).a_token
     for case in cases:
@@ -68,7 +73,7 @@ class _Found:
 
     def wrong(self) -> str:
         """Look at some completions, one of one token last; say what is wrong, "" if nothing is."""
-        longest, count = effort.ENGINE_REPORTS
+        longest, count = ENGINE_REPORTS
         every = self.modes
         for most in (*[longest] * count, 1):
             report = self.case.code.reported(self.case.prompt, most)

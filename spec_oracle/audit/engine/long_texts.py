@@ -11,12 +11,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import Final
 
 import numpy as np
 import scipy
 
 from spec_oracle.arrays import Floats
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.engine.larger_batches import generated_together
 from spec_oracle.audit.engine.rounding import rounding_of
@@ -28,6 +28,22 @@ from spec_oracle.contracts import SubjectRaisedError, raising
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids, is_ended
 from spec_oracle.statistics.long_completions import Scored, TokenEvidence, point_masses, proposed_by_n_gram
+
+# Tokens of the completions of `long-texts`, halved down to the least where an engine raises.
+ENGINE_LONG_TOKENS: Final = 320
+ENGINE_LONG_LEAST: Final = 20
+ENGINE_LONG_PILOT: Final = 16  # Completions after which it is seen whether they are that long on average.
+# TV of a token that they must detect, and TV that they should detect while time is left.
+ENGINE_LONG_TV: Final = 0.3
+ENGINE_LONG_TV_WANTED: Final = 0.08
+# Share of the budget for them, and so many times as much where too few tokens came.
+ENGINE_LONG_SHARE: Final = 0.05
+ENGINE_LONG_OVERRUN: Final = 5
+# How many times as many tokens without speculation show whether the rows are at fault.
+ENGINE_LONG_BESIDE: Final = 4
+ENGINE_LONG_BATCHES: Final = (2, 3, 5)  # Sizes of batches whose completions are judged so by `batch`.
+ENGINE_LONG_BATCH_TOKENS: Final = 40  # Tokens of these.
+ENGINE_LONG_MANY: Final = 2  # Completions at once of engines that decode many requests.
 
 _LAST = 6
 """Tokens that are shown before one that cannot be."""
@@ -43,10 +59,10 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
     seed_all(context.seed)
     rng, every = context.stream("engine/long-texts"), subject.cases(context)
     read = _Read(every, rounding_of(subject, context).a_token, context.rate / 2, rng)
-    result = read.result(effort.ENGINE_LONG_SHARE * context.budget)
+    result = read.result(ENGINE_LONG_SHARE * context.budget)
     if result.status is Status.FAILED and (plain := subject.cases(context, "generate_plain")):
         beside = replace(read, cases=plain, method="generate_plain")
-        wanted = effort.ENGINE_LONG_BESIDE * read.evidence.tokens
+        wanted = ENGINE_LONG_BESIDE * read.evidence.tokens
         if beside.result(context.budget, wanted).status is Status.FAILED:
             why = "without speculation they do so, too: next_token_probs is not their distribution"
             detail = f"{result.detail}; {why}"
@@ -57,8 +73,8 @@ def long_texts(subject: EngineSubject, context: Context) -> CheckResult:
 def long_batches(cases: Sequence[Case], tolerance: float, context: Context, rate: float) -> CheckResult:
     """Judge completions of batches of unlike requests: of several prompts, with seeds and without."""
     rng = context.stream("engine/batch/long")
-    read = _Read(cases, tolerance, rate / 2, rng, "generate_batch", effort.ENGINE_LONG_BATCH_TOKENS)
-    result = read.result(effort.ENGINE_LONG_SHARE * context.budget)
+    read = _Read(cases, tolerance, rate / 2, rng, "generate_batch", ENGINE_LONG_BATCH_TOKENS)
+    result = read.result(ENGINE_LONG_SHARE * context.budget)
     short = result.status is Status.NOT_APPLICABLE
     return passed(result.detail) if short else replace(result, detail=f"batches: {result.detail}")
 
@@ -75,7 +91,7 @@ class _Read:
     rate: float
     rng: np.random.Generator
     method: str = "generate"
-    length: int = effort.ENGINE_LONG_TOKENS
+    length: int = ENGINE_LONG_TOKENS
     completions: int = field(default=0, init=False)
     longest: int = field(default=0, init=False)
     ruled_out: str = field(default="", init=False)
@@ -92,22 +108,18 @@ class _Read:
         if self.is_short and not is_decided(self, self.rate):
             mean = self.evidence.tokens / self.completions
             return not_asked(f"completions end after {mean:.2g} tokens on average: calls judges such")
-        found = result_of_tokens(
-            self, effort.ENGINE_LONG_TV, self.rate, advice="raise --budget", pairs=math.inf
-        )
+        found = result_of_tokens(self, ENGINE_LONG_TV, self.rate, advice="raise --budget", pairs=math.inf)
         what = f"{counted(self.evidence.tokens, 'token')} judged one by one"
         scope = (scope_of(self.cases, [self.longest], what), *found.scope)
         return replace(found, alpha=2 * self.rate, scope=scope, notes=tuple(self.notes))
 
     def _sample(self, seconds: float, wanted: int) -> None:
-        least, most = (
-            tokens_needed(tv, self.rate) for tv in (effort.ENGINE_LONG_TV, effort.ENGINE_LONG_TV_WANTED)
-        )
+        least, most = (tokens_needed(tv, self.rate) for tv in (ENGINE_LONG_TV, ENGINE_LONG_TV_WANTED))
         started = time.process_time(), time.perf_counter()
         order = _far_apart(len(self.cases))
         for number in count():
             self._add(self.cases[order[number % len(order)]], number + number // len(order), most)
-            tokens, overrun = self.evidence.tokens, effort.ENGINE_LONG_OVERRUN
+            tokens, overrun = self.evidence.tokens, ENGINE_LONG_OVERRUN
             # Other work on the machine makes it slower, and is no reason to look at less.
             took = max(time.process_time() - started[0], (time.perf_counter() - started[1]) / overrun)
             is_late = took > seconds * (1 if tokens >= least else overrun)
@@ -117,7 +129,7 @@ class _Read:
     @property
     def is_short(self) -> bool:
         """Whether completions end so early that they are not long."""
-        return effort.ENGINE_LONG_PILOT <= self.completions > self.evidence.tokens / effort.ENGINE_LONG_LEAST
+        return ENGINE_LONG_PILOT <= self.completions > self.evidence.tokens / ENGINE_LONG_LEAST
 
     def _add(self, case: Case, number: int, most: int) -> None:
         """Add completions of a case, or of a batch that begins with it; ``number`` makes them unlike."""
@@ -137,11 +149,11 @@ class _Read:
                 if self.method == "generate_plain":
                     seed = self._seed(number)
                     return [(case, code.generated(case.prompt, self.length, seed, self.method))]
-                size = effort.ENGINE_LONG_MANY if code.has("start_many") else 1
+                size = ENGINE_LONG_MANY if code.has("start_many") else 1
                 seeds = [self._seed(number if code.takes_seeds else 0) for _ in range(size)]
                 return [(case, one) for one in code.completions(case.prompt, self.length, seeds)]
             except SubjectRaisedError as error:
-                if self.length <= effort.ENGINE_LONG_LEAST:
+                if self.length <= ENGINE_LONG_LEAST:
                     raise
                 self.notes.append(f"long-texts: no completions of {self.length} tokens: {error}")
                 self.length //= 2
@@ -149,7 +161,7 @@ class _Read:
     def _together(self, case: Case, number: int) -> list[tuple[Case, Ids]]:
         """Return those of a batch of two, three or five requests, after the engine's prompts in turn."""
         code, own = case.code, [other for other in self.cases if other.name == case.name]
-        size = effort.ENGINE_LONG_BATCHES[number % len(effort.ENGINE_LONG_BATCHES)]
+        size = ENGINE_LONG_BATCHES[number % len(ENGINE_LONG_BATCHES)]
         cases = [own[(own.index(case) + place) % len(own)] for place in range(size)]
         seeds = [self._seed(number + place // 2) for place in range(size)]
         with raising():
@@ -183,7 +195,7 @@ class _Read:
             )
         # So many, or more, among all that may be looked at: whenever it is looked.
         chance = scipy.stats.binom.sf(
-            self.evidence.impossible - 1, most + max(effort.ENGINE_LONG_BATCHES) * self.length, self.tolerance
+            self.evidence.impossible - 1, most + max(ENGINE_LONG_BATCHES) * self.length, self.tolerance
         )
         if chance <= self.rate:
             self.ruled_out = self._first_impossible

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
@@ -26,6 +27,13 @@ from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.engine.suspects import Suspect
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
 from spec_oracle.exact.errors import NotTracedError
+
+# Most tokens of the histories from which `calls` traces one call, and more where drafts are longer.
+ENGINE_CALLS_TOKENS: Final = 24
+# Histories of a pattern of no, one, two and three calls from which the next one is traced.
+ENGINE_HISTORIES: Final = (1, 3, 2, 2)
+# Histories of the same calls over which the next one is averaged, before samples are taken.
+ENGINE_ALIKE: Final = 64
 
 CALLS = 3
 """Accepted lengths that make a pattern."""
@@ -47,7 +55,7 @@ def after_patterns(
         Patterns(case, rounding, context, seconds, 0.5 ** (number + 1))
         for number, case in enumerate([*firsts][::-1])
     ]
-    for number in range(max(effort.ENGINE_HISTORIES)):
+    for number in range(max(ENGINE_HISTORIES)):
         turns = {one.case.name: one.turns(number) for one in every if not one.why}
         while turns:
             one = min((some for some in every if some.case.name in turns), key=Patterns.seconds_left)
@@ -123,7 +131,7 @@ class Patterns:
 
     def __post_init__(self) -> None:
         length = int(getattr(self.case.code.engine, "draft_length", 0))
-        tokens = max(effort.ENGINE_CALLS_TOKENS, (CALLS + 1) * (length + 1) + 1)
+        tokens = max(ENGINE_CALLS_TOKENS, (CALLS + 1) * (length + 1) + 1)
         self.calls = TracedCalls(self.case, tokens, self.seconds)
 
     def timed(self, turns: Iterator[CheckResult | None]) -> CheckResult | None:
@@ -145,7 +153,7 @@ class Patterns:
             tried = set[Pattern]()
             while (pattern := next((one for one in self._wanted() if one not in tried), None)) is not None:
                 tried.add(pattern)
-                if number < effort.ENGINE_HISTORIES[len(pattern)]:
+                if number < ENGINE_HISTORIES[len(pattern)]:
                     yield self._wrong_after(pattern, number)
 
     @property
@@ -196,7 +204,7 @@ class Patterns:
         """Judge the call after a history; patterns of calls that samples find right, or open, are noted."""
         suspect = Suspect(self.case, self.calls, history, self.rounding, self.context)
         try:
-            suspect.widen(effort.ENGINE_ALIKE)
+            suspect.widen(ENGINE_ALIKE)
             if not suspect.is_off():
                 self.judged.add(pattern)
                 return None
@@ -255,4 +263,4 @@ class Patterns:
         for length in self.seen:
             yield from self.reached.get((length, *shorter), [])
         for one in self.reached.get(shorter[:-1], [])[:1] if shorter and not number else []:
-            yield from self.calls.telling(one, shorter[-1], max(effort.ENGINE_HISTORIES))
+            yield from self.calls.telling(one, shorter[-1], max(ENGINE_HISTORIES))

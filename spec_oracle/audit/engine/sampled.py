@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,16 @@ from spec_oracle.statistics import (
     split,
     total_variation_interval,
 )
+
+# TV between traced and uninstrumented runs of an engine that uninstrumented samples should detect.
+ENGINE_CONFIRMING_TV: Final = 0.1
+ENGINE_CONFIRMING_SHARE: Final = 0.1  # Share of the budget that these samples may take.
+ENGINE_TV: Final = 0.1  # TV that samples must be able to detect before they may call an engine lossless.
+ENGINE_TV_WANTED: Final = 0.05  # TV that they should detect if the budget allows.
+ENGINE_TV_MANY: Final = 0.03  # The same for engines that decode many requests at once.
+# Share of the time for completions without speculation: they only show whose fault a defect is.
+ENGINE_PLAIN_SHARE: Final = 0.25
+ENGINE_TURNS: Final = 3  # Looks of the screening beyond the first one of every prompt, a prompt.
 
 MOST_OUTCOMES = 300
 BINS = 3
@@ -97,8 +107,8 @@ def confirmed(
     ]
     samples = {sample.label: sample for sample in each}
     expected = [sample.law for sample in samples.values()]
-    needed = draws_needed_by_joint_e_process(effort.ENGINE_CONFIRMING_TV, expected, alpha=context.rate)
-    seconds = effort.ENGINE_CONFIRMING_SHARE * context.budget / len(samples)
+    needed = draws_needed_by_joint_e_process(ENGINE_CONFIRMING_TV, expected, alpha=context.rate)
+    seconds = ENGINE_CONFIRMING_SHARE * context.budget / len(samples)
     for sample in samples.values():
         sample.draw(effort.ENGINE_PILOT)
         sample.draw(max(int(min(needed, seconds * sample.pace)) - effort.ENGINE_PILOT, 0))
@@ -116,7 +126,7 @@ def outcomes(code: EngineCode, prompt: Ids, tokens: int, rng: np.random.Generato
     if code.vocab_size**tokens <= MOST_OUTCOMES:
         listed = listed_outcomes(code.law(prompt, tokens))
         needed, for_bins = (
-            draws_needed_by_g(effort.ENGINE_TV, law, alpha=DEFAULT_ALPHA)
+            draws_needed_by_g(ENGINE_TV, law, alpha=DEFAULT_ALPHA)
             for law in (listed.law, np.append(uniform, 0.0))
         )
         if needed <= RARER * for_bins or code.has("start_many"):
@@ -229,7 +239,7 @@ def _sampled(
         {sample.case.label: sample for sample in each if sample.case.code.has("generate_plain")},
     )
     plain = {label: replace(one, method="generate_plain", seeded=False) for label, one in with_plain.items()}
-    rate, for_plain = split(context.rate, 3), context.budget * effort.ENGINE_PLAIN_SHARE if plain else 0.0
+    rate, for_plain = split(context.rate, 3), context.budget * ENGINE_PLAIN_SHARE if plain else 0.0
     check, finds = _judged(fast, rate, context.budget - for_plain, context.admitted)
     is_wrong = False
     if plain:
@@ -276,9 +286,9 @@ def _judged(
         lambda name: replace(samples[name]),
         rate=rate,
         seconds=seconds,
-        tv=effort.ENGINE_TV_MANY if many else effort.ENGINE_TV_WANTED,
+        tv=ENGINE_TV_MANY if many else ENGINE_TV_WANTED,
         batch=effort.ENGINE_MANY if many else effort.ENGINE_ROUND,
-        turns=effort.ENGINE_TURNS * len(samples),
+        turns=ENGINE_TURNS * len(samples),
         most=10 * effort.ENGINE_MANY,
         admitted=admitted,
     )
@@ -296,13 +306,13 @@ def _judged(
             found += f"target-only decoding gives it probability {gap.expected:.3g}"
         return failed(found, scope=scope), None
     finds = decision.detectable_tv
-    if finds <= effort.ENGINE_TV:
+    if finds <= ENGINE_TV:
         seen = f"{decision.draws:,} samples show no difference (a total variation of {finds:.2g} would show)"
         return passed(seen), finds
     pace = min(sample.pace for sample in samples.values())
     few = f"{decision.draws:,} samples, at {pace:.0f} a second, are too few to detect"
     least = f" (they detect {finds:.3g})" if finds < 1 else ""
-    said = f"{few} a total variation of {effort.ENGINE_TV}{least}; raise --budget"
+    said = f"{few} a total variation of {ENGINE_TV}{least}; raise --budget"
     return inconclusive(said, scope=scope), finds
 
 

@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,10 @@ from spec_oracle.contracts.engine import EngineCode, Session
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids
 from spec_oracle.toy import Instance, ToyModel
+
+# Generations whose first two calls `draft-law` and `length` sample where they cannot trace them.
+ENGINE_STEPS: Final = 500
+ENGINE_STEPS_MANY: Final = 20_000  # The same for engines that decode many requests at once.
 
 CALLS = 2
 """Calls that are looked at: what the first one leaves behind shows in the second."""
@@ -57,8 +61,8 @@ def traced_steps(case: Case) -> dict[Steps, float]:
 def sampled_steps(case: Case, context: Context) -> Iterator[Steps]:
     """Yield the first calls of many generations: one after another, or of one batch."""
     seed_all(context.seed)
-    many = effort.ENGINE_STEPS_MANY if case.code.has("start_many") else 1
-    for _ in range(1 if many > 1 else effort.ENGINE_STEPS):
+    many = ENGINE_STEPS_MANY if case.code.has("start_many") else 1
+    for _ in range(1 if many > 1 else ENGINE_STEPS):
         session = case.code.session(case.prompt, _most_tokens(case.code), [None] * many)
         with raising():
             calls = _calls(session)

@@ -17,6 +17,11 @@ from spec_oracle.audit.sampler.dependence import CallSizes, independent
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids
 
+ENGINE_SEEDS: Final = 8  # Seeds whose completions must repeat.
+ENGINE_PAIRS: Final = 240  # Pairs of completions whose independence `streams` judges, over all prompts.
+# The same for neighbouring seeds where an engine decodes many requests at once.
+ENGINE_PAIRS_MANY: Final = 12_000
+
 TOKENS = effort.ENGINE_FIRST_TOKENS
 
 Sample: TypeAlias = Callable[[Case, np.random.Generator, float], tuple[list[Ids], list[Ids]]]
@@ -46,7 +51,7 @@ def streams(subject: EngineSubject, context: Context) -> CheckResult:
 
 
 def _repeated(cases: Sequence[Case], seed: int) -> CheckResult:
-    seeds = range(seed, seed + effort.ENGINE_SEEDS)
+    seeds = range(seed, seed + ENGINE_SEEDS)
     draws = 2 * len(seeds)
     for case in cases:
         first, again = (
@@ -62,14 +67,14 @@ def _repeated(cases: Sequence[Case], seed: int) -> CheckResult:
 def _unseeded(case: Case, rng: np.random.Generator, share: float) -> tuple[list[Ids], list[Ids]]:
     """Pair completions of requests without seed that are served one after another."""
     del rng
-    count = max(int(effort.ENGINE_PAIRS * share), 4)
+    count = max(int(ENGINE_PAIRS * share), 4)
     drawn = [case.code.generated(case.prompt, TOKENS) for _ in range(2 * count)]
     return drawn[::2], drawn[1::2]
 
 
 def _neighbours(case: Case, rng: np.random.Generator, share: float) -> tuple[list[Ids], list[Ids]]:
     """Pair completions of seeds s and s + 1."""
-    pairs = effort.ENGINE_PAIRS_MANY if case.code.has("start_many") else effort.ENGINE_PAIRS
+    pairs = ENGINE_PAIRS_MANY if case.code.has("start_many") else ENGINE_PAIRS
     seeds = rng.integers(2**31 - 1, size=max(int(pairs * share), 4)).tolist()
     first, second = (
         case.code.completions(case.prompt, TOKENS, [seed + shift for seed in seeds]) for shift in (0, 1)

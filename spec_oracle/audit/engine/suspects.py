@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,10 @@ from spec_oracle.audit.engine.wording import shown
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.exact.completions import Ids, completion_gap, distance, summed
 from spec_oracle.exact.errors import NotTracedError
+
+# Share of the time for a call that was left open which is for all that earlier calls may hide, and share for
+# further histories; the rest is for samples.
+ENGINE_SETTLING_SHARE: Final = 0.2
 
 
 @dataclass
@@ -104,12 +108,12 @@ class Suspect:
     def is_settled(self, rate: float, seconds: float) -> bool | None:
         """Return the same of as many completions as ``seconds`` allow, and of all that its calls hide."""
         started = time.perf_counter()
-        self.calls.ends = time.process_time() + effort.ENGINE_SETTLING_SHARE * seconds
+        self.calls.ends = time.process_time() + ENGINE_SETTLING_SHARE * seconds
         with suppress(NotTracedError):
             self.widen(math.inf)
         if not self.is_off():
             return False
-        level = self._many_likeliest(effort.ENGINE_SETTLING_SHARE * seconds)
+        level = self._many_likeliest(ENGINE_SETTLING_SHARE * seconds)
         return self._decided(level, rate, seconds - (time.perf_counter() - started), is_patient=True)
 
     def _many_likeliest(self, seconds: float) -> list[History]:
@@ -154,7 +158,7 @@ class Suspect:
         if is_confirmed:
             return True
         self.needed = draws_needed(claimed, sample.law, rate)
-        share = effort.CLAIM_SHARE * (1 - 2 * effort.ENGINE_SETTLING_SHARE)
+        share = effort.CLAIM_SHARE * (1 - 2 * ENGINE_SETTLING_SHARE)
         budget = 10 * math.ceil(1.5 * self.needed * sample.seconds / drawn / share / 10)
         self.why = f"{self.draws:,} completions neither confirm nor refute it; about {self.needed:,.0f} would"
         self.why += f" (--budget {budget:,})"

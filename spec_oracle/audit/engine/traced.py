@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
@@ -13,6 +14,10 @@ from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.results import CheckResult, NoEvidenceError, Status
 from spec_oracle.contracts.speculation import Speculation
 
+ENGINE_MOST_TOKENS: Final = 8  # Tokens that it traces at most.
+# How much longer a generation takes when its random numbers are traced: a first guess.
+ENGINE_TRACING: Final = 5.0
+
 
 def traced_first_tokens(
     cases: Sequence[Case], rounding: Rounding, context: Context, seconds: float
@@ -23,7 +28,7 @@ def traced_first_tokens(
     without instruments. Where only seeded requests cannot be traced, they are sampled. Raises
     `NoEvidenceError` where a law would not be exact, or samples contradict it.
     """
-    tracer = Tracer(context.budget, effort.ENGINE_TRACING * seconds)
+    tracer = Tracer(context.budget, ENGINE_TRACING * seconds)
     found, seen, most = list[CompletionLaws](), Speculation(), context.tokens or effort.ENGINE_LEAST_TOKENS
     for tokens in range(1, most + 1):
         if tokens > effort.ENGINE_FIRST_TOKENS and not seen.told()[0]:
@@ -77,16 +82,14 @@ def traced_longer(cases: Sequence[Case], rounding: Rounding, context: Context, s
     What `joint` traced of the first tokens is not traced again. Of engines with several draft lengths
     completions are long enough for each of them.
     """
-    tracer = Tracer(context.budget, effort.ENGINE_TRACING * seconds)
+    tracer = Tracer(context.budget, ENGINE_TRACING * seconds)
     found = [
         one
         for one in context.findings.traced
         if one.tokens == effort.ENGINE_FIRST_TOKENS and one.case in cases
     ]
     costs = [(sum(one.cost[0] for one in found), sum(one.cost[1] for one in found))] if found else []
-    for tokens in range(
-        effort.ENGINE_FIRST_TOKENS + bool(found), (context.tokens or effort.ENGINE_MOST_TOKENS) + 1
-    ):
+    for tokens in range(effort.ENGINE_FIRST_TOKENS + bool(found), (context.tokens or ENGINE_MOST_TOKENS) + 1):
         wanted = [
             case for case in cases if tokens <= max(effort.ENGINE_LEAST_TOKENS, case.code.chosen_length + 1)
         ]

@@ -3,6 +3,8 @@
 Requests are verified together, alone, and in another order, with the same uniforms; results must be equal.
 """
 
+from typing import Final
+
 import numpy as np
 
 from spec_oracle.arrays import Integers
@@ -13,6 +15,8 @@ from spec_oracle.audit.results import CheckResult, How, failed, passed
 from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, one_of_each
 from spec_oracle.audit.rule.tree_subject import TreeSubject, verdicts
 
+TREE_BATCHES: Final = (2, 33, 130)  # Requests of batches of draft trees.
+
 UNIFORMS = 1024
 """More than any request takes."""
 
@@ -22,7 +26,7 @@ def batch(subject: TreeSubject, context: Context) -> CheckResult:
     rng, toys = context.stream("tree/batch"), panel(3, DEPTH, 1, context.seed)
     for drafting in one_of_each(subject.accepts, DEPTH).values():
         table = SampledTrees(toys[main_instances(toys)[0]], drafting, subject.array)
-        for size in effort.TREE_BATCHES:
+        for size in TREE_BATCHES:
             trees, order = table.sample(size, rng), rng.permutation(size)
             uniforms = rng.random((size, UNIFORMS))
             found = verdicts(subject, table.drafts(trees), uniforms)
@@ -37,7 +41,7 @@ def batch(subject: TreeSubject, context: Context) -> CheckResult:
                 if not np.array_equal(found[request], alone):
                     both = (found[request], "there"), (alone, "alone")
                     return failed(_differs(int(request), size, *both), how=How.REPLAYED)
-    sizes = ", ".join(map(str, effort.TREE_BATCHES))
+    sizes = ", ".join(map(str, TREE_BATCHES))
     return passed(f"same results alone and in any order, in batches of {sizes}", how=How.REPLAYED)
 
 

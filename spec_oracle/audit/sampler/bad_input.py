@@ -28,6 +28,9 @@ from spec_oracle.audit.sampler.throughput import affordable, require_affordable
 from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from verifiers import Drafts
 
+BAD_INPUT_REQUESTS: Final = 64  # Requests of every batch with broken input.
+BAD_INPUT_SHARE: Final = 0.1  # Share of the budget for `bad-input`, before it takes fewer requests.
+
 Judged: TypeAlias = NDArray[np.bool_]
 Spoil: TypeAlias = Callable[[NDArray[np.float64]], None]
 
@@ -97,11 +100,11 @@ def on_broken_input(subject: Any, context: Context, called: Any = None) -> Check
     ``called`` is the subject with code that is recorded, None for the subject itself.
     """
     called = called or subject
-    least, most = effort.BAD_INPUT_LEAST_REQUESTS, effort.BAD_INPUT_REQUESTS
+    least, most = effort.BAD_INPUT_LEAST_REQUESTS, BAD_INPUT_REQUESTS
     require_affordable(subject, context, least * CALLS)
     code, seed, rng = called.code, context.seed, context.stream("sampler/bad-input")
     toy = panel(3, 3, subject.num_paths, seed)["zeros"]
-    requests = int(np.clip(affordable(subject, context, effort.BAD_INPUT_SHARE) / CALLS, least, most))
+    requests = int(np.clip(affordable(subject, context, BAD_INPUT_SHARE) / CALLS, least, most))
     healthy = with_impossible_drafts(sampled_drafts(toy, requests, rng, subject.drafting))
     limit = _limit(code, healthy, code.generator(seed))
     calls: list[tuple[str, dict[str, Any]]] = [

@@ -31,6 +31,11 @@ from spec_oracle.statistics import homogeneity_p_value
 from spec_oracle.toy import Instance
 from verifiers import Drafts
 
+BATCH_REPEATS: Final = 600  # Calls of one request alone, and of it among others.
+# Requests of batches that mix draft lengths, or greedy and sampled requests.
+BATCH_MIXED_REQUESTS: Final = 3_000
+BATCH_MIXED_ROUNDS: Final = 6  # Batches that they are in.
+
 OPTIONS: Final = {"draft_lengths": "draft lengths", "is_greedy": "greedy and sampled requests"}
 """Optional parameters, and what is mixed in batches for them."""
 
@@ -47,7 +52,7 @@ def batch(subject: SamplerSubject, context: Context) -> CheckResult:
     found = None if options_of(code) else _beside_rule(subject, context)
     if found is not None:
         return found
-    requests = effort.BATCH_REPEATS * (1 + KINDS) + effort.BATCH_MIXED_REQUESTS
+    requests = BATCH_REPEATS * (1 + KINDS) + BATCH_MIXED_REQUESTS
     require_affordable(subject, context, 2 * requests)
     payable = affordable(subject, context, effort.DEPENDENCE_SHARE)
     instance = panel(3, 3, subject.num_paths, context.seed)["flat"]
@@ -88,7 +93,7 @@ def alone_and_among_others(subject: Any, context: Context, rate: float, *, insta
     """Compare the completions of a request alone with those among odd ones, in a new order every time."""
     code = subject.code
     rng, generator = context.stream("sampler/batch/orders"), code.generator(context.seed)
-    request, repeats = sampled_drafts(instance, 1, rng), effort.BATCH_REPEATS
+    request, repeats = sampled_drafts(instance, 1, rng), BATCH_REPEATS
     odd = _among_odd_requests(request)
     orders = [rng.permutation(KINDS) for _ in range(repeats)]
 
@@ -155,12 +160,12 @@ def mixed_batches(subject: Any, context: Context, rate: float, *, instance: Inst
     For functions with `options_of` only.
     """
     code = subject.code
-    names, floats, rounds_ = options_of(code), instance.floats, effort.BATCH_MIXED_ROUNDS
+    names, floats, rounds_ = options_of(code), instance.floats, BATCH_MIXED_ROUNDS
     rng, generator = context.stream("sampler/batch/mixed"), code.generator(context.seed)
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
         for _ in range(rounds_):
-            drafts = sampled_drafts(floats, effort.BATCH_MIXED_REQUESTS // rounds_, rng)
+            drafts = sampled_drafts(floats, BATCH_MIXED_REQUESTS // rounds_, rng)
             chosen = _chosen(names, drafts, rng)
             emissions = code(drafts, generator, chosen)
             greedy = chosen.get("is_greedy", np.zeros(drafts.batch, dtype=bool))

@@ -32,6 +32,15 @@ from spec_oracle.contracts.sampler import KeyedSampler
 from spec_oracle.statistics import DEFAULT_MISS
 from verifiers import Drafts
 
+CALLS_ROUNDS: Final = 6  # Looks at pairs of consecutive calls.
+CALLS_REQUESTS: Final = 500  # Pairs of consecutive calls in a round.
+CALLS_LEAST_REQUESTS: Final = 100  # The same of slow code.
+CALLS_BESIDE_RULE: Final = 38  # Calls of each size that are compared with a rule.
+CALLS_TV: Final = 0.1  # TV of completions of several calls that must be detected where noise is keyed.
+CALLS_KEYED_REQUESTS: Final = 16  # Requests of a call whose noise is keyed.
+# Completions of the rule that judge whether its keyed noise keeps the distribution.
+CALLS_RULE_COMPLETIONS: Final = 20_000
+
 TURNS = ("flat", "reversed")
 """Instances whose calls take turns."""
 
@@ -51,7 +60,7 @@ def calls(subject: SamplerSubject, context: Context) -> CheckResult:
     found = _beside_rule(subject, context)
     if found is not None:
         return found
-    require_affordable(subject, context, 2 * effort.CALLS_ROUNDS * effort.CALLS_LEAST_REQUESTS)
+    require_affordable(subject, context, 2 * CALLS_ROUNDS * CALLS_LEAST_REQUESTS)
     requests = affordable(subject, context, effort.DEPENDENCE_SHARE)
     beside_target: Part = partial(consecutive, vocab_size=3, draft_length=1, requests=requests)
     parts: list[Part] = [beside_target, partial(independent_calls, calls=2, requests=requests)]
@@ -64,7 +73,7 @@ def _beside_rule(subject: SamplerSubject, context: Context) -> CheckResult | Non
     """Compare calls with a rule that has no memory, where one emits the same."""
     toys, rng = panel(3, 1, subject.num_paths, context.seed), context.stream("sampler/calls/beside rule")
     turns = itertools.cycle(toys[name] for name in TURNS)
-    sizes = [size for design in CHAINS for size in design.sizes] * effort.CALLS_BESIDE_RULE
+    sizes = [size for design in CHAINS for size in design.sizes] * CALLS_BESIDE_RULE
     drafts = (sampled_drafts(next(turns), size, rng) for size in sizes)
     what = f"{len(sizes)} calls of up to {max(sizes)} requests, of two models in turn"
     return beside_rule(passed(what, draws=sum(sizes)), subject, context, drafts)
@@ -83,11 +92,10 @@ def consecutive(
     first, second = (toys[name] for name in TURNS)
     toy = PairToy(subject.code, (first, second), context.stream("sampler/calls/consecutive"))
     generator = subject.code.generator(context.seed)
-    least, most = effort.CALLS_LEAST_REQUESTS, effort.CALLS_REQUESTS
-    batch = int(np.clip(requests / effort.CALLS_ROUNDS / 2, least, most))
+    least, most = CALLS_LEAST_REQUESTS, CALLS_REQUESTS
+    batch = int(np.clip(requests / CALLS_ROUNDS / 2, least, most))
     rounds = (
-        [toy.paired(*(toy.texts(batch, generator, member) for member in (0, 1)))]
-        for _ in range(effort.CALLS_ROUNDS)
+        [toy.paired(*(toy.texts(batch, generator, member) for member in (0, 1)))] for _ in range(CALLS_ROUNDS)
     )
     return judge_rounds(
         "completions of two calls",
@@ -109,16 +117,16 @@ def _own_keys(engine: KeyedSampler, context: Context) -> CheckResult:
     rng, rate = context.stream("sampler/calls/keys"), context.rate
     law = reduce(np.outer, [TARGET] * TOKENS).reshape(-1)
     by_engine, by_rule = called_by_keys(engine), by_keys(engine)
-    ruled = _completions(by_rule, rng.integers(2**62, size=effort.CALLS_RULE_COMPLETIONS))
+    ruled = _completions(by_rule, rng.integers(2**62, size=CALLS_RULE_COMPLETIONS))
     of_rule = judge_rounds("completions of the rule", [law], [[ruled]], alpha=rate)
-    needed = rows_needed(effort.CALLS_TV) if of_rule.status is Status.PASSED else math.inf
+    needed = rows_needed(CALLS_TV) if of_rule.status is Status.PASSED else math.inf
     sampled = differing = 0
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
         nonlocal sampled, differing
         end = time.perf_counter() + context.budget
         while time.perf_counter() < end and (differing or sampled < needed):
-            seeds = rng.integers(2**62, size=effort.CALLS_KEYED_REQUESTS)
+            seeds = rng.integers(2**62, size=CALLS_KEYED_REQUESTS)
             found = _completions(by_engine, seeds)
             sampled += len(found)
             differing += int((found != _completions(by_rule, seeds)).sum())
@@ -129,7 +137,7 @@ def _own_keys(engine: KeyedSampler, context: Context) -> CheckResult:
     if found.status is not Status.PASSED or differing or sampled < needed:
         return found
     alike = f"all {sampled} completions of {TOKENS} tokens equal the rule's with the same keyed noise"
-    detail = f"{alike}; detects a total variation of {effort.CALLS_TV} with power {1 - DEFAULT_MISS}"
+    detail = f"{alike}; detects a total variation of {CALLS_TV} with power {1 - DEFAULT_MISS}"
     return replace(found, detail=detail, how=How.REPLAYED)
 
 

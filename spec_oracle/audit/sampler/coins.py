@@ -15,7 +15,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, passed
 from spec_oracle.audit.sampler.subject import SamplerSubject
@@ -23,6 +22,9 @@ from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.statistics.independence import fair_coin_p_values
 from verifiers import Drafts
+
+DISJOINT_CALLS: Final = 3_000
+DISJOINT_NUMBERS: Final = 60_000_000
 
 Coins: TypeAlias = NDArray[np.int64]
 """Of N calls, [3, N, B]: two coins, 1 or -1, or 0 for none, and the open positions."""
@@ -97,7 +99,7 @@ def _blocks(
     subject: SamplerSubject, shape: Shape, generator: Any, rng: np.random.Generator, end: float
 ) -> Iterator[Coins]:
     """Call with requests that have one open position each, up to a time; yield the coins of some calls."""
-    most, made = min(effort.DISJOINT_CALLS, effort.DISJOINT_NUMBERS // shape.numbers), 0
+    most, made = min(DISJOINT_CALLS, DISJOINT_NUMBERS // shape.numbers), 0
     at_once, requests = max(_AT_ONCE // max(shape.numbers, shape.batch**2), 1), np.arange(shape.batch)
     while made < most and (made < 2 or time.perf_counter() < end):
         count = min(at_once, most - made, 2 if made < 2 else at_once)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.conditional import ConditionalLaw
 from spec_oracle.exact.draft_tree import DraftTree
 from verifiers import Drafts
+
+CLAIM_SECONDS: Final = 3.0  # Seconds for samples of a defect at one shape, or of a broken contract.
+CLAIM_PILOT: Final = 20  # First samples at one shape.
 
 _SAME = 1e-9
 _CERTAIN = 1 - 1e-9
@@ -119,14 +122,14 @@ def confirm_shape(
     no random decision was seen or it is traced to another distribution the next time.
     """
     assert judged.account is not None
-    seconds = min(effort.CLAIM_SECONDS, effort.CLAIM_SHARE * context.shape_seconds)
+    seconds = min(CLAIM_SECONDS, effort.CLAIM_SHARE * context.shape_seconds)
     is_confirmed = borne_out(
         sample,
         sample.cells.law_of(judged.account.following),
         rate=effort.CLAIM_PART * context.rate,
         seconds=seconds,
-        pilot=effort.CLAIM_PILOT,
-        most=10 * effort.CLAIM_PILOT,
+        pilot=CLAIM_PILOT,
+        most=10 * CLAIM_PILOT,
     )
     if is_confirmed:
         return
@@ -151,7 +154,7 @@ def confirm_breach(
         return
     drafts, chance = error.traced
     needed = math.ceil(-math.log(effort.CLAIM_PART * context.rate) / chance)
-    rng, end = context.stream("sampler/claimed breach"), time.perf_counter() + effort.CLAIM_SECONDS
+    rng, end = context.stream("sampler/claimed breach"), time.perf_counter() + CLAIM_SECONDS
     for _ in range(needed):
         try:
             if is_breach(code(drafts, code.generator(int(rng.integers(2**31))))):

@@ -21,6 +21,10 @@ from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.statistics import independence, split
 from verifiers import Drafts
 
+CALLS_TURNS: Final = 151  # Half the calls of each size in one chain of calls.
+# Half the calls of code that cannot be traced, at V 2,049 and L 9, and share of the budget for these calls.
+UNTRACED_TURNS: Final = 41
+
 Ints: TypeAlias = NDArray[np.int64]
 Finding: TypeAlias = tuple[float, str]
 """A p-value, and what it belongs to."""
@@ -66,11 +70,11 @@ class CallSizes:
 BATCHES: Final = tuple(CallSizes((size,), half) for size, half in effort.BATCH_TURNS.items())
 """Calls that show dependence between requests of a batch."""
 
-UNTRACED: Final = CallSizes((4, 5, 7, 8, 16), effort.UNTRACED_TURNS, 2_049, 9)
-UNTRACED_CHAIN: Final = CallSizes((1, 3), effort.UNTRACED_TURNS, 2_049, 9)
+UNTRACED: Final = CallSizes((4, 5, 7, 8, 16), UNTRACED_TURNS, 2_049, 9)
+UNTRACED_CHAIN: Final = CallSizes((1, 3), UNTRACED_TURNS, 2_049, 9)
 """Calls of code that cannot be traced: numbers are shared only beyond a draft length, or a vocabulary."""
 
-CHAINS: Final = (CallSizes((4,), effort.CALLS_TURNS), CallSizes((1, 2, 16, 33), effort.CALLS_TURNS))
+CHAINS: Final = (CallSizes((4,), CALLS_TURNS), CallSizes((1, 2, 16, 33), CALLS_TURNS))
 """Chains of calls, of one batch size and of several in turn, as engines keep graphs for each size."""
 
 Draw: TypeAlias = Callable[[CallSizes], Ints]

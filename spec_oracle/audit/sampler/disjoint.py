@@ -22,7 +22,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.results import CheckResult, How, Status, failed
@@ -45,6 +44,13 @@ from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.exact.interception import EnumeratedGenerator, sample_call
 from spec_oracle.exact.interception.leaf import Leaf
 from verifiers import Drafts
+
+# Seconds, and share of the budget, for traced runs that show whether requests, or calls, share numbers.
+DISJOINT_SECONDS: Final = 1.0
+DISJOINT_SHARE: Final = 0.05
+# Sizes that are sampled since numbers may be shared there; calls of each, and probabilities in all of them.
+DISJOINT_SAMPLED: Final = 4
+UNTRACED_SHARE: Final = 0.15
 
 _LARGE: Final = 1_000
 """Tokens of a vocabulary that is large."""
@@ -119,13 +125,13 @@ def independent_calls(
     result = independent(draw, always, rate / 2, affordable=requests)
     if result.status is Status.FAILED:
         return result
-    seconds, runs = effort.UNTRACED_SHARE * context.budget, disjoint(subject, context, calls)
+    seconds, runs = UNTRACED_SHARE * context.budget, disjoint(subject, context, calls)
     known = context.results.get("shapes")
     is_wrong_alone = context.is_lossy(subject) or (known is not None and known.status is Status.FAILED)
     for run in runs.shared if not is_wrong_alone else ():
         if run.is_always_shared(rate / 4):
             return failed(str(run), alpha=rate, draws=result.draws, how=How.PROVEN)
-    shapes = [shape for shape in runs.doubtful if shape.batch < _MANY][-effort.DISJOINT_SAMPLED :]
+    shapes = [shape for shape in runs.doubtful if shape.batch < _MANY][-DISJOINT_SAMPLED:]
     parts: list[Callable[[float], CheckResult]] = []
     if not runs.proven:
         shapes = [Shape(34, 9, batch=size) for size in untraced.sizes]
@@ -150,7 +156,7 @@ def disjoint(subject: SamplerSubject, context: Context, calls: int, shapes: Sequ
     found, joint = Runs(), context.results.get("joint")
     if not subject.traceable or (joint is not None and joint.how is How.SAMPLED):
         return found
-    seconds = min(effort.DISJOINT_SECONDS, effort.DISJOINT_SHARE * context.budget)
+    seconds = min(DISJOINT_SECONDS, DISJOINT_SHARE * context.budget)
     rng, end = context.stream("sampler/disjoint", calls), time.process_time() + seconds
     slowest, most = 0.0, _QUICK * seconds
     options = subject.num_paths == 1 and {*_OPTIONS} & {*parameters_of(subject.code.function)}

@@ -10,11 +10,11 @@ measured gap is real, the instance in question is probed again, more densely.
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import Facts
 from spec_oracle.audit.draws import sampled_drafts
@@ -28,6 +28,17 @@ from spec_oracle.exact.replay import replayed_law
 from spec_oracle.statistics import split
 from spec_oracle.toy import Instance
 from verifiers import Drafts
+
+# TV that must be excluded before a sampler that was integrated over its uniforms may be called lossless.
+INTEGRATED_TV: Final = 1e-3
+# Random uniforms per draft by which the integration finds where the sampler's emission changes.
+INTEGRATED_PROBES: Final = 50_000
+INTEGRATED_DENSER: Final = 20  # How many times as many a second look takes.
+# About how many rows the distribution after one draft takes: probes, and the corners of boxes.
+INTEGRATED_ROWS: Final = 100_000
+# Rows of the calls that measure the pace: the first may compile, and code that is slow, or no faster with
+# more rows, is spared those that follow.
+INTEGRATED_PILOTS: Final = (16, 16, 128, 4096)
 
 
 @dataclass(frozen=True)
@@ -44,7 +55,7 @@ class IntegratedLaw:
 
 
 def integrated_law(
-    code: SamplerCode, instance: Instance, *, alpha: float, seed: int, probes: int = effort.INTEGRATED_PROBES
+    code: SamplerCode, instance: Instance, *, alpha: float, seed: int, probes: int = INTEGRATED_PROBES
 ) -> IntegratedLaw:
     """Integrate the emission law over the uniforms, draft by draft; the bound holds at confidence 1 - alpha.
 
@@ -95,9 +106,9 @@ def integrated(code: SamplerCode, facts: Facts, context: Context, rate: float) -
     }
     worst = max(laws, key=lambda name: laws[name].total_variation)
     gap, bound = laws[worst].total_variation, laws[worst].error_bound
-    if max(facts.tolerance, 2 * bound / effort.INTEGRATED_DENSER) < gap <= bound + facts.tolerance:
+    if max(facts.tolerance, 2 * bound / INTEGRATED_DENSER) < gap <= bound + facts.tolerance:
         # Half of the rate was kept for this one look, with probes enough to tell such a gap from none.
-        probes = effort.INTEGRATED_DENSER * effort.INTEGRATED_PROBES
+        probes = INTEGRATED_DENSER * INTEGRATED_PROBES
         laws[worst] = integrated_law(code, instances[worst], alpha=half, seed=context.seed + 1, probes=probes)
     status, detail = _judged(laws, facts.tolerance)
     exact = {name: found.law for name, found in laws.items()}
@@ -118,8 +129,8 @@ def integrated(code: SamplerCode, facts: Facts, context: Context, rate: float) -
 def _require_affordable(code: SamplerCode, instances: Mapping[str, Instance], context: Context) -> None:
     rng = context.stream("sampler/joint/pace of integration")
     first = next(iter(instances.values()))
-    pace, least = 0.0, effort.INTEGRATED_PILOTS[0]
-    for batch in effort.INTEGRATED_PILOTS:
+    pace, least = 0.0, INTEGRATED_PILOTS[0]
+    for batch in INTEGRATED_PILOTS:
         drafts, uniforms = sampled_drafts(first, batch, rng), rng.random((batch, first.draft_length + 1))
         started = time.perf_counter()
         code(drafts, uniforms)
@@ -127,7 +138,7 @@ def _require_affordable(code: SamplerCode, instances: Mapping[str, Instance], co
         if pace < (2 * before if batch > least else least) and before:
             break
     laws = sum(np.count_nonzero(draft_table(instance).law.probability) for instance in instances.values())
-    seconds = laws * effort.INTEGRATED_ROWS / pace
+    seconds = laws * INTEGRATED_ROWS / pace
     if seconds > context.budget:
         takes = f"takes about {seconds:.0f} s ({pace:.0f} rows a second); raise --budget for it"
         raise NoEvidenceError(f"integration over its uniforms {takes}")
@@ -140,8 +151,8 @@ def _judged(laws: Mapping[str, IntegratedLaw], tolerance: float) -> tuple[Status
         return Status.FAILED, f"{_size(largest)} on instance {worst!r}"
     name = max(laws, key=lambda name: laws[name].total_variation + laws[name].error_bound)
     open_ = laws[name]
-    if open_.total_variation + open_.error_bound > effort.INTEGRATED_TV:
-        detail = f"{_size(open_)} on instance {name!r}: more than {effort.INTEGRATED_TV} is possible"
+    if open_.total_variation + open_.error_bound > INTEGRATED_TV:
+        detail = f"{_size(open_)} on instance {name!r}: more than {INTEGRATED_TV} is possible"
         return Status.INCONCLUSIVE, detail
     missing = never_happened(found.law.accepted_length_pmf for found in laws.values())
     if missing:

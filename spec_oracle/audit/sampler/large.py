@@ -41,6 +41,11 @@ from spec_oracle.statistics import (
 )
 from verifiers import Drafts
 
+# TV of a token that samples must detect at full vocabularies where code cannot be traced.
+LARGE_TV: Final = 0.17
+LARGE_BATCH: Final = 32  # Tokens between two looks of the screening there.
+LARGE_NUMBERS: Final = 6_000_000  # Most probabilities of one call there.
+
 SHAPES: Final = (Shape(32_769, 16, dtype="float32"), Shape(131_072, 10, dtype="float32"))
 """Vocabularies of 16,000 tokens and more: in smaller ones some of the cells may have no token at all."""
 
@@ -121,7 +126,7 @@ class Large:
         if self.kind == "mixed":  # greedy requests do not count
             left = math.ceil(left * _GREEDY / (_GREEDY - 1)) + 1
         while left > 0:
-            size = min(left, max(1, effort.LARGE_NUMBERS // (self.num_paths * self.shape.numbers)))
+            size = min(left, max(1, LARGE_NUMBERS // (self.num_paths * self.shape.numbers)))
             self._call(size)
             left -= size
 
@@ -182,7 +187,7 @@ def _with_generators(code: SamplerCode, rng: np.random.Generator) -> SamplerCode
 def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[CheckResult, Sequence[Shape]]:
     """Judge tokens at every shape that the subject takes; return also the shapes that were sampled enough.
 
-    Inconclusive where a total variation of `effort.LARGE_TV` a token would not be detected.
+    Inconclusive where a total variation of `LARGE_TV` a token would not be detected.
     """
     fits = [s for s in SHAPES if all(getattr(s, axis) in values for axis, values in context.only.items())]
     code, rng = replace(subject.code, dtype="float32"), context.stream("sampler/large")
@@ -202,7 +207,7 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
         return passed("", alpha=rate), ()
     part, seconds = split(rate / 2, len(names)), context.shape_seconds
     samples = {name: fresh(name) for name in names}
-    needed = {name: draws_needed_by_g(effort.LARGE_TV, one.law, alpha=part) for name, one in samples.items()}
+    needed = {name: draws_needed_by_g(LARGE_TV, one.law, alpha=part) for name, one in samples.items()}
     requests = sum(needed[name] / one.positions for name, one in samples.items())
     if requests > affordable(subject, context):
         return inconclusive(f"V 131,072: takes {requests:,.0f} requests; raise --budget", alpha=rate), ()
@@ -211,8 +216,8 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
         fresh,
         rate=rate,
         seconds=seconds,
-        tv=effort.LARGE_TV,
-        batch=effort.LARGE_BATCH,
+        tv=LARGE_TV,
+        batch=LARGE_BATCH,
         turns=effort.SAMPLER_FOLLOW_UPS,
         most=max(needed.values()),
         admitted=context.admitted,
@@ -236,7 +241,7 @@ def large(subject: SamplerSubject, context: Context, rate: float) -> tuple[Check
         )
         for name, one in decision.fresh.items()
     )
-    short = [name for name, tv in found.items() if tv > effort.LARGE_TV]
+    short = [name for name, tv in found.items() if tv > LARGE_TV]
     if short:
         paces = (needed[name] * one.seconds / one.counts.sum() for name, one in decision.fresh.items())
         budget = 10 * math.ceil(1.5 * sum(paces) / seconds * context.budget / 10)

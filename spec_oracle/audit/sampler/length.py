@@ -5,13 +5,12 @@ spoilt cache, shows nowhere else.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 import verifiers
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sampler
 from spec_oracle.audit.instances import panel
@@ -19,6 +18,9 @@ from spec_oracle.audit.results import CheckResult, not_asked
 from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.throughput import require_affordable
 from spec_oracle.exact import emission_law
+
+LENGTH_ROUNDS: Final = 5  # Looks at the samples of `length`.
+LENGTH_REQUESTS: Final = 1_000  # Samples of a round on each instance.
 
 INSTANCES = ("flat", "good-draft", "reversed")
 
@@ -30,7 +32,7 @@ def length(subject: Any, context: Context) -> CheckResult:
     rule_at = subject.facts.rule_at
     if rule_at is None:
         return not_asked("no rule is declared")
-    require_affordable(subject, context, effort.LENGTH_ROUNDS * effort.LENGTH_REQUESTS * len(INSTANCES))
+    require_affordable(subject, context, LENGTH_ROUNDS * LENGTH_REQUESTS * len(INSTANCES))
     instances = [panel(3, 3, subject.num_paths, context.seed)[name] for name in INSTANCES]
     rules = [verifiers.get(rule_at(instance.draft_length)) for instance in instances]
     laws = [emission_law(*pair).accepted_length_pmf for pair in zip(rules, instances, strict=True)]
@@ -38,10 +40,10 @@ def length(subject: Any, context: Context) -> CheckResult:
     samples = [sampler.on(instance) for instance in instances]
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        for _ in range(effort.LENGTH_ROUNDS):
+        for _ in range(LENGTH_ROUNDS):
             before = [sample.lengths.copy() for sample in samples]
             for sample in samples:
-                sample.draw(effort.LENGTH_REQUESTS)
+                sample.draw(LENGTH_REQUESTS)
             new = [sample.lengths - old for sample, old in zip(samples, before, strict=True)]
             yield [np.repeat(np.arange(len(counts)), counts) for counts in new]
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import scipy
@@ -47,6 +47,10 @@ from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler
 from spec_oracle.statistics import DEFAULT_MISS, split
 from spec_oracle.toy import Instance
 from verifiers import Drafts
+
+PAIRED_BATCH: Final = 64  # Rows of one call beside a reference rule.
+# Rows of each instance that measure the pace: few, since interpreted kernels do less than ten a second.
+PAIRED_PILOT: Final = 4
 
 
 def by_same_uniforms(code: SamplerCode, facts: Facts, context: Context, rate: float) -> CheckResult:
@@ -128,7 +132,7 @@ def fitting_rule(code: SamplerCode, instance: Instance, context: Context) -> str
     """Return the first of `RULES` that agrees with the code in a few rows, if one does."""
     for name in RULES:
         rows = PairedRows(instance)
-        rows.add(pair_by_uniforms(code, name), effort.PAIRED_BATCH, context.stream("sampler/joint/fit"))
+        rows.add(pair_by_uniforms(code, name), PAIRED_BATCH, context.stream("sampler/joint/fit"))
         if not rows.differing:
             return name
     return None
@@ -198,9 +202,9 @@ def compared(pair: Pair, context: Context, alpha: float) -> CheckResult:
     main = main_instances(instances)
     rate = split(alpha, 2 * len(instances))
     for sample in samples.values():
-        sample.add(pair, effort.PAIRED_PILOT, rng)
+        sample.add(pair, PAIRED_PILOT, rng)
     spent = sum(sample.seconds for sample in samples.values())
-    pace = effort.PAIRED_PILOT * len(samples) / max(spent, 1e-9)
+    pace = PAIRED_PILOT * len(samples) / max(spent, 1e-9)
     payable = int(min(max(0.0, context.budget - spent) * pace / len(main), 1e6))
     # The first rows only settle how many there will be; what is tested are fresh ones.
     agree = not any(sample.differing for sample in samples.values())
@@ -208,7 +212,7 @@ def compared(pair: Pair, context: Context, alpha: float) -> CheckResult:
     for name in main:
         samples[name] = PairedRows(instances[name])
         while samples[name].rows < count:
-            samples[name].add(pair, min(effort.PAIRED_BATCH, count - samples[name].rows), rng)
+            samples[name].add(pair, min(PAIRED_BATCH, count - samples[name].rows), rng)
     return _judged(samples, max(samples[name].largest_possible_tv for name in main), rate, pace)
 
 

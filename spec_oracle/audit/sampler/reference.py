@@ -7,12 +7,11 @@ random numbers they can be compared with these functions row by row.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.contracts import Emissions, SamplerCode, checked_emissions, contract_arguments
 from spec_oracle.contracts.sampler import KeyedSampler
@@ -22,6 +21,8 @@ from verifiers import Drafts
 from verifiers.parts.block_path import block_weights, stop_chances
 from verifiers.parts.residual import acceptance_ratios, residual
 from verifiers.sampling import invert_cdf
+
+PAIRED_BREAKPOINTS: Final = 40  # Rows whose breakpoints are sought on each main instance.
 
 Array: TypeAlias = NDArray[Any]
 Emission: TypeAlias = tuple[Array, Array]
@@ -164,7 +165,7 @@ def difference_at_breakpoints(
     code: SamplerCode, rule: str, instance: Instance, rng: np.random.Generator
 ) -> str:
     """Say where the code and a rule differ beside a breakpoint of the rule; "" if nowhere."""
-    drafts, uniforms = breakpoint_rows(rule, instance, effort.PAIRED_BREAKPOINTS, rng)
+    drafts, uniforms = breakpoint_rows(rule, instance, PAIRED_BREAKPOINTS, rng)
     found, expected = code(drafts, uniforms), by_uniforms(rule, drafts, uniforms)
     wrong = np.flatnonzero((found.tokens != expected.tokens).any(axis=1))
     if not len(wrong):

@@ -15,7 +15,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import completion, extended_cells, sampled_drafts
 from spec_oracle.audit.failing_inputs import part
@@ -29,6 +28,12 @@ from spec_oracle.statistics import split
 from spec_oracle.toy import Instance
 from verifiers import Drafting, Drafts
 from verifiers.sampling import invert_cdf
+
+SCALE_ROUNDS: Final = 8  # Looks at samples at a large vocabulary.
+SCALE_MORE_ROUNDS: Final = 32  # Rounds of a second look, where the first is suspicious.
+SCALE_REQUESTS: Final = 64  # Requests of a round at a large vocabulary.
+SCALE_TYPE_ROUNDS: Final = 4  # Looks at samples in each number type.
+SCALE_TYPE_REQUESTS: Final = 1_000  # Requests of a round in each number type.
 
 Paths: TypeAlias = tuple[int, Drafting]
 """How many draft paths, and how they are drawn."""
@@ -52,8 +57,8 @@ DTYPES: Final[Mapping[str, tuple[str, ...]]] = {
 
 def scale(subject: Any, context: Context) -> CheckResult:
     """Judge every id of a mid-size vocabulary, large offsets and rows, and low precision."""
-    at_large_vocabulary = effort.SCALE_ROUNDS * effort.SCALE_REQUESTS
-    in_one_type = effort.SCALE_TYPE_ROUNDS * effort.SCALE_TYPE_REQUESTS + at_large_vocabulary
+    at_large_vocabulary = SCALE_ROUNDS * SCALE_REQUESTS
+    in_one_type = SCALE_TYPE_ROUNDS * SCALE_TYPE_REQUESTS + at_large_vocabulary
     requests = 2 * SWEPT_VOCABULARY + 2 * at_large_vocabulary + 3 * in_one_type
     require_affordable(subject, context, requests)
     # A toy whose rows are exact in every floating type.
@@ -120,8 +125,7 @@ def tokens_by_ratio(subject: Any, context: Context, rate: float) -> CheckResult:
 
     law = _normalised(np.bincount(cell_of, weights=target, minlength=CELLS))
     rounds = (
-        [cell_of[_first_tokens(code, paths, (target, draft), generator, rng)]]
-        for _ in range(effort.SCALE_ROUNDS)
+        [cell_of[_first_tokens(code, paths, (target, draft), generator, rng)]] for _ in range(SCALE_ROUNDS)
     )
     groups = np.bincount(cell_of, minlength=CELLS)
 
@@ -151,7 +155,7 @@ def equal_tokens(subject: Any, context: Context, rate: float, *, dtype: str) -> 
     rng = context.stream(f"sampler/scale/{code.dtype}/equal tokens")
     generator, draft = code.generator(context.seed), zipf_row(rng, VOCABULARY)
     rows, draws = (np.full(VOCABULARY, 1 / VOCABULARY), draft), 0
-    for rounds in (effort.SCALE_ROUNDS, effort.SCALE_MORE_ROUNDS):
+    for rounds in (SCALE_ROUNDS, SCALE_MORE_ROUNDS):
         sampled = np.concatenate([_first_tokens(code, paths, rows, generator, rng) for _ in range(rounds)])
         count, coincident = len(sampled), len(sampled) - len(np.unique(sampled))
         draws, chance = draws + count, (count - 1) / 2 / VOCABULARY
@@ -173,7 +177,7 @@ def _first_tokens(
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
     """Return the first tokens, int [B], after one draft each; ``rows`` are those of target and draft."""
-    (target, draft), (count, drafting), requests = rows, paths, effort.SCALE_REQUESTS
+    (target, draft), (count, drafting), requests = rows, paths, SCALE_REQUESTS
     rows_p = np.broadcast_to(target, (requests, count, 2, VOCABULARY))
     rows_q = np.broadcast_to(draft, (requests, count, 1, VOCABULARY))
     tokens = np.zeros((requests, 0), dtype=np.int64)
@@ -240,8 +244,8 @@ def completions_in(
     generator, law = code.generator(context.seed), instance.floats.target.joint(instance.draft_length + 1)
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        for _ in range(effort.SCALE_TYPE_ROUNDS):
-            drafts = sampled_drafts(instance, effort.SCALE_TYPE_REQUESTS, rng, subject.drafting)
+        for _ in range(SCALE_TYPE_ROUNDS):
+            drafts = sampled_drafts(instance, SCALE_TYPE_REQUESTS, rng, subject.drafting)
             emissions = code(drafts, generator)
             yield [extended_cells(instance, emissions.tokens, emissions.lengths, rng)]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -47,6 +47,17 @@ from spec_oracle.exact.interception import EnumeratedGenerator
 from spec_oracle.toy import Instance
 from verifiers import Drafts
 
+SHAPES_SAMPLED_SHARE: Final = 0.15  # Share of the time of `shapes` for samples, where code can be traced.
+SHAPES_SMALL_SHARE: Final = 0.15  # Share for sizes at which all drafts are tried.
+# Seconds that the first shape may take: it shows whether code can be traced at all.
+SHAPES_FIRST_SECONDS: Final = 30.0
+SHAPES_REQUESTS: Final = 2_000  # Samples at one shape, at least, as long as there are enough for one.
+SHAPES_LEAST_SAMPLES: Final = 500  # Samples without which a shape does not count as tried.
+SHAPES_MOST_REQUESTS: Final = 60_000  # Samples at all shapes.
+# Shapes that are sampled: those of the fewest numbers, which make for the most samples.
+SHAPES_MOST_SAMPLED: Final = 12
+SHAPES_LARGE: Final = 4  # Of these, shapes up to the largest.
+
 Place: TypeAlias = tuple[Shape, DraftTree]
 
 
@@ -78,16 +89,16 @@ def _traced(
 
     Raises `NoEvidenceError` where ordinary samples contradict what was traced.
     """
-    seconds = context.shape_seconds * (1 - effort.SHAPES_SAMPLED_SHARE)
+    seconds = context.shape_seconds * (1 - SHAPES_SAMPLED_SHARE)
     axes = _forms(subject, context, laws, covered)
     extent = _extent(subject, context, axes)
     if axes and not covered.lossy:
-        covered.try_design(subject, context, extent.design, laws, (1 - effort.SHAPES_SMALL_SHARE) * seconds)
+        covered.try_design(subject, context, extent.design, laws, (1 - SHAPES_SMALL_SHARE) * seconds)
     if covered.lossy:
         return covered.result(extent, context), extent
     if not axes or context.findings.law_of is None:
         return None, extent
-    end = time.process_time() + effort.SHAPES_SMALL_SHARE * seconds
+    end = time.process_time() + SHAPES_SMALL_SHARE * seconds
     return covered.try_small_sizes(subject, context, end, _small_law(subject, context, end)), extent
 
 
@@ -277,7 +288,7 @@ def _trial(subject: SamplerSubject, context: Context, shape: Shape, laws: Laws, 
     It shows whether code can be traced at all, and may take its time.
     """
     trial = Covered(confirm=covered.confirm)
-    end = time.process_time() + effort.SHAPES_FIRST_SECONDS / effort.SHAPES_ONE_SHARE
+    end = time.process_time() + SHAPES_FIRST_SECONDS / effort.SHAPES_ONE_SHARE
     try:
         trial.try_shapes(subject, context, [shape], laws, end)
     except NoEvidenceError:
@@ -319,12 +330,12 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
         few = design(**{**sizes, **context.only})
         first = few.shapes[: few.of_values]
         trees = [(shape, tree_of(shape, context.seed, subject.drafting)) for shape in first]
-    share = effort.SHAPES_SAMPLED_SHARE if covered.shapes and not covered.unlike else 1.0
+    share = SHAPES_SAMPLED_SHARE if covered.shapes and not covered.unlike else 1.0
     seconds = context.shape_seconds * share
-    requests = min(pace(subject, context) * seconds, effort.SHAPES_MOST_REQUESTS)
-    if not covered.shapes and requests < effort.SHAPES_REQUESTS:
-        raise TooSlowError(too_slow(subject, context, effort.SHAPES_REQUESTS))
-    most = effort.SHAPES_MOST_SAMPLED
+    requests = min(pace(subject, context) * seconds, SHAPES_MOST_REQUESTS)
+    if not covered.shapes and requests < SHAPES_REQUESTS:
+        raise TooSlowError(too_slow(subject, context, SHAPES_REQUESTS))
+    most = SHAPES_MOST_SAMPLED
     trees, not_traced, unlike = (
         sorted((one for one in listed if one[0].dtype in context.dtypes and not one[0].options), key=_numbers)
         for listed in (trees, covered.not_traced, covered.unlike)
@@ -332,8 +343,8 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
     if unlike:
         chosen = _with_new_values(unlike, [one.shape for one in covered.shapes])
     else:
-        count = int(min(max(requests // effort.SHAPES_REQUESTS, 1), most))
-        small = max(count - effort.SHAPES_LARGE, 1)
+        count = int(min(max(requests // SHAPES_REQUESTS, 1), most))
+        small = max(count - SHAPES_LARGE, 1)
         chosen = trees[:small] + _spread(trees[small:], count - small) + _spread(not_traced, most)
     rng = context.stream("sampler/shapes/samples")
     found = sampled_at(
@@ -348,7 +359,7 @@ def _sampled(subject: SamplerSubject, context: Context, covered: Covered) -> Che
     if found.status is Status.PASSED:
         shapes_of = [shape for shape, _ in chosen]
         rounds = zip(shapes_of, batches_at(shapes_of, requests), strict=True)
-        least = effort.SHAPES_LEAST_SAMPLES
+        least = SHAPES_LEAST_SAMPLES
         enough = (shape for shape, some in rounds if some * effort.SHAPES_ROUNDS >= least)
         covered.sampled = shapes_of if unlike else [*enough]
     return found

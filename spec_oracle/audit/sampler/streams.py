@@ -8,12 +8,11 @@ number of outcomes.
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.draws import completion, extended_cells, sampled_drafts
 from spec_oracle.audit.failing_inputs import part
@@ -27,16 +26,21 @@ from spec_oracle.contracts import SamplerCode
 from spec_oracle.toy import Instance
 from verifiers import Drafts
 
+STREAMS_ROUNDS: Final = 6  # Looks at pairs of neighbouring seeds.
+STREAMS_SEEDS: Final = 60  # Pairs of neighbouring seeds in a round.
+STREAMS_BATCH: Final = 8  # Requests of each seed.
+STREAMS_REPEATED: Final = 64  # Requests that are repeated with the same seed.
+
 
 def streams(subject: SamplerSubject, context: Context) -> CheckResult:
     """Judge whether a function repeats itself on the same seed, and on no other.
 
     One that emits what a rule does with the same uniforms has no other streams than theirs.
     """
-    pairs = effort.STREAMS_ROUNDS * effort.STREAMS_SEEDS * effort.STREAMS_BATCH
-    require_affordable(subject, context, 2 * effort.STREAMS_REPEATED + 2 * pairs)
+    pairs = STREAMS_ROUNDS * STREAMS_SEEDS * STREAMS_BATCH
+    require_affordable(subject, context, 2 * STREAMS_REPEATED + 2 * pairs)
     instance = panel(3, 1, subject.num_paths, context.seed)["flat"]
-    drafts = sampled_drafts(instance, effort.STREAMS_REPEATED, context.stream("sampler/streams"))
+    drafts = sampled_drafts(instance, STREAMS_REPEATED, context.stream("sampler/streams"))
     same = partial(same_seed, subject, context, drafts=drafts, seed=context.seed)
     other = partial(other_seeds, subject, context, instance=instance)
     if context.is_lossy(subject):
@@ -49,7 +53,7 @@ def same_seed(subject: Any, context: Context, rate: float, *, drafts: Drafts, se
     """Call the code twice with the same seed, and compare what it emits; few requests more often."""
     del context, rate
     count, code = drafts.batch, subject.code
-    for _ in range(max(effort.STREAMS_REPEATED // count, 1)):
+    for _ in range(max(STREAMS_REPEATED // count, 1)):
         once, again = (code(drafts, code.generator(seed)).tokens for _ in range(2))
         if (other := (once != again).any(axis=1)).any():
             request = int(other.argmax())
@@ -66,10 +70,10 @@ def other_seeds(subject: Any, context: Context, rate: float, *, instance: Instan
     toy = PairToy(subject.code, (instance, instance), rng)
 
     def rounds() -> Iterator[list[NDArray[np.int64]]]:
-        for _ in range(effort.STREAMS_ROUNDS):
-            seeds = rng.integers(2**31, size=effort.STREAMS_SEEDS).tolist()
+        for _ in range(STREAMS_ROUNDS):
+            seeds = rng.integers(2**31, size=STREAMS_SEEDS).tolist()
             first, second = (
-                [toy.texts(effort.STREAMS_BATCH, subject.code.generator(seed + shift)) for seed in seeds]
+                [toy.texts(STREAMS_BATCH, subject.code.generator(seed + shift)) for seed in seeds]
                 for shift in (0, 1)
             )
             yield [toy.paired(np.concatenate(first), np.concatenate(second))]
@@ -83,7 +87,7 @@ def other_seeds(subject: Any, context: Context, rate: float, *, instance: Instan
 def unrelated_seeds(subject: Any, context: Context, rate: float) -> CheckResult:
     """Judge whether equal requests of neighbouring seeds are independent, whatever their distribution."""
     rng, code = context.stream("sampler/streams/unrelated seeds"), subject.code
-    batch, turns = effort.STREAMS_BATCH, effort.STREAMS_ROUNDS * effort.STREAMS_SEEDS
+    batch, turns = STREAMS_BATCH, STREAMS_ROUNDS * STREAMS_SEEDS
 
     def draw(design: CallSizes) -> NDArray[np.int64]:
         drafts = equal_requests(batch, subject.num_paths, design.vocab_size, design.draft_length)

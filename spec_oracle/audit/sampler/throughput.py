@@ -1,13 +1,16 @@
 """How fast a subject verifies requests, and what of a check its budget pays."""
 
-from typing import Any
+from typing import Any, Final
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import Sampler
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import TooSlowError
 from spec_oracle.contracts import ContractError, SubjectRaisedError
+
+PACE_REQUESTS: Final = 16  # Requests of a call that measures how fast a sampler is.
+PACE_CALLS: Final = 8  # Such calls at most; the fastest counts, since other programs slow some down.
+PACE_SECONDS: Final = 0.1  # Time after which no further one begins.
 
 
 def pace(subject: Any, context: Context) -> float:
@@ -21,12 +24,12 @@ def pace(subject: Any, context: Context) -> float:
         instance = panel(3, 3, subject.num_paths, context.seed)["flat"]
         took: list[float] = []
         try:
-            sampler.on(instance).draw(effort.PACE_REQUESTS)
-            while not took or (len(took) < effort.PACE_CALLS and sum(took) < effort.PACE_SECONDS):
+            sampler.on(instance).draw(PACE_REQUESTS)
+            while not took or (len(took) < PACE_CALLS and sum(took) < PACE_SECONDS):
                 samples = sampler.on(instance)
-                samples.draw(effort.PACE_REQUESTS)
+                samples.draw(PACE_REQUESTS)
                 took.append(samples.seconds)
-            known[context.seed] = effort.PACE_REQUESTS / max(min(took), 1e-9)
+            known[context.seed] = PACE_REQUESTS / max(min(took), 1e-9)
         except (ContractError, SubjectRaisedError):
             known[context.seed] = float("inf")
     return known[context.seed]

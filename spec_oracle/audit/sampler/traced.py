@@ -3,8 +3,8 @@
 import time
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import confirmed_by_samples
 from spec_oracle.audit.exact_comparison import judge_laws
@@ -18,6 +18,8 @@ from spec_oracle.audit.streams import stream
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.interception import NotTracedError
+
+CONFIRMING_SHARE: Final = 0.05  # Share of the budget that these samples may take.
 
 
 def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResult:
@@ -57,6 +59,6 @@ def traced(subject: SamplerSubject, context: Context, rate: float) -> CheckResul
         require_alike(
             code, next(iter(instances.values())), stream(context.seed, "sampler/joint/watched"), law_after
         )
-        seconds = effort.CONFIRMING_SHARE * context.budget
+        seconds = CONFIRMING_SHARE * context.budget
         line = confirmed_by_samples(code, laws, rate, context.seed, seconds)
     return replace(found, scope=(*found.scope, line))

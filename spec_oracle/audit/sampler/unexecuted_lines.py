@@ -19,7 +19,6 @@ from typing import Final
 
 import numpy as np
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.instances import panel
@@ -32,6 +31,8 @@ from spec_oracle.contracts import ContractError, SamplerCode, SubjectRaisedError
 from spec_oracle.exact.call import draft_table
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.places import short_path
+
+UNRUN_SECONDS: Final = 2.0  # Processor time in which toys are traced to see whether all lines run.
 
 NOT_JUDGED: Final = "not judged, because it was not seen to run"
 
@@ -93,7 +94,7 @@ def _recorded(subject: SamplerSubject) -> SamplerCode:
 
 def _call_toys(subject: SamplerSubject, context: Context) -> None:
     """Call the code on toy instances, as long as time is left."""
-    end, code = time.process_time() + effort.UNRUN_SECONDS, _recorded(subject)
+    end, code = time.process_time() + UNRUN_SECONDS, _recorded(subject)
     rng, generator = context.stream("sampler/unrun"), code.generator(context.seed)
     for instance in panel(3, 2, subject.num_paths, context.seed).values():
         if time.process_time() > end:
@@ -104,7 +105,7 @@ def _call_toys(subject: SamplerSubject, context: Context) -> None:
 
 def _trace_toys(subject: SamplerSubject, context: Context) -> None:
     """Trace the code on toy instances, of which some have few possible tokens, until nothing is left."""
-    end, code = time.process_time() + effort.UNRUN_SECONDS, _recorded(subject)
+    end, code = time.process_time() + UNRUN_SECONDS, _recorded(subject)
     for instance in panel(3, 2, subject.num_paths, context.seed).values():
         table = draft_table(instance)
         for row in np.flatnonzero(table.law.probability):

@@ -33,6 +33,13 @@ from spec_oracle.exact.draft_tree import DraftTree
 from spec_oracle.exact.errors import NotTracedError
 from spec_oracle.toy import Instance
 
+SHAPES_PAIR_SHARE: Final = 0.03
+SHAPES_SECONDS: Final = 1.0  # Seconds that a shape may take in any case.
+# Seconds that a shape may take whose rows have a type that does not count.
+SHAPES_OTHER_TYPE_SECONDS: Final = 0.3
+# Seconds for pairs of values from which on a few large shapes come before the others.
+SHAPES_MANY_SECONDS: Final = 5.0
+
 SMALL: Final = ((4, 2), (5, 2), (2, 5), (33, 1), (8, 2))
 """Sizes V, L at which all drafts are tried, those of few drafts first."""
 
@@ -97,9 +104,9 @@ class Covered:
         started, seed = time.process_time(), context.seed + len(first)
         end = started + seconds
         self.try_shapes(subject, context, first, laws, started + effort.SHAPES_VALUES_SHARE * context.budget)
-        if seconds >= effort.SHAPES_MANY_SECONDS:
+        if seconds >= SHAPES_MANY_SECONDS:
             self.try_shapes(subject, context, early, laws, end, seed)
-        self.try_shapes(subject, context, others, laws, end, seed + len(early), effort.SHAPES_PAIR_SHARE)
+        self.try_shapes(subject, context, others, laws, end, seed + len(early), SHAPES_PAIR_SHARE)
 
     def try_shapes(  # noqa: PLR0917
         self,
@@ -125,9 +132,9 @@ class Covered:
                 one = self._within_reach(replace(shape, dtype=dtype))
                 tree = tree_of(one, number, subject.drafting)
                 left = end - started
-                most = max(min(effort.SHAPES_SECONDS, left), share * left)
+                most = max(min(SHAPES_SECONDS, left), share * left)
                 explained = subject.facts.explained(one.draft_length + 1)
-                limit = started + (most if dtype in context.dtypes else effort.SHAPES_OTHER_TYPE_SECONDS)
+                limit = started + (most if dtype in context.dtypes else SHAPES_OTHER_TYPE_SECONDS)
                 try:
                     found = judge(one, tree, laws, explained=explained, end=limit)
                     if found.is_lossy and dtype not in self.other_types:

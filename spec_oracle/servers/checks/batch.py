@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import cycle, islice
+from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
@@ -12,6 +13,8 @@ from spec_oracle.servers.checks import streams
 from spec_oracle.servers.checks.fields import long_prompt
 from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.contract import Ask, RefusedError
+
+SERVER_BESIDE: Final = 2000  # Completions beside other traffic: with as many alone they detect a TV of 0.2.
 
 BESIDE = 3
 """Other requests beside each that is judged."""
@@ -85,6 +88,6 @@ def _beside(subject: ServerSubject, others: Sequence[Ask], seconds: float, rate:
     def asks() -> list[Ask]:
         return [ask for _ in range(ours) for ask in (streams.first_prompt(subject), *islice(turn, BESIDE))]
 
-    found = streams.concurrent(subject, asks, -(-effort.SERVER_BESIDE // ours), seconds)
+    found = streams.concurrent(subject, asks, -(-SERVER_BESIDE // ours), seconds)
     beside = [completion for some in found for completion in some[:: 1 + BESIDE]]
     return streams.judge_alike("completions beside other traffic", beside, subject, seconds, rate)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,6 +22,12 @@ from spec_oracle.servers.checks.ratios import DEVIATIONS
 from spec_oracle.servers.client.scoring import Scoring
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask
+
+# Part of the time of `plain-law` for finding out what the probabilities are, and as much for their noise.
+SERVER_READING_PART: Final = 0.2
+# Prefixes near the prompts whose distributions are asked for again, and compared with samples.
+SERVER_NEAR: Final = 8
+SERVER_NOISE_REPEATS: Final = 8  # How often a distribution is asked for to measure how much it varies.
 
 FLOAT32_LOG = 1e-5
 """Rounding of a log-probability computed in float32 from logits of ordinary size, nats."""
@@ -91,7 +97,7 @@ class Distributions:
     def _until(self) -> float:
         """Return when to stop asking for what is only worth a part of the time."""
         now = time.monotonic()
-        return now + effort.SERVER_READING_PART * (self.server.client.end - now)
+        return now + SERVER_READING_PART * (self.server.client.end - now)
 
     def _read(self, logs: Logs | None, reading: str, error: float) -> Distribution | None:
         return READINGS[reading](logs, self.server.sampling, self.server.listed, error) if logs else None
@@ -117,7 +123,7 @@ class Distributions:
         listed = [(log, root, token) for root in roots for token, log in (self.logs[root] or {}).items()]
         children = [(n, (token,)) for _, (n, _), token in sorted(listed, key=lambda entry: -entry[0])]
         open_ = [child for child in children if child[1][0] not in self.server.ends]
-        nearest = open_[: max(0, effort.SERVER_NEAR - len(roots))]
+        nearest = open_[: max(0, SERVER_NEAR - len(roots))]
         self.fetch(nearest)
         return [*roots, *nearest]
 
@@ -149,7 +155,7 @@ class Distributions:
     def noise(self) -> float:
         """By how much log-probabilities differ when they are asked for again, mixed and at once, nats."""
         near, until, noise = self.near(), self._until(), 0.0
-        for _ in range(effort.SERVER_NOISE_REPEATS - 1):
+        for _ in range(SERVER_NOISE_REPEATS - 1):
             for prefix, answer in zip(near, self._stream(near, self.server.listed), strict=True):
                 noise = max(noise, largest_difference(self.logs[prefix] or {}, answer.logs or {}))
             if time.monotonic() > until:

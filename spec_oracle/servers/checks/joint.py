@@ -6,6 +6,7 @@ A server that reports its probabilities is its own oracle; another is compared w
 import time
 from dataclasses import replace
 from functools import cache, partial
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,9 @@ from spec_oracle.statistics import (
 )
 from spec_oracle.statistics.cells import MIN_EXPECTED
 
+# Least probability of a bin of completions: smaller ones are not worth the samples that more bins cost.
+SERVER_SMALLEST_BIN: Final = 0.004
+
 USUAL_BINS = [0.01] * 100
 """A law like those of trees, by which the size of the tree is planned before it is known."""
 
@@ -72,7 +76,7 @@ def by_own_probabilities(subject: ServerSubject, context: Context) -> CheckResul
     pace = completions.pilot(effort.SERVER_PILOT_PART * seconds)
     planned = plan.requests or draws_needed_by_g(plan.detect, USUAL_BINS, alpha=rate / 2)
     affordable = max(effort.SERVER_PILOT, pace * seconds)
-    smallest = max(effort.SERVER_SMALLEST_BIN, min(MIN_EXPECTED / min(planned, affordable), LARGEST_BIN))
+    smallest = max(SERVER_SMALLEST_BIN, min(MIN_EXPECTED / min(planned, affordable), LARGEST_BIN))
     # Another tree whenever another token was seen to end completions.
     tree_with = cache(partial(grow_tree, reported, plan.tokens, smallest))
     sampled = Binned(completions.sample, lambda: tree_with(frozenset(server.ends)).of(completions.tally))

@@ -8,6 +8,7 @@ count there.
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, run_guarded
@@ -16,6 +17,8 @@ from spec_oracle.contracts.completion import Completion
 from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, RefusedError
+
+SERVER_STOPS: Final = 24  # Completions that a stop string may end, and as many without.
 
 STOP = 2
 """Characters before a stop string may stand."""
@@ -58,7 +61,7 @@ def counts(subject: ServerSubject) -> CheckResult:
 def ends(subject: ServerSubject) -> CheckResult:
     """Judge completions under a stop string that is common in those without."""
     server, tokens = subject.server, effort.SERVER_LONGER * subject.plan.tokens
-    prompts = list(server.prompts) * -(-effort.SERVER_STOPS // len(server.prompts))
+    prompts = list(server.prompts) * -(-SERVER_STOPS // len(server.prompts))
     free = server.complete([Ask(prompt, tokens) for prompt in prompts])
     # Some place in most of them, so that no block is likely to begin or end there each time.
     held = Counter(

@@ -5,7 +5,7 @@ a completion must be the one that a one-token request reports after the same tok
 what equal requests differ by anyway. Nothing is estimated, so one completion decides.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
@@ -16,6 +16,9 @@ from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.ratios import Ratios
 from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServerSubject
 from spec_oracle.servers.contract import Ask, OutOfTimeError
+
+# Completions after each prompt whose log-probabilities are compared with those of one-token requests.
+SERVER_LOGPROBS: Final = 3
 
 NOISE_FACTOR = 5.0
 """Equal requests may differ by more than the few differences by which that was measured."""
@@ -30,7 +33,7 @@ def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
     length, tokens, drafted, completions = effort.SERVER_LONGER * subject.plan.tokens, 0, 0, 0
     ratios = Ratios()
     try:
-        for number in list(range(len(server.prompts))) * effort.SERVER_LOGPROBS:
+        for number in list(range(len(server.prompts))) * SERVER_LOGPROBS:
             (answer,) = server.complete([Ask(server.prompts[number], length, listed=server.listed)])
             reading = compared(answer, number, reported)
             for entry, row, token in zip(answer.reported, reading.expected, answer.tokens, strict=False):
@@ -41,7 +44,7 @@ def logprobs(subject: ServerSubject, context: Context) -> CheckResult:
                 return failed(f"{fault}{drafts}", draws=completions + 1, how=How.SAMPLED, notes=notes)
             tokens, completions = tokens + len(answer.tokens), completions + 1
             drafted += answer.drafted or 0
-            server.tell("logprobs", completions, len(server.prompts) * effort.SERVER_LOGPROBS)
+            server.tell("logprobs", completions, len(server.prompts) * SERVER_LOGPROBS)
     except OutOfTimeError:
         if not completions:
             raise

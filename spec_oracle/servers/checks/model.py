@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,6 +24,11 @@ from spec_oracle.servers.checks.scores import fetch_along
 from spec_oracle.servers.checks.subject import Completions, ServerSubject
 from spec_oracle.servers.contract import Ask, OutOfTimeError
 from spec_oracle.statistics import homogeneity
+
+# Tokens after which the distributions of a server and of its reference are compared, and samples of one token
+# where these are not reported.
+SERVER_MODEL_TOKENS: Final = 200
+SERVER_MODEL_SAMPLES: Final = 2000
 
 NAMED = "the served model is not the reference's: requests for one token, on which nothing speculates, differ"
 """Completes a verdict."""
@@ -111,13 +116,13 @@ def by_distributions(subject: ServerSubject, context: Context) -> CheckResult:
     apart = Distances()
     try:
         compare(own.near(), own, theirs, apart)
-        while len(apart.distances) < effort.SERVER_MODEL_TOKENS:
+        while len(apart.distances) < SERVER_MODEL_TOKENS:
             completions = along.sample(1)
             for one in (own, theirs):
                 fetch_along(one, completions)
             prefixes = [(n, tokens[:end]) for n, tokens in completions for end in range(1, len(tokens))]
             compare(prefixes, own, theirs, apart)
-            server.tell("model", len(apart.distances), effort.SERVER_MODEL_TOKENS)
+            server.tell("model", len(apart.distances), SERVER_MODEL_TOKENS)
     except OutOfTimeError:
         if not apart.distances:
             raise
@@ -167,12 +172,12 @@ def by_samples(subject: ServerSubject, context: Context) -> CheckResult:
     width, rate = server.client.limits.concurrency, effort.SERVER_BLAME_RATE
     fit = None
     try:
-        while sum(counts[0].values()) < effort.SERVER_MODEL_SAMPLES:
+        while sum(counts[0].values()) < SERVER_MODEL_SAMPLES:
             numbers = [int(one) for one in rng.integers(len(server.prompts), size=16 * width)]
             for one, tally in zip((server, reference), counts, strict=True):
                 answers = one.complete([Ask(server.prompts[number], 1) for number in numbers])
                 tally.update((n, answer.tokens) for n, answer in zip(numbers, answers, strict=True))
-            server.tell("model, one token", sum(counts[0].values()), effort.SERVER_MODEL_SAMPLES)
+            server.tell("model, one token", sum(counts[0].values()), SERVER_MODEL_SAMPLES)
     except OutOfTimeError:
         if not counts[1]:
             raise

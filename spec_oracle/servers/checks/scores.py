@@ -8,8 +8,8 @@ of the same model that does not speculate.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import Final
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.logprobs import Logs, difference
 from spec_oracle.contracts.completion import Prefix
 from spec_oracle.servers.checks.distributions import Distributions
@@ -17,6 +17,8 @@ from spec_oracle.servers.checks.logprobs import tolerance
 from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.scoring import SCORINGS, Listed, Scoring
 from spec_oracle.servers.contract import Ask, OutOfTimeError, ServerError
+
+SERVER_SCORED: Final = 8  # Tokens of the completion by which it is found out how prompts are scored.
 
 
 def fetch_along(known: Distributions | Weights, completions: Iterable[Prefix]) -> None:
@@ -59,7 +61,7 @@ def _found(known: Distributions) -> tuple[Distributions, Scoring | None]:
     A reference is asked token by token, too, where nothing is scored: it drafts nothing, and so is faster.
     """
     server, reference = known.server, known.reference
-    (answer,) = server.complete([Ask(server.prompts[0], effort.SERVER_SCORED)])
+    (answer,) = server.complete([Ask(server.prompts[0], SERVER_SCORED)])
     prefixes: list[Prefix] = [(0, answer.tokens[:end]) for end in range(len(answer.tokens))]
     known.fetch(prefixes)
     ways: list[tuple[Distributions, Scoring | None]] = [(known, scoring) for scoring in SCORINGS]

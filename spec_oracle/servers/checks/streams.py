@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,11 @@ from spec_oracle.contracts.completion import Token
 from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.contract import Ask, OutOfTimeError
 from spec_oracle.statistics import Homogeneity, homogeneity
+
+# TV of pairs that must be detected: requests that share randomness have equal completions.
+SERVER_PAIRS_TV: Final = 0.5
+SERVER_BESIDE_TV: Final = 0.3  # TV that must be detected beside other traffic.
+SERVER_REPEATED_SEEDS: Final = 24  # Seeds that are sent twice.
 
 Tokens: TypeAlias = tuple[Token, ...]
 Pair: TypeAlias = tuple[Tokens, Tokens]
@@ -38,7 +43,7 @@ def streams(subject: ServerSubject, context: Context) -> CheckResult:
 
     def repeats(rate: float) -> CheckResult:
         del rate
-        seeds = [int(seed) for seed in rng.integers(2**31, size=effort.SERVER_REPEATED_SEEDS)]
+        seeds = [int(seed) for seed in rng.integers(2**31, size=SERVER_REPEATED_SEEDS)]
         first: dict[int, Tokens] = {}
         until = time.monotonic() + seconds / 2
         for seed in seeds:
@@ -112,7 +117,7 @@ def judge_pairs(
     order = context.stream("server/streams/pairs").permutation(len(far))
     random = [(far[i], far[j]) for i, j in zip(order[::2], order[1::2], strict=False)]
     fit = homogeneity(_counts(near), _counts(random), alpha=rate)
-    return result_of_two(what, "are independent", "are not independent", fit, effort.SERVER_PAIRS_TV)
+    return result_of_two(what, "are independent", "are not independent", fit, SERVER_PAIRS_TV)
 
 
 def judge_alike(
@@ -123,7 +128,7 @@ def judge_alike(
     both = sorted(some | alone, key=repr)  # not in the order in which they came: that tells the sample
     fit = homogeneity([some[one] for one in both], [alone[one] for one in both], alpha=rate)
     right, wrong = "are distributed as other ones", "are distributed otherwise than other ones"
-    return result_of_two(what, right, wrong, fit, effort.SERVER_BESIDE_TV)
+    return result_of_two(what, right, wrong, fit, SERVER_BESIDE_TV)
 
 
 def sampled_apart(subject: ServerSubject, seconds: float) -> list[Tokens]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -20,6 +20,20 @@ from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, DraftCounts
+
+# Parts of the budget, which is for all checks together; what one leaves over is shared by the later ones.
+SERVER_SHARES: Final = {
+    "plain-law": 0.15,
+    "joint": 0.4,
+    "model": 0.05,
+    "shapes": 0.1,
+    "length": 0.03,
+    "long-texts": 0.2,
+    "logprobs": 0.05,
+    "streams": 0.1,
+    "batch": 0.1,
+}
+SERVER_TOKENS: Final = 4  # Tokens of the completions of `joint`.
 
 NEEDS_PROBABILITIES = "the server reports no token ids with their log-probabilities"
 
@@ -55,7 +69,7 @@ class ServerPlan:
     the same. ``assume_speculating``: the user knows that drafts are made, whatever the server reports.
     """
 
-    tokens: int = effort.SERVER_TOKENS
+    tokens: int = SERVER_TOKENS
     requests: int | None = None
     detect: float = effort.SAMPLER_TV
     seeded: bool = False
@@ -174,7 +188,7 @@ class ServerSubject:
         What earlier checks left over is shared by the later ones, and nothing is kept for those that the user
         leaves out.
         """
-        shares, left_out = dict(effort.SERVER_SHARES), set(self.left_out)
+        shares, left_out = dict(SERVER_SHARES), set(self.left_out)
         if self.reference is None:
             left_out.add("model")
         if "joint" in left_out:  # the verdict rests on the other one then

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
@@ -33,6 +34,9 @@ from spec_oracle.servers.checks.subject import Completions, ServerSubject
 from spec_oracle.servers.client.server import Server
 from spec_oracle.servers.contract import Ask, OutOfTimeError, RefusedError
 from spec_oracle.statistics import Homogeneity, homogeneity
+
+# TV a token that the completions under a combination of sampling fields are planned for, and must detect.
+SERVER_SHAPES_TV: Final = 0.4
 
 RARE = 1e-9
 """Least probability by which equal completions are weighed."""
@@ -115,7 +119,7 @@ class Trial:
 
     def run(self, rate: float, seconds: float) -> None:
         """Judge completions for so many seconds."""
-        needed = tokens_needed(effort.SERVER_SHAPES_TV, rate, 0.1)
+        needed = tokens_needed(SERVER_SHAPES_TV, rate, 0.1)
         end, evidence = time.monotonic() + seconds, self.judged.evidence
         width = self.server.client.limits.concurrency
         try:
@@ -231,7 +235,7 @@ class Beside:
         """Compare completions for so many seconds."""
         server, reference = self.subject.server, self.subject.reference
         assert reference is not None
-        end, count = time.monotonic() + seconds, completions_needed(effort.SERVER_SHAPES_TV, rate)
+        end, count = time.monotonic() + seconds, completions_needed(SERVER_SHAPES_TV, rate)
         both = server, replace(reference, prompts=server.prompts)
         fields = next((way for way in self.ways if all(_takes(one, way) for one in both)), None)
         if fields is None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.results import NoEvidenceError, Status
 from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampling import confirm, draw_within, judge_looks, judge_samples, screen
@@ -84,7 +83,7 @@ def test_evidence_is_followed_where_it_is_strongest():
 
 @pytest.mark.parametrize("progress", [None, []])
 def test_looks_end_where_the_evidence_suffices(progress, monkeypatch):
-    monkeypatch.setattr(effort, "LOOK_SECONDS", 0.0)  # a look every 64 samples
+    monkeypatch.setattr("spec_oracle.audit.sampling.LOOK_SECONDS", 0.0)  # a look every 64 samples
     note = {} if progress is None else {"progress": lambda done, of: progress.append((done, of))}
     decision = judge_looks(Outcomes(WRONG), rate=RATE, count=100_000, seconds=60.0, **note)
     assert not decision.passed
@@ -93,7 +92,7 @@ def test_looks_end_where_the_evidence_suffices(progress, monkeypatch):
 
 
 def test_looks_allow_for_a_slack_and_say_why_they_ended(monkeypatch):
-    monkeypatch.setattr(effort, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("spec_oracle.audit.sampling.LOOK_SECONDS", 0.0)
     slack = float(np.log(LAW[1] / 0.25))
     close = np.array([0.55, 0.25, 0.2])
     assert not judge_looks(Outcomes(close), rate=RATE, count=20_000, seconds=60.0).passed

@@ -5,9 +5,8 @@ import time
 import pytest
 
 from lab.specimens.call_patterns import SteppingEngine
-from spec_oracle.audit import effort
-from spec_oracle.audit.confirm import require_repeated
-from spec_oracle.audit.engine.exact_comparison import Tracer
+from spec_oracle.audit.confirm import CLAIM_REPEATS, require_repeated
+from spec_oracle.audit.engine.exact_comparison import ENGINE_LEAST_RUNS, ENGINE_OVERRUN, Tracer
 from spec_oracle.audit.engine.subject import Case
 from spec_oracle.audit.results import NoEvidenceError
 from spec_oracle.contracts.engine import EngineCode
@@ -51,9 +50,9 @@ def traced(clock, seconds):
 def test_slow_runs_end_at_twice_the_budget_although_few_runs_are_always_allowed(clock):
     needed, is_complete = traced(clock, 0.0)
     assert is_complete
-    assert 50 < needed < effort.ENGINE_LEAST_RUNS
+    assert 50 < needed < ENGINE_LEAST_RUNS
     for seconds in (0.5, 1.0):
-        assert traced(clock, seconds) == (effort.ENGINE_OVERRUN * BUDGET / seconds + 1, False)
+        assert traced(clock, seconds) == (ENGINE_OVERRUN * BUDGET / seconds + 1, False)
     slow = 1.5 * BUDGET / needed  # longer than the budget, but not too long
     assert traced(clock, slow) == (needed, True)
 
@@ -62,6 +61,6 @@ def test_what_was_traced_is_traced_again_once_and_more_often_only_while_time_is_
     def find():
         clock.now += 1.0
 
-    for until, repeats in ((0.0, 1), (1.5, 2), (100.0, effort.CLAIM_REPEATS)):
+    for until, repeats in ((0.0, 1), (1.5, 2), (100.0, CLAIM_REPEATS)):
         clock.now = 0.0
         assert require_repeated(find, lambda _: True, until) == repeats == clock.now

@@ -12,7 +12,7 @@ import pytest
 
 import verifiers
 from lab.specimens.registry import specimens
-from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effort
+from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context, run_guarded
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
@@ -25,6 +25,7 @@ from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.suite import SAMPLER, result_of
 from spec_oracle.contracts import SamplerCode, as_sampler
 from spec_oracle.errors import InvalidInputError
+from tests.efforts import take_a_tenth
 from tests.strategies import at_night
 
 STATEFUL = ("greedy_block", "greedy_multipath_carry", "block_transport")
@@ -37,9 +38,7 @@ SMALL = panel(3, 2, 1, 0)["flat"]
 @pytest.fixture(autouse=True)
 def joint_in_brief(monkeypatch):
     """Take few samples that confirm what `joint` traced: test_joint.py is about them."""
-    for name in ("CONFIRMING_PILOT", "CONFIRMING_SHARE"):
-        value = getattr(effort, name)
-        monkeypatch.setattr(effort, name, value // 10 if isinstance(value, int) else value / 10)
+    take_a_tenth(monkeypatch, "CONFIRMING_PILOT", "CONFIRMING_SHARE")
 
 
 def audited(function, *checks, facts=NOTHING_DECLARED, num_paths=1, **options):

@@ -10,7 +10,6 @@ from scipy import stats
 import verifiers
 from lab.specimens.foreign.uniforms import token_by_uniforms
 from lab.specimens.registry import specimens
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
 from spec_oracle.audit.sampler import disjoint
@@ -206,7 +205,7 @@ def test_emissions_that_are_all_alike_leave_their_design_open_and_open_positions
     subject = SamplerSubject("mine", SamplerCode(frozen))
     of_33 = (BATCHES[0], CallSizes((33,), 10))
     monkeypatch.setattr(disjoint, "BATCHES", of_33)
-    monkeypatch.setattr(effort, "DISJOINT_CALLS", 30)
+    monkeypatch.setattr("spec_oracle.audit.sampler.coins.DISJOINT_CALLS", 30)
     result = independent(equal_calls(subject, 0), of_33, 1e-7)
     assert result.status is Status.INCONCLUSIVE
     assert "33 requests a call: all of" in result.detail

@@ -8,7 +8,6 @@ from scipy import stats
 
 import verifiers
 from lab.specimens.registry import specimens
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.sampler.coins import open_requests
@@ -49,7 +48,7 @@ RIGHT = {s.name: s for s in OURS if s.is_control}
 )
 def test_numbers_shared_beyond_toy_sizes_are_found(specimen, monkeypatch):
     if specimen.name in BY_DAY and specimen.name != NEEDS_ALL:
-        monkeypatch.setattr(effort, "DISJOINT_CALLS", 300)  # a tenth
+        monkeypatch.setattr("spec_oracle.audit.sampler.coins.DISJOINT_CALLS", 300)  # a tenth
     (check,) = specimen.detected_by
     result = result_of(check, subject_of(specimen), Context())
     assert result.status is Status.FAILED, result.detail
@@ -90,7 +89,7 @@ def first_token_where_large(tokens, draft_probs, target_probs, generator):
 @pytest.mark.usefixtures("few_equal_requests")
 @pytest.mark.parametrize(("by_shapes", "status"), [("passed", Status.FAILED), ("failed", Status.PASSED)])
 def test_a_wrong_distribution_is_not_called_shared_numbers_where_it_is_known(by_shapes, status, monkeypatch):
-    monkeypatch.setattr(effort, "DISJOINT_CALLS", 300)  # it shows in a few
+    monkeypatch.setattr("spec_oracle.audit.sampler.coins.DISJOINT_CALLS", 300)  # it shows in a few
     known = {"shapes": CheckResult("shapes", Status(by_shapes), "")}
     subject = SamplerSubject("wrong where large", SamplerCode(first_token_where_large))
     result = result_of("batch", subject, Context(budget=20.0, results=MappingProxyType(known)))

@@ -7,10 +7,9 @@ import pytest
 
 from lab.specimens.registry import specimens
 from lab.specimens.sharing import Own
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import Status
-from spec_oracle.audit.sampler.large import _rows, large
+from spec_oracle.audit.sampler.large import LARGE_TV, _rows, large
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.contracts import SamplerCode
 from spec_oracle.errors import ImpossibleOutputError
@@ -61,8 +60,8 @@ def test_all_cells_are_equally_likely_at_every_position(kind, cells):
 
 def test_as_many_samples_are_planned_as_detect_what_is_promised():
     law = np.full(16, 1 / 16)
-    needed = draws_needed_by_g(effort.LARGE_TV, law, alpha=RATE)
-    assert smallest_detectable_tv_by_g(needed, law, alpha=RATE) <= effort.LARGE_TV
+    needed = draws_needed_by_g(LARGE_TV, law, alpha=RATE)
+    assert smallest_detectable_tv_by_g(needed, law, alpha=RATE) <= LARGE_TV
 
 
 def unseen_with_options(wrong="", least=1_024):

@@ -15,12 +15,13 @@ import torch
 from scipy import stats
 from spec_oracle.audit.table import CHECKS
 
-from spec_oracle.audit import AuditOptions, SubjectVerdict, audit, effort
+from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
 from spec_oracle.audit.sampler import confirm as claimed
 from spec_oracle.audit.sampler.confirm import ShapeSample, confirm_breach, confirm_shape
+from spec_oracle.audit.sampler.shapes import SHAPES_MOST_REQUESTS
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.traced import traced
 from spec_oracle.audit.sampler.tracer import law_after
@@ -42,7 +43,7 @@ NAMES = {"ids": lambda read: read.__name__}
 
 @pytest.fixture(autouse=True)
 def few_samples(monkeypatch):
-    monkeypatch.setattr(effort, "SHAPES_MOST_REQUESTS", effort.SHAPES_MOST_REQUESTS // 6)
+    monkeypatch.setattr("spec_oracle.audit.sampler.shapes.SHAPES_MOST_REQUESTS", SHAPES_MOST_REQUESTS // 6)
 
 
 def at_shapes(subject, results=None):
@@ -128,7 +129,7 @@ def out_of_range(chance):
 
 @pytest.mark.parametrize("chance", [1.0, 0.1, 1e-9])
 def test_a_breach_that_ordinary_calls_bear_out_or_that_is_rare_is_one(chance, monkeypatch):
-    monkeypatch.setattr(effort, "CLAIM_SECONDS", 0.05 if chance < 1e-6 else 60.0)
+    monkeypatch.setattr("spec_oracle.audit.sampler.confirm.CLAIM_SECONDS", 0.05 if chance < 1e-6 else 60.0)
     code = out_of_range(chance)
     with pytest.raises(ContractError) as caught:
         law_after(code, one_request())

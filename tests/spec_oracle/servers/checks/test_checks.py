@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from lab.benchmarks.loopback import serving
-from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, effort
+from spec_oracle.audit import AuditOptions, Status, SubjectVerdict
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
@@ -28,6 +28,7 @@ from spec_oracle.servers.checks.suite import SERVER, audit_server, result_of
 from spec_oracle.servers.client.client import Client, Limits
 from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import DraftCounts, RefusedError, ServerError
+from tests.efforts import set_effort
 from tests.spec_oracle.servers.client.stand_in import END, InProcess, StandIn
 from tests.strategies import at_night
 
@@ -200,7 +201,7 @@ def null_runs(monkeypatch, runs):
         "DISTANCES_TV": 0.5,
         "SHAPES_TV": 0.9,
     }.items():
-        monkeypatch.setattr(effort, f"SERVER_{name}", value)
+        set_effort(monkeypatch, **{f"SERVER_{name}": value})
     failures = dict.fromkeys(RUNS, 0)
     for run in range(runs):
         server = subject(entropy=run, plan=ServerPlan(requests=400, detect=0.5), vocab=5, draft=False)

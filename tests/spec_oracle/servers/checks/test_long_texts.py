@@ -4,13 +4,14 @@ import math
 
 import pytest
 
-from spec_oracle.audit import AuditOptions, Status, effort
+from spec_oracle.audit import AuditOptions, Status
 from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server, result_of
 from spec_oracle.servers.client.server import connect, same_prompts
+from tests.efforts import set_effort
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
 
 
@@ -92,7 +93,7 @@ def test_a_token_that_filters_rule_out_is_a_proof():
 )
 def test_the_verdict_rests_on_long_texts_where_joint_is_left_out(planted, verdict, monkeypatch):
     """It needs what `joint` needs: drafts that were accepted and rejected."""
-    monkeypatch.setattr(effort, "SERVER_DISTANCES_TV", 0.2)
+    set_effort(monkeypatch, SERVER_DISTANCES_TV=0.2)
     server = served(**planted)
     drafter = same_prompts(served(serves="draft", draft=False), server)
     skip = dict.fromkeys(("joint", "plain-law", "length", "logprobs", "streams", "batch"), "")

@@ -2,12 +2,13 @@
 
 import pytest
 
-from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit, effort
+from spec_oracle.audit import AuditOptions, Evidence, Status, SubjectVerdict, audit
+from spec_oracle.audit.engine.long_texts import ENGINE_LONG_TOKENS
 from spec_oracle.third_party.engines.openvino import VOCAB, logits_after, small_weights
 
 
 def test_its_model_reads_contexts_as_long_as_long_texts_are():
-    prompt, completion = (0, 1), (2,) * effort.ENGINE_LONG_TOKENS
+    prompt, completion = (0, 1), (2,) * ENGINE_LONG_TOKENS
     assert logits_after(small_weights(1), prompt + completion).shape == (VOCAB,)
 
 
