@@ -26,9 +26,8 @@ from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
 from spec_oracle.audit.rounds import judge_process
 from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, draftings
-from spec_oracle.audit.rule.subject import VerifierSubject
-from spec_oracle.audit.rule.tree_joint import law_on
-from spec_oracle.audit.rule.tree_subject import TreeSubject, of_tree_rule
+from spec_oracle.audit.rule.joint import law_on
+from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject, of_tree_rule
 from spec_oracle.audit.sampler.confirm import require_decisions
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import Known, traced_law

@@ -19,7 +19,7 @@ from lab.kill_matrix.work_clock import WorkClock
 from lab.specimens.registry import specimens
 from lab.specimens.specimen import Specimen
 from spec_oracle.audit import AuditOptions, AuditReport, audit
-from spec_oracle.audit.rule import tree_subject as trees
+from spec_oracle.audit.rule import subject as rules
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.errors import EngineError, InvalidInputError, unknown
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
@@ -155,7 +155,7 @@ class Options(AuditOptions):
 def listed() -> Mapping[str, Report]:
     """Return what makes the report on each subject, by name; the kind comes first."""
     found: dict[str, Report] = {}
-    for name in (*verifiers.names(), *trees.names()):
+    for name in (*verifiers.names(), *rules.names()):
         found[f"rule {name}"] = partial(_of_name, name, Options())
     for kind, names in (("specimen", DEFECTS), ("control", CONTROLS)):
         found |= {f"{kind} {name}": partial(_of_specimen, f"{kind} {name}") for name in names.split()}

@@ -17,9 +17,9 @@ from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.own_randomness import own_randomness
 from spec_oracle.audit.results import CheckResult, How, Status, breach
+from spec_oracle.audit.rule.batch import TREE_UNIFORMS
 from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, draftings
-from spec_oracle.audit.rule.tree_batch import UNIFORMS
-from spec_oracle.audit.rule.tree_subject import verdicts
+from spec_oracle.audit.rule.subject import tree_verdicts
 from spec_oracle.audit.streams import stream
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
 from spec_oracle.contracts.engine import EngineCode, NoLawError, copy_of
@@ -159,7 +159,7 @@ def _of_tree(subject: Any, seed: int) -> None:
     toy, rng = panel(_VOCAB, DEPTH, 1, seed)["flat"], stream(seed, "first-call")
     table = SampledTrees(toy, next(iter(draftings(subject.accepts, DEPTH).values())), subject.array)
     for batch in _BATCHES:
-        verdicts(subject, table.drafts(table.sample(batch, rng)), rng.random((batch, UNIFORMS)))
+        tree_verdicts(subject, table.drafts(table.sample(batch, rng)), rng.random((batch, TREE_UNIFORMS)))
 
 
 def _of_engine(subject: Any, seed: int) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import verifiers
 from spec_oracle.audit import registry
-from spec_oracle.audit.rule import tree_subject as trees
+from spec_oracle.audit.rule import subject as rules
 from verifiers import Drafting, drafting_of, traits_of
 from verifiers.trees import Siblings
 
@@ -18,7 +18,7 @@ def subject_names() -> tuple[str, ...]:
         for name in registry.names()
         if (some := registry.known(name)).rule and not some.wheel and not some.why_unavailable
     ]
-    return (*verifiers.names(), *trees.names(), *installed)
+    return (*verifiers.names(), *rules.names(), *installed)
 
 
 def engine_availability() -> tuple[list[str], list[str]]:
@@ -59,7 +59,7 @@ def listed() -> Iterator[Listed]:
     for name in verifiers.tree_rule_names():
         accepts = verifiers.tree_rule(name).accepts
         laws = "any" if accepts == {*Siblings} else ", ".join(law.value for law in Siblings if law in accepts)
-        yield Listed("tree rules", f"{trees.PREFIX}{name}", laws, _about(name))
+        yield Listed("tree rules", f"{rules.PREFIX}{name}", laws, _about(name))
     missing = []
     for name in registry.names():
         known = registry.known(name)

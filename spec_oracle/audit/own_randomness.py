@@ -23,8 +23,7 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, draftings
-from spec_oracle.audit.rule.subject import VerifierSubject
-from spec_oracle.audit.rule.tree_subject import TreeSubject
+from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject
 from spec_oracle.errors import SpecOracleError
 from spec_oracle.exact.arithmetic import Arithmetic, arithmetic
 from spec_oracle.exact.call import bound_to_instance, call_verifier, checked_emissions, fresh_state

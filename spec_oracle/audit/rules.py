@@ -4,9 +4,8 @@ import verifiers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.first_call import place_of
 from spec_oracle.audit.own_randomness import own_randomness
-from spec_oracle.audit.rule import tree_subject as trees
-from spec_oracle.audit.rule.subject import VerifierSubject
-from spec_oracle.audit.rule.tree_subject import TreeSubject
+from spec_oracle.audit.rule import subject as rules
+from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject
 from spec_oracle.audit.subjects import resolve_subject
 from spec_oracle.errors import InvalidInputError
 from verifiers import AnyVerifier
@@ -28,7 +27,7 @@ def named_rule(name: str) -> VerifierSubject | TreeSubject:
 
     Raises `InvalidInputError` also for a rule that draws random numbers by itself: it cannot be enumerated.
     """
-    if ":" not in name and name not in trees.names():
+    if ":" not in name and name not in rules.names():
         verifiers.get(name)
     found = resolve_subject(name)
     if not isinstance(found, VerifierSubject | TreeSubject):

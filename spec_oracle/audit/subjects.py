@@ -20,7 +20,7 @@ from spec_oracle.audit.bounds import declared_bound
 from spec_oracle.audit.declared import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always, facts_of
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.results import DECLARED
-from spec_oracle.audit.rule import tree_subject as trees
+from spec_oracle.audit.rule import subject as rules
 from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.audit.sampler.subject import DrawsItself, SamplerSubject, TakesNoise
 from spec_oracle.audit.subject import Subject
@@ -48,7 +48,7 @@ def quickness(name: str) -> int:
 
 
 def _rules() -> tuple[str, ...]:
-    return (*verifiers.names(), *trees.names())
+    return (*verifiers.names(), *rules.names())
 
 
 def parted(name: str) -> tuple[str, str]:
@@ -98,8 +98,8 @@ def resolve_subject(name: str, *, array: str = "numpy", num_paths: int | None = 
         return replace(found, name=name, engines={"": found.engines[engine]})
     if ":" in name:
         return of_object(name, imported(name), array=array, num_paths=num_paths)
-    if name in trees.names():
-        return trees.of_tree_rule(name, verifiers.tree_rule(name.removeprefix(trees.PREFIX)), array=array)
+    if name in rules.names():
+        return rules.of_tree_rule(name, verifiers.tree_rule(name.removeprefix(rules.PREFIX)), array=array)
     return of_third_party(registry.known(name))
 
 
@@ -151,7 +151,7 @@ def _of_instance(name: str, thing: Any, *, array: str, num_paths: int | None) ->
     if callable(verify := getattr(thing, "verify", None)):
         return _of_verify(name, thing, verify, array=array, num_paths=num_paths)
     if callable(getattr(thing, "verify_tree", None)):
-        return trees.of_tree_rule(name, thing, array=array)
+        return rules.of_tree_rule(name, thing, array=array)
     if is_engine(thing):
         return of_engines(name, {"": thing})
     if isinstance(thing, Mapping) and thing and all(map(is_engine, thing.values())):

@@ -53,7 +53,7 @@ def run(options: Any) -> int:
 
 def _asked(options: Any) -> tuple[list[str], Any]:
     """Return the names of the rules, and the draft trees of those that need them."""
-    from spec_oracle.audit.rule.tree_subject import PREFIX, TreeSubject
+    from spec_oracle.audit.rule.subject import PREFIX, TreeSubject
     from spec_oracle.audit.rules import named_rule
     from spec_oracle.efficiency import DraftTrees
     from spec_oracle.efficiency.trees import FanOuts

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
-from spec_oracle.audit.rule.tree_subject import TreeSubject
+from spec_oracle.audit.rule.subject import TreeSubject
 from spec_oracle.audit.rules import named_rule
 from spec_oracle.efficiency.trees import DraftTrees
 from spec_oracle.errors import InvalidInputError

@@ -6,7 +6,7 @@ from itertools import accumulate
 from operator import mul
 from typing import Any
 
-from spec_oracle.audit.rule.tree_subject import TreeSubject
+from spec_oracle.audit.rule.subject import TreeSubject
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.tree_drafting import ShapedTrees, TreeShape

@@ -1,18 +1,22 @@
-"""The check `batch`: a request's result ignores the others of its batch, their number and its own place.
+"""The check `batch` of rules: a request's result ignores the others of its batch, and its own place.
 
 Requests are verified together, alone, and in another order, with the same uniforms; results must be equal.
 """
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
+from spec_oracle.arrays import Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.failing_inputs import part
-from spec_oracle.audit.instances import instances_for
+from spec_oracle.audit.instances import instances_for, main_instances, panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
-from spec_oracle.audit.rule.subject import VerifierSubject
+from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, one_of_each
+from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject, tree_verdicts
 from spec_oracle.audit.sampler.batch import chosen_requests
 from spec_oracle.exact.call import call_verifier, fresh_state
 from spec_oracle.threads import raising
@@ -101,3 +105,41 @@ def verdicts(verifier: AnyVerifier, drafts: Drafts, uniforms: NDArray[np.float64
         state = fresh_state(verifier, drafts.batch)
         verdict, _ = call_verifier(verifier, drafts, replayed_decisions(uniforms), state)
         return np.stack([verdict.num_accepted, verdict.path, verdict.next_token], axis=1)
+
+
+TREE_BATCHES: Final = (2, 33, 130)  # Requests of batches of draft trees.
+
+TREE_UNIFORMS = 1024
+"""More than any request takes."""
+
+
+def batch_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
+    """Judge whether requests get the same verdict alone, and in another order, given the same uniforms."""
+    rng, toys = context.stream("tree/batch"), panel(3, DEPTH, 1, context.seed)
+    for drafting in one_of_each(subject.accepts, DEPTH).values():
+        table = SampledTrees(toys[main_instances(toys)[0]], drafting, subject.array)
+        for size in TREE_BATCHES:
+            trees, order = table.sample(size, rng), rng.permutation(size)
+            uniforms = rng.random((size, TREE_UNIFORMS))
+            found = tree_verdicts(subject, table.drafts(trees), uniforms)
+            again = tree_verdicts(subject, table.drafts(trees[order]), uniforms[order])
+            if (moved := (found[order] != again).any(axis=1)).any():
+                place = int(moved.argmax())
+                both = (found[order[place]], "in one order"), (again[place], "in another order")
+                return failed(_differs(int(order[place]), size, *both), how=How.REPLAYED)
+            for request in order[: effort.BATCH_REPLAYED]:
+                one = np.array([request])
+                alone = tree_verdicts(subject, table.drafts(trees[one]), uniforms[one])[0]
+                if not np.array_equal(found[request], alone):
+                    both = (found[request], "there"), (alone, "alone")
+                    return failed(_differs(int(request), size, *both), how=How.REPLAYED)
+    sizes = ", ".join(map(str, TREE_BATCHES))
+    return passed(f"same results alone and in any order, in batches of {sizes}", how=How.REPLAYED)
+
+
+def _differs(request: int, size: int, one: tuple[Integers, str], other: tuple[Integers, str]) -> str:
+    first, second = (
+        f"place {place} as the last accepted one and then token {token} {where}"
+        for (place, token), where in ((found.tolist(), where) for found, where in (one, other))
+    )
+    return f"with the same uniforms, request {request} of a batch of {size} gets {first}, and {second}"

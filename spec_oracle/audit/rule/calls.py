@@ -1,6 +1,8 @@
-"""The check `calls`: the tokens of several calls are distributed as the target's.
+"""The check `calls` of rules: the tokens of several calls are distributed as the target's.
 
-The distribution over several calls is enumerated, a state that is carried over and a stop token included.
+The distribution over several calls is enumerated, a state that is carried over and a stop token included. For
+rules on draft trees the distributions on some instances are enumerated twice, in turn: where one call is
+lossless, and keeps nothing for the next one, the text of several calls is.
 """
 
 from functools import partial
@@ -10,7 +12,9 @@ from spec_oracle.audit.context import Context
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import DECLARED, CheckResult, How, Status, failed, passed
-from spec_oracle.audit.rule.subject import VerifierSubject
+from spec_oracle.audit.rule.draftings import DEPTH, draftings
+from spec_oracle.audit.rule.joint import law_on
+from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject
 from spec_oracle.exact import DecisionError, VerdictError, decoded_law
 from spec_oracle.threads import raising
 from spec_oracle.toy import Instance
@@ -48,3 +52,23 @@ def decoded(subject: VerifierSubject, context: Context, rate: float, *, instance
         return failed(detail, **found)
     size = "exactly 0" if context.exact else f"at most {tv:.1e}"
     return passed(f"total variation of the first {tokens} tokens {size}", **found)
+
+
+INSTANCES = ("flat", "peaked", "reversed")
+
+
+def calls_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
+    """Enumerate each instance, then each again."""
+    toys = panel(3, DEPTH, 1, context.seed)
+    kind = next(iter(draftings(subject.accepts, DEPTH)))
+    try:
+        rounds = [[law_on(subject, context, toys[name], kind) for name in INSTANCES] for _ in range(2)]
+    except (DecisionError, VerdictError) as error:
+        return failed(str(error), how=How.PROVEN)
+    for before, after in zip(*rounds, strict=True):
+        moved = max(abs(one - two).max() for one, two in zip(before.masses, after.masses, strict=True))
+        if moved > subject.facts.tolerance:
+            detail = "one call depends on calls before it: the probability of an output changed by "
+            tv = float(max(before.total_variation, after.total_variation))
+            return failed(f"{detail}{float(moved):.3g}", how=How.PROVEN, total_variation=tv)
+    return passed("the output distribution of a call is the same after other calls", how=How.PROVEN)

@@ -1,7 +1,8 @@
-"""The check `shapes`: the output distribution of one call at other sizes and kinds of distributions.
+"""The check `shapes` of rules: the output distribution of one call at other sizes and distributions.
 
 At every shape of a covering design (`spec_oracle.audit.shapes`) the distribution after each likely draft is
-found by enumeration, and added up.
+found by enumeration, and added up. Rules for draft trees are run for vocabularies of 2 and 4 tokens, trees of
+one and of three tokens, trees whose paths end early, other fan-outs, and in float32.
 """
 
 import math
@@ -12,9 +13,12 @@ from typing import Any, Final
 import numpy as np
 
 from spec_oracle.audit.context import Context
+from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.failing_inputs import part, with_inputs
-from spec_oracle.audit.results import CheckResult, How, failed, not_asked
-from spec_oracle.audit.rule.subject import VerifierSubject
+from spec_oracle.audit.instances import main_instances, panel
+from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
+from spec_oracle.audit.rule.draftings import DEPTH, later_sizes, one_of_each
+from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject
 from spec_oracle.audit.shapes.axes import AXES, Shape
 from spec_oracle.audit.shapes.covered import Covered
 from spec_oracle.audit.shapes.design import design
@@ -24,6 +28,7 @@ from spec_oracle.contracts import raising
 from spec_oracle.exact import DecisionError, VerdictError
 from spec_oracle.exact.conditional import ConditionalLaw, conditional_laws
 from spec_oracle.exact.errors import NotTracedError
+from spec_oracle.exact.tree_emission import tree_emission_law
 from verifiers import Drafts, traits_of
 from verifiers.errors import InvalidInputError
 
@@ -81,3 +86,29 @@ def _laws(subject: VerifierSubject, context: Context) -> Laws:
             raise NotTracedError(f"the rule does not take this size: {error}") from None
 
     return laws
+
+
+def shapes_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
+    """Enumerate the rule on an instance of each size in float64, and of each kind of siblings in float32."""
+    sizes = [(*size, "float64") for size in later_sizes(subject.accepts)]
+    if "float32" in context.dtypes:
+        some = one_of_each(subject.accepts, DEPTH).items()
+        sizes += [(kind, 3, DEPTH, drafting, "float32") for kind, drafting in some]
+    worst = 0.0
+    for number, (kind, vocab, length, drafting, dtype) in enumerate(sizes):
+        toys = panel(vocab, length, 1, context.seed)
+        name = main_instances(toys)[number % 2]
+        tolerance = max(subject.facts.explained(length + 1), FLOAT32_ROUNDING if dtype == "float32" else 0.0)
+        where = f"V = {vocab}, L = {length}, {dtype}, {kind}, instance {name!r}"
+        try:
+            with raising():
+                law = tree_emission_law(subject.rule, toys[name], drafting, array=subject.array, dtype=dtype)
+        except (DecisionError, VerdictError) as error:
+            return failed(f"{where}: {error}", how=How.PROVEN)
+        tv = float(law.total_variation)
+        worst = max(worst, tv)
+        if tv > tolerance:
+            return failed(f"total variation {tv:.3g} at {where}", how=How.PROVEN, total_variation=tv)
+    kinds = "; ".join(f"V = {vocab}, {dtype}, {kind}" for kind, vocab, _, _, dtype in sizes)
+    detail = f"output distribution exact at {len(sizes)} other sizes and kinds of draft trees"
+    return passed(detail, how=How.PROVEN, total_variation=worst, scope=(f"other sizes: {kinds}",))

@@ -10,9 +10,9 @@ import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.reports import Evidence
-from spec_oracle.audit.rule.tree_bad_input import bad_input
-from spec_oracle.audit.rule.tree_scale import scale
-from spec_oracle.audit.rule.tree_subject import names, of_tree_rule
+from spec_oracle.audit.rule.bad_input import bad_input
+from spec_oracle.audit.rule.scale import scale
+from spec_oracle.audit.rule.subject import names, of_tree_rule
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 from tests.strategies import at_night, by_day

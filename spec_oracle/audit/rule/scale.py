@@ -1,8 +1,9 @@
-"""The check `scale` of tree rules: large vocabularies and low precision keep the distribution and every id.
+"""The check `scale` of rules: large vocabularies and low precision keep the distribution and every id.
 
-At a large vocabulary two ids far apart are drafted, so that all draft trees can be run; the target also has
-thousands of other tokens. Its probabilities are powers of two, exact in every number type. The distribution
-is found by enumeration; where the rule looks at a sampled id, few ids represent the others.
+Rules for paths are called as samplers. At a large vocabulary two ids far apart are drafted, so that all draft
+trees can be run; the target also has thousands of other tokens. Its probabilities are powers of two, exact in
+every number type. The distribution is found by enumeration; where the rule looks at a sampled id, few ids
+represent the others.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,8 @@ from spec_oracle.audit.declared import FLOAT32_ROUNDING
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed
 from spec_oracle.audit.rule.draftings import DEPTH, one_of_each
-from spec_oracle.audit.rule.tree_subject import TreeSubject, in_library, verdicts
+from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject, in_library, tree_verdicts
+from spec_oracle.audit.sampler import scale as large
 from spec_oracle.audit.sampler.scale import DTYPES
 from spec_oracle.contracts import SubjectRaisedError
 from spec_oracle.exact import DecisionError, VerdictError
@@ -41,7 +43,14 @@ _TARGET: Final = (1 / 4, 0.0)
 _OTHERS: Final = 4096
 
 
-def scale(subject: TreeSubject, context: Context) -> CheckResult:
+def scale(subject: VerifierSubject, context: Context) -> CheckResult:
+    """Judge every id of a mid-size vocabulary, large offsets and rows, and low precision."""
+    largest = traits_of(subject.verifier).largest_vocab_size
+    reason = f"made for vocabularies of at most {largest} tokens" if largest else subject.never_called_alone
+    return not_asked(reason) if reason else large.scale(subject, context)
+
+
+def scale_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
     """Judge ids and the output distribution at large vocabularies, and toys in every number type."""
     largest = traits_of(subject.rule).largest_vocab_size
     if largest and largest < max(VOCABULARIES):
@@ -83,7 +92,7 @@ def _wrong_id(subject: TreeSubject, vocab_size: int, ids: Integers) -> str:
     target[request, 1, np.concatenate([ids, ids])] = 1
     target[request, 0, np.concatenate([ids, drafted])] = 1
     drafts = TreeDrafts(tokens, np.full(tokens.shape, ROOT), draft, target)
-    found = verdicts(subject, in_library(subject, drafts), np.full((len(tokens), 64), 0.5))
+    found = tree_verdicts(subject, in_library(subject, drafts), np.full((len(tokens), 64), 0.5))
     wanted = np.stack([np.where(request < len(ids), ROOT, 0), np.concatenate([ids, ids])], axis=1)
     wrong = (found != wanted).any(axis=1)
     if not wrong.any():

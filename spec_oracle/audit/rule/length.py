@@ -1,4 +1,4 @@
-"""The check `length` of tree rules: the accepted length is distributed as by the declared rule.
+"""The check `length` of rules: the accepted length is distributed as by the declared rule.
 
 A rule is declared by its attribute ``rule``, the name of a built-in one. Losslessness does not fix how much
 is accepted. All outcomes are run on the same draft trees. Where no rule is declared, one is looked for that
@@ -14,7 +14,8 @@ import verifiers
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
 from spec_oracle.audit.rule.draftings import DEPTH, draftings, one_of_each
-from spec_oracle.audit.rule.tree_subject import PREFIX, TreeSubject, names
+from spec_oracle.audit.rule.subject import PREFIX, TreeSubject, VerifierSubject, names
+from spec_oracle.audit.sampler import length as accepted
 from spec_oracle.exact import EmissionLaw
 from spec_oracle.exact.arithmetic import NUMPY
 from spec_oracle.exact.tree_emission import TreeTable, tree_conditional_laws, tree_emission_law
@@ -28,7 +29,14 @@ _FEW, _TREES = 8, 64
 """Draft trees of each kind after which rules are compared, first and at most: most rules differ soon."""
 
 
-def length(subject: TreeSubject, context: Context) -> CheckResult:
+def length(subject: VerifierSubject, context: Context) -> CheckResult:
+    """Judge whether the accepted length has the law of the declared rule."""
+    if subject.name in verifiers.names():
+        return not_asked("it is the reference for its rule")
+    return accepted.length(subject, context)
+
+
+def length_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
     """Return what `joint` found of the accepted length."""
     if subject.name in names():
         return not_asked("it is the reference for its rule")

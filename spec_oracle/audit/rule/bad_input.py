@@ -1,9 +1,10 @@
-"""The check `bad-input` of tree rules: what they emit after extreme uniforms, and for broken input.
+"""The check `bad-input` of rules: what they emit after extreme uniforms, and for broken input.
 
-Valid trees, those without a token included, must give tokens that the target gives a positive probability,
-whatever the uniforms. Broken distributions, ids and trees may be refused with an exception, though not by a
-call without end; what is returned instead must still be a place whose way leads to the root, tokens of the
-vocabulary, and, for every healthy request, tokens that are possible. One failure is proof.
+Rules for paths are called as samplers. Valid trees, those without a token included, must give tokens that the
+target gives a positive probability, whatever the uniforms. Broken distributions, ids and trees may be refused
+with an exception, though not by a call without end; what is returned instead must still be a place whose way
+leads to the root, tokens of the vocabulary, and, for every healthy request, tokens that are possible. One
+failure is proof.
 """
 
 import time
@@ -20,11 +21,11 @@ from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.instances import panel
-from spec_oracle.audit.results import CheckResult, How, failed, passed
+from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
+from spec_oracle.audit.rule.batch import TREE_UNIFORMS
 from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, label, one_of_each
-from spec_oracle.audit.rule.tree_batch import UNIFORMS
-from spec_oracle.audit.rule.tree_subject import TreeSubject, in_library, verdicts
-from spec_oracle.audit.sampler.bad_input import EDGES, SPOILT, Judged, strike
+from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject, in_library, tree_verdicts
+from spec_oracle.audit.sampler.bad_input import EDGES, SPOILT, Judged, on_broken_input, strike
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.threads import CallEndedError, at_most
 from verifiers.trees import EMPTY, ROOT, Siblings, TreeDrafts
@@ -35,14 +36,21 @@ Case: TypeAlias = tuple[str, TreeDrafts, Judged]
 _LARGEST = 1 - 2.0**-53
 
 
-def bad_input(subject: TreeSubject, context: Context) -> CheckResult:
+def bad_input(subject: VerifierSubject, context: Context) -> CheckResult:
+    """Judge what comes of extreme uniforms and of input that is no law."""
+    if subject.never_called_alone:
+        return not_asked(subject.never_called_alone)
+    return on_broken_input(subject, context)
+
+
+def bad_input_on_trees(subject: TreeSubject, context: Context) -> CheckResult:
     """Judge a tree rule on broken input and extreme uniforms, for every law of siblings that it accepts."""
     rng, toy = context.stream("tree/bad-input"), panel(3, DEPTH, 1, context.seed)["zeros"]
     wrong, calls = dict[str, str](), 0
     for drafting in one_of_each(subject.accepts, DEPTH).values():
         table = SampledTrees(toy, drafting)
         healthy = _with_impossible_drafts(table.drafts(table.sample(effort.BAD_INPUT_LEAST_REQUESTS, rng)))
-        uniforms = rng.random((healthy.batch, UNIFORMS))
+        uniforms = rng.random((healthy.batch, TREE_UNIFORMS))
         limit = _limit(subject, healthy, uniforms)
         asked: list[tuple[Case, Floats, bool]] = [
             *((case, uniforms, True) for case in _broken(healthy, drafting.siblings)),
@@ -129,7 +137,7 @@ def _limit(subject: TreeSubject, healthy: TreeDrafts, uniforms: Floats) -> float
     """Return how many seconds a call may take, from what one on valid input takes."""
     started = time.monotonic()
     with suppress(ContractError, SubjectRaisedError):
-        verdicts(subject, in_library(subject, healthy), uniforms)
+        tree_verdicts(subject, in_library(subject, healthy), uniforms)
     return effort.BAD_INPUT_SECONDS + effort.BAD_INPUT_SLOWER * (time.monotonic() - started)
 
 
@@ -146,7 +154,7 @@ def _complaint(
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings(), at_most(limit):
             warnings.simplefilter("ignore")
-            found = verdicts(subject, in_library(subject, drafts), uniforms)
+            found = tree_verdicts(subject, in_library(subject, drafts), uniforms)
     except CallEndedError as error:
         return str(error)
     except SubjectRaisedError as error:
