@@ -16,8 +16,15 @@ from typing import Any, Final
 
 import verifiers
 from spec_oracle.audit import registry
-from spec_oracle.audit.bounds import declared_bound
-from spec_oracle.audit.declared import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always, facts_of
+from spec_oracle.audit.declared import (
+    FLOAT32_ROUNDING,
+    NOTHING_DECLARED,
+    ROUNDING,
+    Facts,
+    always,
+    declared_bound,
+    facts_of,
+)
 from spec_oracle.audit.engine.subject import EngineSubject
 from spec_oracle.audit.results import DECLARED
 from spec_oracle.audit.rule import subject as rules

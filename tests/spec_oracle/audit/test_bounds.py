@@ -8,7 +8,7 @@ import pytest
 import verifiers
 from lab.claims.published import Cactus, Typical
 from spec_oracle.audit import AuditOptions, Status, audit
-from spec_oracle.audit.bounds import Bound, declared_bound, largest_divergence
+from spec_oracle.audit.declared import Bound, declared_bound, largest_divergence
 from spec_oracle.audit.subjects import of_object
 from spec_oracle.contracts import as_sampler
 from spec_oracle.errors import InvalidInputError

@@ -8,8 +8,7 @@ import pytest
 
 from lab.specimens.registry import specimens
 from spec_oracle.audit import AuditOptions, Status, audit, registry
-from spec_oracle.audit.bounds import Bound
-from spec_oracle.audit.declared import Facts, facts_of
+from spec_oracle.audit.declared import Bound, Facts, facts_of
 from spec_oracle.audit.options import require_sizes
 from spec_oracle.audit.rounds import judge_rounds
 from spec_oracle.audit.sampler.subject import SamplerSubject

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 from spec_oracle.audit.table import CHECKS
 
-from spec_oracle.audit.bounds import Bound
 from spec_oracle.audit.context import Context, first_failure
-from spec_oracle.audit.declared import NOTHING_DECLARED
+from spec_oracle.audit.declared import NOTHING_DECLARED, Bound
 from spec_oracle.audit.reports import SubjectVerdict
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, passed
 from spec_oracle.audit.verdict import verdict_of

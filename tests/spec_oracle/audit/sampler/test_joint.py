@@ -13,7 +13,7 @@ from spec_oracle.audit.draws import Sampler, confirmed_by_samples, extended_cell
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.reports import Evidence
 from spec_oracle.audit.results import NoEvidenceError
-from spec_oracle.audit.sampler.sampled import sampled
+from spec_oracle.audit.sampler.joint import sampled
 from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.tracer import traced_law
 from spec_oracle.contracts import SamplerCode, as_sampler

@@ -21,9 +21,9 @@ from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, NoEvidenceError, Status
 from spec_oracle.audit.sampler import confirm as claimed
 from spec_oracle.audit.sampler.confirm import ShapeSample, confirm_breach, confirm_shape
+from spec_oracle.audit.sampler.joint import traced
 from spec_oracle.audit.sampler.shapes import SHAPES_MOST_REQUESTS
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampler.traced import traced
 from spec_oracle.audit.sampler.tracer import law_after
 from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.judged import judge

@@ -8,8 +8,8 @@ import pytest
 from lab.specimens.registry import specimens
 from spec_oracle.audit.context import COUNTED, Context
 from spec_oracle.audit.results import Status
+from spec_oracle.audit.sampler.joint import traced
 from spec_oracle.audit.sampler.subject import SamplerSubject
-from spec_oracle.audit.sampler.traced import traced
 from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import SamplerCode
 
