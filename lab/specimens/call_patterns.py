@@ -350,7 +350,7 @@ specimens_of("calls", engine=engine)(
     ),
     pattern_slightly_after_full=(
         "E12: After two calls that accepted all of three drafts the next one accepts a little too much",
-        partial(SlightlyWrong, draft_length=3, target=SHARP, draft=near),
+        partial(SlightlyWrong, draft_length=3, more=1.5),
     ),
     pattern_cache_of_four_drafts=(
         "E12: The cache has room for four drafts accepted in a row, and loses tokens beyond",

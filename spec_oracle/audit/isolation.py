@@ -4,6 +4,9 @@ Code under test may end the process, hang, run out of memory, print, or start th
 and audited by a process that is its own, with a time limit and a memory limit, output captured and Ctrl-C
 ignored. It keeps a journal: what it found before it ended is in the report, and the check in which it ended
 is inconclusive. Processes are pebble's, which says how each of them ended.
+
+A sampler whose process crashes gets a second one in which its random numbers are not traced: compiled code
+that reads or writes arrays at their address may find Python objects there while they are.
 """
 
 import os
@@ -31,6 +34,7 @@ from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult, Status
 from spec_oracle.audit.run import as_subject, audit_subject
+from spec_oracle.audit.sampler.subject import SamplerSubject
 from spec_oracle.audit.sampler.unexecuted_lines import with_notes
 from spec_oracle.audit.subjects import is_third_party, quickness, require_name
 from spec_oracle.audit.suite import SUITES
@@ -45,6 +49,10 @@ SHOWN_OUTPUT = 2000
 _MOST_MEMORY = 2**33
 """GiB that an operating system can be asked for."""
 
+
+NOT_TRACED = "could not trace the random numbers: the process crashed; sampled instead, in another one"
+
+_CRASHES = {getattr(signal, name, 0) for name in ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE")} - {0}
 
 LOOK_SECONDS = 0.5
 """How often the journals are read, for what is told of the progress."""
@@ -108,14 +116,19 @@ def audit_apart(
 
     with TemporaryDirectory() as scratch:
         folders = [Path(scratch, str(number)) for number in range(len(names))]
-        waiting = [(number, (names[number], folders[number])) for number in slow_first]
+        untraced: set[int] = set()
+        waiting = list(slow_first)
         try:
             with sigterm_as_ctrl_c():
                 progress("", 0, len(names) * len(CHECKS))
                 while waiting or running:
                     while waiting and len(running) < limits.jobs:
-                        number, (name, folder) = waiting.pop(0)
-                        running[apart(name, how[number], alpha, folder, limits.memory, where=here)] = number
+                        number = waiting.pop(0)
+                        name, folder, traced = names[number], folders[number], number not in untraced
+                        started_apart = apart(
+                            name, how[number], alpha, folder, limits.memory, where=here, traced=traced
+                        )
+                        running[started_apart] = number
                         steps[number] = _Steps(name, folder, how[number].budget)
                     ended = wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED).done
                     for number in running.values():
@@ -125,6 +138,11 @@ def audit_apart(
                     for future in ended:
                         number = running.pop(future)
                         name, folder = names[number], folders[number]
+                        if number not in untraced and _may_run_untraced(folder, future):
+                            untraced.add(number)
+                            waiting.insert(0, number)
+                            folders[number] = Path(scratch, f"{number}-untraced")
+                            continue
                         reports[number] = _report(name, folder, future, how[number], alpha, limits)
                         progress(f"{name}: {reports[number].verdict}", *done(), now=now())
         except KeyboardInterrupt:
@@ -185,11 +203,18 @@ def _context(names: Sequence[str], options: Iterable[AuditOptions]) -> Any:
 
 
 def _audited(
-    name: str, options: AuditOptions, alpha: float, folder: Path, memory: float | None, *, where: Path
+    name: str,
+    options: AuditOptions,
+    alpha: float,
+    folder: Path,
+    memory: float | None,
+    *,
+    where: Path,
+    traced: bool,
 ) -> SubjectReport:
     """Load and audit one subject, in its own process; journal and output are in ``folder``.
 
-    Its modules and files are looked for in ``where``.
+    Its modules and files are looked for in ``where``; ``traced`` says whether a sampler may be.
     """
     folder.mkdir()
     os.chdir(where)
@@ -208,6 +233,9 @@ def _audited(
             return _unloaded(name, str(error), options, alpha, error=str(error))
         except SpecOracleError as error:
             return _unloaded(name, f"cannot be loaded: {error}", options, alpha)
+        if not traced and isinstance(subject, SamplerSubject):
+            notes = (*subject.facts.notes, NOT_TRACED)
+            subject = replace(subject, traceable=False, facts=replace(subject.facts, notes=notes))
         enter(_known(subject))
         report = audit_subject(
             subject, options, alpha, note=lambda result: enter(replace(result, findings=None))
@@ -215,6 +243,15 @@ def _audited(
         with suppress(AttributeError, OSError, ValueError):  # the code may have closed or replaced it
             sys.stdout.flush()
         return report
+
+
+def _may_run_untraced(folder: Path, future: "Future[SubjectReport]") -> bool:
+    """Whether a process crashed in which a sampler was audited."""
+    ended = future.exception()
+    is_crash = isinstance(ended, ProcessExpired) and -(ended.exitcode or 0) in _CRASHES
+    return is_crash and any(
+        isinstance(one, _LostSubject) and one.kind == "sampler" for one in _journal(folder)
+    )
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def shapes(subject: SamplerSubject, context: Context) -> CheckResult:
         wrong, extent = _traced(subject, context, laws, covered)
     except NoEvidenceError as error:
         # What was traced at other shapes is worth as little.
-        covered, wrong, notes = Covered(not_traced=covered.not_traced), None, (str(error),)
+        covered, wrong, notes = Covered(not_traced=covered.not_traced), None, (f"shapes: {error}",)
         extent = _extent(subject, context, {})
     if wrong is not None:
         return with_inputs(wrong, "traced_shape", subject, context, context.rate, covered.wrong)

@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from spec_oracle.audit import AuditOptions, CheckResult, Status, SubjectVerdict
-from spec_oracle.audit.isolation import Isolation, _known, _remains, audit_apart
+from spec_oracle.audit.isolation import NOT_TRACED, Isolation, _known, _remains, audit_apart
 from spec_oracle.audit.results import UNTRIED
 from spec_oracle.audit.run import as_subject
 from spec_oracle.audit.suite import ENGINE
@@ -25,6 +25,7 @@ from spec_oracle.report import AUDIT_FORMATS
 from tests.strategies import at_night
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
 QUICK = AuditOptions(vocab_size=2, draft_length=2, budget=2.0, shrink=False)
 
 
@@ -41,6 +42,16 @@ def audited(*names, jobs=1, timeout=60.0, memory=None, options=QUICK):
 def said(subject):
     """Return all that the row of a subject says."""
     return "; ".join([*(check.detail for check in subject.checks), *subject.notes])
+
+
+def test_a_sampler_that_crashes_while_it_is_traced_is_sampled(monkeypatch):
+    """Its false-alarm rate is that of the audit, 1e-6."""
+    monkeypatch.chdir(ROOT)
+    name = "tests.spec_oracle.audit.sampler.memory:writes_at_an_address"
+    options = AuditOptions(draft_length=1, checks=(), budget=30.0)
+    (subject,) = audit_apart([name], options, Isolation()).subjects
+    assert subject.verdict is SubjectVerdict.LOSSLESS
+    assert NOT_TRACED in subject.notes
 
 
 @pytest.mark.parametrize(

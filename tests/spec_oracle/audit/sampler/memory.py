@@ -117,6 +117,16 @@ def by_address_in_the_object(u):
     return np.frombuffer(ctypes.string_at(address, 8 * u.size))
 
 
+def writes_at_an_address(draft_tokens, draft_probs, target_probs, generator):
+    """As C code that fills an array without a look at its type: while it is traced, over objects."""
+    uniforms = generator.random((len(draft_tokens), draft_tokens.shape[1] + 1))
+    out = np.zeros(uniforms.shape)
+    there = ctypes.c_void_p.from_address(id(out) + 2 * ctypes.sizeof(ctypes.c_void_p)).value
+    mirrored = 1 - by_address_in_the_object(uniforms)
+    ctypes.memmove(there, mirrored.ctypes.data, 8 * out.size)
+    return token_rule(draft_tokens, draft_probs, target_probs, out)
+
+
 def of_tensor_by_pointer(u):
     return np.frombuffer(ctypes.string_at(u.contiguous().data_ptr(), 8 * u.numel()))
 
