@@ -73,7 +73,7 @@ def own_randomness(subject: Any, context: Context, place: str) -> str:
         return _said("it draws random numbers by itself", watched.lines[0])
     if len(emitted) < 2 or np.array_equal(emitted[0], emitted[1]):
         return ""
-    if line := line_that_draws(lambda: prepared_in(context)):
+    if line := line_that_draws(lambda: prepared_in(context)) or next(iter(watched.indirect), ""):
         return _said("it draws random numbers by itself", line)
     why = "it draws random numbers by itself, or keeps something between calls"
     return _said(f"the same call with the same decisions emits other tokens: {why}", place)

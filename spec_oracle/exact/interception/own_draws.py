@@ -38,11 +38,12 @@ _OF_RANDOMNESS: Final = ("numpy", "torch")
 class WatchedDraws:
     """A `Source` of ordinary numbers that notes the ``lines`` of the user's code which ask for them.
 
-    Numbers that another package asks for, such as the random start of a solver, are given and not noted.
+    Lines that call another package, which asks for them, are ``indirect``: a solver may start at random.
     """
 
     source: Source
     lines: list[str] = field(default_factory=list)
+    indirect: list[str] = field(default_factory=list)
 
     def uniform(self, bits: int = 53, *, zero: bool = True) -> Any:
         """Note the line, and draw."""
@@ -78,8 +79,8 @@ class WatchedDraws:
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  (the documented way to walk one's own stack)
         while frame is not None and _passes_on(frame.f_code.co_filename):
             frame = frame.f_back
-        if frame is not None and is_users(frame.f_code.co_filename):
-            self.lines.append(running_at(frame))
+        is_direct = frame is not None and is_users(frame.f_code.co_filename)
+        (self.lines if is_direct else self.indirect).append(running_at(frame))
 
 
 @lru_cache(maxsize=4096)

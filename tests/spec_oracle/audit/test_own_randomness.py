@@ -140,6 +140,19 @@ class Remembered:
         return matched(drafts, lambda row: self.drawn(tuple(row.tolist())))
 
 
+class ThroughAnotherPackage:
+    """A package draws, from a seed."""
+
+    def verify(self, drafts, decisions):
+        from scipy.stats import rv_discrete
+
+        def token_of(row):
+            law = rv_discrete(values=(np.arange(len(row)), row / row.sum()))
+            return int(law.rvs(random_state=0))  # draws
+
+        return matched(drafts, token_of)
+
+
 class OwnTree:
     """Samples the row of each node, and goes on while a child is that token."""
 
@@ -190,6 +203,7 @@ DRAW = [
     in_a_closure,
     OnlyTheBonus,
     Remembered,
+    ThroughAnotherPackage,
     OwnTree,
     GlobalTree,
 ]
