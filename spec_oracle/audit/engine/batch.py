@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,13 @@ from spec_oracle.audit.engine.exact_comparison import Asked, CompletionLaws, tra
 from spec_oracle.audit.engine.judged import judged, worst_of
 from spec_oracle.audit.engine.long_texts import long_batches
 from spec_oracle.audit.engine.rounding import Rounding, rounding_of
-from spec_oracle.audit.engine.sampled import outcomes
+from spec_oracle.audit.engine.sampled import generated_together, outcomes
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
 from spec_oracle.audit.rounds import judge_process, judge_rounds, lower_bound
 from spec_oracle.audit.sampler.dependence import BATCHES, independent
-from spec_oracle.contracts import ContractError, raising
-from spec_oracle.contracts.engine import EngineCode, as_list
+from spec_oracle.contracts import raising
+from spec_oracle.contracts.engine import EngineCode
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids, product
 from spec_oracle.statistics import EProcess
@@ -216,13 +216,3 @@ def _judged(design: LargerBatches, context: Context, seconds: float, rate: float
             break
     what = f"completions of batches of {size} requests{', with seeds' * seeded}"
     return judge_process(what, process, rate)
-
-
-def generated_together(
-    engine: Any, prompts: Sequence[Ids], tokens: int, seeds: Sequence[int | None]
-) -> list[list[Any]]:
-    """Return what an engine generates together; raises `ContractError` for what cannot be a batch."""
-    returned = as_list(engine.generate_batch([list(prompt) for prompt in prompts], tokens, list(seeds)))
-    if len(returned) != len(prompts):
-        raise ContractError(f"generate_batch returned {len(returned)} completions for {len(prompts)} prompts")
-    return [as_list(completion) for completion in returned]

@@ -18,8 +18,8 @@ import scipy
 
 from spec_oracle.arrays import Floats
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.engine.batch import generated_together
 from spec_oracle.audit.engine.rounding import rounding_of
+from spec_oracle.audit.engine.sampled import generated_together
 from spec_oracle.audit.engine.subject import Case, EngineSubject
 from spec_oracle.audit.engine.wording import counted, scope_of, shown
 from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed

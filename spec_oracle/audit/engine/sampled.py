@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from spec_oracle.audit.results import (
     passed,
 )
 from spec_oracle.audit.sampling import SampledDecision, confirm, judge_samples
-from spec_oracle.contracts import raising
+from spec_oracle.contracts import ContractError, raising
 from spec_oracle.contracts.engine import EngineCode, as_list
 from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.contracts.speculation import Speculation, speculation_seen
@@ -332,3 +332,13 @@ def _beside_plain(
         return replace(check, status=Status.FAILED, detail=detail + of_plain.detail)
     detail = f"next_token_probs is not the distribution of generate_plain: {of_plain.detail}"
     return replace(check, status=Status.INCONCLUSIVE, detail=detail, is_undecided=True)
+
+
+def generated_together(
+    engine: Any, prompts: Sequence[Ids], tokens: int, seeds: Sequence[int | None]
+) -> list[list[Any]]:
+    """Return what an engine generates together; raises `ContractError` for what cannot be a batch."""
+    returned = as_list(engine.generate_batch([list(prompt) for prompt in prompts], tokens, list(seeds)))
+    if len(returned) != len(prompts):
+        raise ContractError(f"generate_batch returned {len(returned)} completions for {len(prompts)} prompts")
+    return [as_list(completion) for completion in returned]
