@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec_oracle.audit import effort
+from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import Law
 from spec_oracle.audit.sampling import confirm
 from spec_oracle.audit.streams import stream
@@ -182,3 +183,15 @@ def confirmed_by_samples(
     for sample in samples.values():
         sample.draw(count)
     return confirm(samples, rate)
+
+
+_BATCHES: Final = (8, 1)
+"""Requests of plain calls."""
+
+
+def plain_verification(code: SamplerCode, drafting: Drafting, num_paths: int, seed: int) -> None:
+    """Verify one batch and one request, drafted from full distributions; errors are those of the contract."""
+    toy, rng = panel(3, 3, num_paths, seed)["flat"], stream(seed, "first-call")
+    generator = code.generator(seed)
+    for batch in _BATCHES:
+        code(sampled_drafts(toy, batch, rng, drafting), generator)

@@ -9,42 +9,22 @@ must not have been called before. Rules are not traced: before their first check
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from spec_oracle.audit.checks import Check, Suite, run_check
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.draws import sampled_drafts
-from spec_oracle.audit.instances import panel
 from spec_oracle.audit.own_randomness import own_randomness
 from spec_oracle.audit.results import CheckResult, How, Status, breach
-from spec_oracle.audit.rule.batch import TREE_UNIFORMS
-from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, draftings
-from spec_oracle.audit.rule.subject import tree_verdicts
-from spec_oracle.audit.streams import stream
+from spec_oracle.audit.subject import Subject
 from spec_oracle.contracts import ContractError, ImpossibleOutputError, SubjectRaisedError
-from spec_oracle.contracts.engine import EngineCode, NoLawError, copy_of
-from spec_oracle.contracts.sampler import seed_all
+from spec_oracle.contracts.engine import NoLawError
 from spec_oracle.errors import InvalidInputError
-from spec_oracle.places import defined_at
 from spec_oracle.threads import CallEndedError
 
 BROKEN: Final = "contract broken"
 ENDLESS: Final = "a call did not end"
 """Why the other checks are left out."""
 
-_BATCHES: Final = (8, 1)
-"""Requests of the first calls of a sampler."""
-
-_VOCAB: Final = 3
-_TOKENS: Final = 4
-"""Tokens of the vocabulary of a sampler's first calls; of the longest completion of an engine's."""
-
-_IS_CALLED: Final = {
-    "sampler": "it is called as verify(draft_tokens [B, L], draft_probs [B, L, V], target_probs [B, L+1, V], "
-    "generator), with an axis K after B if there are several paths",
-    "verifier": "it is called as verify(drafts, decisions)",
-    "tree": "it is called as verify_tree(drafts, decisions)",
-}
 _TENSORS: Final = re.compile(r"[Tt]ensor|'numpy\.\w+' object has no attribute")
 """What errors say of arrays that should have been tensors."""
 
@@ -59,7 +39,7 @@ class FirstCall:
     ``leaves_out`` says why no other check is run, "" if they are.
     """
 
-    subject: Any
+    subject: Subject
     context: Context
     suite: Suite
     fault: str = field(default="", init=False)
@@ -84,7 +64,7 @@ class FirstCall:
         is_law_found = is_traced and bool(found.findings and found.findings.total_variation)
         if found.status in (Status.FAILED, Status.INCONCLUSIVE) and not is_law_found and self._is_at_fault():
             return replace(breach(ContractError(self.fault)), name=name, seconds=found.seconds)
-        if found.breaks_contract and "(at " not in found.detail and (place := place_of(self.subject)):
+        if found.breaks_contract and "(at " not in found.detail and (place := self.subject.place):
             return replace(found, detail=f"{found.detail} (at {place})")
         return found
 
@@ -92,7 +72,7 @@ class FirstCall:
         if self._was_repeated:
             return False
         self._was_repeated = True
-        self.fault = own_randomness(self.subject, self.context, place_of(self.subject))
+        self.fault = own_randomness(self.subject, self.context, self.subject.place)
         self.leaves_out = BROKEN if self.fault else ""
         return bool(self.fault)
 
@@ -108,17 +88,13 @@ class FirstCall:
         return False
 
 
-def fault_of(subject: Any, seed: int) -> str:
+def fault_of(subject: Subject, seed: int) -> str:
     """Return what a subject does against its contract in a plain call on ordinary input, "" for nothing.
 
     Raises `CallEndedError` where the call does not end.
     """
-    ways = {"engine": _of_engine, "sampler": _of_sampler, "verifier": _of_sampler}
-    ways |= {"tree": _of_tree}
-    if subject.kind not in ways:
-        return ""
     try:
-        ways[subject.kind](subject, seed)
+        subject.plain_call(seed)
     except CallEndedError:
         raise
     except ImpossibleOutputError as error:
@@ -129,7 +105,7 @@ def fault_of(subject: Any, seed: int) -> str:
         # Code that ends itself, hangs, or is out of memory, may have no mistake in its wrapper.
         cause = error.__cause__
         is_mistake = isinstance(cause, Exception) and not isinstance(cause, MemoryError)
-        is_called = "" if subject.kind == "engine" else f"; {_IS_CALLED[subject.kind]}"
+        is_called = f"; {subject.call_form}" * bool(subject.call_form)
         said = f"{_said(error, subject)}{is_called}{_hint(cause, subject)}"
         return said if is_mistake or isinstance(error, NoLawError) else ""
     except InvalidInputError:  # a verifier that carries a state has no plain call
@@ -137,55 +113,16 @@ def fault_of(subject: Any, seed: int) -> str:
     return ""
 
 
-def _hint(cause: BaseException | None, subject: Any) -> str:
+def _hint(cause: BaseException | None, subject: Subject) -> str:
     """Return what may help code that is given arrays of another library than it takes."""
     is_about_type = isinstance(cause, TypeError | AttributeError) and bool(_TENSORS.search(str(cause)))
-    is_numpy = getattr(subject, "code", None) is not None and subject.code.array == "numpy"
+    is_numpy = getattr(getattr(subject, "code", None), "array", "") == "numpy"
     return (
         "; it is given numpy arrays: `--array torch` gives it tensors" if is_about_type and is_numpy else ""
     )
 
 
-def _of_sampler(subject: Any, seed: int) -> None:
-    """Verify one batch and one request, drafted from full distributions."""
-    toy, rng = panel(_VOCAB, 3, subject.num_paths, seed)["flat"], stream(seed, "first-call")
-    generator = subject.code.generator(seed)
-    for batch in _BATCHES:
-        subject.code(sampled_drafts(toy, batch, rng, subject.drafting), generator)
-
-
-def _of_tree(subject: Any, seed: int) -> None:
-    """Verify one batch of draft trees and one tree."""
-    toy, rng = panel(_VOCAB, DEPTH, 1, seed)["flat"], stream(seed, "first-call")
-    table = SampledTrees(toy, next(iter(draftings(subject.accepts, DEPTH).values())), subject.array)
-    for batch in _BATCHES:
-        tree_verdicts(subject, table.drafts(table.sample(batch, rng)), rng.random((batch, TREE_UNIFORMS)))
-
-
-def _of_engine(subject: Any, seed: int) -> None:
-    """Ask each engine for a distribution and for a few completions."""
-    seed_all(seed)
-    for code in subject.engines.values():
-        copied = copy_of(code.engine)
-        one = code if copied is None else EngineCode(copied)
-        one.trial(one.prompts[0], _TOKENS)
-
-
-def _said(error: Exception, subject: Any) -> str:
+def _said(error: Exception, subject: Subject) -> str:
     """Return the sentence with a line of the code, if it has none."""
-    place = "" if "(at " in str(error) else place_of(subject)
+    place = "" if "(at " in str(error) else subject.place
     return f"{error}{f' (at {place})' * bool(place)}"
-
-
-def place_of(subject: Any) -> str:
-    """Return "file:line" where a subject's code is defined, "" where that is not known.
-
-    A subject whose process is gone has a ``place`` in place of its code.
-    """
-    if hasattr(subject, "engines"):
-        return next((defined_at(code.engine.generate) for code in subject.engines.values()), "")
-    if hasattr(subject, "verifier"):
-        return defined_at(subject.verifier.verify)
-    if hasattr(subject, "accepts"):
-        return defined_at(subject.rule.verify_tree)
-    return defined_at(subject.code.function) if hasattr(subject, "code") else getattr(subject, "place", "")

@@ -22,14 +22,13 @@ from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from pebble import ProcessExpired
 from pebble.concurrent import process
 
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
-from spec_oracle.audit.first_call import place_of
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import AuditReport, SubjectReport
 from spec_oracle.audit.results import CheckResult, Status
@@ -263,11 +262,18 @@ class _LostSubject:
     facts: Facts = NOTHING_DECLARED
     num_paths: int = 1
     place: str = ""
+    call_form: ClassVar[str] = ""
+    path_rule_at: ClassVar[None] = None
+    carries_state: ClassVar[bool] = False
+    is_rerunnable: ClassVar[bool] = True
+
+    def plain_call(self, seed: int) -> None:
+        """Call nothing: the code is gone."""
 
 
 def _known(subject: Any) -> _LostSubject:
     facts = replace(subject.facts, rule_at=None)
-    return _LostSubject(subject.name, subject.kind, facts, subject.num_paths, place_of(subject))
+    return _LostSubject(subject.name, subject.kind, facts, subject.num_paths, subject.place)
 
 
 def _report(  # noqa: PLR0917

@@ -2,7 +2,6 @@
 
 import verifiers
 from spec_oracle.audit.context import Context
-from spec_oracle.audit.first_call import place_of
 from spec_oracle.audit.own_randomness import own_randomness
 from spec_oracle.audit.rule import subject as rules
 from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject
@@ -32,6 +31,6 @@ def named_rule(name: str) -> VerifierSubject | TreeSubject:
     found = resolve_subject(name)
     if not isinstance(found, VerifierSubject | TreeSubject):
         raise InvalidInputError(f"verifier: {name!r} has no verify(drafts, decisions)")
-    if ":" in name and (fault := own_randomness(found, Context(), place_of(found))):
+    if ":" in name and (fault := own_randomness(found, Context(), found.place)):
         raise InvalidInputError(f"verifier: {name}: {fault}")
     return found

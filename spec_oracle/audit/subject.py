@@ -1,5 +1,6 @@
 """What every subject of an audit has, whatever its kind."""
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from spec_oracle.audit.declared import Facts
@@ -7,7 +8,14 @@ from spec_oracle.audit.declared import Facts
 
 @runtime_checkable
 class Subject(Protocol):
-    """Code under audit: ``kind`` names its suite, ``facts`` are what it declares and what is on record."""
+    """Code under audit.
+
+    ``kind`` names its suite; ``facts`` are what it declares and what is on record. ``place`` is "file:line"
+    of its code, "" where that is not known; ``call_form`` says how it is called, "" where nobody need know.
+    ``path_rule_at(draft_length)`` names the declared rule, None where none is declared for draft paths.
+    ``carries_state``: a call hands a state to the next one. ``is_rerunnable``: a command can run one check of
+    it again.
+    """
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -17,3 +25,16 @@ class Subject(Protocol):
     def facts(self) -> Facts: ...  # noqa: D102
     @property
     def num_paths(self) -> int: ...  # noqa: D102
+    @property
+    def place(self) -> str: ...  # noqa: D102
+    @property
+    def call_form(self) -> str: ...  # noqa: D102
+    @property
+    def path_rule_at(self) -> Callable[[int], str] | None: ...  # noqa: D102
+    @property
+    def carries_state(self) -> bool: ...  # noqa: D102
+    @property
+    def is_rerunnable(self) -> bool: ...  # noqa: D102
+    def plain_call(self, seed: int) -> None:
+        """Call the code on ordinary input, as its contract says; errors are those of the contract."""
+        ...

@@ -10,15 +10,13 @@ import verifiers
 from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.counterexample import counterexample, with_file
 from spec_oracle.audit.declared import Facts
-from spec_oracle.audit.first_call import place_of
 from spec_oracle.audit.options import AuditOptions
 from spec_oracle.audit.reports import Evidence, InstanceFigures, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, Findings, How, Status
-from spec_oracle.audit.rule.subject import VerifierSubject
 from spec_oracle.exact import emission_law
 from spec_oracle.optimum import block_transport_optimum, multi_path_optimum
 from spec_oracle.toy import Instance
-from verifiers import Drafting, StatefulVerifier
+from verifiers import Drafting
 
 _OPEN = (Status.FAILED, Status.INCONCLUSIVE)
 
@@ -135,7 +133,7 @@ def report_on(
     is_proviso = verdict is SubjectVerdict.LOSSLESS and bool(facts.proviso)
     proviso = facts.proviso if is_proviso else next((one.proviso for one in checks if one.proviso), "")
     shown, figures = None, figures_of(subject, found)
-    if subject.kind != "server":  # `spec-oracle audit` takes no server to run a check again on
+    if subject.is_rerunnable:
         checks = tuple(
             with_file(check, subject.name, options) if check.again or check.status is Status.FAILED else check
             for check in checks
@@ -162,7 +160,7 @@ def report_on(
         coverage=next((check.coverage for check in checks if check.coverage), {}),
         proviso=proviso,
         again=options.again.check if options.again else "",
-        place=place_of(subject) if is_open else "",
+        place=subject.place if is_open else "",
         notes=(
             *([PROVISO] if is_proviso else []),
             *facts.notes,
@@ -182,11 +180,10 @@ def evidence_of(joint: CheckResult) -> Evidence:
 
 def figures_of(subject: Any, found: Findings) -> tuple[InstanceFigures, ...]:
     """Return the figures of every instance whose law was found."""
-    carries = isinstance(subject, VerifierSubject) and isinstance(subject.verifier, StatefulVerifier)
-    best = block_transport_optimum if carries else multi_path_optimum
+    best = block_transport_optimum if subject.carries_state else multi_path_optimum
     drafting = getattr(subject, "drafting", Drafting.INDEPENDENT)
     optimum_of = found.optimum_of or partial(_optimum, best=best, drafting=drafting)
-    rule_at = None if subject.kind == "tree" else subject.facts.rule_at  # whose rules need draft trees
+    rule_at = subject.path_rule_at
     return tuple(
         InstanceFigures(
             name,

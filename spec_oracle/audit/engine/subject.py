@@ -1,14 +1,19 @@
 """Whole engines: what their user sees, prompts in and completions out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
-from spec_oracle.contracts.engine import EngineCode
+from spec_oracle.contracts.engine import EngineCode, copy_of
+from spec_oracle.contracts.sampler import seed_all
 from spec_oracle.exact.completions import Ids
+from spec_oracle.places import defined_at
 from verifiers import Drafting
+
+_TOKENS: Final = 4
+"""Tokens of the longest completion of a plain call."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,27 @@ class EngineSubject:
     drafting: ClassVar[Drafting] = Drafting.INDEPENDENT
     kind: ClassVar[str] = "engine"
     num_paths: ClassVar[int] = 1
+    carries_state: ClassVar[bool] = False
+    is_rerunnable: ClassVar[bool] = True
+    call_form: ClassVar[str] = ""
+
+    @property
+    def place(self) -> str:
+        """Where the first engine is defined."""
+        return next((defined_at(code.engine.generate) for code in self.engines.values()), "")
+
+    @property
+    def path_rule_at(self) -> Callable[[int], str] | None:
+        """The declared rule, by draft length."""
+        return self.facts.rule_at
+
+    def plain_call(self, seed: int) -> None:
+        """Ask each engine for a distribution and for a few completions."""
+        seed_all(seed)
+        for code in self.engines.values():
+            copied = copy_of(code.engine)
+            one = code if copied is None else EngineCode(copied)
+            one.trial(one.prompts[0], _TOKENS)
 
     def cases(self, context: Context, *methods: str) -> list[Case]:
         """Return every engine that has these optional methods, after every prompt."""

@@ -22,9 +22,14 @@ from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.instances import panel
 from spec_oracle.audit.results import CheckResult, How, failed, not_asked, passed
-from spec_oracle.audit.rule.batch import TREE_UNIFORMS
 from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, label, one_of_each
-from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject, in_library, tree_verdicts
+from spec_oracle.audit.rule.subject import (
+    TREE_UNIFORMS,
+    TreeSubject,
+    VerifierSubject,
+    in_library,
+    tree_verdicts,
+)
 from spec_oracle.audit.sampler.bad_input import EDGES, SPOILT, Judged, on_broken_input, strike
 from spec_oracle.contracts import ContractError, SubjectRaisedError
 from spec_oracle.threads import CallEndedError, at_most

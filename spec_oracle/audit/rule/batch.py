@@ -16,7 +16,7 @@ from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import instances_for, main_instances, panel
 from spec_oracle.audit.results import CheckResult, How, Status, failed, not_asked, passed
 from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, one_of_each
-from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject, tree_verdicts
+from spec_oracle.audit.rule.subject import TREE_UNIFORMS, TreeSubject, VerifierSubject, tree_verdicts
 from spec_oracle.audit.sampler.batch import chosen_requests
 from spec_oracle.exact.call import call_verifier, fresh_state
 from spec_oracle.threads import raising
@@ -108,9 +108,6 @@ def verdicts(verifier: AnyVerifier, drafts: Drafts, uniforms: NDArray[np.float64
 
 
 TREE_BATCHES: Final = (2, 33, 130)  # Requests of batches of draft trees.
-
-TREE_UNIFORMS = 1024
-"""More than any request takes."""
 
 
 def batch_on_trees(subject: TreeSubject, context: Context) -> CheckResult:

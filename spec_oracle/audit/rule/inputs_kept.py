@@ -14,9 +14,9 @@ from spec_oracle.audit.draws import sampled_drafts
 from spec_oracle.audit.failing_inputs import part
 from spec_oracle.audit.instances import instances_for, panel
 from spec_oracle.audit.results import CheckResult, Status, not_asked, passed
-from spec_oracle.audit.rule.batch import TREE_UNIFORMS, UNIFORMS, verdicts
+from spec_oracle.audit.rule.batch import UNIFORMS, verdicts
 from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, one_of_each
-from spec_oracle.audit.rule.subject import TreeSubject, VerifierSubject, tree_verdicts
+from spec_oracle.audit.rule.subject import TREE_UNIFORMS, TreeSubject, VerifierSubject, tree_verdicts
 from spec_oracle.audit.sampler.inputs_kept import compared
 from verifiers import Drafts
 

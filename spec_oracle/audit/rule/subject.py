@@ -4,7 +4,7 @@ A rule for draft paths has ``verify``; one for draft trees ``verify_tree``, and 
 accepts.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Final
@@ -14,11 +14,16 @@ import numpy as np
 import verifiers
 from spec_oracle.arrays import Floats, Integers
 from spec_oracle.audit.declared import FLOAT32_ROUNDING, NOTHING_DECLARED, ROUNDING, Facts, always
+from spec_oracle.audit.draws import plain_verification
+from spec_oracle.audit.instances import panel
+from spec_oracle.audit.rule.draftings import DEPTH, SampledTrees, draftings
+from spec_oracle.audit.streams import stream
 from spec_oracle.contracts import ContractError, SamplerCode, as_sampler, raising
 from spec_oracle.errors import InvalidInputError, unknown
 from spec_oracle.exact import VerdictError
 from spec_oracle.exact.arithmetic import arithmetic
 from spec_oracle.exact.tree_emission import checked_tree_verdict
+from spec_oracle.places import defined_at
 from verifiers import AnyVerifier, Drafting, ModelBound, StatefulVerifier, drafting_of, replayed_decisions
 from verifiers.arrays import map_fields
 from verifiers.trees import Siblings, TreeDrafts, TreeVerifier
@@ -34,6 +39,27 @@ class VerifierSubject:
     num_paths: int = 1
     array: str = "numpy"
     kind: ClassVar[str] = "verifier"
+    is_rerunnable: ClassVar[bool] = True
+    call_form: ClassVar[str] = "it is called as verify(drafts, decisions)"
+
+    @property
+    def place(self) -> str:
+        """Where the rule is defined."""
+        return defined_at(self.verifier.verify)
+
+    @property
+    def carries_state(self) -> bool:
+        """Whether a call hands a state to the next one."""
+        return isinstance(self.verifier, StatefulVerifier)
+
+    @property
+    def path_rule_at(self) -> Callable[[int], str] | None:
+        """The declared rule, by draft length."""
+        return self.facts.rule_at
+
+    def plain_call(self, seed: int) -> None:
+        """Verify one batch and one request; raises `InvalidInputError` for a rule that carries a state."""
+        plain_verification(self.code, self.drafting, self.num_paths, seed)
 
     @property
     def drafting(self) -> Drafting:
@@ -59,6 +85,12 @@ class VerifierSubject:
         return self.never_batched
 
 
+_BATCHES: Final = (8, 1)
+"""Trees of plain calls."""
+
+TREE_UNIFORMS = 1024
+"""Uniforms of a request: more than any takes."""
+
 PREFIX: Final = "trees/"
 """What names of built-in tree rules begin with: some rules for paths have the same name."""
 
@@ -79,6 +111,22 @@ class TreeSubject:
     array: str = "numpy"
     num_paths: ClassVar[int] = 1
     kind: ClassVar[str] = "tree"
+    carries_state: ClassVar[bool] = False
+    is_rerunnable: ClassVar[bool] = True
+    path_rule_at: ClassVar[None] = None
+    call_form: ClassVar[str] = "it is called as verify_tree(drafts, decisions)"
+
+    @property
+    def place(self) -> str:
+        """Where the rule is defined."""
+        return defined_at(self.rule.verify_tree)
+
+    def plain_call(self, seed: int) -> None:
+        """Verify one batch of draft trees and one tree."""
+        toy, rng = panel(3, DEPTH, 1, seed)["flat"], stream(seed, "first-call")
+        table = SampledTrees(toy, next(iter(draftings(self.accepts, DEPTH).values())), self.array)
+        for batch in _BATCHES:
+            tree_verdicts(self, table.drafts(table.sample(batch, rng)), rng.random((batch, TREE_UNIFORMS)))
 
 
 def of_tree_rule(name: str, rule: Any, *, array: str = "numpy") -> TreeSubject:

@@ -1,11 +1,14 @@
 """Samplers: code of the sampler contract, whatever hands it its random numbers."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
+from spec_oracle.audit.draws import plain_verification
 from spec_oracle.contracts import SamplerCode, SamplerFunction, drawing_uniforms
 from spec_oracle.contracts.sampler import KeyedSampler, RacedSampler
+from spec_oracle.places import defined_at
 from verifiers import Drafting
 
 
@@ -55,6 +58,26 @@ class SamplerSubject:
     steps: set[tuple[str, int, int, int]] = field(default_factory=set, repr=False, compare=False)
     drafting: ClassVar[Drafting] = Drafting.INDEPENDENT
     kind: ClassVar[str] = "sampler"
+    carries_state: ClassVar[bool] = False
+    is_rerunnable: ClassVar[bool] = True
+    call_form: ClassVar[str] = (
+        "it is called as verify(draft_tokens [B, L], draft_probs [B, L, V], target_probs [B, L+1, V], "
+        "generator), with an axis K after B if there are several paths"
+    )
+
+    @property
+    def place(self) -> str:
+        """Where the function is defined."""
+        return defined_at(self.code.function)
+
+    @property
+    def path_rule_at(self) -> Callable[[int], str] | None:
+        """The declared rule, by draft length."""
+        return self.facts.rule_at
+
+    def plain_call(self, seed: int) -> None:
+        """Verify one batch and one request."""
+        plain_verification(self.code, self.drafting, self.num_paths, seed)
 
     @classmethod
     def of_uniforms(

@@ -181,6 +181,14 @@ class ServerSubject:
     grammars: Sequence[Mapping[str, Any]] = ()
     kind: ClassVar[str] = "server"
     num_paths: ClassVar[int] = 1
+    place: ClassVar[str] = ""
+    call_form: ClassVar[str] = ""
+    path_rule_at: ClassVar[None] = None
+    carries_state: ClassVar[bool] = False
+    is_rerunnable: ClassVar[bool] = False  # `spec-oracle audit` takes no server
+
+    def plain_call(self, seed: int) -> None:
+        """Ask for nothing: a server that does not answer has said so before."""
 
     def seconds_for(self, check: str, budget: float) -> float:
         """Return the check's part of what is left of the budget, in seconds; requests end with it.
