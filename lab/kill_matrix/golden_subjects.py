@@ -50,8 +50,8 @@ handed-four-numbers-a-request own-offset-by-four-a-request shared-at-distance-2-
 watched-exact-type-of-an-array shape-bonus-of-float32 shape-last-request shape-ids-of-one-byte
 unseen-ids-of-sixteen-bits mixed-short-drafts-of-long-ones
 
-top-2-draft-reports-raw-q q-never-passed seed-of-another-request accept-from-global-generator
-text-after-stop padded-slot-inverts-rows seeded-requests-accept-all third-of-a-batch-drafts-alone
+top-2-draft-reports-raw-q q-never-passed seed-of-another-request unseeded-requests-start-alike
+text-after-stop seeded-requests-accept-all third-of-a-batch-drafts-alone
 third-draft-untested pattern-two-full pattern-short-stop-window reports-the-residual
 cached-rollback-one-too-far cached-cap-hides-stop recurrent-column-0 one-block-of-16-tokens ragged-mask
 """
@@ -61,7 +61,7 @@ CONTROLS: Final = """
 chain-block greedy-multipath tree-certain-siblings
 
 token-rule recycled-uniform inverse-cdf point-mass python-random legacy-numpy block-rule
-torch-race-with-shared-noise torch-inverse-cdf-search recursive-rejection certain-siblings no-bonus
+torch-race-with-shared-noise torch-inverse-cdf-search recursive-rejection no-bonus
 hash-of-a-counter accept-in-a-pool handed-column-by-column watched-exact-array-and-right
 shape-blocks-with-a-tail mixed-requests-of-all-kinds
 
@@ -121,9 +121,10 @@ OWN_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     # Traced races and whole models take long: their checks are run on quicker subjects, too.
     "control torch-race-with-shared-noise": {"checks": ("shapes", "length", "bad-input", "scale")},
     "control cached-sample-and-match": {"checks": ("long-texts", "logprobs", "streams", "batch")},
+    "specimen cached-cap-hides-stop": {"checks": ("calls", "long-texts", "streams")},
     "example docs/examples/flat_adapter.py": {"checks": ("shapes", "length", "bad-input", "inputs-kept")},
     "third party transformers-generate/assistant, top-p": {"checks": ("long-texts", "logprobs", "streams")},
-    "third party transformers-generate/lookup, stop token": {"tokens": 2},
+    "third party transformers-generate/lookup, stop token": {"checks": ("long-texts", "logprobs", "streams")},
 }
 """Options in place of those of other subjects, by name."""
 
