@@ -59,25 +59,8 @@ ENGINE_ROUND: Final = 50  # Completions between two looks of the screening.
 ENGINE_MANY: Final = 4000
 ENGINE_ROUNDS: Final = 6  # Looks at the pairs of `streams` and `batch`.
 
-# --- servers ---------------------------------------------------------------------------------------------
+# --- long completions ------------------------------------------------------------------------------------
 
-# Part of the time of `joint` that is kept to find out which is wrong, completions or probabilities.
-SERVER_BLAME_PART: Final = 0.2
-SERVER_PILOT_PART: Final = 0.1  # Part of the time of `joint` for the completions that measure the pace.
-SERVER_LONGER: Final = 4  # How many times longer the completions of `logprobs` are.
-SERVER_LONG_TOKENS: Final = 64  # Tokens of the completions of `long-texts`.
-SERVER_PILOT: Final = 64  # Completions by which the pace is measured; they count.
-# One-token samples after each of these, by which it is found out what the reported probabilities are.
-SERVER_READING_SAMPLES: Final = 24
-# Tests of single tokens must detect that many times the TV of `joint`, and `SERVER_ONE_TOKEN_TV` at most.
-SERVER_ONE_TOKEN_COARSER: Final = 2.5
-SERVER_ONE_TOKEN_TV: Final = 0.5
 # TV of pairs of tokens that `long-texts` plans for; twice as much is accepted where time is short.
 SERVER_DISTANCES_TV: Final = 0.1
-SERVER_SHAPES_COARSEST: Final = 0.7
-# Pairs of completions whose independence is judged: with as many far apart they detect a TV of 0.25.
-SERVER_PAIRS: Final = 800
-SERVER_LOGPROBS_COARSEST: Final = 0.5  # Difference of log-probabilities that must be detected, nats.
-# False-alarm rate of deciding which is wrong, completions or the reported probabilities; one of them is.
-SERVER_BLAME_RATE: Final = 1e-3
 SERVER_BOUND_RATE: Final = 1e-6  # Chance that the TV is less than the lower bound that is reported.

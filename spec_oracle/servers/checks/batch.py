@@ -6,10 +6,9 @@ from functools import partial
 from itertools import cycle, islice
 from typing import Final
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.results import CheckResult, Status, failed
-from spec_oracle.servers.checks import streams
+from spec_oracle.servers.checks import effort, streams
 from spec_oracle.servers.checks.fields import long_prompt
 from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.contract import Ask, RefusedError

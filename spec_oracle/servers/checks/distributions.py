@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.logprobs import READINGS, SEEN_MASS, Distribution, Logs
 from spec_oracle.contracts import ContractError
 from spec_oracle.contracts.completion import Completion, Prefix, Token
+from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.ratios import DEVIATIONS
 from spec_oracle.servers.client.scoring import Scoring
 from spec_oracle.servers.client.server import Server

@@ -11,12 +11,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_that_works
 from spec_oracle.audit.reports import TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings, NoEvidenceError, inconclusive
 from spec_oracle.audit.sampling import judge_looks
 from spec_oracle.contracts.completion import Prefix
+from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.bins import IMPOSSIBLE, Binned, Tree, grow_tree
 from spec_oracle.servers.checks.conclusion import (
     conclude,

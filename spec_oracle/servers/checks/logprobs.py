@@ -7,11 +7,11 @@ what equal requests differ by anyway. Nothing is estimated, so one completion de
 
 from typing import Any, Final
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import NEGLIGIBLE, ReportedLogprobs
 from spec_oracle.audit.results import CheckResult, How, failed, inconclusive, not_asked, passed
 from spec_oracle.contracts.completion import Completion, Prefix
+from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.ratios import Ratios
 from spec_oracle.servers.checks.subject import NEEDS_PROBABILITIES, ServerSubject

@@ -17,12 +17,13 @@ from typing import Final
 import numpy as np
 
 from spec_oracle.arrays import Floats
-from spec_oracle.audit import effort
+from spec_oracle.audit import effort as common
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import Distribution, Logs
 from spec_oracle.audit.long_tokens import N_GRAM, RATIO, is_decided, result_of_tokens, tokens_needed
 from spec_oracle.audit.results import CheckResult, Findings, Status, inconclusive, not_asked
 from spec_oracle.contracts.completion import Prefix, Token
+from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks import subject as subjects
 from spec_oracle.servers.checks.conclusion import never_happened, unless_unconfirmed
 from spec_oracle.servers.checks.distributions import Distributions
@@ -56,7 +57,7 @@ def long_texts(subject: ServerSubject, context: Context) -> CheckResult:
     drafts = Distributions(subject.draft) if isinstance(subject.draft, Server) else subject.draft
     read = JudgedCompletions(subject.distributions, drafts, context.stream("server/long-texts/uniforms"))
     is_alone = "joint" in subject.left_out
-    finest = plan.detect if is_alone and drafts is None else min(plan.coarse, effort.SERVER_DISTANCES_TV)
+    finest = plan.detect if is_alone and drafts is None else min(plan.coarse, common.SERVER_DISTANCES_TV)
     needed = tokens_needed(finest, context.rate)
     started, ended = time.monotonic(), ""
     with closing(_in_advance(long, subject.distributions)) as coming:

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import SEEN_MASS, Distribution
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
 from spec_oracle.contracts.completion import Prefix
+from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.ratios import DEVIATIONS
 from spec_oracle.servers.checks.scores import fetch_along

@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
+from spec_oracle.audit import effort as common
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.reports import TextCounterexample
 from spec_oracle.audit.results import CheckResult, Findings, How, NoEvidenceError, Status
 from spec_oracle.contracts.completion import Prefix
+from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.conclusion import conclude, wrong_completion
 from spec_oracle.servers.checks.subject import Completions, ServerSubject
 from spec_oracle.servers.contract import OutOfTimeError, ServerError
@@ -51,7 +52,7 @@ def by_reference(subject: ServerSubject, context: Context) -> CheckResult:
         )
         while (missing := count - len(theirs.found)) > 0 and time.monotonic() < until:
             for completions in (ours, theirs):
-                completions.sample(min(missing, AT_ONCE, max(effort.FIRST_LOOK, int(pace))))
+                completions.sample(min(missing, AT_ONCE, max(common.FIRST_LOOK, int(pace))))
             server.tell("joint", len(theirs.found), count)
     except ServerError as error:
         if not (ours.found and theirs.found):

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.results import CheckResult, Cover, How, failed, inconclusive, not_asked, passed
 from spec_oracle.contracts.completion import Prefix, Token
+from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks import subject as subjects
 from spec_oracle.servers.checks.conclusion import unless_unconfirmed
 from spec_oracle.servers.checks.fields import Axes, covering, known_axes

@@ -14,10 +14,10 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spec_oracle.audit import effort
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.results import CheckResult, How, Status, failed, passed
 from spec_oracle.contracts.completion import Token
+from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.subject import ServerSubject
 from spec_oracle.servers.contract import Ask, OutOfTimeError
 from spec_oracle.statistics import Homogeneity, homogeneity

@@ -10,12 +10,14 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from spec_oracle.audit import effort, streams
+from spec_oracle.audit import effort as common
+from spec_oracle.audit import streams
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.declared import NOTHING_DECLARED, Facts
 from spec_oracle.audit.results import UNTRIED, Status
 from spec_oracle.contracts.completion import Prefix, Token
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.weights import Weights
 from spec_oracle.servers.client.server import Server
@@ -71,7 +73,7 @@ class ServerPlan:
 
     tokens: int = SERVER_TOKENS
     requests: int | None = None
-    detect: float = effort.SAMPLER_TV
+    detect: float = common.SAMPLER_TV
     seeded: bool = False
     assume_speculating: bool = False
 

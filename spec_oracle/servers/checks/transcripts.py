@@ -14,13 +14,14 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from spec_oracle.audit import effort, streams
+from spec_oracle.audit import streams
 from spec_oracle.audit.logprobs import NEGLIGIBLE, Distribution, Logs
 from spec_oracle.audit.long_tokens import is_decided, result_of_tokens
 from spec_oracle.audit.reports import Evidence, SubjectReport, SubjectVerdict
 from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclusive, not_asked, passed
 from spec_oracle.contracts.completion import Prefix, Sampling
 from spec_oracle.errors import InvalidInputError
+from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.copies import Copies
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.long_texts import JudgedCompletions

@@ -11,12 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from spec_oracle.audit import effort
+from spec_oracle.audit import effort as common
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.logprobs import difference
 from spec_oracle.audit.long_tokens import is_decided, tokens_needed
 from spec_oracle.audit.results import Status
 from spec_oracle.contracts.completion import Prefix, Token
+from spec_oracle.servers.checks import effort
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.fields import (
     JSON,
@@ -111,7 +112,7 @@ class Trial:
     @property
     def least(self) -> float | None:
         """A lower bound of the total variation a token."""
-        return self.judged.evidence.least_tv(effort.SERVER_BOUND_RATE)
+        return self.judged.evidence.least_tv(common.SERVER_BOUND_RATE)
 
     def detects(self, rate: float) -> float:
         """Return the total variation a token that is detected."""
