@@ -18,7 +18,7 @@ COMMANDS = {
     "init": "spec_oracle.commands.init:INIT",
     "audit": "spec_oracle.commands.audit:AUDIT",
     "audit-server": "spec_oracle.servers.audit_server:AUDIT_SERVER",
-    "audit-transcripts": "spec_oracle.servers.audit_transcripts:AUDIT_TRANSCRIPTS",
+    "audit-transcripts": "spec_oracle.servers.recorded.audit_transcripts:AUDIT_TRANSCRIPTS",
     "explain": "spec_oracle.commands.explain:EXPLAIN",
     "diff": "spec_oracle.commands.difference:DIFF",
     "acceptance": "spec_oracle.acceptance.command:ACCEPTANCE",

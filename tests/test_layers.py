@@ -50,7 +50,7 @@ LAYERS = (
         "spec_oracle.commands",
         "spec_oracle.acceptance.command",
         "spec_oracle.servers.audit_server",
-        "spec_oracle.servers.audit_transcripts",
+        "spec_oracle.servers.recorded.audit_transcripts",
         "spec_oracle.pytest_plugin",
     },
     {"spec_oracle.cli"},

@@ -24,8 +24,8 @@ from spec_oracle.contracts.completion import Sampling
 from spec_oracle.errors import EngineError, InvalidInputError, unknown
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
 from spec_oracle.servers.checks.suite import audit_server
-from spec_oracle.servers.checks.transcripts import Transcripts, line_of, read_all
 from spec_oracle.servers.client.server import connect
+from spec_oracle.servers.recorded.transcripts import Transcripts, line_of, read_all
 
 ROOT: Final = Path(__file__).parents[2]
 

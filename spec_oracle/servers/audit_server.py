@@ -34,10 +34,10 @@ def run(options: Any) -> int:
     from spec_oracle.report.terminal import show
     from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
     from spec_oracle.servers.checks.suite import audit_server
-    from spec_oracle.servers.checks.transcripts import line_of
     from spec_oracle.servers.checks.weights import Weights, load_rows
     from spec_oracle.servers.client.client import Client, Limits
     from spec_oracle.servers.client.server import Server, connect, same_prompts
+    from spec_oracle.servers.recorded.transcripts import line_of
 
     skip = dict.fromkeys([*(options.skip or ()), *LEFT_OUT.get(options.purpose, ())], "")
     chosen = AuditOptions(seed=options.seed, alpha=options.alpha, budget=options.budget, skip=skip)

@@ -6,7 +6,7 @@ Right completions are 40 files of 60; copies are said of one of these with a pro
 import numpy as np
 import pytest
 
-from spec_oracle.servers.checks.copies import RATE, Copies
+from spec_oracle.servers.recorded.copies import RATE, Copies
 
 PROMPTS = {"one prompt": 1, "many prompts": 30}
 TOKENS = {"1 token": (1, 1), "up to 6 tokens": (1, 6), "20 tokens": (20, 20)}

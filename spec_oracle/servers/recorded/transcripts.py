@@ -22,7 +22,6 @@ from spec_oracle.audit.results import CheckResult, How, Status, failed, inconclu
 from spec_oracle.contracts.completion import Prefix, Sampling
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks import effort
-from spec_oracle.servers.checks.copies import Copies
 from spec_oracle.servers.checks.distributions import Distributions
 from spec_oracle.servers.checks.long_texts import JudgedCompletions
 from spec_oracle.servers.checks.model import EXPLAINS, NAMED, Distances, compare, told
@@ -31,6 +30,7 @@ from spec_oracle.servers.checks.weights import Rows, Weights
 from spec_oracle.servers.client.apis import OpenAI
 from spec_oracle.servers.client.client import Client
 from spec_oracle.servers.client.server import Server
+from spec_oracle.servers.recorded.copies import Copies
 from spec_oracle.statistics import long_completions
 
 ADVICE: Final = "record more completions, or raise --detect"

@@ -20,7 +20,7 @@ from spec_oracle.commands.options import (
 from spec_oracle.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from spec_oracle.servers.checks.transcripts import Transcript
+    from spec_oracle.servers.recorded.transcripts import Transcript
 
 POLL = 0.5
 """Seconds between two looks at a file that grows."""
@@ -31,11 +31,11 @@ def run(options: Any) -> int:
     from spec_oracle.audit.reports import AuditReport
     from spec_oracle.report import formatted
     from spec_oracle.report.terminal import show
-    from spec_oracle.servers.checks.transcripts import Transcripts, read_all
     from spec_oracle.servers.checks.weights import load_rows
     from spec_oracle.servers.client.client import Client, Limits
     from spec_oracle.servers.client.server import connect
     from spec_oracle.servers.contract import ServerError
+    from spec_oracle.servers.recorded.transcripts import Transcripts, read_all
 
     with ExitStack() as open_:
         try:
@@ -77,7 +77,7 @@ def run(options: Any) -> int:
 
 def _later(file: TextIO, end: float) -> Iterator["Transcript"]:
     """Yield what is added to a file, by whole lines, until the time is over or Ctrl-C."""
-    from spec_oracle.servers.checks.transcripts import read_all
+    from spec_oracle.servers.recorded.transcripts import read_all
 
     begun = ""
     try:

@@ -3,10 +3,10 @@
 from spec_oracle.audit import SubjectVerdict
 from spec_oracle.audit.results import passed
 from spec_oracle.contracts.completion import Sampling
-from spec_oracle.servers.checks import transcripts
 from spec_oracle.servers.checks.distributions import Distributions
-from spec_oracle.servers.checks.transcripts import Transcripts, line_of, read_all
 from spec_oracle.servers.client.server import connect
+from spec_oracle.servers.recorded import transcripts
+from spec_oracle.servers.recorded.transcripts import Transcripts, line_of, read_all
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
 
 

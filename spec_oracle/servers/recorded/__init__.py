@@ -1,0 +1,1 @@
+"""Recorded completions, judged without the server that made them."""
