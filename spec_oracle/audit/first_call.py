@@ -72,7 +72,7 @@ class FirstCall:
         if self._was_repeated:
             return False
         self._was_repeated = True
-        self.fault = own_randomness(self.subject, self.context, self.subject.place)
+        self.fault = own_randomness(self.subject, self.context)
         self.leaves_out = BROKEN if self.fault else ""
         return bool(self.fault)
 

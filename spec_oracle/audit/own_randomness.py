@@ -49,10 +49,10 @@ _DO: Final = (
 )
 
 
-def own_randomness(subject: Any, context: Context, place: str) -> str:
+def own_randomness(subject: Any, context: Context) -> str:
     """Return what shows that a rule has random numbers besides its decisions, and what to do; "" for nothing.
 
-    ``place`` is where the rule is defined. "" also where it raises or returns no verdict: checks say so.
+    "" also where it raises or returns no verdict: checks say so.
     """
     prepared_in: Callable[[Context], Call]
     if isinstance(subject, VerifierSubject):
@@ -76,7 +76,7 @@ def own_randomness(subject: Any, context: Context, place: str) -> str:
     if line := line_that_draws(lambda: prepared_in(context)) or next(iter(watched.indirect), ""):
         return _said("it draws random numbers by itself", line)
     why = "it draws random numbers by itself, or keeps something between calls"
-    return _said(f"the same call with the same decisions emits other tokens: {why}", place)
+    return _said(f"the same call with the same decisions emits other tokens: {why}", subject.place)
 
 
 def _of_verifier(subject: VerifierSubject, context: Context) -> Call:

@@ -31,6 +31,6 @@ def named_rule(name: str) -> VerifierSubject | TreeSubject:
     found = resolve_subject(name)
     if not isinstance(found, VerifierSubject | TreeSubject):
         raise InvalidInputError(f"verifier: {name!r} has no verify(drafts, decisions)")
-    if ":" in name and (fault := own_randomness(found, Context(), found.place)):
+    if ":" in name and (fault := own_randomness(found, Context())):
         raise InvalidInputError(f"verifier: {name}: {fault}")
     return found

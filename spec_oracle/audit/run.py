@@ -33,8 +33,8 @@ def audit(*subjects: Any, options: AuditOptions | None = None, suite: Suite | No
     chosen, started = options or AuditOptions(), time.perf_counter()
     listed = [as_subject(subject, chosen) for subject in subjects]
     alpha = split(chosen.alpha, max(len(listed), 1))
-    reports = with_notes(audit_subject(subject, chosen, alpha, suite=suite) for subject in listed)
-    return AuditReport(reports, chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
+    reports = [audit_subject(subject, chosen, alpha, suite=suite) for subject in listed]
+    return AuditReport(with_notes(reports), chosen.seed, chosen.alpha, seconds=time.perf_counter() - started)
 
 
 def as_subject(subject: Any, options: AuditOptions) -> Subject:

@@ -61,7 +61,7 @@ class TreeShape:
 
     Raises `InvalidInputError` for a slot below a later one, and for one that is not depth by depth.
 
-    >>> Shape.fan_out(2, 1).parents, Shape.stem(1, 2, 1).parents
+    >>> TreeShape.fan_out(2, 1).parents, TreeShape.stem(1, 2, 1).parents
     ((-1, -1, 0, 1), (-1, 0, 0))
     """
 

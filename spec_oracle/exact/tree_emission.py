@@ -101,11 +101,11 @@ def tree_emission_law(
     Trees are at most ``instance.draft_length`` tokens deep; emissions are extended to one token more. Nothing
     is taken on trust: every tree is run. Arithmetics and errors as `spec_oracle.exact.emission_law`.
 
-    >>> from spec_oracle.exact.tree_drafting import Shape, ShapedTrees
+    >>> from spec_oracle.exact.tree_drafting import ShapedTrees, TreeShape
     >>> from verifiers.trees import Siblings
     >>> import verifiers
     >>> toy = Instance.context_free(["1/3", "2/3"], ["2/3", "1/3"], draft_length=2)
-    >>> trees = ShapedTrees(Shape.fan_out(1, 2), Siblings.TOP)
+    >>> trees = ShapedTrees(TreeShape.fan_out(1, 2), Siblings.TOP)
     >>> law = tree_emission_law(verifiers.tree_rule("nss"), toy, trees, exact=True)
     >>> law.block_efficiency, law.total_variation  # 1 + p(0) + p(0): token 0 is the likeliest of the draft
     (Fraction(5, 3), Fraction(0, 1))

@@ -12,7 +12,7 @@ Do 500 tokens show that drafts are always accepted, by q where p is the target?
 
 >>> rng, n = np.random.default_rng(0), 500
 >>> p, q = np.tile([0.5, 0.3, 0.2], (n, 1)), np.tile([0.5, 0.1, 0.4], (n, 1))
->>> evidence = Evidence(["p/q"], rng)
+>>> evidence = TokenEvidence(["p/q"], rng)
 >>> evidence.add(Scored(p, rng.choice(3, n, p=q[0]), {"p/q": q}))
 >>> evidence.p_value < 1e-6
 True

@@ -193,7 +193,7 @@ def drafts_counted(text: str) -> DraftCounts:
 
     >>> drafts_counted('vllm:spec_decode_num_draft_tokens_total{engine="0"} 9.0\n'
     ...                    'vllm:spec_decode_num_accepted_tokens_total{engine="0"} 4.0')
-    Drafts(drafted=9.0, accepted=4.0)
+    DraftCounts(drafted=9.0, accepted=4.0)
     """
     samples = [(found["name"], float(found["value"])) for found in _SAMPLE.finditer(text)]
 

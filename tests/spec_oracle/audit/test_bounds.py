@@ -49,7 +49,7 @@ def test_a_rule_is_held_to_its_bound(subject, code):
     options = replace(QUICK, shrink=False)
     report = audit(subject, options=options)
     (found,) = report.subjects
-    joint, text = found.checks[1], AUDIT_FORMATS["text"](report)
+    joint, text = found.checks[0], AUDIT_FORMATS["text"](report)
     assert (found.verdict, report.exit_code) == ("lossy" if code else "declared-lossy", code)
     assert (joint.name, joint.status) == ("joint", Status.FAILED if code else Status.PASSED)
     assert joint.detail.startswith("exceeds its bound: " if code else "within its bound: ")

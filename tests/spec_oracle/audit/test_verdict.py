@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from spec_oracle.audit.table import CHECKS
 
+from spec_oracle.audit.checks import CHECKS
 from spec_oracle.audit.context import Context, first_failure
 from spec_oracle.audit.declared import NOTHING_DECLARED, Bound
 from spec_oracle.audit.reports import SubjectVerdict

@@ -63,7 +63,7 @@ def test_impossible_shapes_are_refused(parents):
 
 @pytest.mark.parametrize("siblings", [Siblings.PATHS, Siblings.BEAM])
 def test_siblings_that_do_not_fit_the_shape_are_refused(siblings):
-    with pytest.raises(InvalidInputError, match="does not fit Shape"):
+    with pytest.raises(InvalidInputError, match="does not fit TreeShape"):
         ShapedTrees(TreeShape.fan_out(2, 2), siblings)
 
 

@@ -30,9 +30,10 @@ def test_the_command_writes_a_picture(length, paths, tmp_path, capsys):
 
 
 def test_several_files_are_refused(tmp_path, capsys):
-    file = tmp_path / "instance.json"
-    INSTANCE.save(file)
-    assert main(["efficiency", str(file), str(file), "--plot", str(tmp_path / "out.png")]) == 3
+    files = [tmp_path / "instance.json", tmp_path / "same.json"]
+    for file in files:
+        INSTANCE.save(file)
+    assert main(["efficiency", *map(str, files), "--plot", str(tmp_path / "out.png")]) == 3
     assert "--plot: expected one instance file, got 2" in capsys.readouterr().err
 
 

@@ -134,7 +134,7 @@ def test_an_audit_is_a_task():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("task = 1", "task: expected one of audit, design, efficiency"),
+        ("task = 1", "task: expected one of audit, efficiency, prompt, or module:function, got 1"),
         ('task = "efficiency"', "axes: expected a table of lists"),
         ('task = "efficiency"\n[axes]\nx = 3', "axes.x: expected a list"),
         ('task = "efficiency"\n[axes]\nx = [1, 1]', "axes.x: a value comes twice"),

@@ -10,9 +10,8 @@ import verifiers
 from spec_oracle.audit import AuditOptions, Status, SubjectVerdict, audit, effort
 from spec_oracle.audit.context import Context
 from spec_oracle.audit.reports import Evidence
-from spec_oracle.audit.rule.bad_input import bad_input
-from spec_oracle.audit.rule.scale import scale
 from spec_oracle.audit.rule.subject import names, of_tree_rule
+from spec_oracle.audit.suite import result_of
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.toy import Instance
 from tests.strategies import at_night, by_day
@@ -208,15 +207,15 @@ class Floor:
 
 def test_low_precision_is_a_note_unless_the_type_counts():
     rule = InDoublePrecisionOnly()
-    found = scale(of_tree_rule("mine", rule), Context())
+    found = result_of("scale", of_tree_rule("mine", rule), Context())
     assert found.status is Status.PASSED
     assert found.notes[0].startswith("not for float16 rows: total variation")
-    counted = scale(of_tree_rule("mine", rule), Context(dtypes=("float64", "float16")))
+    counted = result_of("scale", of_tree_rule("mine", rule), Context(dtypes=("float64", "float16")))
     assert counted.status is Status.FAILED
 
 
 def test_a_floor_that_shows_at_a_large_vocabulary_fails_scale():
-    found = scale(of_tree_rule("mine", Floor()), Context())
+    found = result_of("scale", of_tree_rule("mine", Floor()), Context())
     assert found.status is Status.FAILED
     assert "of one call at V = 32,000" in found.detail
 
@@ -225,11 +224,11 @@ def test_a_floor_that_shows_at_a_large_vocabulary_fails_scale():
 def test_scale_and_bad_input_pass_in_torch(name):
     pytest.importorskip("torch")
     subject = of_tree_rule(name, verifiers.tree_rule(name.removeprefix("trees/")), array="torch")
-    found = scale(subject, Context())
+    found = result_of("scale", subject, Context())
     assert found.notes == ()
     if name != "trees/canonical":  # which is made for small vocabularies
         assert "float64, float32, bfloat16, float16" in found.detail
-    assert bad_input(subject, Context()).status is Status.PASSED
+    assert result_of("bad-input", subject, Context()).status is Status.PASSED
 
 
 def length_of(rule):

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from spec_oracle.audit.table import CHECKS
 
 from spec_oracle.audit import AuditOptions, SubjectVerdict, audit
 from spec_oracle.audit.context import Context
@@ -29,6 +28,7 @@ from spec_oracle.audit.shapes.axes import Shape
 from spec_oracle.audit.shapes.judged import judge
 from spec_oracle.audit.shapes.sampled import TreeCells
 from spec_oracle.audit.shapes.trees import among_others, tree_of
+from spec_oracle.audit.suite import result_of
 from spec_oracle.contracts import ContractError, SamplerCode
 from spec_oracle.exact.interception import CannotTraceError, EnumeratedGenerator, enumerate_calls
 from spec_oracle.exact.interception.libraries import numpy_memory
@@ -47,7 +47,7 @@ def few_samples(monkeypatch):
 
 
 def at_shapes(subject, results=None):
-    return CHECKS["shapes"].outcome(subject, Context(most_shapes=8, results=results or {}))
+    return result_of("shapes", subject, Context(most_shapes=8, results=results or {}))
 
 
 @pytest.mark.parametrize("read", ASKED, **NAMES)
@@ -152,7 +152,7 @@ def test_a_wrong_kernel_is_found_by_integration_or_samples(function, how):
         else SamplerSubject("mine", SamplerCode(function))
     )
     instances = {"reversed": panel(3, 1, 1, 0)["reversed"]}
-    found = CHECKS["joint"].outcome(subject, Context(budget=120.0, instances=instances))
+    found = result_of("joint", subject, Context(budget=120.0, instances=instances))
     assert (found.status, found.how) == (Status.FAILED, how)
 
 
