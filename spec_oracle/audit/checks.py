@@ -1,7 +1,7 @@
 """The checks: name, question, share of the error rate; and how the function of a check is run.
 
-A suite is the list of checks of a kind of subject, with the function that runs each: three are in
-`spec_oracle.audit.suite`, that of servers in `spec_oracle.servers.checks.suite`. Checks run from top to
+A suite is the list of checks of a kind of subject, with the function that runs each: that of servers is in
+`spec_oracle.servers.checks.suite`, the others are in `spec_oracle.audit.suite`. Checks run from top to
 bottom: those whose results others read come first. The rate of a check is its share of the run's, used or
 not; within a check each way that may decide has a stated part of it.
 """
@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import wraps
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -139,12 +140,12 @@ def run_check(check: Check, suite: Suite, subject: Any, context: Context, left_o
 def _skip(reason: Callable[[Any, Context], str], run: Run) -> Run:
     """Run a check unless there is a reason to skip it."""
 
+    @wraps(run)
     def asked(subject: Any, context: Context) -> CheckResult:
         if why := reason(subject, context):
             return CheckResult("", Status.SKIPPED, why)
         return run(subject, context)
 
-    asked.__doc__, asked.__module__ = run.__doc__, run.__module__
     return asked
 
 

@@ -1,12 +1,12 @@
 """The suite of running servers: their checks, from top to bottom, and the function that runs each."""
 
 from dataclasses import replace
+from functools import wraps
 from typing import Final
 
 from spec_oracle.audit import AuditOptions, AuditReport, audit
 from spec_oracle.audit.checks import (
     BATCH,
-    CHECKS,
     JOINT,
     LENGTH,
     LOGPROBS,
@@ -18,7 +18,6 @@ from spec_oracle.audit.checks import (
     Check,
     Run,
     Suite,
-    run_check,
     skip_if_lossy,
 )
 from spec_oracle.audit.context import Context
@@ -38,10 +37,10 @@ from spec_oracle.servers.checks.subject import ServerSubject
 def _in_its_share(check: Check, run: Run) -> Run:
     """Give a check its part of the budget, which servers have for the whole audit."""
 
+    @wraps(run)
     def timed(subject: ServerSubject, context: Context) -> CheckResult:
         return run(subject, replace(context, budget=subject.seconds_for(check.name, context.budget)))
 
-    timed.__doc__, timed.__module__ = run.__doc__, run.__module__
     return timed
 
 
@@ -63,8 +62,3 @@ SERVER: Final[Suite] = {check: _in_its_share(check, run) for check, run in _RUNS
 def audit_server(subject: ServerSubject, options: AuditOptions) -> AuditReport:
     """Run the checks of a server, in this process."""
     return audit(subject, options=options, suite=SERVER)
-
-
-def result_of(name: str, subject: ServerSubject, context: Context) -> CheckResult:
-    """Run one check of a server."""
-    return run_check(CHECKS[name], SERVER, subject, context)

@@ -24,11 +24,12 @@ from spec_oracle.servers.checks.bins import grow_tree
 from spec_oracle.servers.checks.conclusion import never_happened
 from spec_oracle.servers.checks.reference import prefix_counts
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
-from spec_oracle.servers.checks.suite import SERVER, audit_server, result_of
+from spec_oracle.servers.checks.suite import SERVER, audit_server
 from spec_oracle.servers.client.client import Client, Limits
 from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import DraftCounts, RefusedError, ServerError
 from tests.efforts import set_effort
+from tests.spec_oracle.servers.checks.results import result_of
 from tests.spec_oracle.servers.client.stand_in import END, InProcess, StandIn
 from tests.strategies import at_night
 

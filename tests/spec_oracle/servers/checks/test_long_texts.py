@@ -9,9 +9,10 @@ from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.errors import InvalidInputError
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
-from spec_oracle.servers.checks.suite import audit_server, result_of
+from spec_oracle.servers.checks.suite import audit_server
 from spec_oracle.servers.client.server import connect, same_prompts
 from tests.efforts import set_effort
+from tests.spec_oracle.servers.checks.results import result_of
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
 
 

@@ -14,8 +14,9 @@ from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.report import AUDIT_FORMATS
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
-from spec_oracle.servers.checks.suite import audit_server, result_of
+from spec_oracle.servers.checks.suite import audit_server
 from spec_oracle.servers.client.server import connect
+from tests.spec_oracle.servers.checks.results import result_of
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
 from tests.strategies import at_night
 

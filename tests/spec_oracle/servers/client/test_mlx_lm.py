@@ -19,10 +19,10 @@ from spec_oracle.audit import Status
 from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
-from spec_oracle.servers.checks.suite import result_of
 from spec_oracle.servers.client.client import Client
 from spec_oracle.servers.client.server import connect
 from spec_oracle.servers.contract import Ask
+from tests.spec_oracle.servers.checks.results import result_of
 
 pytestmark = pytest.mark.servers
 

@@ -16,8 +16,8 @@ from spec_oracle.audit import Status, SubjectVerdict
 from spec_oracle.audit.context import Context
 from spec_oracle.contracts.completion import Sampling
 from spec_oracle.servers.checks.subject import ServerPlan, ServerSubject
-from spec_oracle.servers.checks.suite import result_of
 from spec_oracle.servers.client.server import connect, same_prompts
+from tests.spec_oracle.servers.checks.results import result_of
 from tests.spec_oracle.servers.client.stand_in import InProcess, StandIn
 
 
